@@ -1,0 +1,14 @@
+//! What stands under the HIP runtime, as data.
+//!
+//! The emulated device, the worker and the command agree on three things here and nowhere else: the
+//! architectures that can be emulated, the faults that can be planted in them, and the
+//! configuration that carries both from the command to the device through one environment variable.
+//! This crate does no I/O.
+
+mod arch;
+mod config;
+mod fault;
+
+pub use arch::{Arch, UnknownArch};
+pub use config::{CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, Planted};
+pub use fault::{Fault, Place, UnknownFault};
