@@ -1,1 +1,22 @@
-//! Placeholder.
+//! The plan: the list of HIP and library calls that a trial lowers to.
+//!
+//! It is the one lowering. The worker executes it, the reference model computes from it what every
+//! checked buffer must hold, and the order analysis refuses it when it is itself wrong, so a repro cannot
+//! drift from its test. A plan is self-contained (kernel sources included) and
+//! serialises, so a failing one can be kept and replayed without its YAML.
+//!
+//! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
+
+mod call;
+mod event;
+mod kernel;
+mod model;
+mod order;
+mod pattern;
+mod version;
+
+pub use call::*;
+pub use event::*;
+
+pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
+pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

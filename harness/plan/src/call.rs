@@ -1,0 +1,465 @@
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::ByVersion;
+
+/// Version of the plan format; a worker refuses a plan of another version.
+pub const PLAN_VERSION: u32 = 1;
+
+/// Bytes of guard on each side of a guarded buffer.
+///
+/// 256 keeps the alignment that hipMalloc promises for the first usable byte.
+pub const GUARD_BYTES: u64 = 256;
+
+/// Everything one process does for one trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// [`PLAN_VERSION`].
+    pub version: u32,
+    /// The trial's id, such as `copies/small-sizes[bytes=2,host=pageable]`.
+    pub trial: String,
+    /// Environment variables that the case sets before the process starts.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// Libraries besides HIP and hipRTC that the plan calls.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub libraries: Vec<Library>,
+    /// Functions that must exist, or the trial is skipped.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
+    /// Buffers by name.
+    pub buffers: BTreeMap<String, Buffer>,
+    /// Streams by name, created in set-up. `default` is the null stream and is not listed.
+    pub streams: BTreeMap<String, StreamKind>,
+    /// Events by name, created in set-up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<String>,
+    /// Kernel sources by name; each has one `extern "C" __global__` function of that name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub kernels: BTreeMap<String, String>,
+    /// Allocations, initial contents, streams, compiled kernels.
+    pub setup: Vec<Step>,
+    /// What the case is about.
+    pub body: Vec<Step>,
+    /// Guards and whatever else is read once the body is over.
+    pub verify: Vec<Step>,
+    /// Runs after the worker has said that it is done: a failure here is a teardown failure.
+    pub teardown: Vec<Step>,
+}
+
+impl Plan {
+    /// The four phases with their steps, in order.
+    pub fn phases(&self) -> [(Phase, &[Step]); 4] {
+        [
+            (Phase::Setup, &self.setup),
+            (Phase::Body, &self.body),
+            (Phase::Verify, &self.verify),
+            (Phase::Teardown, &self.teardown),
+        ]
+    }
+
+    /// Every step of every phase, blocks before their bodies, in the order of the text.
+    pub fn steps(&self) -> Vec<&Step> {
+        fn walk<'a>(steps: &'a [Step], out: &mut Vec<&'a Step>) {
+            for step in steps {
+                out.push(step);
+                match &step.call {
+                    Call::Repeat { body, .. } | Call::Thread { body } => walk(body, out),
+                    _ => {}
+                }
+            }
+        }
+        let mut out = Vec::new();
+        for (_, steps) in self.phases() {
+            walk(steps, &mut out);
+        }
+        out
+    }
+
+    /// The step with this id.
+    pub fn step(&self, id: u32) -> Option<&Step> {
+        self.steps().into_iter().find(|s| s.id == id)
+    }
+}
+
+/// Where a worker is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Before the libraries are loaded.
+    Start,
+    /// Loading the libraries.
+    Load,
+    /// `hipInit` and the first look at the device.
+    Init,
+    /// [`Plan::setup`].
+    Setup,
+    /// [`Plan::body`].
+    Body,
+    /// [`Plan::verify`].
+    Verify,
+    /// [`Plan::teardown`] and the end of the process.
+    Teardown,
+}
+
+impl std::fmt::Display for Phase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Phase::Start => "start",
+            Phase::Load => "load",
+            Phase::Init => "init",
+            Phase::Setup => "setup",
+            Phase::Body => "body",
+            Phase::Verify => "verify",
+            Phase::Teardown => "teardown",
+        })
+    }
+}
+
+/// A ROCm library besides HIP and hipRTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Library {
+    /// hipRAND over rocRAND.
+    Hiprand,
+    /// hipBLASLt.
+    Hipblaslt,
+    /// rocBLAS.
+    Rocblas,
+}
+
+impl Library {
+    /// The name that cases, `--with` and reports use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Library::Hiprand => "hiprand",
+            Library::Hipblaslt => "hipblaslt",
+            Library::Rocblas => "rocblas",
+        }
+    }
+}
+
+/// One step of a plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Unique in the plan; stable between runs of the same plan.
+    pub id: u32,
+    /// What is done.
+    #[serde(flatten)]
+    pub call: Call,
+    /// The statuses that are right, by name (`hipSuccess`). With anything but plain success
+    /// listed, the worker goes on whatever the status is; else it stops at a failure, as a program that checks its
+    /// calls does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub returns: Option<ByVersion<Vec<String>>>,
+    /// The values that are right, for calls that give one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gives: Option<ByVersion<Vec<String>>>,
+    /// Line of the case file that this step comes from; 0 for steps that lowering adds.
+    #[serde(default)]
+    pub line: u32,
+    /// A planted misbehaviour of this call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planted: Option<Effect>,
+}
+
+impl Step {
+    /// Whether a failing status ends the trial.
+    pub fn checked(&self) -> bool {
+        self.returns.is_none()
+    }
+}
+
+/// How a planted call misbehaves.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It is not made and answers with this status code.
+    Return(i32),
+    /// It is made only after the next graph launch.
+    AfterNextLaunch,
+    /// The process aborts instead.
+    Abort,
+}
+
+/// The name of a buffer, stream, event, graph, executable graph or handle in its plan.
+pub type Name = String;
+
+/// One call, or a block of calls.
+#[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "call", rename_all = "snake_case")]
+pub enum Call {
+    /// Allocates a buffer as its [`Memory`] says, guards included. `stream` orders stream-ordered memory.
+    Alloc { buffer: Name, stream: Name },
+    /// Frees a buffer. `stream` orders stream-ordered memory.
+    Free { buffer: Name, stream: Name },
+    /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its guards, before
+    /// anything else: host stores for host memory, hipMemset otherwise.
+    Poison { buffer: Name },
+    /// Host stores: the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp), so that each
+    /// write is recognisable.
+    Fill { buffer: Name, stamp: u32 },
+    /// Copies `bytes` bytes; `api` picks the function.
+    Copy { to: Place, from: Place, bytes: u64, api: CopyApi, stream: Name },
+    /// Copies `height` rows of `width` bytes; pitches are in bytes.
+    Copy2d {
+        to: Place,
+        to_pitch: u64,
+        from: Place,
+        from_pitch: u64,
+        width: u64,
+        height: u64,
+        asynchronous: bool,
+        stream: Name,
+    },
+    /// Sets `bytes` bytes to `value`.
+    Set { to: Place, value: u8, bytes: u64, asynchronous: bool, stream: Name },
+    /// Compiles a kernel with hipRTC for the device's architecture.
+    Compile { kernel: Name },
+    /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
+    Load { kernel: Name },
+    /// Unloads a kernel's module.
+    Unload { kernel: Name },
+    /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup.
+    Launch { kernel: Name, grid: [u32; 3], block: [u32; 3], args: Vec<Arg>, stream: Name },
+    /// hipStreamCreateWithFlags.
+    StreamCreate { stream: Name },
+    /// hipStreamDestroy.
+    StreamDestroy { stream: Name },
+    /// hipStreamSynchronize.
+    StreamSynchronize { stream: Name },
+    /// hipStreamQuery.
+    StreamQuery { stream: Name },
+    /// hipStreamWaitEvent.
+    StreamWaitEvent { stream: Name, event: Name },
+    /// hipDeviceSynchronize.
+    DeviceSynchronize,
+    /// hipEventCreateWithFlags, timing disabled.
+    EventCreate { event: Name },
+    /// hipEventDestroy.
+    EventDestroy { event: Name },
+    /// hipEventRecord.
+    EventRecord { event: Name, stream: Name },
+    /// hipEventSynchronize.
+    EventSynchronize { event: Name },
+    /// hipEventQuery.
+    EventQuery { event: Name },
+    /// hipStreamBeginCapture.
+    BeginCapture { stream: Name, mode: CaptureMode },
+    /// hipStreamEndCapture.
+    EndCapture { stream: Name, graph: Name },
+    /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
+    IsCapturing { stream: Name },
+    /// hipGraphGetNodes; gives the number of nodes.
+    GraphNodeCount { graph: Name },
+    /// hipGraphInstantiate.
+    GraphInstantiate { exec: Name, graph: Name },
+    /// hipGraphLaunch.
+    GraphLaunch { exec: Name, stream: Name },
+    /// hipGraphExecUpdate; gives the update result (`success` or the reason).
+    GraphExecUpdate { exec: Name, graph: Name },
+    /// hipGraphExecDestroy.
+    GraphExecDestroy { exec: Name },
+    /// hipGraphDestroy.
+    GraphDestroy { graph: Name },
+    /// hipGetLastError; the status is what it returns.
+    GetLastError,
+    /// hipMemGetInfo; gives the free bytes.
+    MemGetInfo,
+    /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
+    TrimPool,
+    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost when `host`.
+    RandCreate { generator: Name, kind: RandKind, host: bool },
+    /// hiprandSetPseudoRandomGeneratorSeed.
+    RandSeed { generator: Name, seed: u64 },
+    /// hiprandSetGeneratorOffset.
+    RandOffset { generator: Name, offset: u64 },
+    /// hiprandSetStream.
+    RandStream { generator: Name, stream: Name },
+    /// hiprandGenerate: `count` 32-bit words.
+    RandGenerate { generator: Name, to: Place, count: u64 },
+    /// hiprandDestroyGenerator.
+    RandDestroy { generator: Name },
+    /// hipblasLtCreate.
+    BlasltCreate { handle: Name },
+    /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
+    BlasltHeuristic { handle: Name, problem: MatmulProblem },
+    /// hipblasLtDestroy.
+    BlasltDestroy { handle: Name },
+    /// rocblas_create_handle.
+    RocblasCreate { handle: Name },
+    /// rocblas_destroy_handle.
+    RocblasDestroy { handle: Name },
+    /// Reads a host-accessible buffer; its bytes must be what program order says.
+    Check { buffer: Name },
+    /// Reads two host-accessible buffers whose bytes must be the same.
+    Equal { a: Name, b: Name },
+    /// Reads two host-accessible buffers whose bytes must differ.
+    Differ { a: Name, b: Name },
+    /// Reads the guards of a buffer, which nothing may have touched.
+    Guards { buffer: Name },
+    /// The host sleeps, in milliseconds.
+    Sleep { ms: u64 },
+    /// The body, `count` times.
+    Repeat { count: u32, body: Vec<Step> },
+    /// The body on a second host thread, joined at the end of the block.
+    Thread { body: Vec<Step> },
+}
+
+/// A position in a buffer, in bytes from its first usable byte.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Place {
+    /// The buffer.
+    pub buffer: Name,
+    /// Bytes from its start.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// A kernel argument.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arg {
+    /// The address of a place.
+    Address(Place),
+    /// `unsigned int`.
+    U32(u32),
+    /// `float`.
+    F32(f32),
+}
+
+/// A block of memory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffer {
+    /// Which allocator it comes from.
+    pub memory: Memory,
+    /// Usable size, in bytes.
+    pub bytes: u64,
+    /// Whether it has [`GUARD_BYTES`] on each side.
+    pub guarded: bool,
+}
+
+impl Buffer {
+    /// Size of the whole allocation, guards included, in bytes.
+    pub fn allocation(&self) -> u64 {
+        self.bytes + 2 * self.guard()
+    }
+
+    /// Bytes of guard on each side.
+    pub fn guard(&self) -> u64 {
+        if self.guarded { GUARD_BYTES } else { 0 }
+    }
+}
+
+/// Kinds of memory, by the call that makes them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Memory {
+    /// hipMalloc.
+    Device,
+    /// hipMallocAsync.
+    DeviceAsync,
+    /// hipMallocManaged.
+    Managed,
+    /// malloc.
+    HostPageable,
+    /// hipHostMalloc.
+    HostPinned,
+    /// malloc and hipHostRegister.
+    HostRegistered,
+}
+
+impl Memory {
+    /// Whether the host may read and write it directly.
+    pub fn on_host(self) -> bool {
+        !matches!(self, Memory::Device | Memory::DeviceAsync)
+    }
+}
+
+/// How a stream is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamKind {
+    /// hipStreamDefault: waits for and is waited for by the null stream.
+    Blocking,
+    /// hipStreamNonBlocking.
+    NonBlocking,
+}
+
+/// The name of the null stream.
+pub const DEFAULT_STREAM: &str = "default";
+
+/// The functions that copy a flat range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CopyApi {
+    /// hipMemcpy with hipMemcpyDefault's explicit direction.
+    Memcpy,
+    /// hipMemcpyAsync.
+    MemcpyAsync,
+    /// hipMemcpyWithStream: stream-ordered, returns when the copy is over.
+    MemcpyWithStream,
+    /// hipMemcpyHtoD or hipMemcpyDtoH or hipMemcpyDtoD.
+    MemcpyDirected,
+}
+
+/// hipStreamCaptureMode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CaptureMode {
+    /// hipStreamCaptureModeGlobal.
+    Global,
+    /// hipStreamCaptureModeThreadLocal.
+    ThreadLocal,
+    /// hipStreamCaptureModeRelaxed.
+    Relaxed,
+}
+
+/// hiprandRngType_t, the pseudo-random ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RandKind {
+    /// HIPRAND_RNG_PSEUDO_XORWOW.
+    Xorwow,
+    /// HIPRAND_RNG_PSEUDO_MRG32K3A.
+    Mrg32k3a,
+    /// HIPRAND_RNG_PSEUDO_PHILOX4_32_10.
+    Philox,
+}
+
+/// A matrix multiplication D = op(A) op(B), column-major.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MatmulProblem {
+    /// Type of A, B and D.
+    pub dtype: Dtype,
+    /// Rows of D.
+    pub m: u64,
+    /// Columns of D.
+    pub n: u64,
+    /// Inner size.
+    pub k: u64,
+    /// Whether A is transposed.
+    pub transpose_a: bool,
+    /// Whether B is transposed.
+    pub transpose_b: bool,
+    /// Whether a bias vector is added (HIPBLASLT_EPILOGUE_BIAS).
+    pub bias: bool,
+}
+
+/// Element types of matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// 32-bit float, computed in 32-bit float.
+    F32,
+    /// 16-bit float, computed in 32-bit float.
+    F16,
+    /// bfloat16, computed in 32-bit float.
+    Bf16,
+    /// 64-bit float.
+    F64,
+    /// 8-bit integer, computed and stored in 32-bit integer.
+    I8,
+}

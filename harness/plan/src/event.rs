@@ -1,0 +1,128 @@
+use serde::{Deserialize, Serialize};
+
+use crate::Phase;
+
+/// What a worker says, one JSON object a line, on the standard output it was started with.
+///
+/// Events report; they do not judge. Times are nanoseconds of the worker's monotonic clock since its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// The first line: the plan was read. The nonce is the one that the parent passed, which proves that
+    /// this worker and no other program answered.
+    Hello {
+        /// [`PLAN_VERSION`](crate::PLAN_VERSION) of the worker.
+        version: u32,
+        /// The parent's nonce.
+        nonce: String,
+        /// Process id.
+        pid: u32,
+    },
+    /// A phase begins.
+    Phase {
+        /// Which.
+        phase: Phase,
+    },
+    /// A library or function that the plan needs is not there; the worker ends.
+    Missing {
+        /// `libhiprand` or a function's name.
+        what: String,
+        /// What the loader said.
+        why: String,
+    },
+    /// The libraries in the process, once after initialisation and again at the end when there are more.
+    Loaded {
+        /// ROCm libraries, by path.
+        libraries: Vec<LoadedLibrary>,
+    },
+    /// What the runtime says of itself and of device 0.
+    Device {
+        /// hipRuntimeGetVersion.
+        hip_runtime: i32,
+        /// Devices that the runtime sees.
+        count: i32,
+        /// Name of device 0.
+        name: String,
+        /// Architecture of device 0 with its features, such as `gfx90a:sramecc+:xnack-`.
+        gfx: String,
+        /// Device memory, in bytes.
+        memory: u64,
+        /// The emulated device's own statement; none on a GPU.
+        emulated: Option<device::Identity>,
+    },
+    /// A step is about to be made.
+    Begin {
+        /// [`Step::id`](crate::Step::id).
+        step: u32,
+        /// How often this step was made before, in this process.
+        occurrence: u32,
+    },
+    /// The step returned.
+    End {
+        /// The step.
+        step: u32,
+        /// Its occurrence.
+        occurrence: u32,
+        /// Status code of the call; 0 for steps without one.
+        code: i32,
+        /// The status's name as the library spells it.
+        status: String,
+        /// The value that the call gives, or the log of a failed compilation.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        value: Option<String>,
+        /// Duration, in nanoseconds.
+        ns: u64,
+    },
+    /// Bytes that a check reads.
+    Data {
+        /// The step.
+        step: u32,
+        /// Its occurrence.
+        occurrence: u32,
+        /// The buffer.
+        buffer: String,
+        /// Size, in bytes.
+        bytes: u64,
+        /// [`digest`](crate::digest) of the bytes, in hexadecimal.
+        digest: String,
+        /// File in the spool folder with the bytes; kept only where the digest is not the wanted one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        file: Option<String>,
+    },
+    /// A checked call failed and the rest of the plan was not made.
+    Stopped {
+        /// The step that failed.
+        step: u32,
+    },
+    /// Everything but the teardown is over. What happens from here on is a teardown failure.
+    Done,
+    /// The teardown is over; only the process's own end is left.
+    Bye,
+}
+
+/// A library mapped into the worker.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct LoadedLibrary {
+    /// File name, such as `libamdhip64.so.7`.
+    pub name: String,
+    /// The path it was mapped from.
+    pub path: String,
+    /// GNU build id in hexadecimal; none where the file has none.
+    pub build_id: Option<String>,
+}
+
+/// What the parent sends to the worker: one line of JSON on its standard input, which then stays open until the worker has
+/// been reaped. A worker that sees it close kills its process group, so that no trial outlives its runner.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// To be repeated in [`Event::Hello`].
+    pub nonce: String,
+    /// The plan.
+    pub plan: crate::Plan,
+    /// Folder for the bytes of failed checks.
+    pub spool: String,
+    /// Folder of compiled kernels shared by the trials of a run; none compiles every time.
+    pub code_cache: Option<String>,
+    /// Wanted digests of checks, by step and occurrence: bytes that match need not be kept.
+    pub wanted: Vec<(u32, u32, String)>,
+}

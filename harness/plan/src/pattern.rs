@@ -1,0 +1,63 @@
+use xxhash_rust::xxh3::xxh3_128;
+
+/// What a fresh buffer holds.
+pub const POISON_BYTE: u8 = 0xA5;
+/// What guards hold.
+pub const GUARD_BYTE: u8 = 0x5C;
+
+/// Writes the pattern of `stamp` into `bytes`.
+///
+/// Each 4-byte little-endian word mixes the stamp with its index, so that a wrong read can be traced to the
+/// write it came from and to its offset. Words stay below 2^24, so they are exact as `f32` integers too.
+pub fn pattern(stamp: u64, bytes: &mut [u8]) {
+    for (index, chunk) in bytes.chunks_mut(4).enumerate() {
+        // One round of splitmix64's finaliser: cheap, and different stamps share no words in sequence.
+        let mut z = stamp.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(index as u64 + 1);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let word = ((z >> 40) as u32).max(1);
+        let le = word.to_le_bytes();
+        chunk.copy_from_slice(&le[..chunk.len()]);
+    }
+}
+
+/// The stamp of the pattern that a [`Fill`](crate::Call::Fill) step writes the `occurrence`th time.
+pub fn fill_stamp(stamp: u32, occurrence: u32) -> u64 {
+    u64::from(occurrence) << 32 | u64::from(stamp)
+}
+
+/// The digest that worker and model compare: XXH3, 128 bits, as 32 hexadecimal digits. It guards against
+/// accidents, not against adversaries.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("{:032x}", xxh3_128(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_different_stamps_share_no_words() {
+        let word = |stamp: u64, i: usize| {
+            let mut bytes = vec![0; 4096];
+            pattern(stamp, &mut bytes);
+            u32::from_le_bytes(bytes[4 * i..4 * i + 4].try_into().unwrap())
+        };
+        for i in 0..1024 {
+            assert_ne!(word(1, i), word(2, i), "word {i}");
+            assert!(word(1, i) < 1 << 24);
+        }
+    }
+
+    #[test]
+    fn no_pattern_starts_with_zeros() {
+        // A lost two-byte copy must be told from a right one.
+        for stamp in 0..10_000 {
+            let mut bytes = [0; 2];
+            pattern(stamp, &mut bytes);
+            if bytes == [0, 0] {
+                panic!("stamp {stamp} starts with two zero bytes");
+            }
+        }
+    }
+}

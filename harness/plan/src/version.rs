@@ -1,0 +1,239 @@
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A ROCm version: `7.2.4`, `7.2`, or a nightly such as `7.15.0a20260901`.
+///
+/// A nightly sorts before the release whose number it carries.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Version {
+    /// Major, minor, patch.
+    pub numbers: [u32; 3],
+    /// The date of a nightly, `yyyymmdd`.
+    pub nightly: Option<u32>,
+}
+
+impl Version {
+    /// A release.
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Version { numbers: [major, minor, patch], nightly: None }
+    }
+}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        let key = |v: &Version| (v.numbers, v.nightly.unwrap_or(u32::MAX));
+        key(self).cmp(&key(other))
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.numbers;
+        write!(f, "{major}.{minor}.{patch}")?;
+        match self.nightly {
+            Some(date) => write!(f, "a{date}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The text is not a version or a range of versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseVersionError(String);
+
+impl fmt::Display for ParseVersionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ParseVersionError {}
+
+impl FromStr for Version {
+    type Err = ParseVersionError;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let bad = || {
+            ParseVersionError(format!(
+                "`{s}` is not a version; write 7.2, 7.2.4 or 7.15.0a20260901"
+            ))
+        };
+        let (release, nightly) = match s.split_once('a') {
+            Some((release, date)) if date.len() == 8 => {
+                (release, Some(date.parse().map_err(|_| bad())?))
+            }
+            Some(_) => return Err(bad()),
+            None => (s, None),
+        };
+        let mut numbers = [0; 3];
+        let parts: Vec<_> = release.split('.').collect();
+        if parts.is_empty() || parts.len() > 3 {
+            return Err(bad());
+        }
+        for (slot, part) in numbers.iter_mut().zip(&parts) {
+            if !part.bytes().all(|b| b.is_ascii_digit()) {
+                return Err(bad());
+            }
+            *slot = part.parse().map_err(|_| bad())?;
+        }
+        Ok(Version { numbers, nightly })
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A range of versions: comparisons that must all hold, such as `>=6.0 <7.0`; `*` is every version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VersionRange {
+    from: Option<Version>,
+    until: Option<Version>,
+}
+
+impl VersionRange {
+    /// Every version.
+    pub const ALL: VersionRange = VersionRange { from: None, until: None };
+
+    /// Whether the version lies in the range.
+    pub fn contains(&self, version: &Version) -> bool {
+        self.from.as_ref().is_none_or(|f| version >= f)
+            && self.until.as_ref().is_none_or(|u| version < u)
+    }
+
+    /// Whether some version could lie in both ranges.
+    pub fn overlaps(&self, other: &VersionRange) -> bool {
+        let before = |a: &VersionRange, b: &VersionRange| match (&a.until, &b.from) {
+            (Some(until), Some(from)) => until <= from,
+            _ => false,
+        };
+        !before(self, other) && !before(other, self)
+    }
+}
+
+impl fmt::Display for VersionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.from, &self.until) {
+            (None, None) => f.write_str("*"),
+            (Some(from), None) => write!(f, ">={from}"),
+            (None, Some(until)) => write!(f, "<{until}"),
+            (Some(from), Some(until)) => write!(f, ">={from} <{until}"),
+        }
+    }
+}
+
+impl FromStr for VersionRange {
+    type Err = ParseVersionError;
+
+    fn from_str(s: &str) -> Result<Self, Self::Err> {
+        let mut range = VersionRange::ALL;
+        if s.trim() == "*" {
+            return Ok(range);
+        }
+        for part in s.split_whitespace() {
+            if let Some(version) = part.strip_prefix(">=") {
+                range.from = Some(version.parse()?);
+            } else if let Some(version) = part.strip_prefix('<') {
+                range.until = Some(version.parse()?);
+            } else {
+                return Err(ParseVersionError(format!(
+                    "`{s}` is not a range of versions; write `>=6.0`, `<7.0`, `>=6.0 <7.0` or `*`"
+                )));
+            }
+        }
+        match (&range.from, &range.until) {
+            (None, None) => {
+                Err(ParseVersionError("an empty range of versions; write `*` for all".into()))
+            }
+            (Some(from), Some(until)) if from >= until => {
+                Err(ParseVersionError(format!("no version lies in `{s}`")))
+            }
+            _ => Ok(range),
+        }
+    }
+}
+
+impl Serialize for VersionRange {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for VersionRange {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Something that depends on the ROCm version: disjoint ranges, each with its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ByVersion<T>(pub Vec<(VersionRange, T)>);
+
+impl<T> ByVersion<T> {
+    /// The same for every version.
+    pub fn always(value: T) -> Self {
+        ByVersion(vec![(VersionRange::ALL, value)])
+    }
+
+    /// The value for a version; none where no range contains it.
+    pub fn at(&self, version: &Version) -> Option<&T> {
+        self.0.iter().find(|(range, _)| range.contains(version)).map(|(_, value)| value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(range: &str, inside: &[&str], outside: &[&str]) {
+        let parsed: VersionRange = range.parse().unwrap();
+        for v in inside {
+            assert!(parsed.contains(&v.parse().unwrap()), "{v} in {range}");
+        }
+        for v in outside {
+            assert!(!parsed.contains(&v.parse().unwrap()), "{v} not in {range}");
+        }
+    }
+
+    #[test]
+    fn ranges_hold_what_they_say() {
+        check("*", &["5.2.3", "99"], &[]);
+        check(">=6.0", &["6.0.0", "6.4.3", "7.15.0a20260901"], &["5.7.1", "6.0.0a20250101"]);
+        check("<7.0", &["6.4.3", "7.0.0a20250601"], &["7.0", "7.2.4"]);
+        check(">=6.0 <7.0", &["6.4.3"], &["5.7.1", "7.2.4"]);
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for text in ["", "7", ">6.0", ">=7 <6", ">=7.0 <7.0", ">=x", "<7.2.4.1", "=7.0"] {
+            assert!(text.parse::<VersionRange>().is_err(), "{text}");
+        }
+        for text in ["", "7.x", "7.2.4b1", "7.15.0a2026", "+7"] {
+            assert!(text.parse::<Version>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn overlap_is_symmetric() {
+        let range = |s: &str| s.parse::<VersionRange>().unwrap();
+        assert!(!range("<7.0").overlaps(&range(">=7.0")));
+        assert!(range("<7.1").overlaps(&range(">=7.0")));
+        assert!(range("*").overlaps(&range("<1.0")));
+    }
+}
