@@ -17,6 +17,9 @@ mod version;
 
 pub use call::*;
 pub use event::*;
+pub use kernel::{KERNELS, Kernel, Parameter, kernel};
+pub use model::{Content, Expected, Mistake, Reference, Write, reference};
 
+pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};
