@@ -1,0 +1,39 @@
+//! What supervision costs on top of starting a process: both in one run, so that they share the
+//! machine's mood.
+
+use std::hint::black_box;
+use std::process::{Command, Stdio};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use supervise::{Cancel, Ended, Limits};
+
+fn spawn(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("spawn");
+    group.bench_function("plain", |bencher| {
+        bencher.iter(|| {
+            let status = Command::new("/bin/true").status().expect("/bin/true starts");
+            assert!(status.success());
+        });
+    });
+    group.bench_function("plain, piped", |bencher| {
+        bencher.iter(|| {
+            let output = Command::new("/bin/true").stdin(Stdio::piped()).output();
+            assert!(output.expect("/bin/true starts").status.success());
+        });
+    });
+    let cancel = Cancel::new().expect("an eventfd");
+    let limits = Limits::default();
+    group.bench_function("supervised", |bencher| {
+        bencher.iter(|| {
+            let command = Command::new("/bin/true");
+            let seen = supervise::run(command, b"{}", &limits, &cancel, &mut |line| {
+                black_box(line);
+            });
+            assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, spawn);
+criterion_main!(benches);

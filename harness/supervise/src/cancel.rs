@@ -1,0 +1,74 @@
+//! Asking every running child to end, from any thread or from a signal handler.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::event::{EventfdFlags, eventfd};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// A request, shared by its clones, to kill what runs and to start nothing more. It cannot be
+/// taken back.
+#[derive(Clone, Debug)]
+pub struct Cancel(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    requested: AtomicBool,
+    /// Written once and never read, so it wakes every thread that polls it, now or later.
+    wake: OwnedFd,
+}
+
+impl Cancel {
+    /// A request that nobody has made yet.
+    ///
+    /// # Errors
+    /// When the process or the system is out of file descriptors.
+    pub fn new() -> io::Result<Cancel> {
+        let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        Ok(Cancel(Arc::new(Inner { requested: AtomicBool::new(false), wake })))
+    }
+
+    /// Makes the request: each [`run`](crate::run) kills its group and returns, and
+    /// [`for_each`](crate::for_each) starts no further job. May be called in a signal handler.
+    pub fn cancel(&self) {
+        if !self.0.requested.swap(true, Ordering::SeqCst) {
+            // The only possible error is a full counter, and this is its only write.
+            let _ = rustix::io::write(&self.0.wake, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Whether the request has been made.
+    pub fn is_cancelled(&self) -> bool {
+        self.0.requested.load(Ordering::SeqCst)
+    }
+
+    /// Makes the first SIGINT, SIGTERM or SIGHUP cancel, and a second one end this process at
+    /// once with 128 plus the signal's number; the children then see their standard input close.
+    /// Lasts as long as the process.
+    ///
+    /// # Errors
+    /// When a handler cannot be installed.
+    pub fn on_signals(&self) -> io::Result<()> {
+        let seen = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            let (cancel, seen) = (self.clone(), Arc::clone(&seen));
+            let act = move || {
+                if seen.swap(true, Ordering::SeqCst) {
+                    signal_hook::low_level::exit(128 + signal);
+                }
+                cancel.cancel();
+            };
+            // SAFETY: the action does nothing but atomic swaps, write(2) and _exit(2), all of
+            // them async-signal-safe; it takes no lock, allocates nothing and cannot panic.
+            unsafe { signal_hook::low_level::register(signal, act) }?;
+        }
+        Ok(())
+    }
+
+    /// Readable from the moment of the request on.
+    pub(crate) fn wake(&self) -> BorrowedFd<'_> {
+        self.0.wake.as_fd()
+    }
+}

@@ -1,0 +1,152 @@
+//! The child's process group: signals to it, and what is left of it when its leader has ended.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
+};
+
+/// How long the rest of a group may take to end by itself: processes of a pipeline, or those
+/// killed together with the leader, end within moments of it but not before it.
+const SETTLE: Duration = Duration::from_millis(200);
+
+/// A process of the child's group that outlived the child.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its process id.
+    pub pid: i32,
+    /// The command name that the kernel keeps, at most 15 bytes; see `proc_pid_comm(5)`.
+    pub name: String,
+    /// Whether it was still there after SIGKILL and the wait of [`Limits::reap`].
+    ///
+    /// [`Limits::reap`]: crate::Limits::reap
+    pub survived: bool,
+}
+
+/// Sends a signal to a process group; the tests pass one that loses the signal, as an
+/// uninterruptible child does.
+pub(crate) type Send = fn(Pid, Signal);
+
+/// Sends a signal to a process group. The leader must not have been reaped, or a member must
+/// have been seen: either keeps the group's number from being given to somebody else.
+pub(crate) fn send(group: Pid, signal: Signal) {
+    // A group that has just emptied is fine, and a member that may not be signalled (it changed
+    // its user) shows up as a survivor.
+    let _ = kill_process_group(group, signal);
+}
+
+/// Waits until one of `sources` is ready or the time `until` has come, and says which are ready.
+/// A descriptor whose other end is closed counts as ready.
+pub(crate) fn wait_ready<T: Copy>(
+    sources: &[(T, BorrowedFd<'_>, PollFlags)],
+    until: Option<Instant>,
+) -> io::Result<Vec<T>> {
+    let mut polled: Vec<_> =
+        sources.iter().map(|(_, fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let left = left.and_then(|left| Timespec::try_from(left).ok());
+        match rustix::event::poll(&mut polled, left.as_ref()) {
+            Ok(_) => break,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let ready = sources.iter().zip(&polled).filter(|(_, polled)| !polled.revents().is_empty());
+    Ok(ready.map(|((name, ..), _)| *name).collect())
+}
+
+/// Kills what is left of a group whose leader has ended and been reaped, and says what it was.
+///
+/// The number of a group with members is not given away, so one that answers here is the one
+/// meant, unless its last member ended and all process ids were gone through since it was looked
+/// at, which takes moments.
+pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
+    // Answered in a microsecond, where reading /proc takes milliseconds on a large machine.
+    if test_kill_process_group(group) == Err(Errno::SRCH) {
+        return Vec::new();
+    }
+    wait_ended(members(group), SETTLE);
+    let left = members(group);
+    if left.is_empty() {
+        return Vec::new();
+    }
+    let mut processes: Vec<Process> = left.iter().map(|(process, _)| process.clone()).collect();
+    send(group, Signal::KILL);
+    let survivors = wait_ended(left, reap);
+    for process in &mut processes {
+        process.survived = survivors.contains(&process.pid);
+    }
+    processes
+}
+
+/// The members of a group that have not ended yet. The leader is one of them where it lives.
+fn members(group: Pid) -> Vec<(Process, OwnedFd)> {
+    let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
+    let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid: i32| {
+        living_member(pid, group)?;
+        let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()?;
+        // Read again: the descriptor now holds the process that this line describes.
+        let name = living_member(pid, group)?;
+        Some((Process { pid, name, survived: false }, fd))
+    })
+    .collect()
+}
+
+/// The name of a process, where it is in the group and has not ended.
+fn living_member(pid: i32, group: Pid) -> Option<String> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat);
+    let (name, state, of) = parse_stat(&stat)?;
+    (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
+}
+
+/// Name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name
+/// may hold spaces and parentheses, so it ends at the last one.
+fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
+    let (before, after) = stat.rsplit_once(')')?;
+    let (_, name) = before.split_once('(')?;
+    let mut fields = after.split_ascii_whitespace();
+    let state = fields.next()?;
+    let group = fields.nth(1)?.parse().ok()?;
+    Some((name, state, group))
+}
+
+/// Waits until all processes have ended, for so long at most; the ids of those that have not.
+fn wait_ended(mut running: Vec<(Process, OwnedFd)>, limit: Duration) -> Vec<i32> {
+    let until = Instant::now().checked_add(limit);
+    while !running.is_empty() {
+        let sources: Vec<_> =
+            running.iter().map(|(p, fd)| (p.pid, fd.as_fd(), PollFlags::IN)).collect();
+        match wait_ready(&sources, until) {
+            Ok(ended) if !ended.is_empty() => running.retain(|(p, _)| !ended.contains(&p.pid)),
+            // Time is up, or the kernel has no memory for a poll.
+            _ => break,
+        }
+    }
+    running.iter().map(|(process, _)| process.pid).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(stat: &str, expected: Option<(&str, &str, i32)>) {
+        assert_eq!(parse_stat(stat), expected, "{stat}");
+    }
+
+    #[test]
+    fn stat_lines() {
+        check("42 (sh) S 1 41 40 0 -1 4194304", Some(("sh", "S", 41)));
+        check("42 (a) b (c) D 1 7 7 0", Some(("a) b (c", "D", 7)));
+        check("42 () Z 1 7", Some(("", "Z", 7)));
+        check("42 (sh) S 1", None);
+        check("", None);
+    }
+}

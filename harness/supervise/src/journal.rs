@@ -1,0 +1,275 @@
+//! The journal of finished results: one JSON object per line, in the order in which they came.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// What a record that [`Journal::write`] has returned from survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// The end of this process, by SIGKILL too: the kernel has the bytes.
+    Process,
+    /// The end of the machine as well, which a test of drivers may bring about: the disk has them
+    /// (`fdatasync`, a few milliseconds per record on most disks).
+    Machine,
+}
+
+/// A journal open for appending. One writer at a time: a second one loses nothing, but the order
+/// of records is then that of their writes.
+#[derive(Debug)]
+pub struct Journal {
+    file: File,
+    path: PathBuf,
+    durability: Durability,
+    /// Whether the file ends inside a record that could not be finished.
+    torn: bool,
+}
+
+/// Why a journal could not be written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JournalError {
+    /// The file could not be opened.
+    #[error("cannot open the journal {}", path.display())]
+    Open {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A record was not written, or only its beginning: the disk is full, for instance. The next
+    /// record starts on a line of its own.
+    #[error("cannot write to the journal {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file could not be read.
+    #[error("cannot read the journal {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A record has no form in JSON. Nothing was written.
+    #[error("a record for the journal {} cannot be written as JSON", path.display())]
+    Serialize {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the record.
+        source: serde_json::Error,
+    },
+}
+
+/// What [`read`] found.
+#[derive(Debug)]
+pub struct Read<T> {
+    /// The whole records, in the order of the file.
+    pub records: Vec<T>,
+    /// The lines that are none.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A line of a journal that is not a record: its writer was killed or the disk was full in the
+/// middle of it, or it is of another version of the record.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line} of the journal is not a record")]
+pub struct Unreadable {
+    /// Counted from 1.
+    pub line: usize,
+    /// What is wrong with it. `source.is_eof()` tells a torn line from a strange one.
+    pub source: serde_json::Error,
+}
+
+impl Journal {
+    /// Opens a journal to append to, and creates it where there is none. A torn last line, left by
+    /// a writer that was killed, gets its newline with the next record.
+    ///
+    /// # Errors
+    /// [`JournalError::Open`].
+    pub fn open(path: &Path, durability: Durability) -> Result<Journal, JournalError> {
+        let failed = |source| JournalError::Open { path: path.to_owned(), source };
+        let mut file =
+            OpenOptions::new().read(true).append(true).create(true).open(path).map_err(failed)?;
+        let torn = ends_in_a_line(&mut file).map_err(failed)?;
+        Ok(Journal { file, path: path.to_owned(), durability, torn })
+    }
+
+    /// Appends one record with a single write(2): when this returns, it is safe as promised by
+    /// the [`Durability`]; when this process is killed before, the line is whole, torn or absent,
+    /// and no earlier record is touched. Records must be JSON objects, of which no beginning is
+    /// itself a whole one.
+    ///
+    /// # Errors
+    /// [`JournalError::Serialize`] and [`JournalError::Write`]. Either way the journal can be
+    /// written to again.
+    pub fn write<T: Serialize>(&mut self, record: &T) -> Result<(), JournalError> {
+        let mut line = if self.torn { b"\n".to_vec() } else { Vec::new() };
+        serde_json::to_writer(&mut line, record)
+            .map_err(|source| JournalError::Serialize { path: self.path.clone(), source })?;
+        line.push(b'\n');
+        let result = self.append(&line);
+        result.map_err(|source| JournalError::Write { path: self.path.clone(), source })
+    }
+
+    fn append(&mut self, mut line: &[u8]) -> io::Result<()> {
+        while !line.is_empty() {
+            // More than one round only where a signal or a nearly full disk cut the write short.
+            match self.file.write(line) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    line = &line[written..];
+                    self.torn = !line.is_empty();
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        match self.durability {
+            Durability::Process => Ok(()),
+            Durability::Machine => self.file.sync_data(),
+        }
+    }
+}
+
+/// Reads a journal, which may be in the middle of being written.
+///
+/// # Errors
+/// [`JournalError::Open`] and [`JournalError::Read`]; a line that is not a record is no error but
+/// part of the result.
+pub fn read<T: DeserializeOwned>(path: &Path) -> Result<Read<T>, JournalError> {
+    let mut file =
+        File::open(path).map_err(|source| JournalError::Open { path: path.to_owned(), source })?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)
+        .map_err(|source| JournalError::Read { path: path.to_owned(), source })?;
+    let mut found = Read { records: Vec::new(), unreadable: Vec::new() };
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        if line.is_empty() {
+            continue;
+        }
+        match serde_json::from_slice(line) {
+            Ok(record) => found.records.push(record),
+            Err(source) => found.unreadable.push(Unreadable { line: index + 1, source }),
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a file's last byte is something else than a newline. No for what has no bytes, such
+/// as a pipe.
+fn ends_in_a_line(file: &mut File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() || metadata.len() == 0 {
+        return Ok(false);
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))?;
+    file.read_exact(&mut last)?;
+    Ok(last != *b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde::Deserialize;
+
+    use super::*;
+
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct Record {
+        trial: String,
+        runs: u32,
+    }
+
+    fn record(trial: &str, runs: u32) -> Record {
+        Record { trial: trial.to_owned(), runs }
+    }
+
+    /// Reads a journal of this content.
+    fn check(content: &str, records: &[Record], unreadable: &[usize]) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        std::fs::write(&path, content).unwrap();
+        let found = read::<Record>(&path).unwrap();
+        assert_eq!(found.records, records, "{content:?}");
+        let lines: Vec<_> = found.unreadable.iter().map(|line| line.line).collect();
+        assert_eq!(lines, unreadable, "{content:?}");
+    }
+
+    #[test]
+    fn reading() {
+        let (a, b) = (r#"{"trial":"a","runs":1}"#, r#"{"trial":"b","runs":2}"#);
+        let both = || [record("a", 1), record("b", 2)];
+        check("", &[], &[]);
+        check(&format!("{a}\n{b}\n"), &both(), &[]);
+        // A record whose newline alone is missing is whole.
+        check(&format!("{a}\n{b}"), &both(), &[]);
+        check(&format!("{a}\n{}", &b[..b.len() - 1]), &both()[..1], &[2]);
+        check(&format!("{}\n{b}\n", &a[..5]), &both()[1..], &[1]);
+        check(&format!("{a}\n\u{0}\u{0}\n{{\"other\":1}}\n{b}\n"), &both(), &[2, 3]);
+    }
+
+    #[test]
+    fn every_cut_of_a_journal_keeps_the_records_before_it_and_takes_new_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(&path, Durability::Machine).unwrap();
+        journal.write(&record("first", 1)).unwrap();
+        let first = std::fs::read(&path).unwrap().len();
+        journal.write(&record("line\nbreak", 2)).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        drop(journal);
+        for cut in first..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).unwrap();
+            let mut journal = Journal::open(&path, Durability::Process).unwrap();
+            journal.write(&record("third", 3)).unwrap();
+            journal.write(&record("fourth", 4)).unwrap();
+            let found = read::<Record>(&path).unwrap();
+            let trials: Vec<_> = found.records.iter().map(|record| record.trial.as_str()).collect();
+            if cut >= whole.len() - 1 {
+                assert_eq!(trials, ["first", "line\nbreak", "third", "fourth"], "{cut}");
+                assert!(found.unreadable.is_empty(), "{cut}");
+            } else {
+                assert_eq!(trials, ["first", "third", "fourth"], "{cut}");
+                let torn: Vec<_> = found.unreadable.iter().map(|u| u.source.is_eof()).collect();
+                assert_eq!(torn, vec![true; usize::from(cut > first)], "{cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_an_error_that_names_the_file() {
+        let mut journal = Journal::open(Path::new("/dev/full"), Durability::Process).unwrap();
+        for _ in 0..2 {
+            let error = journal.write(&record("a", 1)).unwrap_err();
+            assert_eq!(error.to_string(), "cannot write to the journal /dev/full");
+            let JournalError::Write { source, .. } = error else { panic!("{error:?}") };
+            assert_eq!(source.kind(), ErrorKind::StorageFull);
+        }
+    }
+
+    #[test]
+    fn a_missing_folder_is_an_error_that_names_the_file() {
+        let error = Journal::open(Path::new("/nowhere/journal"), Durability::Process).unwrap_err();
+        assert_eq!(error.to_string(), "cannot open the journal /nowhere/journal");
+        assert!(read::<Record>(Path::new("/nowhere/journal")).is_err());
+    }
+
+    #[test]
+    fn a_record_without_json_form_leaves_the_journal_as_it_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let mut journal = Journal::open(&path, Durability::Process).unwrap();
+        let odd = std::collections::BTreeMap::from([((1, 2), 3)]);
+        let error = journal.write(&odd).unwrap_err();
+        assert!(matches!(error, JournalError::Serialize { .. }), "{error:?}");
+        journal.write(&record("a", 1)).unwrap();
+        assert_eq!(read::<Record>(&path).unwrap().records, [record("a", 1)]);
+    }
+}

@@ -1,0 +1,144 @@
+//! Many jobs on a few threads.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, mpsc};
+
+use crate::Cancel;
+
+/// Runs `work` on each of `jobs` on as many threads, and calls `done` in the calling thread with
+/// the index and the result of each as it finishes; [`in_order`] makes that the order of the jobs.
+/// Jobs start in order, and an iterator is asked for a job only when a thread is free for it.
+///
+/// After a cancel no job starts: the jobs not done are the last ones. Returns how many were done.
+///
+/// # Panics
+/// When `work`, `done` or the iterator of `jobs` panics, after the jobs that had started.
+pub fn for_each<J, R, I>(
+    jobs: I,
+    threads: NonZeroUsize,
+    cancel: &Cancel,
+    work: impl Fn(usize, J) -> R + Sync,
+    mut done: impl FnMut(usize, R),
+) -> usize
+where
+    I: IntoIterator<Item = J>,
+    I::IntoIter: Send,
+    R: Send,
+{
+    let jobs = Mutex::new(jobs.into_iter().enumerate());
+    let (sender, results) = mpsc::channel();
+    let next = || {
+        // A poisoned lock is that of an iterator that panicked, which has no more jobs.
+        let mut jobs = jobs.lock().ok()?;
+        if cancel.is_cancelled() { None } else { jobs.next() }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.get() {
+            let (sender, next, work) = (sender.clone(), &next, &work);
+            scope.spawn(move || {
+                while let Some((index, job)) = next() {
+                    if sender.send((index, work(index, job))).is_err() {
+                        // The receiver is gone: `done` has panicked.
+                        break;
+                    }
+                }
+            });
+        }
+        drop(sender);
+        let mut count = 0;
+        for (index, result) in results {
+            done(index, result);
+            count += 1;
+        }
+        count
+    })
+}
+
+/// Turns a consumer of results in the order of jobs into one that takes them in any order, for
+/// [`for_each`]; it keeps those that come early.
+pub fn in_order<R>(mut done: impl FnMut(usize, R)) -> impl FnMut(usize, R) {
+    let mut early = BTreeMap::new();
+    let mut next = 0;
+    move |index, result| {
+        early.insert(index, result);
+        while let Some(result) = early.remove(&next) {
+            done(next, result);
+            next += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn threads(count: usize) -> NonZeroUsize {
+        NonZeroUsize::new(count).unwrap()
+    }
+
+    fn check(jobs: usize, on: usize) {
+        let cancel = Cancel::new().unwrap();
+        let mut ordered = Vec::new();
+        let collect = in_order(|index, square| ordered.push((index, square)));
+        let done = for_each(0..jobs, threads(on), &cancel, |_, job| job * job, collect);
+        assert_eq!(done, jobs, "{jobs} on {on}");
+        let expected: Vec<_> = (0..jobs).map(|job| (job, job * job)).collect();
+        assert_eq!(ordered, expected, "{jobs} on {on}");
+    }
+
+    #[test]
+    fn every_job_is_done_once_and_delivered_in_order() {
+        for (jobs, on) in [(0, 1), (1, 1), (1, 8), (100, 1), (1000, 3), (50, 200)] {
+            check(jobs, on);
+        }
+    }
+
+    #[test]
+    fn results_come_as_they_finish_and_in_order_puts_them_right() {
+        let mut seen = Vec::new();
+        let mut deliver = in_order(|index, letter| seen.push((index, letter)));
+        for (index, letter) in [(2, 'c'), (0, 'a'), (3, 'd'), (1, 'b')] {
+            deliver(index, letter);
+        }
+        drop(deliver);
+        assert_eq!(seen, [(0, 'a'), (1, 'b'), (2, 'c'), (3, 'd')]);
+    }
+
+    #[test]
+    fn jobs_run_at_the_same_time() {
+        // Four jobs that wait for one another end only if they run on four threads.
+        let (barrier, cancel) = (Barrier::new(4), Cancel::new().unwrap());
+        let done = for_each(0..4, threads(4), &cancel, |_, _| barrier.wait(), |_, _| {});
+        assert_eq!(done, 4);
+    }
+
+    #[test]
+    fn after_a_cancel_no_job_starts() {
+        let (started, cancel) = (AtomicUsize::new(0), Cancel::new().unwrap());
+        let work = |index, _| {
+            started.fetch_add(1, Ordering::SeqCst);
+            if index == 10 {
+                cancel.cancel();
+            }
+        };
+        let mut delivered = Vec::new();
+        let done = for_each(0..1000, threads(2), &cancel, work, |index, ()| delivered.push(index));
+        assert!(done < 1000, "{done}");
+        assert_eq!(done, started.into_inner(), "each job that started is delivered");
+        delivered.sort_unstable();
+        assert_eq!(delivered, (0..done).collect::<Vec<_>>(), "the jobs not done are the last ones");
+    }
+
+    #[test]
+    fn a_panicking_job_is_not_swallowed() {
+        let cancel = Cancel::new().unwrap();
+        let result = std::panic::catch_unwind(|| {
+            for_each(0..3, threads(2), &cancel, |_, job| assert_ne!(job, 1), |_, ()| {})
+        });
+        assert!(result.is_err());
+    }
+}

@@ -1,0 +1,555 @@
+//! One child, from its start to its last trace.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
+
+use crate::group::{self, Process, Send, wait_ready};
+use crate::lines::Lines;
+use crate::{Cancel, Line, Log};
+
+/// How long to go on reading once the leader has ended, where other processes hold its pipes
+/// open. What the leader itself wrote is in the pipes by then and is read in any case.
+const DRAIN: Duration = Duration::from_millis(200);
+
+/// Reads of one stream before the others get their turn; times [`READ_BYTES`] this is the most
+/// that a pipe holds without privileges, see `pipe(7)`.
+const READS_PER_TURN: usize = 16;
+const READ_BYTES: usize = 64 << 10;
+
+/// How long a child may take. `Duration::MAX` means for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// From its start to its end.
+    pub total: Duration,
+    /// From its start to the first event line, and from one event line to the next.
+    pub quiet: Duration,
+    /// From SIGTERM to SIGKILL.
+    pub grace: Duration,
+    /// From SIGKILL to giving up on it: a process in an uninterruptible wait of a driver does not
+    /// end before that wait does.
+    pub reap: Duration,
+}
+
+impl Default for Limits {
+    /// Ten minutes in all, two of them in silence, two seconds of grace and ten to reap.
+    fn default() -> Limits {
+        Limits {
+            total: Duration::from_secs(600),
+            quiet: Duration::from_secs(120),
+            grace: Duration::from_secs(2),
+            reap: Duration::from_secs(10),
+        }
+    }
+}
+
+/// Everything that was seen of one child.
+#[derive(Debug)]
+pub struct Observed {
+    /// Its process id, under which the kernel log speaks of it; `None` where it was not started.
+    pub pid: Option<u32>,
+    /// How it ended.
+    pub ended: Ended,
+    /// The event lines, in order.
+    pub lines: Vec<Line>,
+    /// What it wrote after the newline of the last event line.
+    pub torn: Vec<u8>,
+    /// What it wrote to its standard error.
+    pub stderr: Log,
+    /// From before its start to when it had been reaped and its pipes were empty. Monotonic time,
+    /// in which a suspended machine stands still.
+    pub wall: Duration,
+    /// What it used; `None` where it was not reaped.
+    pub usage: Option<Usage>,
+    /// Processes that were still in its group after it had ended, and were sent SIGKILL. After
+    /// [`Ended::CouldNotBeKilled`] the child itself is one of them.
+    pub left_behind: Vec<Process>,
+}
+
+/// How a child ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Ended {
+    /// It exited by itself, with this status.
+    Exited(i32),
+    /// A signal that was not ours ended it.
+    Signalled {
+        /// The signal's number.
+        signal: i32,
+        /// Whether the kernel wrote a core dump.
+        core: bool,
+    },
+    /// It was told to end, by a signal to its group.
+    Stopped {
+        /// Why.
+        reason: Reason,
+        /// Whether SIGTERM and the grace were not enough and it took SIGKILL.
+        forced: bool,
+    },
+    /// It was still there after SIGKILL and the wait of [`Limits::reap`]. It may end later; until
+    /// then it holds what it holds, the device perhaps included.
+    CouldNotBeKilled {
+        /// Why it was to end.
+        reason: Reason,
+    },
+    /// It was not started.
+    SpawnFailed(io::Error),
+    /// It was started and killed, because it could not be watched: the process is out of file
+    /// descriptors, the kernel is older than 5.3, or SIGCHLD is ignored in this process, in which
+    /// case the kernel keeps no exit status.
+    Lost(io::Error),
+}
+
+/// Why a child was told to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// [`Limits::total`] was over.
+    Total,
+    /// [`Limits::quiet`] was over.
+    Quiet,
+    /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all of them larger
+    /// than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
+    Flooded,
+    /// The [`Cancel`] was requested. A child that had not been started by then never is.
+    Cancelled,
+}
+
+/// What a child used, with its own children as far as it waited for them; see `wait4(2)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Processor time in user mode.
+    pub user_cpu: Duration,
+    /// Processor time in the kernel.
+    pub system_cpu: Duration,
+    /// The largest resident set, in bytes. The kernel counts in what this process had resident
+    /// when it started the child (`exec_mmap` keeps the larger of both), so a small child of a
+    /// large parent cannot be told from a large one.
+    pub max_rss_bytes: u64,
+}
+
+/// Where a child is on its way out. Times are counted from its start.
+#[derive(Clone, Copy)]
+enum Phase {
+    Running,
+    Terminating { reason: Reason, until: Duration },
+    Killing { reason: Reason, until: Duration },
+    Draining { end: End, until: Duration },
+}
+
+/// Who brought about the end of the leader.
+#[derive(Clone, Copy)]
+enum End {
+    ByItself,
+    Stopped { reason: Reason, forced: bool },
+    Stuck { reason: Reason },
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Source {
+    Child,
+    Stdin,
+    Stdout,
+    Stderr,
+    Cancel,
+}
+
+/// The parent's ends of the pipes; `None` once the other end is closed.
+struct Pipes<'a> {
+    /// Kept open after the last byte of `orders`, until the child has been reaped.
+    stdin: Option<ChildStdin>,
+    orders: &'a [u8],
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    lines: Lines,
+    log: Log,
+}
+
+/// Starts `command` as the leader of a process group of its own, writes `input` and a newline to
+/// its standard input, and returns when it has ended or could not be ended. `on_line` is called
+/// in this thread with each event line as it comes; while it takes its time nothing is read and
+/// no limit is enforced.
+///
+/// On the way out nobody gets away: when the leader has been told to end and does, the rest of
+/// its group gets SIGKILL; when it ends by itself, the rest gets 200 ms and then SIGKILL.
+///
+/// Every error is part of the result. The streams and the process group that the caller set in
+/// `command` are replaced.
+pub fn run(
+    command: Command,
+    input: &[u8],
+    limits: &Limits,
+    cancel: &Cancel,
+    on_line: &mut dyn FnMut(&Line),
+) -> Observed {
+    run_with(command, input, limits, cancel, on_line, group::send)
+}
+
+fn run_with(
+    mut command: Command,
+    input: &[u8],
+    limits: &Limits,
+    cancel: &Cancel,
+    on_line: &mut dyn FnMut(&Line),
+    send: Send,
+) -> Observed {
+    let start = Instant::now();
+    let unstarted = |ended| Observed {
+        pid: None,
+        ended,
+        lines: Vec::new(),
+        torn: Vec::new(),
+        stderr: Log::default(),
+        wall: start.elapsed(),
+        usage: None,
+        left_behind: Vec::new(),
+    };
+    if cancel.is_cancelled() {
+        return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
+    }
+    command.process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => return unstarted(Ended::SpawnFailed(error)),
+    };
+
+    let pid = Pid::from_child(&child);
+    let orders = [input, b"\n"].concat();
+    let mut pipes = Pipes {
+        stdin: child.stdin.take(),
+        orders: &orders,
+        stdout: child.stdout.take(),
+        stderr: child.stderr.take(),
+        lines: Lines::default(),
+        log: Log::default(),
+    };
+    let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send);
+    let (ended, usage) = match watched {
+        Ok(End::Stuck { reason }) => (Ended::CouldNotBeKilled { reason }, None),
+        Ok(end) => match reap(pid) {
+            Ok((status, usage)) => (describe(end, status), Some(usage)),
+            Err(error) => (Ended::Lost(error), None),
+        },
+        Err(error) => {
+            send(pid, Signal::KILL);
+            reap_unwatched(&mut child, limits.reap);
+            (Ended::Lost(error), None)
+        }
+    };
+    let wall = start.elapsed();
+    drop(pipes.stdin);
+    Observed {
+        pid: Some(child.id()),
+        ended,
+        lines: pipes.lines.finished,
+        torn: pipes.lines.torn,
+        stderr: pipes.log,
+        wall,
+        usage,
+        left_behind: group::clear(pid, limits.reap, send),
+    }
+}
+
+/// Reads, writes and kills until the leader has ended, but does not reap it.
+fn watch(
+    pid: Pid,
+    pipes: &mut Pipes<'_>,
+    start: Instant,
+    limits: &Limits,
+    cancel: &Cancel,
+    on_line: &mut dyn FnMut(&Line),
+    send: Send,
+) -> io::Result<End> {
+    let leader = pidfd_open(pid, PidfdFlags::empty())?;
+    pipes.set_nonblocking()?;
+    // Nearly always the pipe takes the whole line at once.
+    pipes.write();
+    let mut buffer = vec![0; READ_BYTES];
+    let mut phase = Phase::Running;
+    loop {
+        let mut sources = pipes.sources();
+        let until = match phase {
+            Phase::Running => {
+                sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
+                limits.next(pipes.lines.last_at())
+            }
+            Phase::Terminating { until, .. } | Phase::Killing { until, .. } => until,
+            Phase::Draining { end, .. } if sources.is_empty() => return Ok(end),
+            Phase::Draining { until, .. } => until,
+        };
+        if !matches!(phase, Phase::Draining { .. }) {
+            sources.push((Source::Child, leader.as_fd(), PollFlags::IN));
+        }
+        let ready = wait_ready(&sources, start.checked_add(until))?;
+        pipes.serve(&ready, &mut buffer, start, on_line);
+
+        let ended = ready.contains(&Source::Child);
+        let now = start.elapsed();
+        let drain = now.saturating_add(DRAIN);
+        phase = match phase {
+            Phase::Running if ended => Phase::Draining { end: End::ByItself, until: drain },
+            Phase::Running => match limits.due(now, pipes, cancel) {
+                Some(reason) => {
+                    send(pid, Signal::TERM);
+                    Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
+                }
+                None => Phase::Running,
+            },
+            Phase::Terminating { reason, .. } if ended => {
+                send(pid, Signal::KILL);
+                Phase::Draining { end: End::Stopped { reason, forced: false }, until: drain }
+            }
+            Phase::Terminating { reason, until } if now >= until => {
+                send(pid, Signal::KILL);
+                Phase::Killing { reason, until: now.saturating_add(limits.reap) }
+            }
+            Phase::Killing { reason, .. } if ended => {
+                Phase::Draining { end: End::Stopped { reason, forced: true }, until: drain }
+            }
+            Phase::Killing { reason, until } if now >= until => return Ok(End::Stuck { reason }),
+            Phase::Draining { end, until } if now >= until => return Ok(end),
+            waiting => waiting,
+        };
+    }
+}
+
+impl Limits {
+    /// When the next limit is over for a child whose last line came at `last_line`.
+    fn next(&self, last_line: Duration) -> Duration {
+        self.total.min(last_line.saturating_add(self.quiet))
+    }
+
+    /// Why a running child is to end now, if it is.
+    fn due(&self, now: Duration, pipes: &Pipes<'_>, cancel: &Cancel) -> Option<Reason> {
+        if cancel.is_cancelled() {
+            Some(Reason::Cancelled)
+        } else if pipes.lines.flooded {
+            Some(Reason::Flooded)
+        } else if now >= self.total {
+            Some(Reason::Total)
+        } else if now >= self.next(pipes.lines.last_at()) {
+            Some(Reason::Quiet)
+        } else {
+            None
+        }
+    }
+}
+
+impl Pipes<'_> {
+    fn set_nonblocking(&self) -> io::Result<()> {
+        // The child's ends are open files of their own and stay as they are.
+        let fds = [
+            self.stdin.as_ref().map(AsFd::as_fd),
+            self.stdout.as_ref().map(AsFd::as_fd),
+            self.stderr.as_ref().map(AsFd::as_fd),
+        ];
+        fds.into_iter().flatten().try_for_each(|fd| Ok(rustix::io::ioctl_fionbio(fd, true)?))
+    }
+
+    /// The pipes that there is something to wait for on.
+    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
+        let mut sources = Vec::with_capacity(5);
+        if let Some(stdout) = &self.stdout {
+            sources.push((Source::Stdout, stdout.as_fd(), PollFlags::IN));
+        }
+        if let Some(stderr) = &self.stderr {
+            sources.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
+        }
+        if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.orders.is_empty()) {
+            sources.push((Source::Stdin, stdin.as_fd(), PollFlags::OUT));
+        }
+        sources
+    }
+
+    /// Reads and writes what is ready.
+    fn serve(
+        &mut self,
+        ready: &[Source],
+        buffer: &mut [u8],
+        start: Instant,
+        on_line: &mut dyn FnMut(&Line),
+    ) {
+        if ready.contains(&Source::Stdout) {
+            let lines = &mut self.lines;
+            read_available(&mut self.stdout, buffer, |bytes| {
+                lines.push(bytes, start.elapsed(), on_line);
+            });
+        }
+        if ready.contains(&Source::Stderr) {
+            let log = &mut self.log;
+            read_available(&mut self.stderr, buffer, |bytes| log.push(bytes));
+        }
+        if ready.contains(&Source::Stdin) {
+            self.write();
+        }
+    }
+
+    /// Writes of the orders what the pipe takes. A child that has closed its standard input gets
+    /// no more of them: how it ends will tell the story.
+    fn write(&mut self) {
+        while let Some(stdin) = &mut self.stdin
+            && !self.orders.is_empty()
+        {
+            match stdin.write(self.orders) {
+                Ok(written) => self.orders = &self.orders[written..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => self.orders = &[],
+            }
+        }
+    }
+}
+
+/// Hands what can be read now to `take`, within the turn of a stream. Forgets a stream at its end.
+fn read_available<R: Read>(stream: &mut Option<R>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
+    let mut reads = 0;
+    while let Some(open) = stream
+        && reads < READS_PER_TURN
+    {
+        match open.read(buffer) {
+            Ok(0) => *stream = None,
+            Ok(read) => {
+                reads += 1;
+                take(&buffer[..read]);
+                if read < buffer.len() {
+                    // A pipe that fills less than the buffer is empty; the next poll says more.
+                    return;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            Err(_) => *stream = None,
+        }
+    }
+}
+
+/// Collects the status and the usage of a child that has ended.
+fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
+    let mut status = 0;
+    // SAFETY: an all-zero `rusage` is a valid one, as it consists of integers only.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    let reaped = loop {
+        // SAFETY: both pointers are to live locals of the types that wait4(2) fills in.
+        let result =
+            unsafe { libc::wait4(pid.as_raw_pid(), &mut status, libc::WNOHANG, &mut usage) };
+        match result {
+            -1 => {
+                let error = io::Error::last_os_error();
+                if error.kind() != ErrorKind::Interrupted {
+                    return Err(error);
+                }
+            }
+            pid => break pid,
+        }
+    };
+    if reaped == 0 {
+        // The kernel reports the end of a traced process to its tracer first.
+        return Err(io::Error::new(ErrorKind::WouldBlock, "it ended under a debugger's control"));
+    }
+    let time = |time: libc::timeval| {
+        Duration::new(time.tv_sec.unsigned_abs(), 1000 * time.tv_usec.unsigned_abs() as u32)
+    };
+    let usage = Usage {
+        user_cpu: time(usage.ru_utime),
+        system_cpu: time(usage.ru_stime),
+        max_rss_bytes: 1024 * usage.ru_maxrss.unsigned_abs(),
+    };
+    Ok((ExitStatus::from_raw(status), usage))
+}
+
+/// Reaps a child that has been sent SIGKILL and that there is no descriptor for, if it ends
+/// within `limit`.
+fn reap_unwatched(child: &mut Child, limit: Duration) {
+    let start = Instant::now();
+    while let Ok(None) = child.try_wait()
+        && start.elapsed() < limit
+    {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn describe(end: End, status: ExitStatus) -> Ended {
+    match (end, status.code(), status.signal()) {
+        (End::Stopped { reason, forced }, ..) => Ended::Stopped { reason, forced },
+        (End::Stuck { reason }, ..) => Ended::CouldNotBeKilled { reason },
+        (End::ByItself, Some(code), _) => Ended::Exited(code),
+        (End::ByItself, None, signal) => {
+            // A status is one or the other; stopped and continued children are not waited for.
+            Ended::Signalled { signal: signal.unwrap_or(0), core: status.core_dumped() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEVER: Duration = Duration::MAX;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    /// The limit that is over at `now` for a child whose last line came at `last_line`.
+    fn check(
+        (total, quiet): (Duration, Duration),
+        last_line: u64,
+        now: u64,
+        expected: Option<Reason>,
+    ) {
+        let limits = Limits { total, quiet, ..Limits::default() };
+        let mut lines = Lines::default();
+        lines.push(b"event\n", seconds(last_line), &mut |_| {});
+        let log = Log::default();
+        let pipes = Pipes { stdin: None, orders: &[], stdout: None, stderr: None, lines, log };
+        let due = limits.due(seconds(now), &pipes, &Cancel::new().unwrap());
+        assert_eq!(due, expected, "{limits:?}, last line at {last_line} s, {now} s");
+        let next = limits.next(seconds(last_line));
+        assert_eq!(due.is_some(), next <= seconds(now), "wakes at {next:?}");
+    }
+
+    #[test]
+    fn limits() {
+        let limits = (seconds(60), seconds(10));
+        check(limits, 0, 9, None);
+        check(limits, 0, 10, Some(Reason::Quiet));
+        check(limits, 8, 17, None);
+        check(limits, 8, 18, Some(Reason::Quiet));
+        check(limits, 59, 60, Some(Reason::Total));
+        check(limits, 0, 99, Some(Reason::Total));
+        check((NEVER, seconds(10)), 5, 15, Some(Reason::Quiet));
+        check((seconds(60), NEVER), 5, 59, None);
+        check((NEVER, NEVER), 5, 1 << 40, None);
+    }
+
+    #[test]
+    fn a_child_that_signals_do_not_reach_could_not_be_killed() {
+        let mut command = Command::new("sleep");
+        command.arg("600");
+        let limits = Limits {
+            total: Duration::from_millis(100),
+            grace: Duration::from_millis(100),
+            reap: Duration::from_millis(100),
+            ..Limits::default()
+        };
+        let cancel = Cancel::new().unwrap();
+        let lost: Send = |_, _| {};
+        let seen = run_with(command, b"", &limits, &cancel, &mut |_| {}, lost);
+        let stuck = matches!(seen.ended, Ended::CouldNotBeKilled { reason: Reason::Total });
+        assert!(stuck, "{seen:?}");
+        assert_eq!(seen.usage, None);
+        let child = seen.pid.unwrap() as i32;
+        let left: Vec<_> = seen.left_behind.iter().map(|p| (p.pid, p.survived)).collect();
+        assert_eq!(left, [(child, true)]);
+
+        let child = Pid::from_raw(child).unwrap();
+        group::send(child, Signal::KILL);
+        rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty()).unwrap();
+    }
+}

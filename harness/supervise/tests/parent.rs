@@ -1,0 +1,113 @@
+//! What becomes of a child when its parent is told to end, or is killed. The parent is this test
+//! program itself, started again with a variable set.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use supervise::{Cancel, Ended, Limits, Reason, run};
+
+const ROLE: &str = "SUPERVISE_TEST_SCRIPT";
+
+/// Ends when its standard input does, as a child should.
+const OBEDIENT: &str = "read orders; echo $$; cat > /dev/null; exit 0";
+
+/// Takes no notice of SIGTERM either, so that a cancel has to wait for it.
+const STUBBORN: &str = "trap '' TERM; read orders; echo $$; cat > /dev/null; exit 0";
+
+/// The parent: not a test, unless started by one.
+#[test]
+fn parent() {
+    let Ok(script) = env::var(ROLE) else { return };
+    let cancel = Cancel::new().unwrap();
+    cancel.on_signals().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", &script]);
+    let hour = Duration::from_secs(3600);
+    let limits = Limits { total: hour, quiet: hour, grace: hour, reap: hour };
+    let seen = run(command, b"orders", &limits, &cancel, &mut |line| {
+        println!("child {}", String::from_utf8_lossy(&line.text));
+    });
+    let cancelled = matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. });
+    assert!(cancelled && seen.left_behind.is_empty(), "{seen:?}");
+    println!("cancelled");
+}
+
+/// A parent and the child that it has started, which is running.
+struct Family {
+    parent: Child,
+    output: BufReader<ChildStdout>,
+    child: rustix::fd::OwnedFd,
+}
+
+fn start(script: &str) -> Family {
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", "parent", "--nocapture"]).env(ROLE, script).stdout(Stdio::piped());
+    let mut parent = command.spawn().unwrap();
+    let mut output = BufReader::new(parent.stdout.take().unwrap());
+    // The test harness writes the name of the test in front of its first line.
+    let line = read_until(&mut output, "child ");
+    let pid = line.rsplit(' ').next().unwrap().trim().parse().unwrap();
+    let child = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
+    Family { parent, output, child }
+}
+
+fn read_until(output: &mut BufReader<ChildStdout>, word: &str) -> String {
+    loop {
+        let mut line = String::new();
+        assert_ne!(output.read_line(&mut line).unwrap(), 0, "no line with {word:?}");
+        if line.contains(word) {
+            return line;
+        }
+    }
+}
+
+impl Family {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.parent), signal).unwrap();
+    }
+
+    /// Waits for both.
+    fn end(mut self) -> ExitStatus {
+        let status = self.parent.wait().unwrap();
+        let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+        let gone =
+            rustix::event::poll(&mut [PollFd::new(&self.child, PollFlags::IN)], Some(&limit));
+        assert_eq!(gone, Ok(1), "the child outlives its parent");
+        status
+    }
+}
+
+#[test]
+fn a_parent_killed_with_sigkill_leaves_no_child() {
+    for script in [OBEDIENT, STUBBORN] {
+        let family = start(script);
+        family.signal(Signal::KILL);
+        assert_eq!(family.end().signal(), Some(9));
+    }
+}
+
+#[test]
+fn the_first_signal_cancels() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut family = start(OBEDIENT);
+        family.signal(signal);
+        read_until(&mut family.output, "cancelled");
+        assert_eq!(family.end().code(), Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn the_second_signal_ends_the_parent_at_once() {
+    let family = start(STUBBORN);
+    family.signal(Signal::INT);
+    // A second signal of the same number might be merged with the first.
+    family.signal(Signal::HUP);
+    let code = family.end().code();
+    // The kernel delivers the lower number first where both are pending.
+    assert!(matches!(code, Some(129 | 130)), "{code:?}");
+}

@@ -1,0 +1,256 @@
+//! Small shell children, each of which does one thing that a child may do.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use supervise::{Cancel, Ended, LOG_HEAD_BYTES, Limits, Line, Observed, Reason, run};
+
+/// Longer than any of these children takes on a loaded machine, shorter than `sleep 600`.
+const LONG: Duration = Duration::from_secs(120);
+const SHORT: Duration = Duration::from_millis(300);
+
+/// Nothing is over before the child has done its part.
+const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG };
+
+fn shell(script: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", script]);
+    command
+}
+
+fn watch(script: &str, input: &[u8], limits: &Limits) -> Observed {
+    run(shell(script), input, limits, &Cancel::new().unwrap(), &mut |_| {})
+}
+
+/// Runs a script that is cancelled at its first line.
+fn cancel_at_first_line(script: &str, limits: &Limits) -> Observed {
+    let cancel = Cancel::new().unwrap();
+    let handle = cancel.clone();
+    run(shell(script), b"", limits, &cancel, &mut |_| handle.cancel())
+}
+
+fn texts(lines: &[Line]) -> Vec<&str> {
+    lines.iter().map(|line| str::from_utf8(&line.text).unwrap()).collect()
+}
+
+/// How a script ends by itself, in the words of `Debug`, and what it says.
+fn check(script: &str, ended: &str, lines: &[&str], torn: &str, stderr: &str) {
+    let seen = watch(script, b"the orders", &PATIENT);
+    assert_eq!(format!("{:?}", seen.ended), ended, "{script}: {seen:?}");
+    assert_eq!(texts(&seen.lines), lines, "{script}");
+    assert_eq!(seen.torn, torn.as_bytes(), "{script}");
+    assert_eq!(seen.stderr.to_text(), stderr, "{script}");
+    assert!(seen.left_behind.is_empty(), "{script}: {seen:?}");
+    assert!(seen.pid.is_some() && seen.usage.is_some(), "{script}");
+}
+
+#[track_caller]
+fn assert_stopped(seen: &Observed, because: Reason, with_force: bool) {
+    match seen.ended {
+        Ended::Stopped { reason, forced } => {
+            assert_eq!((reason, forced), (because, with_force), "{seen:?}");
+        }
+        _ => panic!("{seen:?}"),
+    }
+}
+
+#[test]
+fn it_ends_by_itself() {
+    check("exit 0", "Exited(0)", &[], "", "");
+    check("exit 42", "Exited(42)", &[], "", "");
+    check("echo a; echo b; echo c >&2", "Exited(0)", &["a", "b"], "", "c\n");
+    check("printf 'whole\ntorn'; exit 3", "Exited(3)", &["whole"], "torn", "");
+    check("read line; echo \"got $line\"", "Exited(0)", &["got the orders"], "", "");
+    check("kill -TERM $$", "Signalled { signal: 15, core: false }", &[], "", "");
+    check("echo last; kill -9 $$", "Signalled { signal: 9, core: false }", &["last"], "", "");
+    check("exec >&- 2>&-; exit 7", "Exited(7)", &[], "", "");
+    check("exec <&-; sleep 0.1; exit 8", "Exited(8)", &[], "", "");
+}
+
+#[test]
+fn standard_input_stays_open() {
+    let limits = Limits { quiet: Duration::from_secs(1), ..PATIENT };
+    let seen = watch("read line; echo read; read more; echo closed", b"", &limits);
+    assert_stopped(&seen, Reason::Quiet, false);
+    assert!(!texts(&seen.lines).contains(&"closed"), "{seen:?}");
+}
+
+#[test]
+fn it_is_the_leader_of_its_own_group() {
+    let seen =
+        watch("read pid name state ppid group rest < /proc/$$/stat; echo $$ $group", b"", &PATIENT);
+    let pid = seen.pid.unwrap();
+    assert_eq!(texts(&seen.lines), [format!("{pid} {pid}")]);
+}
+
+#[test]
+fn the_total_limit() {
+    let limits = Limits { total: SHORT, ..PATIENT };
+    assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Total, false);
+    let chatty = "while :; do echo tick; sleep 0.05; done";
+    assert_stopped(&watch(chatty, b"", &limits), Reason::Total, false);
+}
+
+#[test]
+fn the_quiet_limit() {
+    let limits = Limits { quiet: SHORT, ..PATIENT };
+    assert_stopped(&watch("exec sleep 600", b"", &limits), Reason::Quiet, false);
+    // Neither standard error nor an unfinished line is an event.
+    let muttering = "while :; do echo mutter >&2; printf .; sleep 0.05; done";
+    assert_stopped(&watch(muttering, b"", &limits), Reason::Quiet, false);
+}
+
+#[test]
+fn a_child_that_ignores_sigterm_is_killed() {
+    let script = "trap '' TERM; echo ready; while :; do sleep 1; done";
+    let seen = cancel_at_first_line(script, &Limits { grace: SHORT, ..PATIENT });
+    assert_stopped(&seen, Reason::Cancelled, true);
+    assert!(seen.usage.is_some());
+}
+
+#[test]
+fn a_child_may_use_its_grace_to_say_more() {
+    let script = "trap 'echo dump; exit 0' TERM; echo ready; while :; do sleep 0.1; done";
+    let seen = cancel_at_first_line(script, &PATIENT);
+    assert_stopped(&seen, Reason::Cancelled, false);
+    assert_eq!(texts(&seen.lines), ["ready", "dump"]);
+}
+
+#[test]
+fn a_cancel_comes_from_another_thread_and_ends_every_run() {
+    let cancel = Cancel::new().unwrap();
+    let barrier = std::sync::Barrier::new(4);
+    let seen: Vec<Observed> = std::thread::scope(|scope| {
+        let run_one = || {
+            let mut ready = |_: &Line| {
+                barrier.wait();
+            };
+            run(shell("echo ready; exec sleep 600"), b"", &PATIENT, &cancel, &mut ready)
+        };
+        let runs: Vec<_> = (0..3).map(|_| scope.spawn(run_one)).collect();
+        barrier.wait();
+        cancel.cancel();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    for seen in &seen {
+        assert_stopped(seen, Reason::Cancelled, false);
+        assert_eq!(texts(&seen.lines), ["ready"]);
+    }
+    let late = run(shell("echo ready"), b"", &PATIENT, &cancel, &mut |_| {});
+    assert_stopped(&late, Reason::Cancelled, false);
+    assert_eq!(late.pid, None, "nothing starts after a cancel");
+}
+
+/// The children that a script leaves behind, whose ids it prints, are named, and are gone.
+fn check_left_behind(script: &str, ended: &str) {
+    let start = Instant::now();
+    let seen = watch(script, b"", &PATIENT);
+    assert_eq!(format!("{:?}", seen.ended), ended, "{script}");
+    let pids: Vec<i32> = texts(&seen.lines).iter().map(|pid| pid.parse().unwrap()).collect();
+    let mut left: Vec<_> = seen.left_behind.iter().map(|process| process.pid).collect();
+    left.sort_unstable();
+    assert_eq!(left, pids, "{script}: {seen:?}");
+    assert!(seen.left_behind.iter().all(|process| !process.survived), "{script}: {seen:?}");
+    assert!(pids.into_iter().all(|pid| ends(pid, LONG)), "{script}");
+    assert!(start.elapsed() < LONG, "{script}: it waited for the pipe to be closed");
+}
+
+#[test]
+fn what_it_leaves_behind_is_killed_and_named() {
+    check_left_behind("sleep 600 & echo $!; exit 5", "Exited(5)");
+    check_left_behind("sleep 600 <&- >&- 2>&- & echo $!", "Exited(0)");
+    check_left_behind("sleep 600 & echo $!; kill -9 $$", "Signalled { signal: 9, core: false }");
+    // A flood that goes on after the end of the leader keeps the pipe busy.
+    check_left_behind("yes >&2 & echo $!; exit 0", "Exited(0)");
+}
+
+#[test]
+fn the_group_does_not_outlive_a_leader_that_was_told_to_end() {
+    let script = "(trap '' TERM; exec sleep 600) & while ! grep -q sleep /proc/$!/comm; do :; done;
+        echo $!; wait";
+    let seen = cancel_at_first_line(script, &PATIENT);
+    assert_stopped(&seen, Reason::Cancelled, false);
+    let pid = texts(&seen.lines)[0].parse().unwrap();
+    assert!(ends(pid, LONG));
+}
+
+#[test]
+fn a_process_outside_the_group_may_keep_the_pipes() {
+    let seen = watch("setsid sleep 600 & echo $!; exit 0", b"", &PATIENT);
+    assert!(matches!(seen.ended, Ended::Exited(0)), "{seen:?}");
+    let pid: i32 = texts(&seen.lines)[0].parse().unwrap();
+    let pid = Pid::from_raw(pid).unwrap();
+    // Where the shell's child had not left the group in time, it was killed with it.
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+}
+
+#[test]
+fn a_flood_on_standard_error_is_kept_at_both_ends() {
+    let script = "echo first >&2; head -c 100000000 /dev/zero >&2; echo last >&2";
+    let seen = watch(script, b"", &PATIENT);
+    assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
+    assert_eq!(seen.stderr.total(), 100_000_011);
+    assert!(seen.stderr.head().starts_with(b"first\n\0"));
+    assert!(seen.stderr.tail().ends_with(b"\0last\n"));
+    assert!(seen.stderr.dropped() > 98_000_000);
+    assert_eq!(seen.stderr.head().len(), LOG_HEAD_BYTES);
+}
+
+#[test]
+fn a_flood_on_standard_output_ends_the_child() {
+    let limits = Limits { grace: SHORT, ..PATIENT };
+    for script in ["exec cat /dev/zero", "exec yes"] {
+        let seen = watch(script, b"", &limits);
+        assert_stopped(&seen, Reason::Flooded, false);
+    }
+}
+
+#[test]
+fn a_child_that_does_not_read_its_orders_blocks_nobody() {
+    let orders = vec![b'x'; 10 << 20];
+    let seen = watch("echo deaf; exit 4", &orders, &PATIENT);
+    assert!(matches!(seen.ended, Ended::Exited(4)), "{:?}", seen.ended);
+    let seen = watch("echo deaf; exec sleep 600", &orders, &Limits { total: SHORT, ..PATIENT });
+    assert_stopped(&seen, Reason::Total, false);
+}
+
+#[test]
+fn long_orders_arrive_while_the_child_speaks() {
+    let mut orders = vec![b'x'; 10 << 20];
+    orders.extend_from_slice(b"\nend");
+    // `tee` answers with as much as it reads, so that both pipes are full time and again.
+    let seen = watch("head -n 2 | tee /dev/stderr | wc -c", &orders, &PATIENT);
+    assert!(matches!(seen.ended, Ended::Exited(0)), "{:?}", seen.ended);
+    assert_eq!(texts(&seen.lines), [(orders.len() + 1).to_string()]);
+    assert_eq!(seen.stderr.total(), orders.len() as u64 + 1);
+}
+
+#[test]
+fn what_cannot_be_started() {
+    let cancel = Cancel::new().unwrap();
+    for program in ["/nowhere/worker", "/", "/etc/passwd"] {
+        let seen = run(Command::new(program), b"", &PATIENT, &cancel, &mut |_| {});
+        assert!(matches!(seen.ended, Ended::SpawnFailed(_)), "{program}: {seen:?}");
+        assert_eq!(seen.pid, None);
+    }
+}
+
+#[test]
+fn usage() {
+    let seen = watch("i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done", b"", &PATIENT);
+    let usage = seen.usage.unwrap();
+    assert!(usage.user_cpu + usage.system_cpu > Duration::ZERO, "{usage:?}");
+    assert!(usage.max_rss_bytes > 100 << 10, "{usage:?}");
+    assert!(seen.wall < LONG);
+}
+
+/// Whether a process, whoever's child it is, ends within `limit`.
+fn ends(pid: i32, limit: Duration) -> bool {
+    let Ok(fd) = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()) else {
+        return true;
+    };
+    let limit = limit.try_into().unwrap();
+    rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) == Ok(1)
+}
