@@ -1,1 +1,20 @@
-//! Placeholder.
+//! Cases: one YAML file says what is done, what must be true, what it needs and which upstream issues it stands for.
+//!
+//! [`Case::parse`] reads a file and reports all its mistakes at once; [`Case::trials`] expands its matrix; [`lower`]
+//! turns one trial, perhaps with a planted fault, into a [`plan::Plan`]. This crate is pure: the text of cases and kernels
+//! comes from the caller.
+
+mod calls;
+mod diagnostic;
+mod expression;
+mod header;
+mod lower;
+mod matrix;
+mod read;
+mod yaml;
+
+pub use calls::VERBS;
+pub use diagnostic::{At, Diagnostic};
+pub use header::{Case, FaultEntry, Known, Needs};
+pub use lower::{Kernels, lower};
+pub use matrix::{Selector, Trial};

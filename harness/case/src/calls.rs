@@ -1,0 +1,560 @@
+//! The verbs of `steps`: each is one call, or a block of calls.
+
+use plan::{
+    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Dtype, MatmulProblem, Memory, Parameter,
+    Place, RandKind, Step, StreamKind, kernel,
+};
+
+use crate::{
+    At,
+    diagnostic::suggest,
+    lower::Scope,
+    matrix::read_selector,
+    read::{Fields, Reader},
+    yaml::{Node, Value},
+};
+
+/// Every verb with its keys and what it does; the source of `rocrepro explain --steps` and of spelling help.
+pub const VERBS: &[(&str, &[&str], &str)] = &[
+    ("alloc", &["buffer", "stream"], "allocate a buffer here instead of before the steps"),
+    ("free", &["buffer", "stream"], "free a buffer here instead of after the steps"),
+    ("fill", &["buffer"], "write a fresh pattern from the host"),
+    (
+        "copy",
+        &["to", "from", "bytes", "to_offset", "from_offset", "api", "stream"],
+        "copy a flat range",
+    ),
+    (
+        "copy_2d",
+        &["to", "to_pitch", "from", "from_pitch", "width", "height", "async", "stream"],
+        "copy rows; pitches and width in bytes",
+    ),
+    ("set", &["to", "value", "bytes", "offset", "async", "stream"], "set bytes to a value"),
+    ("launch", &["kernel", "args", "items", "grid", "block", "stream"], "launch a kernel"),
+    ("sync", &[], "wait for a stream, or for the `device`"),
+    ("sync_event", &[], "wait for an event"),
+    ("query", &[], "ask whether a stream is idle"),
+    ("query_event", &[], "ask whether an event has happened"),
+    ("record", &["event", "stream"], "record an event in a stream"),
+    ("wait", &["stream", "event"], "make a stream wait for an event"),
+    ("begin_capture", &["stream", "mode"], "begin to capture a stream"),
+    ("end_capture", &["stream", "graph"], "end a capture and keep its graph"),
+    ("is_capturing", &[], "give a stream's capture status: none, active or invalidated"),
+    ("node_count", &[], "give the number of nodes of a graph"),
+    ("instantiate", &["exec", "graph"], "make an executable graph"),
+    ("launch_graph", &["exec", "stream"], "launch an executable graph"),
+    ("update_graph", &["exec", "graph"], "update an executable graph from a graph"),
+    ("destroy_exec", &[], "destroy an executable graph"),
+    ("destroy_graph", &[], "destroy a graph"),
+    ("get_last_error", &[], "read and clear the last error"),
+    (
+        "mem_info",
+        &[],
+        "give the free device memory; `gives: returned` wants what the first one gave",
+    ),
+    ("trim_pool", &[], "give unused memory of the default pool back"),
+    ("create_stream", &[], "create a stream here instead of before the steps"),
+    ("destroy_stream", &[], "destroy a stream here instead of after the steps"),
+    ("rand_create", &["generator", "kind", "host"], "create a random generator"),
+    ("rand_seed", &["generator", "seed"], "seed a generator"),
+    ("rand_offset", &["generator", "offset"], "set a generator's offset"),
+    ("rand_stream", &["generator", "stream"], "set a generator's stream"),
+    ("rand_generate", &["generator", "to", "count"], "generate 32-bit words"),
+    ("rand_destroy", &[], "destroy a generator"),
+    ("blaslt_create", &[], "create a hipBLASLt handle"),
+    (
+        "blaslt_heuristic",
+        &["handle", "dtype", "m", "n", "k", "transpose", "bias"],
+        "ask for matmul algorithms; gives their number",
+    ),
+    ("blaslt_destroy", &[], "destroy a hipBLASLt handle"),
+    ("rocblas_create", &[], "create a rocBLAS handle"),
+    ("rocblas_destroy", &[], "destroy a rocBLAS handle"),
+    ("check", &[], "the buffer must hold what program order says"),
+    ("equal", &[], "two buffers must hold the same bytes"),
+    ("differ", &[], "two buffers must hold different bytes"),
+    ("sleep", &[], "let the host sleep, in milliseconds"),
+    ("repeat", &["count", "steps"], "run steps several times"),
+    ("thread", &[], "run steps on a second host thread and join it"),
+];
+
+/// Reads a list of steps.
+pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for item in reader.list(node) {
+        read_step(reader, scope, item, &mut steps);
+    }
+    steps
+}
+
+fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
+    let Some(entries) = reader.entries(node, "a step") else { return };
+    let mut verb = None;
+    let (mut returns, mut gives) = (None, None);
+    for (key, value) in entries {
+        match key.text.as_str() {
+            "returns" => returns = reader.by_version(value, "`returns`"),
+            "gives" => gives = reader.by_version(value, "`gives`"),
+            "when" => {
+                if !read_selector(reader, value, scope.axes).matches(scope.trial) {
+                    return;
+                }
+            }
+            text => match VERBS.iter().find(|(name, ..)| *name == text) {
+                Some(_) if verb.is_some() => {
+                    reader.mistake(key.at, "a step has one verb; start the next one with `-`");
+                }
+                Some((name, keys, _)) => verb = Some((*name, *keys, value)),
+                None => {
+                    let known =
+                        VERBS.iter().map(|(name, ..)| *name).chain(["returns", "gives", "when"]);
+                    let near = crate::diagnostic::nearest(text, known);
+                    let help = match near {
+                        Some(word) => format!("did you mean `{word}`?"),
+                        None => "see `rocrepro explain --steps` for all steps".to_owned(),
+                    };
+                    reader.mistake_with_help(
+                        key.at,
+                        format!("there is no step `{text}`"),
+                        Some(help),
+                    );
+                    return;
+                }
+            },
+        }
+    }
+    let Some((verb, keys, value)) = verb else {
+        return reader.mistake(node.at, "a step needs a verb such as `copy`");
+    };
+    if let Some(call) = read_call(reader, scope, verb, keys, value, node.at, out) {
+        let step = Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: None };
+        out.push(step);
+    }
+}
+
+/// Reads the value of a verb; steps that it needs beforehand go to `before`.
+fn read_call(
+    reader: &mut Reader,
+    scope: &mut Scope,
+    verb: &str,
+    keys: &[&str],
+    node: &Node,
+    at: At,
+    before: &mut Vec<Step>,
+) -> Option<Call> {
+    let what = format!("`{verb}`");
+    // Verbs without keys take one name, a list or nothing.
+    if keys.is_empty() {
+        return simple(reader, scope, verb, node, at, before);
+    }
+    if let ("fill" | "alloc" | "free", Value::Scalar(_)) = (verb, &node.value) {
+        let buffer = scope.buffer(reader, node)?;
+        return Some(memory_call(verb, buffer, DEFAULT_STREAM.into()));
+    }
+    let fields = reader.fields(node, &what, keys)?;
+    let mut args = Args { reader, scope, fields, what };
+    match verb {
+        "alloc" | "free" | "fill" => {
+            let buffer = args.buffer("buffer")?;
+            Some(memory_call(verb, buffer, args.stream()?))
+        }
+        "copy" => args.copy(),
+        "copy_2d" => {
+            let (to, from) = (args.buffer("to")?, args.buffer("from")?);
+            let width = args.number("width")?;
+            let pitch = |args: &mut Args, key| args.number_or(key, width);
+            Some(Call::Copy2d {
+                to: Place { buffer: to, offset: 0 },
+                to_pitch: pitch(&mut args, "to_pitch")?,
+                from: Place { buffer: from, offset: 0 },
+                from_pitch: pitch(&mut args, "from_pitch")?,
+                width,
+                height: args.number("height")?,
+                asynchronous: args.flag("async")?,
+                stream: args.stream()?,
+            })
+        }
+        "set" => {
+            let buffer = args.buffer("to")?;
+            let offset = args.number_or("offset", 0)?;
+            let rest = args.scope.buffers[&buffer].bytes.saturating_sub(offset);
+            let value = args.number("value")?;
+            let value = u8::try_from(value)
+                .map_err(|_| args.reader.mistake(at, "`value` is a byte, 0 to 255"))
+                .ok()?;
+            Some(Call::Set {
+                to: Place { buffer, offset },
+                value,
+                bytes: args.number_or("bytes", rest)?,
+                asynchronous: args.flag("async")?,
+                stream: args.stream()?,
+            })
+        }
+        "launch" => args.launch(),
+        "record" => Some(Call::EventRecord { event: args.event()?, stream: args.stream()? }),
+        "wait" => Some(Call::StreamWaitEvent { stream: args.stream()?, event: args.event()? }),
+        "begin_capture" => {
+            let modes = [
+                ("global", CaptureMode::Global),
+                ("thread_local", CaptureMode::ThreadLocal),
+                ("relaxed", CaptureMode::Relaxed),
+            ];
+            let mode = args.choice_or("mode", &modes, CaptureMode::Global)?;
+            Some(Call::BeginCapture { stream: args.stream()?, mode })
+        }
+        "end_capture" => {
+            Some(Call::EndCapture { stream: args.stream()?, graph: args.name("graph")? })
+        }
+        "instantiate" => {
+            Some(Call::GraphInstantiate { exec: args.name("exec")?, graph: args.name("graph")? })
+        }
+        "launch_graph" => {
+            Some(Call::GraphLaunch { exec: args.name("exec")?, stream: args.stream()? })
+        }
+        "update_graph" => {
+            Some(Call::GraphExecUpdate { exec: args.name("exec")?, graph: args.name("graph")? })
+        }
+        "rand_create" => {
+            let kinds = [
+                ("xorwow", RandKind::Xorwow),
+                ("mrg32k3a", RandKind::Mrg32k3a),
+                ("philox", RandKind::Philox),
+            ];
+            Some(Call::RandCreate {
+                generator: args.name("generator")?,
+                kind: args.choice_or("kind", &kinds, RandKind::Xorwow)?,
+                host: args.flag("host")?,
+            })
+        }
+        "rand_seed" => {
+            Some(Call::RandSeed { generator: args.name("generator")?, seed: args.number("seed")? })
+        }
+        "rand_offset" => Some(Call::RandOffset {
+            generator: args.name("generator")?,
+            offset: args.number("offset")?,
+        }),
+        "rand_stream" => {
+            Some(Call::RandStream { generator: args.name("generator")?, stream: args.stream()? })
+        }
+        "rand_generate" => {
+            let buffer = args.buffer("to")?;
+            let words = args.scope.buffers[&buffer].bytes / 4;
+            Some(Call::RandGenerate {
+                generator: args.name("generator")?,
+                to: Place { buffer, offset: 0 },
+                count: args.number_or("count", words)?,
+            })
+        }
+        "blaslt_heuristic" => {
+            let problem = args.matmul()?;
+            Some(Call::BlasltHeuristic { handle: args.name("handle")?, problem })
+        }
+        "repeat" => {
+            let count = args.number("count")?;
+            let count = u32::try_from(count).ok().filter(|c| (1..=1_000_000).contains(c));
+            if count.is_none() {
+                args.reader.mistake(at, "`count` must be 1 to 1000000");
+            }
+            let steps = args.required("steps")?;
+            let body = read_steps(reader, scope, steps);
+            Some(Call::Repeat { count: count?, body })
+        }
+        _ => None,
+    }
+}
+
+fn memory_call(verb: &str, buffer: String, stream: String) -> Call {
+    match verb {
+        "alloc" => Call::Alloc { buffer, stream },
+        "free" => Call::Free { buffer, stream },
+        _ => {
+            // The stamp is the step's own id, given when the plan is finished.
+            Call::Fill { buffer, stamp: 0 }
+        }
+    }
+}
+
+/// Verbs whose value is one name, two names, a number or nothing.
+fn simple(
+    reader: &mut Reader,
+    scope: &mut Scope,
+    verb: &str,
+    node: &Node,
+    at: At,
+    before: &mut Vec<Step>,
+) -> Option<Call> {
+    match verb {
+        "sync" => match reader.text(node, "`sync`")? {
+            "device" => Some(Call::DeviceSynchronize),
+            _ => Some(Call::StreamSynchronize { stream: scope.stream(reader, node)? }),
+        },
+        "query" => Some(Call::StreamQuery { stream: scope.stream(reader, node)? }),
+        "is_capturing" => Some(Call::IsCapturing { stream: scope.stream(reader, node)? }),
+        "create_stream" => Some(Call::StreamCreate { stream: scope.stream(reader, node)? }),
+        "destroy_stream" => Some(Call::StreamDestroy { stream: scope.stream(reader, node)? }),
+        "get_last_error" => Some(Call::GetLastError),
+        "mem_info" => Some(Call::MemGetInfo),
+        "trim_pool" => Some(Call::TrimPool),
+        "check" => {
+            let buffer = scope.buffer(reader, node)?;
+            Some(Call::Check { buffer: scope.on_host(buffer, at, before) })
+        }
+        "equal" | "differ" => {
+            let [a, b] = reader.list(node) else {
+                reader.mistake(node.at, format!("`{verb}` takes two buffers: `{verb}: [a, b]`"));
+                return None;
+            };
+            let (a, b) = (scope.buffer(reader, a)?, scope.buffer(reader, b)?);
+            let (a, b) = (scope.on_host(a, at, before), scope.on_host(b, at, before));
+            Some(if verb == "equal" { Call::Equal { a, b } } else { Call::Differ { a, b } })
+        }
+        "sleep" => Some(Call::Sleep { ms: reader.number(node, "`sleep`")? }),
+        "thread" => Some(Call::Thread { body: read_steps(reader, scope, node) }),
+        _ => {
+            let name = reader.text(node, &format!("`{verb}`"))?.to_owned();
+            Some(match verb {
+                "sync_event" => Call::EventSynchronize { event: scope.event(&name) },
+                "query_event" => Call::EventQuery { event: scope.event(&name) },
+                "node_count" => Call::GraphNodeCount { graph: name },
+                "destroy_exec" => Call::GraphExecDestroy { exec: name },
+                "destroy_graph" => Call::GraphDestroy { graph: name },
+                "rand_destroy" => Call::RandDestroy { generator: name },
+                "blaslt_create" => Call::BlasltCreate { handle: name },
+                "blaslt_destroy" => Call::BlasltDestroy { handle: name },
+                "rocblas_create" => Call::RocblasCreate { handle: name },
+                "rocblas_destroy" => Call::RocblasDestroy { handle: name },
+                _ => return None,
+            })
+        }
+    }
+}
+
+/// The keys of one step.
+struct Args<'r, 's, 'n, 'c> {
+    reader: &'r mut Reader,
+    scope: &'s mut Scope<'c>,
+    fields: Fields<'n>,
+    what: String,
+}
+
+impl<'n> Args<'_, '_, 'n, '_> {
+    fn required(&mut self, key: &str) -> Option<&'n Node> {
+        self.reader.required(&self.fields, &self.what, key)
+    }
+
+    fn name(&mut self, key: &str) -> Option<String> {
+        let node = self.required(key)?;
+        self.reader.text(node, &format!("`{key}`")).map(str::to_owned)
+    }
+
+    fn buffer(&mut self, key: &str) -> Option<String> {
+        let node = self.required(key)?;
+        self.scope.buffer(self.reader, node)
+    }
+
+    fn event(&mut self) -> Option<String> {
+        let name = self.name("event")?;
+        Some(self.scope.event(&name))
+    }
+
+    /// The stream, or the default stream.
+    fn stream(&mut self) -> Option<String> {
+        match self.fields.get("stream") {
+            Some(node) => self.scope.stream(self.reader, node),
+            None => Some(DEFAULT_STREAM.to_owned()),
+        }
+    }
+
+    fn number(&mut self, key: &str) -> Option<u64> {
+        let node = self.required(key)?;
+        self.reader.number(node, &format!("`{key}`"))
+    }
+
+    fn number_or(&mut self, key: &str, default: u64) -> Option<u64> {
+        match self.fields.get(key) {
+            Some(node) => self.reader.number(node, &format!("`{key}`")),
+            None => Some(default),
+        }
+    }
+
+    fn flag(&mut self, key: &str) -> Option<bool> {
+        match self.fields.get(key) {
+            Some(node) => self.reader.flag(node, &format!("`{key}`")),
+            None => Some(false),
+        }
+    }
+
+    fn choice_or<T: Copy>(&mut self, key: &str, choices: &[(&str, T)], default: T) -> Option<T> {
+        match self.fields.get(key) {
+            Some(node) => self.reader.choice(node, &format!("`{key}`"), choices),
+            None => Some(default),
+        }
+    }
+
+    fn copy(&mut self) -> Option<Call> {
+        let (to, from) = (self.buffer("to")?, self.buffer("from")?);
+        let (to_offset, from_offset) =
+            (self.number_or("to_offset", 0)?, self.number_or("from_offset", 0)?);
+        let size = |name: &str, offset| self.scope.buffers[name].bytes.saturating_sub(offset);
+        let (room, have) = (size(&to, to_offset), size(&from, from_offset));
+        let bytes = match self.fields.get("bytes") {
+            Some(node) => self.reader.number(node, "`bytes`")?,
+            None if room == have => have,
+            None => {
+                self.reader.mistake(
+                    self.fields.at,
+                    format!("`{from}` has {have} bytes there and `{to}` {room}; give `bytes`"),
+                );
+                return None;
+            }
+        };
+        let apis = [
+            ("memcpy", CopyApi::Memcpy),
+            ("memcpy_async", CopyApi::MemcpyAsync),
+            ("memcpy_with_stream", CopyApi::MemcpyWithStream),
+            ("memcpy_directed", CopyApi::MemcpyDirected),
+        ];
+        let streamed = self.fields.get("stream").is_some();
+        let default = if streamed { CopyApi::MemcpyAsync } else { CopyApi::Memcpy };
+        Some(Call::Copy {
+            to: Place { buffer: to, offset: to_offset },
+            from: Place { buffer: from, offset: from_offset },
+            bytes,
+            api: self.choice_or("api", &apis, default)?,
+            stream: self.stream()?,
+        })
+    }
+
+    fn launch(&mut self) -> Option<Call> {
+        let name = self.name("kernel")?;
+        let at = self.fields.get("kernel").map_or(self.fields.at, |n| n.at);
+        if !self.scope.has_kernel(&name) {
+            let help = suggest(&name, self.scope.kernel_names());
+            self.reader.mistake_with_help(at, format!("there is no kernel `{name}`"), help);
+            return None;
+        }
+        let dimensions = |args: &mut Self, key: &str| -> Option<Option<[u32; 3]>> {
+            let Some(node) = args.fields.get(key) else { return Some(None) };
+            let items = args.reader.list(node);
+            if items.is_empty() || items.len() > 3 {
+                args.reader.mistake(node.at, format!("`{key}` has one to three numbers"));
+                return None;
+            }
+            let mut sizes = [1; 3];
+            for (size, item) in sizes.iter_mut().zip(items) {
+                *size = args.reader.number32(item, &format!("`{key}`"))?;
+            }
+            Some(Some(sizes))
+        };
+        let block = dimensions(self, "block")?.unwrap_or([256, 1, 1]);
+        let grid = match (dimensions(self, "grid")?, self.fields.get("items")) {
+            (Some(_), Some(node)) => {
+                self.reader.mistake(node.at, "give `items` or `grid`, not both");
+                return None;
+            }
+            (Some(grid), None) => grid,
+            (None, Some(node)) => {
+                let items = self.reader.number32(node, "`items`")?;
+                [items.div_ceil(block[0].max(1)).max(1), 1, 1]
+            }
+            (None, None) => [1; 3],
+        };
+        let nodes = match self.fields.get("args") {
+            Some(node) => self.reader.list(node),
+            None => &[],
+        };
+        let args = self.arguments(&name, nodes)?;
+        Some(Call::Launch { kernel: name, grid, block, args, stream: self.stream()? })
+    }
+
+    /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and `{f32: x}`.
+    fn arguments(&mut self, name: &str, nodes: &[Node]) -> Option<Vec<Arg>> {
+        let parameters = kernel(name).map(|k| k.parameters);
+        if let Some(parameters) = parameters
+            && parameters.len() != nodes.len()
+        {
+            self.reader.mistake(
+                self.fields.at,
+                format!(
+                    "kernel `{name}` takes {} arguments, here are {}",
+                    parameters.len(),
+                    nodes.len()
+                ),
+            );
+            return None;
+        }
+        let mut args = Vec::new();
+        for (i, node) in nodes.iter().enumerate() {
+            let parameter = parameters.map(|p| p[i]);
+            let arg = match (&node.value, parameter) {
+                (Value::Map(_), None | Some(Parameter::In | Parameter::Out)) => {
+                    let what = "a place";
+                    let fields = self.reader.fields(node, what, &["buffer", "offset"])?;
+                    let buffer = self.reader.required(&fields, what, "buffer")?;
+                    let buffer = self.scope.buffer(self.reader, buffer)?;
+                    let offset = match fields.get("offset") {
+                        Some(n) => self.reader.number(n, "`offset`")?,
+                        None => 0,
+                    };
+                    Arg::Address(Place { buffer, offset })
+                }
+                (_, Some(Parameter::In | Parameter::Out)) => {
+                    Arg::Address(Place { buffer: self.scope.buffer(self.reader, node)?, offset: 0 })
+                }
+                (_, Some(Parameter::F32)) => {
+                    Arg::F32(self.reader.parsed(node, "a `float` argument")?)
+                }
+                (_, Some(Parameter::U32)) => {
+                    Arg::U32(self.reader.number32(node, "an `unsigned int` argument")?)
+                }
+                (Value::Scalar(text), None) if self.scope.buffers.contains_key(text) => {
+                    Arg::Address(Place { buffer: text.clone(), offset: 0 })
+                }
+                (_, None) => Arg::U32(self.reader.number32(node, "an argument")?),
+            };
+            args.push(arg);
+        }
+        Some(args)
+    }
+
+    fn matmul(&mut self) -> Option<MatmulProblem> {
+        let dtypes = [
+            ("f32", Dtype::F32),
+            ("f16", Dtype::F16),
+            ("bf16", Dtype::Bf16),
+            ("f64", Dtype::F64),
+            ("i8", Dtype::I8),
+        ];
+        let transposes = [
+            ("nn", (false, false)),
+            ("nt", (false, true)),
+            ("tn", (true, false)),
+            ("tt", (true, true)),
+        ];
+        let dtype = self.required("dtype")?;
+        let dtype = self.reader.choice(dtype, "`dtype`", &dtypes)?;
+        let (transpose_a, transpose_b) =
+            self.choice_or("transpose", &transposes, (false, false))?;
+        Some(MatmulProblem {
+            dtype,
+            m: self.number("m")?,
+            n: self.number("n")?,
+            k: self.number("k")?,
+            transpose_a,
+            transpose_b,
+            bias: self.flag("bias")?,
+        })
+    }
+}
+
+pub(crate) const MEMORIES: &[(&str, Memory)] = &[
+    ("device", Memory::Device),
+    ("device.async", Memory::DeviceAsync),
+    ("managed", Memory::Managed),
+    ("host.pageable", Memory::HostPageable),
+    ("host.pinned", Memory::HostPinned),
+    ("host.registered", Memory::HostRegistered),
+];
+
+pub(crate) const STREAM_KINDS: &[(&str, StreamKind)] =
+    &[("blocking", StreamKind::Blocking), ("non_blocking", StreamKind::NonBlocking)];

@@ -1,0 +1,45 @@
+/// A position in a case file: line and column count from 1, the length in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct At {
+    /// Line, from 1.
+    pub line: u32,
+    /// Column, from 1.
+    pub column: u32,
+    /// Characters; at least 1.
+    pub length: u32,
+}
+
+/// One mistake in a case file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Diagnostic {
+    /// Where.
+    pub at: At,
+    /// What is wrong, without a full stop.
+    pub message: String,
+    /// What was meant, perhaps.
+    pub help: Option<String>,
+}
+
+/// The known name nearest to a misspelt one, when one is near.
+pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known
+        .into_iter()
+        .map(|k| (strsim::damerau_levenshtein(name, k), k))
+        .filter(|(distance, k)| *distance <= 1 + k.len() / 4)
+        .min()
+        .map(|(_, k)| k)
+}
+
+/// "did you mean ...?", or the list of what there is.
+pub(crate) fn suggest<'a>(
+    name: &str,
+    known: impl IntoIterator<Item = &'a str> + Clone,
+) -> Option<String> {
+    match nearest(name, known.clone()) {
+        Some(k) => Some(format!("did you mean `{k}`?")),
+        None => {
+            let list: Vec<_> = known.into_iter().map(|k| format!("`{k}`")).collect();
+            (!list.is_empty()).then(|| format!("possible here: {}", list.join(", ")))
+        }
+    }
+}

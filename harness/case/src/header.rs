@@ -1,0 +1,278 @@
+use device::Fault;
+use plan::{Library, VersionRange};
+
+use crate::{
+    Diagnostic, Selector, Trial,
+    diagnostic::suggest,
+    matrix::{Axis, expand, read_matrix, read_selector},
+    read::Reader,
+    yaml::{self, Node},
+};
+
+/// A case file that has been read. What differs between trials is read when one is [lowered](crate::lower).
+#[derive(Debug)]
+pub struct Case {
+    /// Folder and file name without ending, such as `copies/small-sizes`.
+    pub id: String,
+    /// What must hold, in one sentence.
+    pub title: String,
+    /// Why the case exists, for people.
+    pub about: Option<String>,
+    /// Upstream issues or changes, `owner/repository#number`.
+    pub upstream: Vec<String>,
+    /// Other sources: documents, header files.
+    pub source: Vec<String>,
+    /// What a stack and device must have.
+    pub needs: Needs,
+    /// Faults that must turn the case red.
+    pub faults: Vec<FaultEntry>,
+    /// Where the case is known to fail.
+    pub known: Vec<Known>,
+    pub(crate) axes: Vec<Axis>,
+    pub(crate) exclude: Vec<Selector>,
+    pub(crate) root: Node,
+}
+
+/// What a case needs; it is skipped elsewhere.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Needs {
+    /// Libraries besides HIP and hipRTC.
+    pub libraries: Vec<Library>,
+    /// Functions by name.
+    pub functions: Vec<String>,
+    /// ROCm versions.
+    pub rocm: Option<VersionRange>,
+    /// Architectures; empty for all.
+    pub gfx: Vec<String>,
+}
+
+/// A fault that must turn trials red.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FaultEntry {
+    /// Which.
+    pub fault: Fault,
+    /// On which trials.
+    pub on: Selector,
+    /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
+    pub signature: Option<String>,
+}
+
+/// A window of versions in which the case is known to fail.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    /// Architectures; empty for all.
+    pub gfx: Vec<String>,
+    /// ROCm versions.
+    pub rocm: VersionRange,
+    /// On which trials.
+    pub on: Selector,
+    /// The signature of the failure; a trailing `*` stands for any end.
+    pub signature: String,
+    /// The issue, when there is one.
+    pub upstream: Option<String>,
+}
+
+pub(crate) const KEYS: &[&str] = &[
+    "title",
+    "about",
+    "upstream",
+    "source",
+    "matrix",
+    "exclude",
+    "needs",
+    "environment",
+    "streams",
+    "kernels",
+    "buffers",
+    "steps",
+    "expect",
+    "faults",
+    "known",
+];
+
+impl Case {
+    /// Reads a case file.
+    ///
+    /// # Errors
+    /// All mistakes of the file that show without kernels: what one trial's values lead to is checked too.
+    pub fn parse(id: &str, text: &str) -> Result<Case, Vec<Diagnostic>> {
+        let root = yaml::parse(text)?;
+        let mut reader = Reader::default();
+        let case = read(&mut reader, id, &root);
+        finish(reader.mistakes)?;
+        // Without mistakes the reader has given everything.
+        case.ok_or_else(Vec::new)
+    }
+
+    /// The points of the matrix; one without values when there is no matrix.
+    pub fn trials(&self) -> Vec<Trial> {
+        expand(&self.axes, &self.exclude)
+    }
+
+    /// The id of one trial, such as `copies/small-sizes[bytes=2]`.
+    pub fn trial_id(&self, trial: &Trial) -> String {
+        format!("{}{trial}", self.id)
+    }
+}
+
+/// Sorted, without repeats; an error unless empty.
+pub(crate) fn finish(mut mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+    mistakes.sort();
+    mistakes.dedup();
+    if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
+}
+
+fn read(reader: &mut Reader, id: &str, root: &Node) -> Option<Case> {
+    let fields = reader.fields(root, "a case", KEYS)?;
+    let title = reader
+        .required(&fields, "a case", "title")
+        .and_then(|n| reader.text(n, "`title`").map(str::to_owned));
+    let texts = |reader: &mut Reader, key: &str| {
+        fields.get(key).map(|n| reader.texts(n, &format!("`{key}`"))).unwrap_or_default()
+    };
+    let about = fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned));
+    let upstream = texts(reader, "upstream");
+    for link in &upstream {
+        if !is_issue(link)
+            && let Some(node) = fields.get("upstream")
+        {
+            reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
+        }
+    }
+    let source = texts(reader, "source");
+    if upstream.is_empty() && source.is_empty() {
+        reader.mistake_with_help(
+            fields.at,
+            "a case needs a source",
+            Some("give `upstream` (issues) or `source` (documents)".into()),
+        );
+    }
+    reader.required(&fields, "a case", "steps");
+    let axes = fields.get("matrix").map(|n| read_matrix(reader, n)).unwrap_or_default();
+    let exclude: Vec<_> = fields
+        .get("exclude")
+        .map(|n| reader.list(n).iter().map(|n| read_selector(reader, n, &axes)).collect())
+        .unwrap_or_default();
+    if !axes.is_empty() && expand(&axes, &exclude).is_empty() {
+        reader.mistake(fields.at, "`exclude` leaves no trial");
+    }
+    let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
+    let faults: Vec<_> = fields
+        .get("faults")
+        .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &axes)).collect())
+        .unwrap_or_default();
+    if faults.is_empty() {
+        reader.mistake_with_help(
+            fields.at,
+            "a case needs at least one fault that turns it red",
+            Some("a test that cannot fail proves nothing; see `rocrepro explain --faults`".into()),
+        );
+    }
+    let known = fields
+        .get("known")
+        .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &axes)).collect())
+        .unwrap_or_default();
+    Some(Case {
+        id: id.to_owned(),
+        title: title?,
+        about,
+        upstream,
+        source,
+        needs,
+        faults,
+        known,
+        axes,
+        exclude,
+        root: root.clone(),
+    })
+}
+
+/// Whether the text has the form `owner/repository#number`.
+fn is_issue(link: &str) -> bool {
+    let name = |s: &str| {
+        !s.is_empty() && s.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    };
+    link.split_once('#').is_some_and(|(repository, number)| {
+        number.parse::<u32>().is_ok()
+            && repository.split_once('/').is_some_and(|(owner, repo)| name(owner) && name(repo))
+    })
+}
+
+pub(crate) const LIBRARIES: &[(&str, Library)] = &[
+    ("hiprand", Library::Hiprand),
+    ("hipblaslt", Library::Hipblaslt),
+    ("rocblas", Library::Rocblas),
+];
+
+fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
+    let Some(fields) = reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx"])
+    else {
+        return Needs::default();
+    };
+    let libraries = fields
+        .get("library")
+        .map(|n| {
+            reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()
+        })
+        .unwrap_or_default();
+    Needs {
+        libraries,
+        functions: fields
+            .get("function")
+            .map(|n| reader.texts(n, "a function"))
+            .unwrap_or_default(),
+        rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
+        gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
+    }
+}
+
+fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
+    let names = reader.texts(node, "an architecture");
+    for name in &names {
+        if !name.starts_with("gfx") {
+            reader.mistake(node.at, format!("`{name}` is not an architecture such as `gfx1151`"));
+        }
+    }
+    names
+}
+
+fn read_fault(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<FaultEntry> {
+    let (name, on, signature) = match &node.value {
+        yaml::Value::Map(_) => {
+            let fields = reader.fields(node, "a fault", &["fault", "on", "signature"])?;
+            let on = fields.get("on").map(|n| read_selector(reader, n, axes)).unwrap_or_default();
+            let signature = fields
+                .get("signature")
+                .and_then(|n| reader.text(n, "a signature").map(str::to_owned));
+            (reader.required(&fields, "a fault", "fault")?, on, signature)
+        }
+        _ => (node, Selector::default(), None),
+    };
+    let text = reader.text(name, "a fault")?;
+    match text.parse() {
+        Ok(fault) => Some(FaultEntry { fault, on, signature }),
+        Err(_) => {
+            let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
+            reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);
+            None
+        }
+    }
+}
+
+fn read_known(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<Known> {
+    let what = "a known window";
+    let fields = reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream"])?;
+    let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));
+    let signature = reader
+        .required(&fields, what, "signature")
+        .and_then(|n| reader.text(n, "a signature").map(str::to_owned));
+    Some(Known {
+        gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
+        on: fields.get("on").map(|n| read_selector(reader, n, axes)).unwrap_or_default(),
+        upstream: fields
+            .get("upstream")
+            .and_then(|n| reader.text(n, "`upstream`").map(str::to_owned)),
+        rocm: rocm?,
+        signature: signature?,
+    })
+}

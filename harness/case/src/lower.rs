@@ -1,0 +1,465 @@
+//! One trial of a case becomes a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use device::Fault;
+use plan::{
+    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, Memory, PLAN_VERSION, Place, Plan, Step,
+    StreamKind, races, reference,
+};
+
+use crate::{
+    At, Case, Diagnostic, Trial,
+    calls::{MEMORIES, STREAM_KINDS, read_steps},
+    diagnostic::suggest,
+    header::finish,
+    matrix::{Axis, substitute},
+    read::Reader,
+    yaml::Node,
+};
+
+/// Kernel sources by name.
+pub type Kernels = BTreeMap<String, String>;
+
+/// Lowers one trial to its plan, with at most one fault planted at a call.
+///
+/// The result has passed every static check: its accesses are ordered, nothing freed or never written is used, and every
+/// check has one right answer.
+///
+/// # Errors
+/// All mistakes of the case that this trial shows.
+pub fn lower(
+    case: &Case,
+    trial: &Trial,
+    kernels: &Kernels,
+    fault: Option<Fault>,
+) -> Result<Plan, Vec<Diagnostic>> {
+    let mut reader = Reader::default();
+    let root = substitute(&case.root, trial, &mut reader.mistakes);
+    let plan = assemble(&mut reader, case, trial, kernels, &root);
+    finish(reader.mistakes)?;
+    let mut plan = plan.ok_or_else(Vec::new)?;
+    let mut mistakes = races(&plan);
+    if let Err(found) = reference(&plan) {
+        mistakes.extend(found);
+    }
+    finish(mistakes.into_iter().map(|m| in_case(m, trial)).collect())?;
+    if let Some(fault) = fault {
+        plant(&mut plan, fault);
+    }
+    Ok(plan)
+}
+
+fn in_case(mistake: plan::Mistake, trial: &Trial) -> Diagnostic {
+    let trial = trial.to_string();
+    Diagnostic {
+        at: At { line: mistake.line.max(1), column: 1, length: 1 },
+        message: mistake.message,
+        help: (!trial.is_empty()).then(|| format!("seen in the trial {trial}")),
+    }
+}
+
+/// The names that steps may use, and what reading them adds to the plan.
+pub(crate) struct Scope<'a> {
+    pub(crate) axes: &'a [Axis],
+    pub(crate) trial: &'a Trial,
+    pub(crate) buffers: BTreeMap<String, Buffer>,
+    streams: BTreeMap<String, StreamKind>,
+    events: BTreeSet<String>,
+    kernels: &'a Kernels,
+    own_kernels: Kernels,
+    next_id: u32,
+}
+
+impl Scope<'_> {
+    pub(crate) fn id(&mut self) -> u32 {
+        self.next_id += 1;
+        self.next_id
+    }
+
+    /// A step that must succeed and that the case does not spell out.
+    fn step(&mut self, call: Call, line: u32) -> Step {
+        Step { id: self.id(), call, returns: None, gives: None, line, planted: None }
+    }
+
+    fn source(&self, kernel: &str) -> String {
+        self.own_kernels
+            .get(kernel)
+            .or_else(|| self.kernels.get(kernel))
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
+        let name = reader.text(node, "a buffer")?;
+        if !self.buffers.contains_key(name) {
+            let help = suggest(name, self.buffers.keys().map(String::as_str));
+            reader.mistake_with_help(node.at, format!("there is no buffer `{name}`"), help);
+            return None;
+        }
+        Some(name.to_owned())
+    }
+
+    /// A stream; one that is not declared is a blocking one, as hipStreamCreate makes it.
+    pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
+        let name = reader.text(node, "a stream")?;
+        if name != DEFAULT_STREAM {
+            self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
+        }
+        Some(name.to_owned())
+    }
+
+    pub(crate) fn event(&mut self, name: &str) -> String {
+        self.events.insert(name.to_owned());
+        name.to_owned()
+    }
+
+    pub(crate) fn has_kernel(&self, name: &str) -> bool {
+        self.kernels.contains_key(name) || self.own_kernels.contains_key(name)
+    }
+
+    pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> + Clone {
+        self.kernels.keys().chain(self.own_kernels.keys()).map(String::as_str)
+    }
+
+    /// The buffer itself when the host can read it, else a host buffer that a copy before the
+    /// check fills.
+    pub(crate) fn on_host(&mut self, name: String, at: At, before: &mut Vec<Step>) -> String {
+        let buffer = &self.buffers[&name];
+        if buffer.memory.on_host() {
+            return name;
+        }
+        let bytes = buffer.bytes;
+        let back = format!("{name}.back");
+        let spec = Buffer { memory: Memory::HostPageable, bytes, guarded: true };
+        self.buffers.insert(back.clone(), spec);
+        let call = Call::Copy {
+            to: Place { buffer: back.clone(), offset: 0 },
+            from: Place { buffer: name, offset: 0 },
+            bytes,
+            api: CopyApi::Memcpy,
+            stream: DEFAULT_STREAM.into(),
+        };
+        let step = self.step(call, at.line);
+        before.push(step);
+        back
+    }
+}
+
+/// What the case says of a buffer's first content.
+#[derive(Clone, Copy)]
+enum Initial {
+    Poison,
+    Pattern,
+    Zero,
+}
+
+fn assemble(
+    reader: &mut Reader,
+    case: &Case,
+    trial: &Trial,
+    kernels: &Kernels,
+    root: &Node,
+) -> Option<Plan> {
+    // The keys were checked when the file was read.
+    let fields = reader.fields(root, "a case", crate::header::KEYS)?;
+    let mut scope = Scope {
+        axes: &case.axes,
+        trial,
+        buffers: BTreeMap::new(),
+        streams: BTreeMap::new(),
+        events: BTreeSet::new(),
+        kernels,
+        own_kernels: BTreeMap::new(),
+        next_id: 0,
+    };
+    if let Some(node) = fields.get("streams") {
+        for (key, value) in reader.entries(node, "`streams`")? {
+            if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
+                scope.streams.insert(key.text.clone(), kind);
+            }
+        }
+    }
+    if let Some(node) = fields.get("kernels") {
+        for (key, value) in reader.entries(node, "`kernels`")? {
+            if kernels.contains_key(&key.text) {
+                reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
+            }
+            if let Some(source) = reader.text(value, "a kernel") {
+                scope.own_kernels.insert(key.text.clone(), source.to_owned());
+            }
+        }
+    }
+    let mut environment = BTreeMap::new();
+    if let Some(node) = fields.get("environment") {
+        for (key, value) in reader.entries(node, "`environment`")? {
+            if let Some(text) = reader.text(value, "a variable") {
+                environment.insert(key.text.clone(), text.to_owned());
+            }
+        }
+    }
+    let mut initial = BTreeMap::new();
+    if let Some(node) = fields.get("buffers") {
+        for (key, value) in reader.entries(node, "`buffers`")? {
+            if let Some((buffer, first)) = read_buffer(reader, &key.text, value) {
+                initial.insert(key.text.clone(), first);
+                scope.buffers.insert(key.text.clone(), buffer);
+            }
+        }
+    }
+    let mut body = match fields.get("steps") {
+        Some(node) => read_steps(reader, &mut scope, node),
+        None => Vec::new(),
+    };
+    if body.is_empty() && reader.mistakes.is_empty() {
+        reader.mistake(fields.at, "`steps` is empty");
+    }
+    if let Some(node) = fields.get("expect") {
+        for item in reader.list(node) {
+            if let Some([(key, _)]) = reader.entries(item, "an expectation")
+                && !matches!(key.text.as_str(), "check" | "equal" | "differ")
+            {
+                reader.mistake(
+                    key.at,
+                    "`expect` takes `check`, `equal` and `differ`; other steps go to `steps`",
+                );
+            }
+        }
+        body.extend(read_steps(reader, &mut scope, node));
+    }
+    stamp(&mut body);
+    let plan = Plan {
+        version: PLAN_VERSION,
+        trial: case.trial_id(trial),
+        environment,
+        libraries: case.needs.libraries.clone(),
+        functions: case.needs.functions.clone(),
+        buffers: scope.buffers.clone(),
+        streams: scope.streams.clone(),
+        events: scope.events.iter().cloned().collect(),
+        kernels: BTreeMap::new(),
+        setup: Vec::new(),
+        body,
+        verify: Vec::new(),
+        teardown: Vec::new(),
+    };
+    Some(surround(plan, scope, &initial))
+}
+
+fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, Initial)> {
+    let what = format!("buffer `{name}`");
+    let fields = reader.fields(node, &what, &["on", "bytes", "fill", "guarded"])?;
+    let memory =
+        reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", MEMORIES));
+    let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
+        let bytes = reader.number(n, "`bytes`")?;
+        if !(1..=1 << 32).contains(&bytes) {
+            reader.mistake(n.at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
+            return None;
+        }
+        Some(bytes)
+    });
+    let initial = match fields.get("fill") {
+        Some(n) => {
+            let kinds = [("pattern", Initial::Pattern), ("zero", Initial::Zero)];
+            reader.choice(n, "`fill`", &kinds)?
+        }
+        None => Initial::Poison,
+    };
+    let guarded = match fields.get("guarded") {
+        Some(n) => reader.flag(n, "`guarded`")?,
+        None => true,
+    };
+    let memory = memory?;
+    // Stream-ordered memory comes and goes with the steps; nothing could be written around it.
+    let guarded = guarded && memory != Memory::DeviceAsync;
+    Some((Buffer { memory, bytes: bytes?, guarded }, initial))
+}
+
+/// Gives every fill its own stamp: the step's id.
+fn stamp(steps: &mut [Step]) {
+    for step in steps {
+        match &mut step.call {
+            Call::Fill { stamp, .. } => *stamp = step.id,
+            Call::Repeat { body, .. } | Call::Thread { body } => stamp(body),
+            _ => {}
+        }
+    }
+}
+
+/// Adds what stands around the body: set-up, guards, teardown.
+fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial>) -> Plan {
+    let calls: Vec<Call> = plan.steps().into_iter().map(|s| s.call.clone()).collect();
+    let by_step = |buffer: &str, freed: bool| {
+        calls.iter().any(|c| match c {
+            Call::Alloc { buffer: b, .. } => !freed && b == buffer,
+            Call::Free { buffer: b, .. } => freed && b == buffer,
+            _ => false,
+        })
+    };
+    let stream = || DEFAULT_STREAM.to_owned();
+    let (mut setup, mut verify, mut teardown) = (Vec::new(), Vec::new(), Vec::new());
+    let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
+    // Newest first, as a careful program would.
+    for step in plan.steps().into_iter().rev() {
+        if let Some(destroy) = destroyed_by(step, &calls) {
+            push(&mut teardown, destroy);
+        }
+    }
+
+    let mut launched: Vec<&str> = Vec::new();
+    for call in &calls {
+        if let Call::Launch { kernel, .. } = call
+            && !launched.contains(&kernel.as_str())
+        {
+            launched.push(kernel);
+        }
+    }
+    for name in launched {
+        push(&mut setup, Call::Compile { kernel: name.to_owned() });
+        push(&mut setup, Call::Load { kernel: name.to_owned() });
+        push(&mut teardown, Call::Unload { kernel: name.to_owned() });
+    }
+    for name in plan.streams.keys() {
+        let created =
+            calls.iter().any(|c| matches!(c, Call::StreamCreate { stream } if stream == name));
+        let destroyed =
+            calls.iter().any(|c| matches!(c, Call::StreamDestroy { stream } if stream == name));
+        if !created {
+            push(&mut setup, Call::StreamCreate { stream: name.clone() });
+        }
+        if !destroyed {
+            push(&mut teardown, Call::StreamDestroy { stream: name.clone() });
+        }
+    }
+    for event in &plan.events {
+        push(&mut setup, Call::EventCreate { event: event.clone() });
+        push(&mut teardown, Call::EventDestroy { event: event.clone() });
+    }
+    let mut staging = BTreeMap::new();
+    for (name, buffer) in &plan.buffers {
+        if by_step(name, false) || buffer.memory == Memory::DeviceAsync {
+            continue;
+        }
+        let place = |b: &str| Place { buffer: b.to_owned(), offset: 0 };
+        push(&mut setup, Call::Alloc { buffer: name.clone(), stream: stream() });
+        push(&mut setup, Call::Poison { buffer: name.clone() });
+        match initial.get(name).copied().unwrap_or(Initial::Poison) {
+            Initial::Poison => {}
+            Initial::Zero => {
+                let (to, bytes) = (place(name), buffer.bytes);
+                push(
+                    &mut setup,
+                    Call::Set { to, value: 0, bytes, asynchronous: false, stream: stream() },
+                );
+            }
+            Initial::Pattern if buffer.memory.on_host() => {
+                push(&mut setup, Call::Fill { buffer: name.clone(), stamp: 0 });
+            }
+            Initial::Pattern => {
+                let from = format!("{name}.initial");
+                let host =
+                    Buffer { memory: Memory::HostPageable, bytes: buffer.bytes, guarded: true };
+                staging.insert(from.clone(), host);
+                push(&mut setup, Call::Alloc { buffer: from.clone(), stream: stream() });
+                push(&mut setup, Call::Poison { buffer: from.clone() });
+                push(&mut setup, Call::Fill { buffer: from.clone(), stamp: 0 });
+                let copy = Call::Copy {
+                    to: place(name),
+                    from: place(&from),
+                    bytes: buffer.bytes,
+                    api: CopyApi::Memcpy,
+                    stream: stream(),
+                };
+                push(&mut setup, copy);
+            }
+        }
+        if !by_step(name, true) {
+            if buffer.guarded {
+                push(&mut verify, Call::Guards { buffer: name.clone() });
+            }
+            push(&mut teardown, Call::Free { buffer: name.clone(), stream: stream() });
+        }
+    }
+    for name in staging.keys() {
+        push(&mut teardown, Call::Free { buffer: name.clone(), stream: stream() });
+    }
+    plan.buffers.extend(staging);
+    // Set-up ends with an idle device, so that the body starts from a known state.
+    push(&mut setup, Call::DeviceSynchronize);
+    if !verify.is_empty() {
+        verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
+    }
+    for name in calls.iter().filter_map(|c| match c {
+        Call::Launch { kernel, .. } => Some(kernel),
+        _ => None,
+    }) {
+        plan.kernels.insert(name.clone(), scope.source(name));
+    }
+    stamp(&mut setup);
+    Plan { setup, verify, teardown, ..plan }
+}
+
+/// The call that undoes a step's creation, unless the case makes it itself. A creation that may fail
+/// leaves nothing behind that could be destroyed.
+fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
+    if !step.checked() {
+        return None;
+    }
+    let destroy = match &step.call {
+        Call::EndCapture { graph, .. } => Call::GraphDestroy { graph: graph.clone() },
+        Call::GraphInstantiate { exec, .. } => Call::GraphExecDestroy { exec: exec.clone() },
+        Call::RandCreate { generator, .. } => Call::RandDestroy { generator: generator.clone() },
+        Call::BlasltCreate { handle } => Call::BlasltDestroy { handle: handle.clone() },
+        Call::RocblasCreate { handle } => Call::RocblasDestroy { handle: handle.clone() },
+        _ => return None,
+    };
+    (!calls.contains(&destroy)).then_some(destroy)
+}
+
+/// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
+fn plant(plan: &mut Plan, fault: Fault) {
+    let effect: fn(&Call, bool) -> Option<Effect> = match fault {
+        Fault::HandleCrash => |call, _| {
+            matches!(
+                call,
+                Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. }
+            )
+            .then_some(Effect::Abort)
+        },
+        // HIPBLAS_STATUS_NOT_SUPPORTED, hipblas-common.h.
+        Fault::GemmNotSupported => {
+            |call, _| matches!(call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
+        }
+        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: what a generator answers after a failed launch.
+        Fault::RngCaptureError => |call, capturing| {
+            (capturing && matches!(call, Call::RandGenerate { .. })).then_some(Effect::Return(202))
+        },
+        Fault::GraphOverwriteOutput => {
+            |call, _| matches!(call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
+        }
+        _ => return,
+    };
+    let after_launch = fault == Fault::GraphOverwriteOutput;
+    plant_in(&mut plan.body, effect, &mut false, &mut !after_launch);
+}
+
+fn plant_in(
+    steps: &mut [Step],
+    effect: fn(&Call, bool) -> Option<Effect>,
+    capturing: &mut bool,
+    armed: &mut bool,
+) {
+    for step in steps {
+        match &mut step.call {
+            Call::BeginCapture { .. } => *capturing = true,
+            Call::EndCapture { .. } => *capturing = false,
+            Call::GraphLaunch { .. } => *armed = true,
+            Call::Repeat { body, .. } | Call::Thread { body } => {
+                plant_in(body, effect, capturing, armed);
+            }
+            call if *armed && step.planted.is_none() => step.planted = effect(call, *capturing),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,201 @@
+use std::{collections::BTreeMap, fmt};
+
+use crate::{
+    Diagnostic,
+    diagnostic::suggest,
+    read::Reader,
+    yaml::{Node, Value},
+};
+
+/// An axis of a case's matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Axis {
+    pub(crate) name: String,
+    pub(crate) values: Vec<String>,
+    /// The value that a trial's id leaves out, so that ids stay when the axis is added later.
+    pub(crate) default: Option<String>,
+}
+
+/// One point of a case's matrix.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trial {
+    /// Axis and value, in the order of the matrix.
+    pub values: Vec<(String, String)>,
+    shown: Vec<bool>,
+}
+
+impl Trial {
+    /// The value on an axis.
+    pub fn value(&self, axis: &str) -> Option<&str> {
+        self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
+    }
+}
+
+impl fmt::Display for Trial {
+    /// `[bytes=2,host=pageable]`; nothing for a case without a matrix.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown: Vec<_> = self
+            .values
+            .iter()
+            .zip(&self.shown)
+            .filter(|(_, shown)| **shown)
+            .map(|((axis, value), _)| format!("{axis}={value}"))
+            .collect();
+        if shown.is_empty() { Ok(()) } else { write!(f, "[{}]", shown.join(",")) }
+    }
+}
+
+/// Picks trials: every named axis must have one of the listed values.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selector(pub BTreeMap<String, Vec<String>>);
+
+impl Selector {
+    /// Whether the trial has the wanted values.
+    pub fn matches(&self, trial: &Trial) -> bool {
+        self.0
+            .iter()
+            .all(|(axis, values)| trial.value(axis).is_some_and(|v| values.iter().any(|w| w == v)))
+    }
+}
+
+pub(crate) fn read_matrix(reader: &mut Reader, node: &Node) -> Vec<Axis> {
+    let Some(entries) = reader.entries(node, "`matrix`") else { return Vec::new() };
+    let mut axes = Vec::new();
+    for (key, value) in entries {
+        let what = format!("axis `{}`", key.text);
+        let name_ok = key.text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+        if !name_ok {
+            reader.mistake(key.at, "the name of an axis has only letters, digits and `_`");
+        }
+        let (values, default) = match &value.value {
+            Value::Map(_) => {
+                let Some(fields) = reader.fields(value, &what, &["default", "values"]) else {
+                    continue;
+                };
+                let values =
+                    reader.required(&fields, &what, "values").map(|n| reader.texts(n, &what));
+                let default = reader
+                    .required(&fields, &what, "default")
+                    .and_then(|n| reader.text(n, &what).map(|t| (n.at, t.to_owned())));
+                let values = values.unwrap_or_default();
+                if let Some((at, default)) = &default
+                    && !values.contains(default)
+                {
+                    reader.mistake(*at, format!("the default `{default}` is not among the values"));
+                }
+                (values, default.map(|(_, d)| d))
+            }
+            _ => (reader.texts(value, &what), None),
+        };
+        if values.is_empty() {
+            reader.mistake(value.at, format!("{what} has no values"));
+        }
+        for (i, v) in values.iter().enumerate() {
+            if values[..i].contains(v) {
+                reader.mistake(value.at, format!("{what} has `{v}` twice"));
+            }
+            if v.contains([',', '[', ']', '=']) {
+                reader.mistake(
+                    value.at,
+                    format!("value `{v}` has a character of trial ids: , [ ] ="),
+                );
+            }
+        }
+        axes.push(Axis { name: key.text.clone(), values, default });
+    }
+    axes
+}
+
+/// Reads `{axis: value or [values]}` against the axes of the case.
+pub(crate) fn read_selector(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Selector {
+    let mut selector = Selector::default();
+    let Some(entries) = reader.entries(node, "a selection of trials") else { return selector };
+    for (key, value) in entries {
+        let Some(axis) = axes.iter().find(|a| a.name == key.text) else {
+            let help = suggest(&key.text, axes.iter().map(|a| a.name.as_str()));
+            reader.mistake_with_help(
+                key.at,
+                format!("the matrix has no axis `{}`", key.text),
+                help,
+            );
+            continue;
+        };
+        let values = reader.texts(value, "a value");
+        for v in &values {
+            if !axis.values.contains(v) {
+                let help = suggest(v, axis.values.iter().map(String::as_str));
+                reader.mistake_with_help(
+                    value.at,
+                    format!("axis `{}` has no value `{v}`", axis.name),
+                    help,
+                );
+            }
+        }
+        selector.0.insert(key.text.clone(), values);
+    }
+    selector
+}
+
+/// The cross product of the axes, the last one fastest, without the excluded points.
+pub(crate) fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
+    let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
+    for axis in axes {
+        trials = trials
+            .iter()
+            .flat_map(|trial| {
+                axis.values.iter().map(|value| {
+                    let mut trial = trial.clone();
+                    trial.values.push((axis.name.clone(), value.clone()));
+                    trial.shown.push(axis.default.as_ref() != Some(value));
+                    trial
+                })
+            })
+            .collect();
+    }
+    trials.retain(|trial| !exclude.iter().any(|e| e.matches(trial)));
+    trials
+}
+
+/// Replaces `$axis` and `${axis}` in every text of the tree.
+pub(crate) fn substitute(node: &Node, trial: &Trial, mistakes: &mut Vec<Diagnostic>) -> Node {
+    let value = match &node.value {
+        Value::Scalar(text) => Value::Scalar(substitute_text(text, node, trial, mistakes)),
+        Value::List(items) => {
+            Value::List(items.iter().map(|n| substitute(n, trial, mistakes)).collect())
+        }
+        Value::Map(entries) => Value::Map(
+            entries.iter().map(|(k, n)| (k.clone(), substitute(n, trial, mistakes))).collect(),
+        ),
+    };
+    Node { at: node.at, value }
+}
+
+fn substitute_text(
+    text: &str,
+    node: &Node,
+    trial: &Trial,
+    mistakes: &mut Vec<Diagnostic>,
+) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(i) = rest.find('$') {
+        out.push_str(&rest[..i]);
+        rest = &rest[i + 1..];
+        let braced = rest.strip_prefix('{').and_then(|r| r.split_once('}'));
+        let (name, after) = braced.unwrap_or_else(|| {
+            let end =
+                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            rest.split_at(end)
+        });
+        rest = after;
+        match trial.value(name) {
+            Some(value) => out.push_str(value),
+            None => mistakes.push(Diagnostic {
+                at: node.at,
+                message: format!("the matrix has no axis `{name}`"),
+                help: suggest(name, trial.values.iter().map(|(axis, _)| axis.as_str())),
+            }),
+        }
+    }
+    out + rest
+}

@@ -1,0 +1,181 @@
+//! Typed reading of YAML nodes; every reader reports its mistake and goes on.
+
+use std::{fmt::Display, str::FromStr};
+
+use plan::{ByVersion, VersionRange};
+
+use crate::{
+    At, Diagnostic,
+    diagnostic::suggest,
+    expression::evaluate,
+    yaml::{Key, Node, Value},
+};
+
+#[derive(Default)]
+pub(crate) struct Reader {
+    pub(crate) mistakes: Vec<Diagnostic>,
+}
+
+/// The entries of a mapping whose keys have been checked.
+pub(crate) struct Fields<'n> {
+    pub(crate) at: At,
+    entries: &'n [(Key, Node)],
+}
+
+impl<'n> Fields<'n> {
+    pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
+        self.entries.iter().find(|(k, _)| k.text == key).map(|(_, node)| node)
+    }
+}
+
+impl Reader {
+    pub(crate) fn mistake(&mut self, at: At, message: impl Into<String>) {
+        self.mistakes.push(Diagnostic { at, message: message.into(), help: None });
+    }
+
+    pub(crate) fn mistake_with_help(
+        &mut self,
+        at: At,
+        message: impl Into<String>,
+        help: Option<String>,
+    ) {
+        self.mistakes.push(Diagnostic { at, message: message.into(), help });
+    }
+
+    /// A mapping with only these keys.
+    pub(crate) fn fields<'n>(
+        &mut self,
+        node: &'n Node,
+        what: &str,
+        known: &[&str],
+    ) -> Option<Fields<'n>> {
+        let entries = self.entries(node, what)?;
+        for (key, _) in entries {
+            if !known.contains(&key.text.as_str()) {
+                self.mistake_with_help(
+                    key.at,
+                    format!("{what} has no `{}`", key.text),
+                    suggest(&key.text, known.iter().copied()),
+                );
+            }
+        }
+        Some(Fields { at: node.at, entries })
+    }
+
+    pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [(Key, Node)]> {
+        match &node.value {
+            Value::Map(entries) => Some(entries),
+            _ => {
+                self.mistake(node.at, format!("{what} must be a mapping (`key: value`)"));
+                None
+            }
+        }
+    }
+
+    pub(crate) fn required<'n>(
+        &mut self,
+        fields: &Fields<'n>,
+        what: &str,
+        key: &str,
+    ) -> Option<&'n Node> {
+        let node = fields.get(key);
+        if node.is_none() {
+            self.mistake(fields.at, format!("{what} needs `{key}`"));
+        }
+        node
+    }
+
+    pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
+        match &node.value {
+            Value::Scalar(text) if !text.is_empty() => Some(text),
+            _ => {
+                self.mistake(node.at, format!("{what} must be text"));
+                None
+            }
+        }
+    }
+
+    /// A list, or a single item standing for a list of one.
+    pub(crate) fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
+        match &node.value {
+            Value::List(items) => items,
+            _ => std::slice::from_ref(node),
+        }
+    }
+
+    pub(crate) fn number(&mut self, node: &Node, what: &str) -> Option<u64> {
+        let text = self.text(node, what)?;
+        evaluate(text)
+            .map_err(|e| self.mistake(node.at, format!("{what} must be a whole number: {e}")))
+            .ok()
+    }
+
+    pub(crate) fn number32(&mut self, node: &Node, what: &str) -> Option<u32> {
+        let value = self.number(node, what)?;
+        u32::try_from(value)
+            .map_err(|_| self.mistake(node.at, format!("{what} is too large: {value}")))
+            .ok()
+    }
+
+    pub(crate) fn flag(&mut self, node: &Node, what: &str) -> Option<bool> {
+        self.choice(node, what, &[("true", true), ("false", false)])
+    }
+
+    /// One of a few words.
+    pub(crate) fn choice<T: Copy>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        choices: &[(&str, T)],
+    ) -> Option<T> {
+        let text = self.text(node, what)?;
+        let found = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+        if found.is_none() {
+            self.mistake_with_help(
+                node.at,
+                format!("{what} cannot be `{text}`"),
+                suggest(text, choices.iter().map(|(word, _)| *word)),
+            );
+        }
+        found
+    }
+
+    /// Text that a type parses; its error is the message.
+    pub(crate) fn parsed<T: FromStr<Err: Display>>(
+        &mut self,
+        node: &Node,
+        what: &str,
+    ) -> Option<T> {
+        self.text(node, what)?
+            .parse()
+            .map_err(|e: T::Err| self.mistake(node.at, e.to_string()))
+            .ok()
+    }
+
+    /// `value`, `[value, ...]`, or a mapping of version ranges to either.
+    pub(crate) fn by_version(&mut self, node: &Node, what: &str) -> Option<ByVersion<Vec<String>>> {
+        let Value::Map(entries) = &node.value else {
+            return Some(ByVersion::always(self.texts(node, what)));
+        };
+        let mut ranges: Vec<(VersionRange, Vec<String>)> = Vec::new();
+        for (key, value) in entries {
+            match key.text.parse::<VersionRange>() {
+                Ok(range) => {
+                    if let Some((other, _)) =
+                        ranges.iter().find(|(other, _)| other.overlaps(&range))
+                    {
+                        self.mistake(key.at, format!("`{range}` and `{other}` overlap"));
+                    }
+                    ranges.push((range, self.texts(value, what)));
+                }
+                Err(error) => self.mistake(key.at, error.to_string()),
+            }
+        }
+        Some(ByVersion(ranges))
+    }
+
+    pub(crate) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
+        let items = self.list(node);
+        items.iter().filter_map(|item| self.text(item, what).map(str::to_owned)).collect()
+    }
+}

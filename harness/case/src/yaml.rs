@@ -1,0 +1,159 @@
+//! YAML as a tree in which every node knows its place.
+
+use saphyr_parser::{Event, Parser, Span};
+
+use crate::{At, Diagnostic};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) at: At,
+    pub(crate) value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    Scalar(String),
+    List(Vec<Node>),
+    Map(Vec<(Key, Node)>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) at: At,
+    pub(crate) text: String,
+}
+
+fn at(span: Span) -> At {
+    let (start, end) = (span.start, span.end);
+    let length = if end.line() == start.line() { end.col().saturating_sub(start.col()) } else { 1 };
+    At { line: start.line() as u32, column: start.col() as u32 + 1, length: (length as u32).max(1) }
+}
+
+/// Parses one document.
+pub(crate) fn parse(text: &str) -> Result<Node, Vec<Diagnostic>> {
+    let mut events = Events { parser: Parser::new_from_str(text), mistakes: Vec::new() };
+    let root = events.document().map_err(|d| vec![d])?;
+    if events.mistakes.is_empty() { Ok(root) } else { Err(events.mistakes) }
+}
+
+struct Events<'a> {
+    parser: Parser<'a, saphyr_parser::StrInput<'a>>,
+    mistakes: Vec<Diagnostic>,
+}
+
+/// Deeper nesting than any case needs; it bounds the recursion on hostile input.
+const DEPTH: u32 = 64;
+
+impl<'a> Events<'a> {
+    fn next(&mut self) -> Result<(Event<'a>, At), Diagnostic> {
+        match self.parser.next() {
+            Some(Ok((event, span))) => Ok((event, at(span))),
+            Some(Err(error)) => {
+                let marker = error.marker();
+                Err(Diagnostic {
+                    at: At {
+                        line: marker.line() as u32,
+                        column: marker.col() as u32 + 1,
+                        length: 1,
+                    },
+                    message: format!("not YAML: {}", error.info()),
+                    help: None,
+                })
+            }
+            None => Err(Diagnostic {
+                at: At { line: 1, column: 1, length: 1 },
+                message: "the file ends early".into(),
+                help: None,
+            }),
+        }
+    }
+
+    fn document(&mut self) -> Result<Node, Diagnostic> {
+        loop {
+            let (event, at) = self.next()?;
+            match event {
+                Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
+                Event::StreamEnd | Event::DocumentEnd => {
+                    return Err(Diagnostic {
+                        at: At { line: 1, column: 1, length: 1 },
+                        message: "the file is empty".into(),
+                        help: Some("a case needs at least `title` and `steps`".into()),
+                    });
+                }
+                event => {
+                    let root = self.node(event, at, 0)?;
+                    self.only_document()?;
+                    return Ok(root);
+                }
+            }
+        }
+    }
+
+    fn only_document(&mut self) -> Result<(), Diagnostic> {
+        loop {
+            let (event, at) = self.next()?;
+            match event {
+                Event::StreamEnd => return Ok(()),
+                Event::DocumentStart(_) => {
+                    return Err(Diagnostic {
+                        at,
+                        message: "a second YAML document".into(),
+                        help: Some("one file is one case".into()),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn node(&mut self, event: Event<'a>, place: At, depth: u32) -> Result<Node, Diagnostic> {
+        let fail = |message: &str| Diagnostic { at: place, message: message.into(), help: None };
+        if depth > DEPTH {
+            return Err(fail("nested too deeply"));
+        }
+        match event {
+            Event::Scalar(text, ..) => {
+                Ok(Node { at: place, value: Value::Scalar(text.into_owned()) })
+            }
+            Event::SequenceStart(..) => {
+                let mut items = Vec::new();
+                loop {
+                    let (event, at) = self.next()?;
+                    if matches!(event, Event::SequenceEnd) {
+                        return Ok(Node { at: place, value: Value::List(items) });
+                    }
+                    items.push(self.node(event, at, depth + 1)?);
+                }
+            }
+            Event::MappingStart(..) => {
+                let mut entries: Vec<(Key, Node)> = Vec::new();
+                loop {
+                    let (event, at) = self.next()?;
+                    if matches!(event, Event::MappingEnd) {
+                        return Ok(Node { at: place, value: Value::Map(entries) });
+                    }
+                    let Event::Scalar(text, ..) = event else {
+                        return Err(Diagnostic {
+                            at,
+                            message: "a key must be plain text".into(),
+                            help: None,
+                        });
+                    };
+                    let key = Key { at, text: text.into_owned() };
+                    if let Some((first, _)) = entries.iter().find(|(k, _)| k.text == key.text) {
+                        self.mistakes.push(Diagnostic {
+                            at,
+                            message: format!("`{}` is given twice", key.text),
+                            help: Some(format!("the first is in line {}", first.at.line)),
+                        });
+                    }
+                    let (event, at) = self.next()?;
+                    let value = self.node(event, at, depth + 1)?;
+                    entries.push((key, value));
+                }
+            }
+            Event::Alias(_) => Err(fail("aliases are not used in cases")),
+            _ => Err(fail("unexpected YAML")),
+        }
+    }
+}
