@@ -16,5 +16,5 @@ mod yaml;
 pub use calls::VERBS;
 pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs};
-pub use lower::{Kernels, lower};
+pub use lower::{Kernels, Lowered, lower};
 pub use matrix::{Selector, Trial};

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Fault;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, Memory, PLAN_VERSION, Place, Plan, Step,
-    StreamKind, races, reference,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, Memory, PLAN_VERSION, Place, Plan, Reference,
+    Step, StreamKind, races, reference,
 };
 
 use crate::{
@@ -21,6 +21,15 @@ use crate::{
 /// Kernel sources by name.
 pub type Kernels = BTreeMap<String, String>;
 
+/// A plan with the right results of its checks.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The calls.
+    pub plan: Plan,
+    /// What the checks must read.
+    pub reference: Reference,
+}
+
 /// Lowers one trial to its plan, with at most one fault planted at a call.
 ///
 /// The result has passed every static check: its accesses are ordered, nothing freed or never written is used, and every
@@ -33,21 +42,22 @@ pub fn lower(
     trial: &Trial,
     kernels: &Kernels,
     fault: Option<Fault>,
-) -> Result<Plan, Vec<Diagnostic>> {
+) -> Result<Lowered, Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let root = substitute(&case.root, trial, &mut reader.mistakes);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
     finish(reader.mistakes)?;
     let mut plan = plan.ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
-    if let Err(found) = reference(&plan) {
+    let reference = reference(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
-    }
+        Reference::default()
+    });
     finish(mistakes.into_iter().map(|m| in_case(m, trial)).collect())?;
     if let Some(fault) = fault {
         plant(&mut plan, fault);
     }
-    Ok(plan)
+    Ok(Lowered { plan, reference })
 }
 
 fn in_case(mistake: plan::Mistake, trial: &Trial) -> Diagnostic {

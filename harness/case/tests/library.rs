@@ -33,7 +33,8 @@ fn every_trial_of_every_case_lowers() {
             let faults = case.faults.iter().map(|f| Some(f.fault)).chain([None]);
             for fault in faults {
                 let plan = lower(&case, &trial, &kernels, fault)
-                    .unwrap_or_else(|m| panic!("{id}{trial}: {m:#?}"));
+                    .unwrap_or_else(|m| panic!("{id}{trial}: {m:#?}"))
+                    .plan;
                 let mut ids: Vec<_> = plan.steps().iter().map(|s| s.id).collect();
                 ids.sort_unstable();
                 ids.dedup();
