@@ -7,6 +7,7 @@ use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitSta
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::group::{self, Process, Send, wait_ready};
@@ -266,7 +267,10 @@ fn watch(
     on_line: &mut dyn FnMut(&Line),
     send: Send,
 ) -> io::Result<End> {
-    let leader = pidfd_open(pid, PidfdFlags::empty())?;
+    let leader = match pidfd_open(pid, PidfdFlags::empty()) {
+        Err(Errno::SRCH) => return Err(reaped_by_the_kernel()),
+        opened => opened?,
+    };
     pipes.set_nonblocking()?;
     // Nearly always the pipe takes the whole line at once.
     pipes.write();
@@ -441,7 +445,9 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
         match result {
             -1 => {
                 let error = io::Error::last_os_error();
-                if error.kind() != ErrorKind::Interrupted {
+                if error.raw_os_error() == Some(libc::ECHILD) {
+                    return Err(reaped_by_the_kernel());
+                } else if error.kind() != ErrorKind::Interrupted {
                     return Err(error);
                 }
             }
@@ -461,6 +467,11 @@ fn reap(pid: Pid) -> io::Result<(ExitStatus, Usage)> {
         max_rss_bytes: 1024 * usage.ru_maxrss.unsigned_abs(),
     };
     Ok((ExitStatus::from_raw(status), usage))
+}
+
+/// Why a child of ours that nobody has waited for is not there any more; see NOTES of `wait4(2)`.
+fn reaped_by_the_kernel() -> io::Error {
+    io::Error::other("SIGCHLD is ignored in this process, so no exit status is kept")
 }
 
 /// Reaps a child that has been sent SIGKILL and that there is no descriptor for, if it ends

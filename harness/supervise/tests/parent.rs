@@ -3,15 +3,19 @@
 
 use std::env;
 use std::io::{BufRead, BufReader};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
-use supervise::{Cancel, Ended, Limits, Reason, run};
+use supervise::{Cancel, Limits, run};
 
 const ROLE: &str = "SUPERVISE_TEST_SCRIPT";
+
+/// Set for a parent that ignores SIGCHLD, as it would inherit it from a few job runners.
+const IGNORING: &str = "SUPERVISE_TEST_IGNORES_SIGCHLD";
 
 /// Ends when its standard input does, as a child should.
 const OBEDIENT: &str = "read orders; echo $$; cat > /dev/null; exit 0";
@@ -23,6 +27,10 @@ const STUBBORN: &str = "trap '' TERM; read orders; echo $$; cat > /dev/null; exi
 #[test]
 fn parent() {
     let Ok(script) = env::var(ROLE) else { return };
+    if env::var_os(IGNORING).is_some() {
+        // SAFETY: no handler is installed, the signal is just ignored.
+        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    }
     let cancel = Cancel::new().unwrap();
     cancel.on_signals().unwrap();
     let mut command = Command::new("sh");
@@ -32,27 +40,31 @@ fn parent() {
     let seen = run(command, b"orders", &limits, &cancel, &mut |line| {
         println!("child {}", String::from_utf8_lossy(&line.text));
     });
-    let cancelled = matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. });
-    assert!(cancelled && seen.left_behind.is_empty(), "{seen:?}");
-    println!("cancelled");
+    assert!(seen.left_behind.is_empty(), "{seen:?}");
+    println!("ended {:?}", seen.ended);
 }
 
 /// A parent and the child that it has started, which is running.
 struct Family {
     parent: Child,
     output: BufReader<ChildStdout>,
-    child: rustix::fd::OwnedFd,
+    /// `None` where it has ended already.
+    child: Option<OwnedFd>,
 }
 
-fn start(script: &str) -> Family {
+fn start(script: &str, variables: &[(&str, &str)]) -> Family {
     let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "parent", "--nocapture"]).env(ROLE, script).stdout(Stdio::piped());
+    command
+        .args(["--exact", "parent", "--nocapture"])
+        .env(ROLE, script)
+        .envs(variables.iter().copied())
+        .stdout(Stdio::piped());
     let mut parent = command.spawn().unwrap();
     let mut output = BufReader::new(parent.stdout.take().unwrap());
     // The test harness writes the name of the test in front of its first line.
     let line = read_until(&mut output, "child ");
     let pid = line.rsplit(' ').next().unwrap().trim().parse().unwrap();
-    let child = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
+    let child = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).ok();
     Family { parent, output, child }
 }
 
@@ -74,9 +86,9 @@ impl Family {
     /// Waits for both.
     fn end(mut self) -> ExitStatus {
         let status = self.parent.wait().unwrap();
+        let Some(child) = self.child else { return status };
         let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
-        let gone =
-            rustix::event::poll(&mut [PollFd::new(&self.child, PollFlags::IN)], Some(&limit));
+        let gone = rustix::event::poll(&mut [PollFd::new(&child, PollFlags::IN)], Some(&limit));
         assert_eq!(gone, Ok(1), "the child outlives its parent");
         status
     }
@@ -85,7 +97,7 @@ impl Family {
 #[test]
 fn a_parent_killed_with_sigkill_leaves_no_child() {
     for script in [OBEDIENT, STUBBORN] {
-        let family = start(script);
+        let family = start(script, &[]);
         family.signal(Signal::KILL);
         assert_eq!(family.end().signal(), Some(9));
     }
@@ -94,20 +106,29 @@ fn a_parent_killed_with_sigkill_leaves_no_child() {
 #[test]
 fn the_first_signal_cancels() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let mut family = start(OBEDIENT);
+        let mut family = start(OBEDIENT, &[]);
         family.signal(signal);
-        read_until(&mut family.output, "cancelled");
+        let ended = read_until(&mut family.output, "ended ");
+        assert!(ended.contains("Stopped { reason: Cancelled"), "{ended}");
         assert_eq!(family.end().code(), Some(0), "{signal:?}");
     }
 }
 
 #[test]
 fn the_second_signal_ends_the_parent_at_once() {
-    let family = start(STUBBORN);
+    let family = start(STUBBORN, &[]);
     family.signal(Signal::INT);
     // A second signal of the same number might be merged with the first.
     family.signal(Signal::HUP);
     let code = family.end().code();
     // The kernel delivers the lower number first where both are pending.
     assert!(matches!(code, Some(129 | 130)), "{code:?}");
+}
+
+#[test]
+fn a_parent_that_ignores_sigchld_gets_no_status_and_says_so() {
+    let mut family = start("read orders; echo $$; exit 3", &[(IGNORING, "yes")]);
+    let ended = read_until(&mut family.output, "ended ");
+    assert!(ended.contains("ended Lost(") && ended.contains("SIGCHLD"), "{ended}");
+    assert_eq!(family.end().code(), Some(0));
 }

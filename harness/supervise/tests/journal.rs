@@ -1,0 +1,58 @@
+//! A journal whose writer is killed. The writer is this test program itself, started again with a
+//! variable set.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde::{Deserialize, Serialize};
+use supervise::{Durability, Journal, read};
+
+const ROLE: &str = "SUPERVISE_TEST_JOURNAL";
+
+#[derive(Serialize, Deserialize)]
+struct Record {
+    number: usize,
+    padding: String,
+}
+
+/// The writer: not a test, unless started by one. Says the number of each record once it is
+/// written, until it is killed.
+#[test]
+fn writer() {
+    let Ok(path) = env::var(ROLE) else { return };
+    let mut journal = Journal::open(Path::new(&path), Durability::Process).unwrap();
+    for number in 0.. {
+        journal.write(&Record { number, padding: "x".repeat(number % 5000) }).unwrap();
+        println!("\nwritten {number}");
+    }
+}
+
+#[test]
+fn a_killed_writer_has_lost_nothing_that_it_had_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("journal.jsonl");
+    for wanted in [1, 10, 1000] {
+        let _ = std::fs::remove_file(&path);
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "writer", "--nocapture"]).env(ROLE, &path);
+        let mut writer = command.stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(writer.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut last = None;
+        for line in lines {
+            last = line.strip_prefix("written ").and_then(|n| n.parse().ok()).or(last);
+            if last == Some(wanted) {
+                writer.kill().unwrap();
+            }
+        }
+        writer.wait().unwrap();
+
+        let found = read::<Record>(&path).unwrap();
+        assert!(last >= Some(wanted) && found.records.len() > last.unwrap(), "{last:?}");
+        assert!(found.records.iter().enumerate().all(|(index, r)| r.number == index));
+        let lengths_fit = |r: &Record| r.padding.len() == r.number % 5000;
+        assert!(found.records.iter().all(lengths_fit));
+        assert!(found.unreadable.iter().all(|line| line.source.is_eof()));
+    }
+}
