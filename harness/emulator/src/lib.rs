@@ -1,1 +1,37 @@
-//! Placeholder.
+//! The emulated AMD device: a `libhsa-runtime64.so.1` that a released HIP runtime loads in place of
+//! ROCr, with plantable faults.
+//!
+//! The HIP runtime, its compiler and the libraries above it run unmodified; what is replaced is
+//! everything from the HSA interface down. The crate knows nothing of cases, plans or verdicts: its
+//! configuration comes from one environment variable ([`device::CONFIG_VARIABLE`]), and what it has
+//! to say goes to standard error in lines that start with `rocrepro-device:`.
+//!
+//! Not modelled: timing, caches, the memory model, hardware queues running at the same time as each
+//! other's kernels, images, page migration, more than one GPU.
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+compile_error!("the HIP runtime and so this device exist for x86-64 Linux only");
+
+mod abi;
+mod address_map;
+mod agents;
+mod blit;
+mod clock;
+mod code_object;
+mod config;
+mod copy_engine;
+mod dispatch;
+mod events;
+mod faults;
+mod loader;
+mod memory;
+mod missing;
+mod model;
+mod packets;
+mod pools;
+mod queue;
+mod report;
+mod signal;
+mod system;
+mod transfer;
+mod vmem;

@@ -1,0 +1,446 @@
+//! Types and constants of the HSA C interface.
+//!
+//! Layouts and values are those of `hsa.h`, `hsa_ext_amd.h`, `amd_hsa_signal.h` and
+//! `amd_hsa_queue.h`; attributes newer than ROCm 5.2 are from the headers of ROCm 6.2.
+
+use std::{
+    ffi::{c_char, c_int, c_void},
+    sync::atomic::{AtomicI64, AtomicU32, AtomicU64},
+};
+
+/// `hsa_status_t`. A callback of the caller may return any value, so this is not an enum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Status(pub(crate) u32);
+
+impl Status {
+    pub(crate) const SUCCESS: Status = Status(0);
+    pub(crate) const INFO_BREAK: Status = Status(1);
+    pub(crate) const INVALID_MEMORY_POOL: Status = Status(40);
+    pub(crate) const ILLEGAL_INSTRUCTION: Status = Status(42);
+    pub(crate) const MEMORY_FAULT: Status = Status(43);
+    pub(crate) const ERROR: Status = Status(0x1000);
+    pub(crate) const INVALID_ARGUMENT: Status = Status(0x1001);
+    pub(crate) const INVALID_QUEUE_CREATION: Status = Status(0x1002);
+    pub(crate) const INVALID_ALLOCATION: Status = Status(0x1003);
+    pub(crate) const INVALID_AGENT: Status = Status(0x1004);
+    pub(crate) const INVALID_SIGNAL: Status = Status(0x1006);
+    pub(crate) const INVALID_QUEUE: Status = Status(0x1007);
+    pub(crate) const OUT_OF_RESOURCES: Status = Status(0x1008);
+    pub(crate) const INVALID_PACKET_FORMAT: Status = Status(0x1009);
+    pub(crate) const RESOURCE_FREE: Status = Status(0x100A);
+    pub(crate) const NOT_INITIALIZED: Status = Status(0x100B);
+    pub(crate) const INCOMPATIBLE_ARGUMENTS: Status = Status(0x100D);
+    pub(crate) const INVALID_CODE_OBJECT: Status = Status(0x1010);
+    pub(crate) const INVALID_EXECUTABLE: Status = Status(0x1011);
+    pub(crate) const FROZEN_EXECUTABLE: Status = Status(0x1012);
+    pub(crate) const INVALID_SYMBOL_NAME: Status = Status(0x1013);
+    pub(crate) const VARIABLE_ALREADY_DEFINED: Status = Status(0x1014);
+    pub(crate) const VARIABLE_UNDEFINED: Status = Status(0x1015);
+    pub(crate) const EXCEPTION: Status = Status(0x1016);
+    pub(crate) const INVALID_EXECUTABLE_SYMBOL: Status = Status(0x1019);
+    pub(crate) const INVALID_CODE_OBJECT_READER: Status = Status(0x1021);
+
+    /// The name in `hsa.h` or `hsa_ext_amd.h`, with its terminating zero.
+    pub(crate) const fn c_name(self) -> &'static std::ffi::CStr {
+        match self {
+            Status::SUCCESS => c"HSA_STATUS_SUCCESS",
+            Status::INFO_BREAK => c"HSA_STATUS_INFO_BREAK",
+            Status::INVALID_MEMORY_POOL => c"HSA_STATUS_ERROR_INVALID_MEMORY_POOL",
+            Status::ILLEGAL_INSTRUCTION => c"HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION",
+            Status::MEMORY_FAULT => c"HSA_STATUS_ERROR_MEMORY_FAULT",
+            Status::ERROR => c"HSA_STATUS_ERROR",
+            Status::INVALID_ARGUMENT => c"HSA_STATUS_ERROR_INVALID_ARGUMENT",
+            Status::INVALID_QUEUE_CREATION => c"HSA_STATUS_ERROR_INVALID_QUEUE_CREATION",
+            Status::INVALID_ALLOCATION => c"HSA_STATUS_ERROR_INVALID_ALLOCATION",
+            Status::INVALID_AGENT => c"HSA_STATUS_ERROR_INVALID_AGENT",
+            Status::INVALID_SIGNAL => c"HSA_STATUS_ERROR_INVALID_SIGNAL",
+            Status::INVALID_QUEUE => c"HSA_STATUS_ERROR_INVALID_QUEUE",
+            Status::OUT_OF_RESOURCES => c"HSA_STATUS_ERROR_OUT_OF_RESOURCES",
+            Status::INVALID_PACKET_FORMAT => c"HSA_STATUS_ERROR_INVALID_PACKET_FORMAT",
+            Status::RESOURCE_FREE => c"HSA_STATUS_ERROR_RESOURCE_FREE",
+            Status::NOT_INITIALIZED => c"HSA_STATUS_ERROR_NOT_INITIALIZED",
+            Status::INCOMPATIBLE_ARGUMENTS => c"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS",
+            Status::INVALID_CODE_OBJECT => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT",
+            Status::INVALID_EXECUTABLE => c"HSA_STATUS_ERROR_INVALID_EXECUTABLE",
+            Status::FROZEN_EXECUTABLE => c"HSA_STATUS_ERROR_FROZEN_EXECUTABLE",
+            Status::INVALID_SYMBOL_NAME => c"HSA_STATUS_ERROR_INVALID_SYMBOL_NAME",
+            Status::VARIABLE_ALREADY_DEFINED => c"HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED",
+            Status::VARIABLE_UNDEFINED => c"HSA_STATUS_ERROR_VARIABLE_UNDEFINED",
+            Status::EXCEPTION => c"HSA_STATUS_ERROR_EXCEPTION",
+            Status::INVALID_EXECUTABLE_SYMBOL => c"HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL",
+            Status::INVALID_CODE_OBJECT_READER => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER",
+            _ => c"unknown HSA status",
+        }
+    }
+
+    /// What an `hsa_iterate_*` function returns for the status of its last callback.
+    pub(crate) fn of_iteration(self) -> Status {
+        if self == Status::INFO_BREAK { Status::SUCCESS } else { self }
+    }
+}
+
+/// `hsa_agent_t`: 1 is the host processor, 2 the emulated GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Agent(pub(crate) u64);
+
+impl Agent {
+    pub(crate) const CPU: Agent = Agent(1);
+    pub(crate) const GPU: Agent = Agent(2);
+
+    pub(crate) fn is_gpu(self) -> bool {
+        self == Agent::GPU
+    }
+}
+
+/// `hsa_signal_t`: zero, or the address of a [`SignalCell`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Signal(pub(crate) u64);
+
+/// `hsa_amd_memory_pool_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Pool(pub(crate) u64);
+
+/// `hsa_dim3_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Dim3 {
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) z: u32,
+}
+
+/// `hsa_pitched_ptr_t`; pitch and slice in bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct PitchedPtr {
+    pub(crate) base: *mut u8,
+    pub(crate) pitch: usize,
+    pub(crate) slice: usize,
+}
+
+/// `amd_signal_t`. The emulated device keeps its own flag in a field that the ABI reserves.
+#[derive(Debug, Default)]
+#[repr(C, align(64))]
+pub(crate) struct SignalCell {
+    pub(crate) kind: AtomicI64,
+    pub(crate) value: AtomicI64,
+    pub(crate) event_mailbox: AtomicU64,
+    pub(crate) event_id: AtomicU32,
+    /// `reserved1`: not zero once the address of `value` was handed out, so that it may change
+    /// without a call.
+    pub(crate) exposed: AtomicU32,
+    pub(crate) start: AtomicU64,
+    pub(crate) end: AtomicU64,
+    /// The queue whose doorbell this is, or zero.
+    pub(crate) queue: AtomicU64,
+    pub(crate) reserved3: [u32; 2],
+}
+
+/// `hsa_queue_t`.
+#[repr(C)]
+pub(crate) struct QueueHead {
+    pub(crate) kind: u32,
+    pub(crate) features: u32,
+    pub(crate) base: *mut u8,
+    pub(crate) doorbell: Signal,
+    pub(crate) size: u32,
+    pub(crate) reserved1: u32,
+    pub(crate) id: u64,
+}
+
+/// `amd_queue_t`.
+#[repr(C, align(64))]
+pub(crate) struct QueueCell {
+    pub(crate) head: QueueHead,
+    pub(crate) reserved1: [u32; 4],
+    pub(crate) write_index: AtomicU64,
+    pub(crate) group_aperture_hi: u32,
+    pub(crate) private_aperture_hi: u32,
+    pub(crate) max_cu_id: u32,
+    pub(crate) max_wave_id: u32,
+    pub(crate) legacy_doorbell: [u32; 3],
+    pub(crate) reserved2: [u32; 9],
+    pub(crate) read_index: AtomicU64,
+    pub(crate) read_index_offset: u32,
+    pub(crate) scratch: [u32; 10],
+    pub(crate) properties: u32,
+    pub(crate) reserved3: [u32; 2],
+    pub(crate) inactive_signal: Signal,
+    pub(crate) reserved4: [u32; 14],
+}
+
+const _: () = {
+    assert!(size_of::<SignalCell>() == 64);
+    assert!(size_of::<QueueCell>() == 256);
+    assert!(std::mem::offset_of!(QueueCell, write_index) == 56);
+    assert!(std::mem::offset_of!(QueueCell, read_index) == 128);
+    assert!(std::mem::offset_of!(QueueCell, inactive_signal) == 192);
+};
+
+/// `hsa_kernel_dispatch_packet_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct DispatchPacket {
+    pub(crate) header: u16,
+    pub(crate) setup: u16,
+    pub(crate) workgroup: [u16; 3],
+    pub(crate) reserved0: u16,
+    pub(crate) grid: [u32; 3],
+    pub(crate) private_bytes: u32,
+    pub(crate) group_bytes: u32,
+    pub(crate) kernel_object: u64,
+    pub(crate) kernarg: u64,
+    pub(crate) reserved2: u64,
+    pub(crate) completion: Signal,
+}
+
+/// `hsa_barrier_and_packet_t` and `hsa_barrier_or_packet_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct BarrierPacket {
+    pub(crate) header: u16,
+    pub(crate) reserved0: u16,
+    pub(crate) reserved1: u32,
+    pub(crate) dependencies: [Signal; 5],
+    pub(crate) reserved2: u64,
+    pub(crate) completion: Signal,
+}
+
+/// `hsa_amd_barrier_value_packet_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct BarrierValuePacket {
+    pub(crate) header: u16,
+    pub(crate) format: u8,
+    pub(crate) reserved: u8,
+    pub(crate) reserved0: u32,
+    pub(crate) signal: Signal,
+    pub(crate) value: i64,
+    pub(crate) mask: i64,
+    pub(crate) condition: u32,
+    pub(crate) reserved1: u32,
+    pub(crate) reserved2: [u64; 2],
+    pub(crate) completion: Signal,
+}
+
+const _: () = {
+    assert!(size_of::<DispatchPacket>() == 64);
+    assert!(size_of::<BarrierPacket>() == 64);
+    assert!(size_of::<BarrierValuePacket>() == 64);
+};
+
+/// `hsa_packet_type_t`.
+pub(crate) mod packet {
+    pub(crate) const VENDOR: u8 = 0;
+    pub(crate) const INVALID: u8 = 1;
+    pub(crate) const DISPATCH: u8 = 2;
+    pub(crate) const BARRIER_AND: u8 = 3;
+    pub(crate) const BARRIER_OR: u8 = 5;
+    /// `HSA_AMD_PACKET_TYPE_BARRIER_VALUE`, a format of the vendor packet.
+    pub(crate) const FORMAT_BARRIER_VALUE: u8 = 2;
+}
+
+/// `hsa_signal_condition_t`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Eq,
+    Ne,
+    Lt,
+    Gte,
+}
+
+impl Condition {
+    /// The condition of that C value.
+    pub(crate) fn from_c(value: u32) -> Option<Condition> {
+        [Condition::Eq, Condition::Ne, Condition::Lt, Condition::Gte].get(value as usize).copied()
+    }
+
+    /// Whether `value` compares with `reference` in this way.
+    pub(crate) fn holds(self, value: i64, reference: i64) -> bool {
+        match self {
+            Condition::Eq => value == reference,
+            Condition::Ne => value != reference,
+            Condition::Lt => value < reference,
+            Condition::Gte => value >= reference,
+        }
+    }
+}
+
+/// `hsa_amd_memory_pool_global_flag_t`.
+pub(crate) mod pool_flag {
+    pub(crate) const KERNARG: u32 = 1;
+    pub(crate) const FINE_GRAINED: u32 = 2;
+    pub(crate) const COARSE_GRAINED: u32 = 4;
+}
+
+/// `hsa_amd_pointer_info_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct PointerInfo {
+    pub(crate) size: u32,
+    pub(crate) kind: u32,
+    pub(crate) agent_base: u64,
+    pub(crate) host_base: u64,
+    pub(crate) bytes: usize,
+    pub(crate) user_data: u64,
+    pub(crate) owner: Agent,
+    pub(crate) global_flags: u32,
+}
+
+/// `hsa_amd_event_t` holding an `hsa_amd_gpu_memory_fault_info_t`.
+#[repr(C)]
+pub(crate) struct MemoryFaultEvent {
+    pub(crate) kind: u32,
+    pub(crate) agent: Agent,
+    pub(crate) address: u64,
+    pub(crate) reasons: u32,
+}
+
+/// `hsa_amd_profiling_dispatch_time_t` and `hsa_amd_profiling_async_copy_time_t`, in ticks of the
+/// system clock.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct Times {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+/// `hsa_amd_memory_access_desc_t`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct AccessDesc {
+    pub(crate) permission: u32,
+    pub(crate) agent: Agent,
+}
+
+pub(crate) type QueueCallback = extern "C" fn(Status, *mut QueueCell, *mut c_void);
+pub(crate) type SystemEventCallback = extern "C" fn(*const MemoryFaultEvent, *mut c_void) -> Status;
+pub(crate) type SignalHandler = extern "C" fn(i64, *mut c_void) -> bool;
+
+/// A pointer through which a caller of the HSA interface wants an answer.
+///
+/// Values of this type come only from C callers, whose contract is that the pointer is null or
+/// valid for writing a `T`; that is why writing through it is offered as a safe operation.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T: Copy> Out<T> {
+    /// For an answer that nobody wants.
+    pub(crate) fn none() -> Out<T> {
+        Out(std::ptr::null_mut())
+    }
+
+    /// Stores the answer, or reports a null pointer as the invalid argument that it is.
+    pub(crate) fn put(self, value: T) -> Status {
+        if self.0.is_null() {
+            return Status::INVALID_ARGUMENT;
+        }
+        // SAFETY: not null, and by the contract of the type valid for writing; C promises no
+        // alignment for answers of `void *` attributes.
+        unsafe { self.0.write_unaligned(value) };
+        Status::SUCCESS
+    }
+
+    /// Stores the answer if the caller wants it.
+    pub(crate) fn put_if_wanted(self, value: T) {
+        let _ = self.put(value);
+    }
+
+    pub(crate) fn is_null(self) -> bool {
+        self.0.is_null()
+    }
+
+    /// What the caller left there; for fields that are both argument and answer.
+    pub(crate) fn get(self) -> Option<T> {
+        // SAFETY: not null, and by the contract of the type it points at a `T` of the caller.
+        (!self.0.is_null()).then(|| unsafe { self.0.read_unaligned() })
+    }
+
+    /// Stores the first `bytes` bytes of `value`; callers with an older header have a shorter
+    /// struct.
+    pub(crate) fn put_prefix(self, value: T, bytes: usize) -> Status {
+        if self.0.is_null() {
+            return Status::INVALID_ARGUMENT;
+        }
+        let bytes = bytes.min(size_of::<T>());
+        // SAFETY: not null and valid for the size that the caller named; `value` is at least
+        // that long.
+        unsafe {
+            std::ptr::copy_nonoverlapping((&raw const value).cast::<u8>(), self.0.cast(), bytes);
+        }
+        Status::SUCCESS
+    }
+}
+
+/// The `void *value` of an `hsa_*_get_info` function; the attribute decides its type.
+///
+/// As with [`Out`], values come only from C callers, whose contract is that there is room for the
+/// attribute's type.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+pub(crate) struct Answer(*mut c_void);
+
+impl Answer {
+    pub(crate) fn put<T: Copy>(self, value: T) -> Status {
+        Out(self.0.cast::<T>()).put(value)
+    }
+
+    /// A text field of fixed length: the rest of it is zeros.
+    pub(crate) fn text<const N: usize>(self, text: &str) -> Status {
+        let mut field = [0u8; N];
+        let bytes = text.as_bytes();
+        let len = bytes.len().min(N - 1);
+        field[..len].copy_from_slice(&bytes[..len]);
+        self.put(field)
+    }
+
+    /// A text whose length the caller asked for before, without (`zero == false`) or with its
+    /// terminating zero.
+    pub(crate) fn bytes(self, text: &str, zero: bool) -> Status {
+        if self.0.is_null() {
+            return Status::INVALID_ARGUMENT;
+        }
+        let to = self.0.cast::<u8>();
+        // SAFETY: not null; the caller sized the buffer from the length attribute that belongs to
+        // this text.
+        unsafe {
+            std::ptr::copy_nonoverlapping(text.as_ptr(), to, text.len());
+            if zero {
+                to.add(text.len()).write(0);
+            }
+        }
+        Status::SUCCESS
+    }
+}
+
+/// An array argument `(pointer, count)` of a C caller.
+///
+/// # Safety
+/// The pointer is null, or valid for `count` elements for as long as the result is used.
+pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
+    if pointer.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: by this function's contract.
+    unsafe { std::slice::from_raw_parts(pointer, count as usize) }
+}
+
+/// A name argument of a C caller; bytes that are not UTF-8 are replaced.
+///
+/// # Safety
+/// The pointer is null or a terminated C string.
+pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
+    if pointer.is_null() {
+        return None;
+    }
+    // SAFETY: by this function's contract.
+    Some(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
+}
+
+/// `hsa_file_t`.
+pub(crate) type File = c_int;

@@ -1,0 +1,189 @@
+//! Which addresses the emulated GPU may touch, as plain data.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use crate::abi::Agent;
+
+/// The page size of the emulated GPU's address translation, in bytes.
+pub(crate) const PAGE: usize = 4096;
+
+/// What a region of the address space is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// From a memory pool.
+    Pool,
+    /// Host memory that was locked, and how often.
+    Locked { count: usize },
+    /// Mapped by the virtual memory calls; the GPU sees it once it was given access.
+    Virtual { gpu_access: bool },
+    /// The device's own: code objects, queues, signals.
+    Internal,
+}
+
+/// A region of the address space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    /// Length in bytes as it was asked for, rounded up to what was allocated.
+    pub(crate) len: usize,
+    pub(crate) kind: Kind,
+    /// Whose memory it is.
+    pub(crate) owner: Agent,
+    /// `hsa_amd_memory_pool_global_flag_t`.
+    pub(crate) flags: u32,
+}
+
+/// All regions. Locked host memory lives in a map of its own, because locked ranges may overlap.
+#[derive(Debug, Default)]
+pub(crate) struct AddressMap {
+    regions: BTreeMap<usize, Region>,
+    locked: BTreeMap<usize, Region>,
+}
+
+impl AddressMap {
+    pub(crate) const fn new() -> AddressMap {
+        AddressMap { regions: BTreeMap::new(), locked: BTreeMap::new() }
+    }
+
+    /// Adds a region that overlaps no other.
+    pub(crate) fn insert(&mut self, start: usize, region: Region) {
+        self.regions.insert(start, region);
+    }
+
+    /// Removes the region that starts there.
+    pub(crate) fn remove(&mut self, start: usize) -> Option<Region> {
+        self.regions.remove(&start)
+    }
+
+    /// The region that starts there.
+    pub(crate) fn starting_at(&mut self, start: usize) -> Option<&mut Region> {
+        self.regions.get_mut(&start)
+    }
+
+    /// Regions that start inside the range.
+    pub(crate) fn starting_in(
+        &mut self,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = (usize, &mut Region)> {
+        self.regions.range_mut(range).map(|(start, region)| (*start, region))
+    }
+
+    /// Locks a host range; locking the same start again counts and keeps the longer range.
+    pub(crate) fn lock(&mut self, start: usize, region: Region) {
+        let known = self
+            .locked
+            .entry(start)
+            .or_insert(Region { kind: Kind::Locked { count: 0 }, ..region });
+        known.len = known.len.max(region.len);
+        if let Kind::Locked { count } = &mut known.kind {
+            *count += 1;
+        }
+    }
+
+    /// Undoes one lock of the range that starts there; `false` when there is none.
+    pub(crate) fn unlock(&mut self, start: usize) -> bool {
+        let Some(known) = self.locked.get_mut(&start) else { return false };
+        match &mut known.kind {
+            Kind::Locked { count } if *count > 1 => *count -= 1,
+            _ => {
+                self.locked.remove(&start);
+            }
+        }
+        true
+    }
+
+    /// The region that holds the address, and where it starts.
+    pub(crate) fn find(&self, address: usize) -> Option<(usize, Region)> {
+        let holds = |(start, region): &(usize, Region)| address - start < region.len;
+        let own = self.regions.range(..=address).next_back().map(|(s, r)| (*s, *r)).filter(holds);
+        own.or_else(|| self.locked.range(..=address).rev().map(|(s, r)| (*s, *r)).find(holds))
+    }
+
+    /// The addresses around this one that the GPU can reach without another look: for locked
+    /// memory whole pages, since translation knows nothing smaller.
+    pub(crate) fn reach(&self, address: usize) -> Option<Range<usize>> {
+        if let Some((start, region)) = self.find(address) {
+            return match region.kind {
+                Kind::Virtual { gpu_access: false } => None,
+                Kind::Locked { .. } => Some(pages(start, region.len)),
+                _ => Some(start..start + region.len),
+            };
+        }
+        let of_page = |(start, region): (&usize, &Region)| pages(*start, region.len);
+        self.locked
+            .range(..(address | (PAGE - 1)) + 1)
+            .rev()
+            .map(of_page)
+            .find(|range| range.contains(&address))
+    }
+
+    /// Whether the GPU can reach every byte of the range; the address that it cannot otherwise.
+    pub(crate) fn check(&self, start: usize, len: usize) -> Result<(), usize> {
+        let end = start.checked_add(len).ok_or(start)?;
+        let mut at = start;
+        while at < end {
+            at = self.reach(at).ok_or(at)?.end;
+        }
+        Ok(())
+    }
+}
+
+fn pages(start: usize, len: usize) -> Range<usize> {
+    start & !(PAGE - 1)..(start + len).next_multiple_of(PAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(kind: Kind, len: usize) -> Region {
+        Region { len, kind, owner: Agent::GPU, flags: 0 }
+    }
+
+    fn sample() -> AddressMap {
+        let mut map = AddressMap::default();
+        map.insert(0x10000, region(Kind::Pool, 0x2000));
+        map.insert(0x12000, region(Kind::Virtual { gpu_access: true }, 0x1000));
+        map.insert(0x13000, region(Kind::Virtual { gpu_access: false }, 0x1000));
+        map.lock(0x20010, region(Kind::Locked { count: 0 }, 0x10));
+        map.lock(0x20008, region(Kind::Locked { count: 0 }, 0x4000));
+        map
+    }
+
+    #[track_caller]
+    fn check(start: usize, len: usize, expected: Result<(), usize>) {
+        assert_eq!(sample().check(start, len), expected, "{start:#x}+{len:#x}");
+    }
+
+    #[test]
+    fn ranges_are_followed_over_adjoining_regions() {
+        check(0x10000, 0x2000, Ok(()));
+        check(0x11fff, 0x2, Ok(()));
+        check(0x10000, 0x3000, Ok(()));
+        check(0x10000, 0x3001, Err(0x13000));
+        check(0xffff, 1, Err(0xffff));
+        check(0x9000, 0, Ok(()));
+        check(usize::MAX, 2, Err(usize::MAX));
+        check(usize::MAX - 7, 8, Err(usize::MAX - 7));
+    }
+
+    #[test]
+    fn locked_memory_is_reached_by_whole_pages() {
+        check(0x20000, 0x10, Ok(()));
+        check(0x20000, 0x5000, Ok(()));
+        check(0x24fff, 2, Err(0x25000));
+        check(0x1ffff, 1, Err(0x1ffff));
+    }
+
+    #[test]
+    fn locks_count() {
+        let mut map = sample();
+        map.lock(0x20008, region(Kind::Locked { count: 0 }, 0x10));
+        assert_eq!(map.find(0x24000).map(|(start, _)| start), Some(0x20008));
+        assert!(map.unlock(0x20008));
+        assert!(map.find(0x24000).is_some());
+        assert!(map.unlock(0x20008));
+        assert_eq!(map.find(0x24000), None);
+        assert!(!map.unlock(0x20008));
+        assert_eq!(map.find(0x20010).map(|(start, _)| start), Some(0x20010));
+    }
+}

@@ -1,0 +1,218 @@
+//! The two agents: the host processor and the emulated GPU.
+
+use std::ffi::c_void;
+
+use crate::{
+    abi::{Agent, Answer, Status},
+    config, memory, model,
+    report::trace,
+};
+
+/// The one instruction set architecture of the GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(transparent)]
+pub(crate) struct Isa(u64);
+
+const ISA: Isa = Isa(1);
+
+fn isa_name() -> String {
+    format!("amdgcn-amd-amdhsa--{}", config::get().arch.target_id())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_iterate_agents(
+    callback: Option<extern "C" fn(Agent, *mut c_void) -> Status>,
+    data: *mut c_void,
+) -> Status {
+    let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
+    for agent in [Agent::CPU, Agent::GPU] {
+        let status = callback(agent, data);
+        if status != Status::SUCCESS {
+            return status.of_iteration();
+        }
+    }
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_agent_iterate_isas(
+    agent: Agent,
+    callback: Option<extern "C" fn(Isa, *mut c_void) -> Status>,
+    data: *mut c_void,
+) -> Status {
+    match (callback, agent) {
+        (None, _) => Status::INVALID_ARGUMENT,
+        (Some(callback), Agent::GPU) => callback(ISA, data).of_iteration(),
+        (Some(_), _) => Status::SUCCESS,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> Status {
+    if isa != ISA {
+        return Status::INVALID_ARGUMENT;
+    }
+    let name = isa_name();
+    match attribute {
+        // NAME_LENGTH counts the terminating zero in ROCr, and NAME writes it.
+        0 => value.put(name.len() as u32 + 1),
+        1 => value.bytes(&name, true),
+        _ => {
+            trace!("isa_get_info_alt: attribute {attribute} is not known");
+            Status::INVALID_ARGUMENT
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_agent_get_info(agent: Agent, attribute: u32, value: Answer) -> Status {
+    match agent {
+        Agent::CPU => host_info(attribute, value),
+        Agent::GPU => device_info(attribute, value),
+        _ => Status::INVALID_AGENT,
+    }
+}
+
+fn host_info(attribute: u32, value: Answer) -> Status {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u32);
+    match attribute {
+        // NAME, VENDOR_NAME, AMD_PRODUCT_NAME
+        0 => value.text::<64>("host processor"),
+        1 => value.text::<64>("CPU"),
+        0xA009 => value.text::<64>("host processor"),
+        // FEATURE: none. PROFILE: full. DEVICE: CPU.
+        2 => value.put(0u32),
+        4 => value.put(1u32),
+        17 => value.put(0u32),
+        // AMD_COMPUTE_UNIT_COUNT
+        0xA002 => value.put(threads),
+        // AMD_UUID
+        0xA011 => value.text::<21>("CPU-XX"),
+        _ => common_info(attribute, value),
+    }
+}
+
+/// Attributes that are alike on both agents, or mean nothing on either.
+fn common_info(attribute: u32, value: Answer) -> Status {
+    match attribute {
+        // MACHINE_MODEL: large.
+        3 => value.put(1u32),
+        // DEFAULT_FLOAT_ROUNDING_MODE: near.
+        5 => value.put(2u32),
+        // NODE, AMD_DRIVER_NODE_ID, AMD_BDFID, AMD_DOMAIN of the host: all zero.
+        16 | 0xA004 | 0xA006 | 0xA00F => value.put(0u32),
+        // CACHE_SIZE
+        18 => value.put([0u32; 4]),
+        // VERSION_MAJOR, VERSION_MINOR
+        21 | 22 => value.put(1u16),
+        // EXTENSIONS: images are not emulated.
+        20 => value.put([0u8; 128]),
+        // AMD_MEMORY_PROPERTIES, AMD_AQL_EXTENSIONS: bit fields of eight bytes.
+        0xA114 | 0xA115 => value.put([0u8; 8]),
+        _ => {
+            trace!("agent_get_info: attribute {attribute:#x} is answered with zero");
+            value.put(0u32)
+        }
+    }
+}
+
+fn device_info(attribute: u32, value: Answer) -> Status {
+    let arch = config::get().arch;
+    let model = model::of(arch);
+    match attribute {
+        // NAME, VENDOR_NAME, AMD_PRODUCT_NAME
+        0 => value.text::<64>(arch.name()),
+        1 => value.text::<64>("AMD"),
+        0xA009 => value.text::<64>(&format!("rocrepro emulated {arch}")),
+        // FEATURE: kernel dispatch. PROFILE: base. DEVICE: GPU.
+        2 => value.put(1u32),
+        4 => value.put(0u32),
+        17 => value.put(1u32),
+        // WAVEFRONT_SIZE, WORKGROUP_MAX_DIM, WORKGROUP_MAX_SIZE
+        6 => value.put(arch.wave_size()),
+        7 => value.put([1024u16; 3]),
+        8 => value.put(1024u32),
+        // GRID_MAX_DIM, GRID_MAX_SIZE
+        9 => value.put([i32::MAX as u32, u32::from(u16::MAX), u32::from(u16::MAX)]),
+        10 => value.put(u32::MAX),
+        // QUEUES_MAX, QUEUE_MIN_SIZE, QUEUE_MAX_SIZE, QUEUE_TYPE
+        12 => value.put(128u32),
+        13 => value.put(64u32),
+        14 => value.put(128u32 << 10),
+        15 => value.put(0u32),
+        // NODE and AMD_DRIVER_NODE_ID: the host is node 0.
+        16 | 0xA004 => value.put(1u32),
+        // CACHE_SIZE in bytes.
+        18 => {
+            let [l1, l2, l3] = model.caches.map(|kib| kib << 10);
+            value.put([l1, l2, l3, 0])
+        }
+        // ISA
+        19 => value.put(ISA),
+        // FAST_F16_OPERATION
+        24 => value.put(true),
+        // Sizes of images (0x3000..=0x3008) and numbers of handles (0x3009..=0x300B). HIP requires
+        // an answer even where no image is ever made.
+        0x3000 | 0x3001 | 0x3003 | 0x3004 => value.put(16384u32),
+        0x3002 | 0x3005 | 0x3006 => value.put([16384u32; 2]),
+        0x3007 => value.put([8192u32; 3]),
+        0x3008 => value.put(8192u32),
+        0x3009 | 0x300A => value.put(128u32),
+        0x300B => value.put(16u32),
+        0xA000 => value.put(model.chip_id),
+        0xA001 => value.put(model.cache_line),
+        // COMPUTE_UNIT_COUNT, COOPERATIVE_COMPUTE_UNIT_COUNT
+        0xA002 | 0xA014 => value.put(model.compute_units),
+        0xA003 => value.put(model.clock),
+        // BDFID: bus 3, device 0, function 0.
+        0xA006 => value.put(3u32 << 8),
+        0xA007 => value.put(model.bus),
+        0xA008 => value.put(model.memory_clock),
+        0xA00A => value.put(model.waves_per_unit),
+        0xA00B => value.put(model.simds_per_unit),
+        0xA00C => value.put(model.shader_engines),
+        0xA00D => value.put(model.arrays_per_engine),
+        // HDP_FLUSH: two register addresses; null where no flush is needed.
+        0xA00E => value.put([0u64; 2]),
+        // COOPERATIVE_QUEUES
+        0xA010 => value.put(true),
+        // UUID
+        0xA011 => value.text::<21>("GPU-656d756c61746564"),
+        // ASIC_REVISION
+        0xA012 => value.put(1u32),
+        // SVM_DIRECT_HOST_ACCESS
+        0xA013 => value.put(false),
+        // MEMORY_AVAIL
+        0xA015 => value.put(memory::available()),
+        // TIMESTAMP_FREQUENCY of the GPU's own counter.
+        0xA016 => value.put(100_000_000u64),
+        // NUM_SDMA_ENG, NUM_SDMA_XGMI_ENG
+        0xA10A => value.put(2u32),
+        0xA10B => value.put(0u32),
+        // IOMMU_SUPPORT: none.
+        0xA110 => value.put(0u32),
+        0xA111 => value.put(model.dies),
+        // DRIVER_UID
+        0xA112 => value.put(0x656d_756c_6174_6564u64),
+        // NEAREST_CPU
+        0xA113 => value.put(Agent::CPU),
+        // MEMORY_PROPERTIES: bit 0 tells an APU.
+        0xA114 => value.put([u8::from(model.apu), 0, 0, 0, 0, 0, 0, 0]),
+        _ => common_info(attribute, value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_name_says_that_the_device_is_emulated() {
+        let mut name = [0xffu8; 64];
+        // SAFETY: `Answer` is a transparent pointer, and the attribute's type is `char[64]`.
+        let answer = unsafe { std::mem::transmute::<*mut u8, Answer>(name.as_mut_ptr()) };
+        assert_eq!(hsa_agent_get_info(Agent::GPU, 0xA009, answer), Status::SUCCESS);
+        let text = std::ffi::CStr::from_bytes_until_nul(&name).unwrap().to_str().unwrap();
+        assert_eq!(text, "rocrepro emulated gfx1151");
+    }
+}

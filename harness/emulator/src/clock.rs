@@ -1,0 +1,13 @@
+//! The system clock of the HSA interface: nanoseconds of `CLOCK_MONOTONIC`, the clock that HIP
+//! itself reads, so that times of both kinds may be compared.
+
+/// Ticks per second.
+pub(crate) const FREQUENCY: u64 = 1_000_000_000;
+
+/// Ticks now.
+pub(crate) fn now() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a local; CLOCK_MONOTONIC exists on every Linux.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * FREQUENCY + time.tv_nsec as u64
+}

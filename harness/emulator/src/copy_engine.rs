@@ -1,0 +1,350 @@
+//! The copy engines: asynchronous copies that wait for signals and lower one.
+//!
+//! Each engine is a thread that carries out its copies in the order of submission, as a hardware
+//! engine does: a copy that waits for a signal holds up those behind it.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+};
+
+use device::Fault;
+
+use crate::{
+    abi::{Agent, Dim3, Out, PitchedPtr, Signal, Status, array},
+    clock, events, faults, memory, report,
+    report::trace,
+    system,
+    transfer::{self, Direction, Row},
+};
+
+struct Job {
+    rows: Vec<Row>,
+    direction: Direction,
+    dependencies: Vec<Signal>,
+    completion: Signal,
+}
+
+struct State {
+    jobs: VecDeque<Job>,
+    stop: bool,
+}
+
+struct Engine {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// One engine towards the device, one from it, one for everything else.
+static ENGINES: Mutex<[Option<Arc<Engine>>; 3]> = Mutex::new([None, None, None]);
+
+impl Engine {
+    fn start() -> Option<Arc<Engine>> {
+        let state = Mutex::new(State { jobs: VecDeque::new(), stop: false });
+        let engine = Arc::new(Engine { state, changed: Condvar::new() });
+        let own = Arc::clone(&engine);
+        std::thread::Builder::new().name("device copies".into()).spawn(move || own.run()).ok()?;
+        Some(engine)
+    }
+
+    fn stopped(&self) -> bool {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stop
+    }
+
+    fn next(&self) -> Option<Job> {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self
+            .changed
+            .wait_while(state, |state| state.jobs.is_empty() && !state.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        if state.stop { None } else { state.jobs.pop_front() }
+    }
+
+    fn run(&self) {
+        while let Some(job) = self.next() {
+            let ready = events::wait_until(None, || {
+                let lowered = job.dependencies.iter().all(|signal| signal.load() == 0);
+                if lowered { Some(true) } else { self.stopped().then_some(false) }
+            });
+            if ready == Some(true) {
+                carry_out(&job);
+            }
+        }
+    }
+}
+
+fn carry_out(job: &Job) {
+    let start = clock::now();
+    let in_use = memory::InUse::new();
+    let total = job.rows.iter().map(|row| row.len).sum();
+    for row in &job.rows {
+        let map = memory::map();
+        if let Err(address) = map.check(row.from, row.len).and(map.check(row.to, row.len)) {
+            drop(map);
+            report::fault("copy engine", format_args!("page fault at {address:#x}"));
+            system::memory_fault(address as u64);
+            return;
+        }
+    }
+    // SAFETY: every row is mapped, and `in_use` keeps it so.
+    unsafe {
+        transfer::carry_out(job.rows.iter().copied(), total, transfer::fate(total, job.direction));
+    }
+    drop(in_use);
+    if !faults::takes(Fault::SignalStuck) {
+        job.completion.complete(start);
+    }
+}
+
+fn submit(index: usize, job: Job) -> Status {
+    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    if engines[index].is_none() {
+        engines[index] = Engine::start();
+    }
+    let Some(engine) = &engines[index] else { return Status::OUT_OF_RESOURCES };
+    engine.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
+    engine.changed.notify_one();
+    Status::SUCCESS
+}
+
+/// Ends the engines. What is not done yet will not be, as when the driver closes a process's queues.
+pub(crate) fn shut_down() {
+    for engine in ENGINES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+        if let Some(engine) = engine.take() {
+            engine.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+            engine.changed.notify_all();
+        }
+    }
+    events::notify();
+}
+
+/// Which engine serves a copy between these agents.
+fn engine_for(to: Agent, from: Agent) -> usize {
+    match (to.is_gpu(), from.is_gpu()) {
+        (true, false) => 0,
+        (false, true) => 1,
+        _ => 2,
+    }
+}
+
+fn direction(to: Agent, from: Agent) -> Direction {
+    if to.is_gpu() && !from.is_gpu() { Direction::HostToDevice } else { Direction::Other }
+}
+
+/// `hsa_amd_memory_async_copy`.
+///
+/// # Safety
+/// As the interface demands: `dependencies` points at `count` signals.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hsa_amd_memory_async_copy(
+    to: usize,
+    to_agent: Agent,
+    from: usize,
+    from_agent: Agent,
+    len: usize,
+    count: u32,
+    dependencies: *const Signal,
+    completion: Signal,
+) -> Status {
+    if len == 0 {
+        return Status::SUCCESS;
+    }
+    if to == 0 || from == 0 {
+        return Status::INVALID_ARGUMENT;
+    }
+    trace!(
+        "copy {len} bytes from {from:#x} of agent {} to {to:#x} of agent {}, {count} dependencies",
+        from_agent.0, to_agent.0,
+    );
+    // SAFETY: by this function's contract.
+    let dependencies = unsafe { array(dependencies, count) }.to_vec();
+    let direction = direction(to_agent, from_agent);
+    let rows = vec![Row { to, from, len }];
+    submit(engine_for(to_agent, from_agent), Job { rows, direction, dependencies, completion })
+}
+
+/// `hsa_amd_memory_async_copy_on_engine`. The engine is chosen by direction all the same: HIP only
+/// asks for one of those that serve the direction.
+///
+/// # Safety
+/// As the interface demands: `dependencies` points at `count` signals.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
+    to: usize,
+    to_agent: Agent,
+    from: usize,
+    from_agent: Agent,
+    len: usize,
+    count: u32,
+    dependencies: *const Signal,
+    completion: Signal,
+    _engine: u32,
+    _force: bool,
+) -> Status {
+    // SAFETY: the same contract.
+    unsafe {
+        hsa_amd_memory_async_copy(
+            to,
+            to_agent,
+            from,
+            from_agent,
+            len,
+            count,
+            dependencies,
+            completion,
+        )
+    }
+}
+
+fn rect_rows(
+    to: PitchedPtr,
+    to_offset: Dim3,
+    from: PitchedPtr,
+    from_offset: Dim3,
+    range: Dim3,
+) -> Vec<Row> {
+    let at = |place: PitchedPtr, offset: Dim3, y: u32, z: u32| {
+        place.base as usize
+            + (offset.z + z) as usize * place.slice
+            + (offset.y + y) as usize * place.pitch
+            + offset.x as usize
+    };
+    let lines = (0..range.z).flat_map(|z| (0..range.y).map(move |y| (y, z)));
+    lines
+        .map(|(y, z)| Row {
+            to: at(to, to_offset, y, z),
+            from: at(from, from_offset, y, z),
+            len: range.x as usize,
+        })
+        .collect()
+}
+
+/// `hsa_amd_memory_async_copy_rect`.
+///
+/// # Safety
+/// As the interface demands: the pointers to structs are valid, and `dependencies` points at
+/// `count` signals.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
+    to: *const PitchedPtr,
+    to_offset: *const Dim3,
+    from: *const PitchedPtr,
+    from_offset: *const Dim3,
+    range: *const Dim3,
+    _agent: Agent,
+    copy_direction: u32,
+    count: u32,
+    dependencies: *const Signal,
+    completion: Signal,
+) -> Status {
+    // SAFETY: by this function's contract; null is refused.
+    let arguments = unsafe {
+        (to.as_ref(), to_offset.as_ref(), from.as_ref(), from_offset.as_ref(), range.as_ref())
+    };
+    let (Some(to), Some(to_offset), Some(from), Some(from_offset), Some(range)) = arguments else {
+        return Status::INVALID_ARGUMENT;
+    };
+    trace!("copy rect {range:?} in direction {copy_direction}");
+    let rows = rect_rows(*to, *to_offset, *from, *from_offset, *range);
+    // hsa_amd_copy_direction_t: host to device is 1, device to host 2.
+    let (index, direction) = match copy_direction {
+        1 => (0, Direction::HostToDevice),
+        2 => (1, Direction::Other),
+        _ => (2, Direction::Other),
+    };
+    // SAFETY: by this function's contract.
+    let dependencies = unsafe { array(dependencies, count) }.to_vec();
+    submit(index, Job { rows, direction, dependencies, completion })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_copy_engine_status(
+    _to: Agent,
+    _from: Agent,
+    mask: Out<u32>,
+) -> Status {
+    mask.put(0b11)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_get_preferred_copy_engine(
+    to: Agent,
+    from: Agent,
+    mask: Out<u32>,
+) -> Status {
+    mask.put(if engine_for(to, from) == 1 { 0b10 } else { 0b01 })
+}
+
+/// `hsa_memory_copy`, which has no queue and no signal: the host waits.
+///
+/// # Safety
+/// As the interface demands: both ranges are valid for `len` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Status {
+    if to == 0 || from == 0 {
+        return Status::INVALID_ARGUMENT;
+    }
+    trace!("memory_copy {len} bytes from {from:#x} to {to:#x}");
+    let owner =
+        |address| memory::map().find(address).map_or(Agent::CPU, |(_, region)| region.owner);
+    let fate = transfer::fate(len, direction(owner(to), owner(from)));
+    // SAFETY: by this function's contract.
+    unsafe { transfer::carry_out([Row { to, from, len }], len, fate) };
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_profiling_async_copy_enable(_enable: bool) -> Status {
+    // Times are always noted.
+    Status::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{abi::Condition, address_map::Kind, signal};
+
+    #[test]
+    fn a_copy_waits_for_its_dependency_and_lowers_its_signal() {
+        let from = memory::allocate(64, Agent::CPU, 0, Kind::Pool).unwrap();
+        let to = memory::allocate(64, Agent::GPU, 0, Kind::Pool).unwrap();
+        // SAFETY: both are fresh allocations of at least 64 bytes.
+        unsafe { std::ptr::write_bytes(from as *mut u8, 7, 64) };
+        let (dependency, completion) = (signal::create(1), signal::create(1));
+        // SAFETY: one dependency, as said.
+        let status = unsafe {
+            hsa_amd_memory_async_copy(
+                to,
+                Agent::GPU,
+                from,
+                Agent::CPU,
+                64,
+                1,
+                &dependency,
+                completion,
+            )
+        };
+        assert_eq!(status, Status::SUCCESS);
+        assert_eq!(signal::wait(completion, Condition::Eq, 0, 1_000_000), 1);
+        dependency.add(-1);
+        assert_eq!(signal::wait(completion, Condition::Eq, 0, u64::MAX), 0);
+        // SAFETY: the copy is complete, so nobody writes the 64 bytes.
+        assert_eq!(unsafe { std::slice::from_raw_parts(to as *const u8, 64) }, [7; 64]);
+        assert!(memory::free(from) && memory::free(to));
+    }
+
+    #[test]
+    fn a_rect_is_a_row_per_line() {
+        let place = |base: usize| PitchedPtr { base: base as *mut u8, pitch: 10, slice: 100 };
+        let rows = rect_rows(
+            place(1000),
+            Dim3 { x: 1, y: 0, z: 0 },
+            place(5000),
+            Dim3 { x: 0, y: 2, z: 1 },
+            Dim3 { x: 4, y: 2, z: 2 },
+        );
+        let expected = [(1001, 5120), (1011, 5130), (1101, 5220), (1111, 5230)];
+        let expected = expected.map(|(to, from)| Row { to, from, len: 4 });
+        assert_eq!(rows, expected);
+    }
+}

@@ -1,0 +1,116 @@
+//! One place where every thread that waits for a signal sleeps.
+//!
+//! A wait may be for one signal (a host wait), for all of several (a barrier-and packet), for any of
+//! several (a barrier-or packet) or for a handler's condition, so sleeping on a single signal would
+//! not do. Signals change rarely enough that waking all sleepers is cheap.
+
+use std::{
+    sync::{
+        Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+static EPOCH: Mutex<u64> = Mutex::new(0);
+static CHANGED: Condvar = Condvar::new();
+
+/// How many reasons there are why a signal may change without a call of this library.
+static SILENT_WRITERS: AtomicUsize = AtomicUsize::new(0);
+
+/// How often a sleeper looks while a signal may change silently.
+const LOOK: Duration = Duration::from_millis(1);
+
+fn epoch() -> MutexGuard<'static, u64> {
+    EPOCH.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Wakes whoever waits, after a signal changed.
+pub(crate) fn notify() {
+    *epoch() += 1;
+    CHANGED.notify_all();
+}
+
+/// While this exists, signals may change without a call: a kernel that runs can write any signal,
+/// and so can the host once it was given the address of a signal's value.
+pub(crate) struct SilentWriter(());
+
+impl SilentWriter {
+    pub(crate) fn new() -> SilentWriter {
+        SILENT_WRITERS.fetch_add(1, Ordering::SeqCst);
+        notify();
+        SilentWriter(())
+    }
+}
+
+impl Drop for SilentWriter {
+    fn drop(&mut self) {
+        SILENT_WRITERS.fetch_sub(1, Ordering::SeqCst);
+        notify();
+    }
+}
+
+/// Sleeps until `poll` has an answer or the deadline has passed.
+pub(crate) fn wait_until<T>(
+    deadline: Option<Instant>,
+    mut poll: impl FnMut() -> Option<T>,
+) -> Option<T> {
+    loop {
+        let before = *epoch();
+        if let Some(answer) = poll() {
+            return Some(answer);
+        }
+        let left = deadline.map(|d| d.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return None;
+        }
+        let silent = SILENT_WRITERS.load(Ordering::SeqCst) > 0;
+        let limit = match (left, silent) {
+            (Some(left), true) => Some(left.min(LOOK)),
+            (None, true) => Some(LOOK),
+            (left, false) => left,
+        };
+        let guard = epoch();
+        if *guard != before {
+            continue;
+        }
+        match limit {
+            Some(limit) => drop(CHANGED.wait_timeout(guard, limit)),
+            None => drop(CHANGED.wait(guard)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn a_change_wakes_a_sleeper_without_a_deadline() {
+        static SET: AtomicBool = AtomicBool::new(false);
+        let sleeper =
+            std::thread::spawn(|| wait_until(None, || SET.load(Ordering::SeqCst).then_some(7)));
+        SET.store(true, Ordering::SeqCst);
+        notify();
+        assert_eq!(sleeper.join().unwrap(), Some(7));
+    }
+
+    #[test]
+    fn a_silent_change_is_seen_while_there_is_a_silent_writer() {
+        static SET: AtomicBool = AtomicBool::new(false);
+        let writer = SilentWriter::new();
+        let sleeper =
+            std::thread::spawn(|| wait_until(None, || SET.load(Ordering::SeqCst).then_some(7)));
+        SET.store(true, Ordering::SeqCst);
+        assert_eq!(sleeper.join().unwrap(), Some(7));
+        drop(writer);
+    }
+
+    #[test]
+    fn a_deadline_in_the_past_still_looks_once() {
+        assert_eq!(wait_until(Some(Instant::now()), || Some(1)), Some(1));
+        assert_eq!(wait_until(Some(Instant::now()), || None::<u8>), None);
+    }
+}

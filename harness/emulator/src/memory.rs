@@ -1,0 +1,197 @@
+//! The memory that the emulated GPU sees: allocation, accounting and the process-wide map.
+//!
+//! Device memory is ordinary memory of this process at its own address, so host and device agree on
+//! every pointer, as they do under ROCr.
+
+use std::{
+    ops::Range,
+    sync::{
+        Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use device::Fault;
+
+use crate::{
+    abi::{Agent, pool_flag},
+    address_map::{AddressMap, Kind, PAGE, Region},
+    config, faults,
+};
+
+static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
+
+/// Changes with every change of the map, so that a cached answer can be told from a fresh one.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of device memory in use.
+static USED: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn map() -> RwLockReadGuard<'static, AddressMap> {
+    MAP.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
+    let map = MAP.write().unwrap_or_else(PoisonError::into_inner);
+    GENERATION.fetch_add(1, Ordering::Release);
+    map
+}
+
+/// A number that stays the same as long as the map does.
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// Bytes of device memory that are free.
+pub(crate) fn available() -> u64 {
+    config::get().memory.saturating_sub(USED.load(Ordering::SeqCst))
+}
+
+/// Takes device memory out of the free total; `false` when there is not enough.
+pub(crate) fn charge(bytes: usize) -> bool {
+    let total = config::get().memory;
+    let taken = USED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
+        used.checked_add(bytes as u64).filter(|used| *used <= total)
+    });
+    taken.is_ok()
+}
+
+/// Gives device memory back to the free total, unless a planted leak keeps it.
+pub(crate) fn discharge(bytes: usize) {
+    if !faults::takes(Fault::AllocLeak) {
+        USED.fetch_sub(bytes as u64, Ordering::SeqCst);
+    }
+}
+
+/// Allocates zeroed memory of whole pages for an agent and maps it; the address, or `None` when
+/// there is not enough.
+///
+/// A page that is never mapped follows every allocation, as the kernel driver leaves one: running
+/// off the end of a large buffer is a fault and not a neighbour's data.
+pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Option<usize> {
+    let len = bytes.max(1).checked_next_multiple_of(PAGE)?;
+    let counted = owner.is_gpu() && kind == Kind::Pool;
+    if counted && !charge(len) {
+        return None;
+    }
+    let Some(start) = map_pages(len) else {
+        if counted {
+            USED.fetch_sub(len as u64, Ordering::SeqCst);
+        }
+        return None;
+    };
+    map_mut().insert(start, Region { len, kind, owner, flags });
+    Some(start)
+}
+
+fn map_pages(len: usize) -> Option<usize> {
+    let whole = len.checked_add(PAGE)?;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory in use.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
+    if start == libc::MAP_FAILED {
+        return None;
+    }
+    // SAFETY: the first `len` bytes of the mapping just made.
+    if unsafe { libc::mprotect(start, len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
+        unmap(start as usize, whole);
+        return None;
+    }
+    Some(start as usize)
+}
+
+fn unmap(start: usize, len: usize) {
+    // SAFETY: callers pass exactly what `map_pages` mapped, once nothing uses it any more.
+    unsafe { libc::munmap(start as *mut libc::c_void, len) };
+}
+
+/// Takes an allocation out of the map; the memory itself goes when no kernel or copy runs that may
+/// still hold its address. `false` when nothing was allocated there.
+pub(crate) fn free(start: usize) -> bool {
+    let mut map = map_mut();
+    let removable = map
+        .starting_at(start)
+        .is_some_and(|region| matches!(region.kind, Kind::Pool | Kind::Internal));
+    let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
+    drop(map);
+    if region.owner.is_gpu() && region.kind == Kind::Pool {
+        discharge(region.len);
+    }
+    let mut users = users();
+    users.retired.push(start..start + region.len + PAGE);
+    users.sweep();
+    true
+}
+
+/// Makes host memory of the device itself visible to kernels, for ever.
+pub(crate) fn register_host_block(start: usize, len: usize) {
+    let flags = pool_flag::FINE_GRAINED;
+    map_mut().insert(start, Region { len, kind: Kind::Internal, owner: Agent::CPU, flags });
+}
+
+/// Who may hold addresses of memory that has been freed meanwhile.
+struct Users {
+    running: usize,
+    retired: Vec<Range<usize>>,
+}
+
+impl Users {
+    fn sweep(&mut self) {
+        if self.running == 0 {
+            for range in self.retired.drain(..) {
+                unmap(range.start, range.len());
+            }
+        }
+    }
+}
+
+static USERS: Mutex<Users> = Mutex::new(Users { running: 0, retired: Vec::new() });
+
+fn users() -> std::sync::MutexGuard<'static, Users> {
+    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// While this exists no memory that was reachable at its start is unmapped: freeing memory that a
+/// kernel uses must become a reported fault, not a crash of the process.
+pub(crate) struct InUse(());
+
+impl InUse {
+    pub(crate) fn new() -> InUse {
+        users().running += 1;
+        InUse(())
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        let mut users = users();
+        users.running -= 1;
+        users.sweep();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn freed_memory_stays_mapped_while_it_is_in_use() {
+        let start = allocate(100, Agent::CPU, 0, Kind::Pool).unwrap();
+        assert_eq!(map().check(start, PAGE), Ok(()));
+        assert_eq!(map().check(start, PAGE + 1), Err(start + PAGE));
+        let in_use = InUse::new();
+        assert!(free(start));
+        assert_eq!(map().check(start, 1), Err(start));
+        // SAFETY: the memory stays mapped as long as `in_use` lives, which is what is tested.
+        assert_eq!(unsafe { *(start as *const u8) }, 0);
+        drop(in_use);
+        assert!(!free(start));
+    }
+
+    #[test]
+    fn more_than_the_device_has_is_refused() {
+        let total = config::get().memory as usize;
+        assert_eq!(allocate(total + PAGE, Agent::GPU, 0, Kind::Pool), None);
+        assert_eq!(allocate(usize::MAX, Agent::GPU, 0, Kind::Pool), None);
+    }
+}

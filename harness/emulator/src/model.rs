@@ -1,0 +1,126 @@
+//! What each emulated GPU says of itself: one table.
+//!
+//! Numbers are those of the product named, from AMD's product pages and the ROCm "Accelerator and
+//! GPU hardware specifications" page; device ids are from `pci.ids`. Timing means nothing on an
+//! emulated device, so clocks are only what a program may print.
+
+use device::Arch;
+
+/// The properties of an emulated GPU.
+pub(crate) struct Model {
+    /// PCI device id.
+    pub(crate) chip_id: u32,
+    pub(crate) compute_units: u32,
+    pub(crate) simds_per_unit: u32,
+    pub(crate) waves_per_unit: u32,
+    pub(crate) shader_engines: u32,
+    pub(crate) arrays_per_engine: u32,
+    /// Engine clock in MHz.
+    pub(crate) clock: u32,
+    /// Memory clock in MHz.
+    pub(crate) memory_clock: u32,
+    /// Width of the memory bus in bits.
+    pub(crate) bus: u32,
+    /// Data caches of level 1 to 3 in KiB; zero where there is none.
+    pub(crate) caches: [u32; 3],
+    pub(crate) cache_line: u32,
+    /// Accelerator complex dies.
+    pub(crate) dies: u32,
+    /// Whether it shares memory with the host processor.
+    pub(crate) apu: bool,
+}
+
+/// The model of an architecture.
+pub(crate) fn of(arch: Arch) -> Model {
+    let rdna = Model {
+        chip_id: 0,
+        compute_units: 0,
+        simds_per_unit: 2,
+        waves_per_unit: 32,
+        shader_engines: 4,
+        arrays_per_engine: 2,
+        clock: 0,
+        memory_clock: 0,
+        bus: 256,
+        caches: [16, 0, 0],
+        cache_line: 128,
+        dies: 1,
+        apu: false,
+    };
+    let cdna = Model { simds_per_unit: 4, arrays_per_engine: 1, bus: 4096, ..rdna };
+    match arch {
+        // Radeon Instinct MI50.
+        Arch::Gfx906 => Model {
+            chip_id: 0x66a1,
+            compute_units: 60,
+            waves_per_unit: 40,
+            clock: 1725,
+            memory_clock: 1000,
+            caches: [16, 4096, 0],
+            cache_line: 64,
+            ..cdna
+        },
+        // One die of an Instinct MI250X.
+        Arch::Gfx90a => Model {
+            chip_id: 0x7408,
+            compute_units: 104,
+            shader_engines: 8,
+            clock: 1700,
+            memory_clock: 1600,
+            caches: [16, 8192, 0],
+            ..cdna
+        },
+        // Instinct MI300X.
+        Arch::Gfx942 => Model {
+            chip_id: 0x74a1,
+            compute_units: 304,
+            shader_engines: 32,
+            clock: 2100,
+            memory_clock: 1300,
+            bus: 8192,
+            caches: [32, 4096, 256 << 10],
+            dies: 8,
+            ..cdna
+        },
+        // Radeon RX 6800.
+        Arch::Gfx1030 => Model {
+            chip_id: 0x73bf,
+            compute_units: 60,
+            clock: 2105,
+            memory_clock: 1000,
+            caches: [16, 4096, 128 << 10],
+            ..rdna
+        },
+        // Radeon RX 7900 XTX.
+        Arch::Gfx1100 => Model {
+            chip_id: 0x744c,
+            compute_units: 96,
+            shader_engines: 6,
+            clock: 2482,
+            memory_clock: 1249,
+            bus: 384,
+            caches: [32, 6144, 96 << 10],
+            ..rdna
+        },
+        // Radeon 8060S (Strix Halo).
+        Arch::Gfx1151 => Model {
+            chip_id: 0x1586,
+            compute_units: 40,
+            shader_engines: 2,
+            clock: 2900,
+            memory_clock: 1000,
+            caches: [32, 2048, 32 << 10],
+            apu: true,
+            ..rdna
+        },
+        // Radeon RX 9070 XT.
+        Arch::Gfx1201 => Model {
+            chip_id: 0x7550,
+            compute_units: 64,
+            clock: 2970,
+            memory_clock: 1258,
+            caches: [32, 8192, 64 << 10],
+            ..rdna
+        },
+    }
+}

@@ -1,0 +1,106 @@
+//! What the packet processor does with each packet.
+
+use std::sync::{Mutex, PoisonError};
+
+use device::Fault;
+
+use crate::{
+    abi::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, Signal, Status, packet},
+    clock, dispatch, events, faults,
+    queue::Queue,
+    report::trace,
+};
+
+/// What to lower once a packet is done.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Completion {
+    /// No signal where the packet has none, or where a planted fault keeps it from being lowered.
+    pub(crate) signal: Option<Signal>,
+    /// When the packet was taken up, in ticks.
+    pub(crate) start: u64,
+}
+
+/// How a packet ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Done(Completion),
+    /// The queue stops, and its callback is told why.
+    Error(Status),
+    /// The queue stops and says nothing, as a GPU that hangs, or one whose fault was reported as a
+    /// system event.
+    Hang,
+}
+
+/// Addresses of the queues that are inside a kernel now.
+static IN_KERNEL: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
+/// Whether that queue is inside a kernel, where it cannot be interrupted.
+pub(crate) fn in_kernel(queue: u64) -> bool {
+    IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).contains(&queue)
+}
+
+/// Carries out the packet in that slot of the queue's ring.
+pub(crate) fn process(queue: &Queue, slot: *mut u8) -> Outcome {
+    let start = clock::now();
+    // SAFETY: a slot of the ring with a valid header, so the host has written all 64 bytes and
+    // leaves them alone until the packet is done; all fields are plain integers.
+    let (dispatch, barrier, value) = unsafe {
+        (
+            slot.cast::<DispatchPacket>().read(),
+            slot.cast::<BarrierPacket>().read(),
+            slot.cast::<BarrierValuePacket>().read(),
+        )
+    };
+    match dispatch.header as u8 {
+        packet::DISPATCH => run_kernel(queue, slot, &dispatch, start),
+        packet::BARRIER_AND => {
+            let signals = live(&barrier);
+            wait(queue, || signals.iter().all(|signal| signal.load() == 0));
+            done(barrier.completion, start)
+        }
+        packet::BARRIER_OR => {
+            let signals = live(&barrier);
+            wait(queue, || signals.is_empty() || signals.iter().any(|signal| signal.load() == 0));
+            done(barrier.completion, start)
+        }
+        packet::VENDOR if value.format == packet::FORMAT_BARRIER_VALUE => {
+            let Some(condition) = Condition::from_c(value.condition) else {
+                return Outcome::Error(Status::INVALID_PACKET_FORMAT);
+            };
+            let met = || condition.holds(value.signal.load() & value.mask, value.value);
+            wait(queue, || value.signal == Signal::NONE || met());
+            done(value.completion, start)
+        }
+        kind => {
+            trace!("queue {}: packet of type {kind} is not known", queue.id());
+            Outcome::Error(Status::INVALID_PACKET_FORMAT)
+        }
+    }
+}
+
+fn live(barrier: &BarrierPacket) -> Vec<Signal> {
+    barrier.dependencies.into_iter().filter(|signal| *signal != Signal::NONE).collect()
+}
+
+fn wait(queue: &Queue, condition: impl Fn() -> bool) {
+    events::wait_until(None, || (queue.stopping() || condition()).then_some(()));
+}
+
+fn done(signal: Signal, start: u64) -> Outcome {
+    let signal = (signal != Signal::NONE).then_some(signal);
+    Outcome::Done(Completion { signal, start })
+}
+
+fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
+    IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).push(queue.device_address());
+    let result = dispatch::run(packet, slot as u64, queue.device_address());
+    let mut inside = IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    inside.retain(|address| *address != queue.device_address());
+    drop(inside);
+    match result {
+        Ok(()) if faults::takes(Fault::SignalStuck) => done(Signal::NONE, start),
+        Ok(()) => done(packet.completion, start),
+        Err(dispatch::Failure::Queue(status)) => Outcome::Error(status),
+        Err(dispatch::Failure::Hang) => Outcome::Hang,
+    }
+}

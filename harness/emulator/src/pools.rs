@@ -1,0 +1,307 @@
+//! Memory pools and the calls on memory: allocate, free, lock, who owns a pointer.
+
+use std::ffi::c_void;
+
+use crate::{
+    abi::{Agent, Answer, Out, PointerInfo, Pool, Status, pool_flag},
+    address_map::{Kind, PAGE, Region},
+    config, memory,
+    report::trace,
+};
+
+/// What a pool holds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Segment {
+    Global { flags: u32 },
+    Group,
+}
+
+/// Bytes of local data share per workgroup; the same on every emulated architecture.
+pub(crate) const GROUP_BYTES: usize = 64 << 10;
+
+const HOST_FINE: Pool = Pool(0x11);
+const HOST_KERNARG: Pool = Pool(0x12);
+const HOST_COARSE: Pool = Pool(0x13);
+const DEVICE_COARSE: Pool = Pool(0x21);
+const DEVICE_FINE: Pool = Pool(0x22);
+const DEVICE_GROUP: Pool = Pool(0x23);
+
+impl Pool {
+    /// The agent whose memory it is, and its segment; `None` for a handle that is not a pool.
+    fn describe(self) -> Option<(Agent, Segment)> {
+        use pool_flag::{COARSE_GRAINED, FINE_GRAINED, KERNARG};
+        let global = |flags| Segment::Global { flags };
+        Some(match self {
+            HOST_FINE => (Agent::CPU, global(FINE_GRAINED)),
+            HOST_KERNARG => (Agent::CPU, global(FINE_GRAINED | KERNARG)),
+            HOST_COARSE => (Agent::CPU, global(COARSE_GRAINED)),
+            DEVICE_COARSE => (Agent::GPU, global(COARSE_GRAINED)),
+            DEVICE_FINE => (Agent::GPU, global(FINE_GRAINED)),
+            DEVICE_GROUP => (Agent::GPU, Segment::Group),
+            _ => return None,
+        })
+    }
+
+    /// Owner and global flags of a pool that memory can be allocated from.
+    pub(crate) fn allocatable(self) -> Option<(Agent, u32)> {
+        match self.describe()? {
+            (owner, Segment::Global { flags }) => Some((owner, flags)),
+            (_, Segment::Group) => None,
+        }
+    }
+}
+
+fn host_bytes() -> usize {
+    // SAFETY: both queries have no preconditions.
+    let (pages, size) =
+        unsafe { (libc::sysconf(libc::_SC_PHYS_PAGES), libc::sysconf(libc::_SC_PAGESIZE)) };
+    usize::try_from(pages).unwrap_or(0) * usize::try_from(size).unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_agent_iterate_memory_pools(
+    agent: Agent,
+    callback: Option<extern "C" fn(Pool, *mut c_void) -> Status>,
+    data: *mut c_void,
+) -> Status {
+    let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
+    let pools = match agent {
+        Agent::CPU => [HOST_FINE, HOST_KERNARG, HOST_COARSE],
+        Agent::GPU => [DEVICE_COARSE, DEVICE_FINE, DEVICE_GROUP],
+        _ => return Status::INVALID_AGENT,
+    };
+    for pool in pools {
+        let status = callback(pool, data);
+        if status != Status::SUCCESS {
+            return status.of_iteration();
+        }
+    }
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_pool_get_info(pool: Pool, attribute: u32, value: Answer) -> Status {
+    let Some((owner, segment)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
+    let bytes = match segment {
+        Segment::Group => GROUP_BYTES,
+        Segment::Global { .. } if owner.is_gpu() => config::get().memory as usize,
+        Segment::Global { .. } => host_bytes(),
+    };
+    match attribute {
+        // SEGMENT: global is 0, group is 3.
+        0 => value.put(if segment == Segment::Group { 3u32 } else { 0 }),
+        // GLOBAL_FLAGS
+        1 => value.put(match segment {
+            Segment::Global { flags } => flags,
+            Segment::Group => 0,
+        }),
+        // SIZE, ALLOC_MAX_SIZE
+        2 | 16 => value.put(bytes),
+        // RUNTIME_ALLOC_ALLOWED
+        5 => value.put(segment != Segment::Group),
+        // RUNTIME_ALLOC_GRANULE, RUNTIME_ALLOC_ALIGNMENT
+        6 | 7 => value.put(PAGE),
+        // ACCESSIBLE_BY_ALL
+        15 => value.put(!owner.is_gpu()),
+        // LOCATION
+        17 => value.put(u32::from(owner.is_gpu())),
+        // RUNTIME_ALLOC_REC_GRANULE: the size of a large page.
+        18 => value.put(2usize << 20),
+        _ => {
+            trace!("memory_pool_get_info: attribute {attribute} is not known");
+            Status::INVALID_ARGUMENT
+        }
+    }
+}
+
+/// `hsa_amd_memory_pool_link_info_t`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct LinkInfo {
+    latency: [u32; 2],
+    bandwidth: [u32; 2],
+    atomic_32: bool,
+    atomic_64: bool,
+    coherent: bool,
+    kind: u32,
+    numa_distance: u32,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_agent_memory_pool_get_info(
+    agent: Agent,
+    pool: Pool,
+    attribute: u32,
+    value: Answer,
+) -> Status {
+    let Some((owner, _)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
+    match attribute {
+        // ACCESS. The host never reaches device memory directly: the device has no large BAR, so
+        // that every host copy goes through the device, where it can be watched.
+        0 => value.put(match (agent == owner, owner.is_gpu()) {
+            (true, _) => 1u32,
+            (false, true) => 0,
+            (false, false) => 2,
+        }),
+        // NUM_LINK_HOPS
+        1 => value.put(u32::from(agent != owner)),
+        // LINK_INFO: one PCIe link with atomics, as `lspci` would show.
+        2 if agent == owner => Status::SUCCESS,
+        2 => value.put(LinkInfo {
+            latency: [0; 2],
+            bandwidth: [0; 2],
+            atomic_32: true,
+            atomic_64: true,
+            coherent: true,
+            kind: 2,
+            numa_distance: 20,
+        }),
+        _ => Status::INVALID_ARGUMENT,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_pool_allocate(
+    pool: Pool,
+    bytes: usize,
+    _flags: u32,
+    pointer: Out<usize>,
+) -> Status {
+    let Some((owner, flags)) = pool.allocatable() else { return Status::INVALID_MEMORY_POOL };
+    if bytes == 0 || pointer.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    match memory::allocate(bytes, owner, flags, Kind::Pool) {
+        Some(start) => {
+            trace!("allocate {bytes} bytes of pool {:#x} at {start:#x}", pool.0);
+            pointer.put(start)
+        }
+        None => {
+            trace!("allocate {bytes} bytes of pool {:#x}: not enough memory", pool.0);
+            Status::OUT_OF_RESOURCES
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
+    if pointer == 0 {
+        return Status::SUCCESS;
+    }
+    trace!("free {pointer:#x}");
+    if memory::free(pointer) { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_agents_allow_access(
+    _count: u32,
+    _agents: *const Agent,
+    _flags: *const u32,
+    pointer: usize,
+) -> Status {
+    // There is one GPU, and it reaches every pool.
+    if memory::map().find(pointer).is_some() { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
+}
+
+fn lock(pointer: usize, bytes: usize, device_pointer: Out<usize>) -> Status {
+    if pointer == 0 || bytes == 0 {
+        return Status::INVALID_ARGUMENT;
+    }
+    trace!("lock {bytes} bytes at {pointer:#x}");
+    let flags = pool_flag::FINE_GRAINED;
+    let region = Region { len: bytes, kind: Kind::Locked { count: 0 }, owner: Agent::CPU, flags };
+    memory::map_mut().lock(pointer, region);
+    device_pointer.put(pointer)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_lock(
+    pointer: usize,
+    bytes: usize,
+    _agents: *const Agent,
+    _count: i32,
+    device_pointer: Out<usize>,
+) -> Status {
+    lock(pointer, bytes, device_pointer)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_lock_to_pool(
+    pointer: usize,
+    bytes: usize,
+    _agents: *const Agent,
+    _count: i32,
+    _pool: Pool,
+    _flags: u32,
+    device_pointer: Out<usize>,
+) -> Status {
+    lock(pointer, bytes, device_pointer)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_unlock(pointer: usize) -> Status {
+    trace!("unlock {pointer:#x}");
+    // ROCr, too, has nothing to say about memory that was not locked.
+    memory::map_mut().unlock(pointer);
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_pointer_info(
+    pointer: usize,
+    info: Out<PointerInfo>,
+    allocate: Option<extern "C" fn(usize) -> *mut c_void>,
+    agent_count: Out<u32>,
+    agents: Out<*mut Agent>,
+) -> Status {
+    let Some(asked) = info.get() else { return Status::INVALID_ARGUMENT };
+    let bytes = (asked.size as usize).min(size_of::<PointerInfo>());
+    let unknown = PointerInfo {
+        size: bytes as u32,
+        kind: 0,
+        agent_base: 0,
+        host_base: 0,
+        bytes: 0,
+        user_data: 0,
+        owner: Agent(0),
+        global_flags: 0,
+    };
+    let found = memory::map().find(pointer);
+    let answer = found.map_or(unknown, |(start, region)| PointerInfo {
+        // hsa_amd_pointer_type_t: HSA is 1, LOCKED 2, HSA_VMEM (ROCm 6.4) 6.
+        kind: match region.kind {
+            Kind::Pool | Kind::Internal => 1,
+            Kind::Locked { .. } => 2,
+            Kind::Virtual { .. } => 6,
+        },
+        agent_base: start as u64,
+        host_base: start as u64,
+        bytes: region.len,
+        owner: region.owner,
+        global_flags: region.flags,
+        ..unknown
+    });
+    let reachable = if found.is_some() { [Agent::CPU, Agent::GPU].as_slice() } else { &[] };
+    agent_count.put_if_wanted(reachable.len() as u32);
+    if let (Some(allocate), false, false) = (allocate, agents.is_null(), reachable.is_empty()) {
+        let list = allocate(size_of_val(reachable)).cast::<Agent>();
+        if list.is_null() {
+            return Status::OUT_OF_RESOURCES;
+        }
+        // SAFETY: the caller's allocator returned room for the list.
+        unsafe { std::ptr::copy_nonoverlapping(reachable.as_ptr(), list, reachable.len()) };
+        agents.put_if_wanted(list);
+    }
+    info.put_prefix(answer, bytes)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_memory_register(pointer: usize, bytes: usize) -> Status {
+    lock(pointer, bytes, Out::none());
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_memory_deregister(pointer: usize, _bytes: usize) -> Status {
+    hsa_amd_memory_unlock(pointer)
+}

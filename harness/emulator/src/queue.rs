@@ -1,0 +1,331 @@
+//! AQL queues: the ring, its indices, its doorbell and the thread that stands for the packet
+//! processor.
+
+use std::{
+    collections::HashMap,
+    ffi::c_void,
+    sync::{
+        Arc, Condvar, Mutex, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering, fence},
+    },
+    thread::JoinHandle,
+};
+
+use crate::{
+    abi::{Agent, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag},
+    address_map::Kind,
+    events, memory, packets,
+    report::trace,
+    signal,
+};
+
+/// Bytes of one packet.
+const PACKET: usize = 64;
+
+/// Where the emulated GPU maps a workgroup's LDS and a work-item's scratch in the flat address
+/// space: the upper 32 bits, as `amd_queue_t` tells kernels of older code objects.
+const GROUP_APERTURE_HI: u32 = 0x0001_0000;
+const PRIVATE_APERTURE_HI: u32 = 0x0002_0000;
+
+/// A queue and the thread that works on it.
+pub(crate) struct Queue {
+    cell: &'static QueueCell,
+    callback: Option<QueueCallback>,
+    data: *mut c_void,
+    doorbell: Mutex<()>,
+    rung: Condvar,
+    stop: AtomicBool,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+// SAFETY: `data` is opaque here and only handed back to the callback, which the interface requires
+// to be callable from another thread. All fields of the cell that change are atomic.
+unsafe impl Send for Queue {}
+// SAFETY: as above.
+unsafe impl Sync for Queue {}
+
+/// Every queue by the address of its `amd_queue_t`.
+static QUEUES: RwLock<Option<HashMap<u64, Arc<Queue>>>> = RwLock::new(None);
+
+impl Queue {
+    fn address(&self) -> u64 {
+        std::ptr::from_ref(self.cell) as u64
+    }
+
+    /// For kernels that read the queue.
+    pub(crate) fn device_address(&self) -> u64 {
+        self.address()
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.cell.head.id
+    }
+
+    /// Whether the queue is being destroyed.
+    pub(crate) fn stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
+    fn slot(&self, index: u64) -> *mut u8 {
+        let offset = (index % u64::from(self.cell.head.size)) as usize * PACKET;
+        // SAFETY: the ring has `size` packets, and the offset is that of one of them.
+        unsafe { self.cell.head.base.add(offset) }
+    }
+
+    fn header(&self, slot: *mut u8) -> &AtomicU16 {
+        // SAFETY: a slot of the ring, aligned to 64 bytes; the host writes headers atomically.
+        unsafe { AtomicU16::from_ptr(slot.cast()) }
+    }
+
+    /// The next packet that the host has handed over, if any.
+    fn ready(&self) -> Option<*mut u8> {
+        let index = self.cell.read_index.load(Ordering::Acquire);
+        if index >= self.cell.write_index.load(Ordering::Acquire) {
+            return None;
+        }
+        let slot = self.slot(index);
+        let kind = self.header(slot).load(Ordering::Acquire) as u8;
+        (kind != packet::INVALID).then_some(slot)
+    }
+
+    fn next(&self) -> Option<*mut u8> {
+        let mut guard = self.doorbell.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if self.stopping() {
+                return None;
+            }
+            if let Some(slot) = self.ready() {
+                return Some(slot);
+            }
+            guard = self.rung.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Packets are carried out one by one and each to its end, so the barrier bit and the fence
+    /// scopes of a header ask for nothing more.
+    fn run(&self) {
+        while let Some(slot) = self.next() {
+            let outcome = packets::process(self, slot);
+            if self.stopping() {
+                return;
+            }
+            match outcome {
+                packets::Outcome::Done(completion) => {
+                    self.header(slot).store(u16::from(packet::INVALID), Ordering::Release);
+                    self.cell.read_index.fetch_add(1, Ordering::AcqRel);
+                    // The host may look at memory as soon as the signal is lowered.
+                    fence(Ordering::SeqCst);
+                    completion.lower();
+                }
+                packets::Outcome::Error(status) => {
+                    trace!("queue {} fails with status {:#x}", self.id(), status.0);
+                    if let Some(callback) = self.callback {
+                        callback(status, self.address() as *mut QueueCell, self.data);
+                    }
+                    return;
+                }
+                packets::Outcome::Hang => return,
+            }
+        }
+    }
+
+    fn ring(&self) {
+        drop(self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
+        self.rung.notify_one();
+    }
+
+    fn end(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.ring();
+        events::notify();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // A callback may destroy its own queue. A kernel that never ends must not keep the host
+        // from ending, so a thread that is in the middle of one is left behind.
+        let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) else {
+            return;
+        };
+        if !packets::in_kernel(self.address()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn find(address: u64) -> Option<Arc<Queue>> {
+    let queues = QUEUES.read().unwrap_or_else(PoisonError::into_inner);
+    queues.as_ref()?.get(&address).cloned()
+}
+
+/// Rings the doorbell of the queue with that address.
+pub(crate) fn ring(address: u64) {
+    if let Some(queue) = find(address) {
+        queue.ring();
+    }
+}
+
+/// Ends all queues, as the driver does for a process that closes it.
+pub(crate) fn shut_down() {
+    let queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner).take();
+    for queue in queues.iter().flat_map(HashMap::values) {
+        queue.end();
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_create(
+    agent: Agent,
+    size: u32,
+    kind: u32,
+    callback: Option<QueueCallback>,
+    data: *mut c_void,
+    _private_bytes: u32,
+    _group_bytes: u32,
+    out: Out<*mut QueueCell>,
+) -> Status {
+    if !agent.is_gpu() {
+        return Status::INVALID_AGENT;
+    }
+    if !size.is_power_of_two() || size > 128 << 10 || out.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+    let bytes = size as usize * PACKET;
+    let flags = pool_flag::FINE_GRAINED;
+    let allocate = |bytes| memory::allocate(bytes, Agent::CPU, flags, Kind::Internal);
+    let (Some(base), Some(cell)) = (allocate(bytes), allocate(size_of::<QueueCell>())) else {
+        return Status::OUT_OF_RESOURCES;
+    };
+    for slot in (base..base + bytes).step_by(PACKET) {
+        // SAFETY: a slot of the ring that was just allocated.
+        unsafe { (slot as *mut u16).write(u16::from(packet::INVALID)) };
+    }
+    let doorbell = signal::create(0);
+    let cell = cell as *mut QueueCell;
+    // SAFETY: freshly allocated whole pages, zeroed, which is a valid state of every field; nobody
+    // else knows the address yet.
+    let queue_cell = unsafe {
+        (*cell).head = QueueHead {
+            kind,
+            features: 1,
+            base: base as *mut u8,
+            doorbell,
+            size,
+            reserved1: 0,
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+        };
+        (*cell).group_aperture_hi = GROUP_APERTURE_HI;
+        (*cell).private_aperture_hi = PRIVATE_APERTURE_HI;
+        (*cell).read_index_offset = std::mem::offset_of!(QueueCell, read_index) as u32;
+        &*cell
+    };
+    if let Some(bell) = doorbell.cell() {
+        bell.queue.store(cell as u64, Ordering::Release);
+    }
+    let queue = Arc::new(Queue {
+        cell: queue_cell,
+        callback,
+        data,
+        doorbell: Mutex::new(()),
+        rung: Condvar::new(),
+        stop: AtomicBool::new(false),
+        thread: Mutex::new(None),
+    });
+    let own = Arc::clone(&queue);
+    let thread = std::thread::Builder::new().name("device queue".into()).spawn(move || own.run());
+    let Ok(thread) = thread else { return Status::OUT_OF_RESOURCES };
+    *queue.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    trace!("queue_create {} with {size} packets", queue.id());
+    let mut queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner);
+    queues.get_or_insert_default().insert(cell as u64, queue);
+    out.put(cell)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
+    let mut queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner);
+    let Some(queue) = queues.as_mut().and_then(|queues| queues.remove(&(queue as u64))) else {
+        return Status::INVALID_QUEUE;
+    };
+    drop(queues);
+    trace!("queue_destroy {}", queue.id());
+    queue.end();
+    signal::destroy(queue.cell.head.doorbell);
+    // The queue's memory is kept while its thread may still hold it; a thread that was left in a
+    // kernel holds it to the end of the process.
+    if !packets::in_kernel(queue.address()) {
+        memory::free(queue.cell.head.base as usize);
+        memory::free(queue.address() as usize);
+    }
+    Status::SUCCESS
+}
+
+/// The queue behind a pointer of the host.
+fn cell(queue: *const QueueCell) -> &'static QueueCell {
+    // SAFETY: the interface requires a pointer from `hsa_queue_create` that is not destroyed; its
+    // memory is 'static as long as that holds, and what changes in it is atomic.
+    unsafe { &*queue }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_load_read_index_relaxed(queue: *const QueueCell) -> u64 {
+    cell(queue).read_index.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_load_read_index_scacquire(queue: *const QueueCell) -> u64 {
+    cell(queue).read_index.load(Ordering::SeqCst)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_load_write_index_relaxed(queue: *const QueueCell) -> u64 {
+    cell(queue).write_index.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_load_write_index_scacquire(queue: *const QueueCell) -> u64 {
+    cell(queue).write_index.load(Ordering::SeqCst)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_add_write_index_relaxed(queue: *const QueueCell, count: u64) -> u64 {
+    cell(queue).write_index.fetch_add(count, Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_add_write_index_screlease(queue: *const QueueCell, count: u64) -> u64 {
+    cell(queue).write_index.fetch_add(count, Ordering::SeqCst)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_store_write_index_relaxed(queue: *const QueueCell, value: u64) {
+    cell(queue).write_index.store(value, Ordering::Relaxed);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_profiling_set_profiler_enabled(_queue: *mut QueueCell, _on: i32) -> Status {
+    // Times are always noted.
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_queue_set_priority(_queue: *mut QueueCell, priority: u32) -> Status {
+    // Every queue has a thread of its own; priorities have nothing to decide.
+    if priority <= 2 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_queue_cu_set_mask(
+    _queue: *const QueueCell,
+    bits: u32,
+    _mask: *const u32,
+) -> Status {
+    // Which compute unit runs a workgroup is not modelled.
+    if bits % 32 == 0 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
+}
+
+impl packets::Completion {
+    fn lower(self) {
+        if let packets::Completion { signal: Some(signal), start } = self {
+            Signal::complete(signal, start);
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! Signals: the 64-bit values that packets and copies lower and hosts wait for.
+
+use std::{
+    collections::VecDeque,
+    ffi::c_void,
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use crate::{
+    abi::{Agent, Condition, Out, Signal, SignalCell, SignalHandler, Status, Times},
+    clock, events, memory, queue,
+    report::trace,
+};
+
+/// `AMD_SIGNAL_KIND_INVALID`: a destroyed signal.
+const KIND_INVALID: i64 = 0;
+/// `AMD_SIGNAL_KIND_USER`.
+const KIND_USER: i64 = 1;
+/// Signals that one block of memory holds.
+const BLOCK: usize = 1024;
+
+/// Signals that were destroyed, or not used yet. Their memory is never given back: a late reader of
+/// a destroyed signal, which ROCr tolerates too, still reads a signal.
+static FREE: Mutex<VecDeque<&'static SignalCell>> = Mutex::new(VecDeque::new());
+
+impl Signal {
+    pub(crate) const NONE: Signal = Signal(0);
+
+    /// The signal behind the handle; none for the null handle.
+    pub(crate) fn cell(self) -> Option<&'static SignalCell> {
+        // SAFETY: a handle that is not zero is the address of a cell in a block that is never
+        // freed; all fields that change are atomic.
+        (self.0 != 0).then(|| unsafe { &*(self.0 as *const SignalCell) })
+    }
+
+    /// The value now; a null signal counts as lowered.
+    pub(crate) fn load(self) -> i64 {
+        self.cell().map_or(0, |cell| cell.value.load(Ordering::Acquire))
+    }
+
+    /// Adds to the value and wakes who waits.
+    pub(crate) fn add(self, value: i64) {
+        if let Some(cell) = self.cell() {
+            cell.value.fetch_add(value, Ordering::AcqRel);
+            events::notify();
+        }
+    }
+
+    /// What the packet processor and the copy engine do at the end: note the times, then lower.
+    pub(crate) fn complete(self, start: u64) {
+        if let Some(cell) = self.cell() {
+            cell.start.store(start, Ordering::Relaxed);
+            cell.end.store(clock::now().max(start + 1), Ordering::Relaxed);
+            self.add(-1);
+        }
+    }
+}
+
+/// A new signal.
+pub(crate) fn create(value: i64) -> Signal {
+    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    if free.is_empty() {
+        let block: &'static [SignalCell] =
+            Vec::leak((0..BLOCK).map(|_| SignalCell::default()).collect());
+        // Kernels may write signals, so the block is memory that the GPU can see.
+        memory::register_host_block(block.as_ptr() as usize, size_of_val(block));
+        free.extend(block);
+    }
+    let Some(cell) = free.pop_front() else { return Signal::NONE };
+    cell.value.store(value, Ordering::Relaxed);
+    cell.queue.store(0, Ordering::Relaxed);
+    cell.start.store(0, Ordering::Relaxed);
+    cell.end.store(0, Ordering::Relaxed);
+    cell.kind.store(KIND_USER, Ordering::Release);
+    Signal(std::ptr::from_ref(cell) as u64)
+}
+
+/// Gives a signal back; `false` when it is not one.
+pub(crate) fn destroy(signal: Signal) -> bool {
+    let Some(cell) = signal.cell() else { return false };
+    if cell.kind.swap(KIND_INVALID, Ordering::AcqRel) == KIND_INVALID {
+        return false;
+    }
+    // A cell whose address is known outside is not used again: the host may still write it.
+    if cell.exposed.load(Ordering::Acquire) == 0 {
+        FREE.lock().unwrap_or_else(PoisonError::into_inner).push_back(cell);
+    }
+    true
+}
+
+/// Waits until the condition holds or the timeout (nanoseconds; the maximum means for ever) has
+/// passed, and returns the value seen last.
+pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout: u64) -> i64 {
+    let look = || {
+        let value = signal.load();
+        condition.holds(value, reference).then_some(value)
+    };
+    // Most waits are for something that is about to happen.
+    for _ in 0..64 {
+        if let Some(value) = look() {
+            return value;
+        }
+        std::hint::spin_loop();
+    }
+    let deadline = Instant::now().checked_add(Duration::from_nanos(timeout));
+    let deadline = if timeout == u64::MAX { None } else { deadline };
+    events::wait_until(deadline, look).unwrap_or_else(|| signal.load())
+}
+
+struct Handler {
+    signal: Signal,
+    condition: Condition,
+    reference: i64,
+    function: SignalHandler,
+    argument: *mut c_void,
+}
+
+// SAFETY: the argument is opaque here and only handed back to the function, which the interface
+// requires to be callable from another thread.
+unsafe impl Send for Handler {}
+
+static HANDLERS: Mutex<Vec<Handler>> = Mutex::new(Vec::new());
+static STOP: AtomicBool = AtomicBool::new(false);
+static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
+
+/// Registers a function to be called, on a thread of its own, when the condition holds; again and
+/// again as long as it returns true.
+fn on_condition(handler: Handler) -> Status {
+    HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
+    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    if thread.is_none() {
+        STOP.store(false, Ordering::SeqCst);
+        let started =
+            std::thread::Builder::new().name("device handlers".into()).spawn(run_handlers);
+        match started {
+            Ok(handle) => *thread = Some(handle),
+            Err(_) => return Status::OUT_OF_RESOURCES,
+        }
+    }
+    events::notify();
+    Status::SUCCESS
+}
+
+fn run_handlers() {
+    let due = || {
+        if STOP.load(Ordering::SeqCst) {
+            return Some(None);
+        }
+        let mut handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = handlers.iter().position(|h| h.condition.holds(h.signal.load(), h.reference));
+        due.map(|index| Some(handlers.remove(index)))
+    };
+    while let Some(Some(handler)) = events::wait_until(None, due) {
+        if (handler.function)(handler.signal.load(), handler.argument) {
+            HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
+        }
+    }
+}
+
+/// Ends the handler thread. It is waited for, unless a handler itself shuts the runtime down.
+pub(crate) fn shut_down() {
+    STOP.store(true, Ordering::SeqCst);
+    events::notify();
+    let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
+        let _ = thread.join();
+    }
+    HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+}
+
+fn store(signal: Signal, value: i64) {
+    let Some(cell) = signal.cell() else { return };
+    match cell.queue.load(Ordering::Acquire) {
+        0 => {
+            cell.value.store(value, Ordering::Release);
+            events::notify();
+        }
+        queue => {
+            cell.value.store(value, Ordering::Release);
+            queue::ring(queue);
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_create(
+    value: i64,
+    _consumers: u32,
+    _agents: *const Agent,
+    signal: Out<Signal>,
+) -> Status {
+    if signal.is_null() { Status::INVALID_ARGUMENT } else { signal.put(create(value)) }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_signal_create(
+    value: i64,
+    consumers: u32,
+    agents: *const Agent,
+    _attributes: u64,
+    signal: Out<Signal>,
+) -> Status {
+    hsa_signal_create(value, consumers, agents, signal)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_destroy(signal: Signal) -> Status {
+    if destroy(signal) { Status::SUCCESS } else { Status::INVALID_SIGNAL }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_load_relaxed(signal: Signal) -> i64 {
+    signal.load()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_load_scacquire(signal: Signal) -> i64 {
+    signal.load()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_store_relaxed(signal: Signal, value: i64) {
+    store(signal, value);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_store_screlease(signal: Signal, value: i64) {
+    store(signal, value);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_silent_store_relaxed(signal: Signal, value: i64) {
+    if let Some(cell) = signal.cell() {
+        cell.value.store(value, Ordering::Release);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_add_relaxed(signal: Signal, value: i64) {
+    signal.add(value);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_subtract_relaxed(signal: Signal, value: i64) {
+    signal.add(value.wrapping_neg());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_wait_scacquire(
+    signal: Signal,
+    condition: u32,
+    reference: i64,
+    timeout: u64,
+    _hint: u32,
+) -> i64 {
+    match Condition::from_c(condition) {
+        Some(condition) => wait(signal, condition, reference, timeout),
+        None => signal.load(),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_signal_wait_relaxed(
+    signal: Signal,
+    condition: u32,
+    reference: i64,
+    timeout: u64,
+    hint: u32,
+) -> i64 {
+    hsa_signal_wait_scacquire(signal, condition, reference, timeout, hint)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_signal_value_pointer(signal: Signal, pointer: Out<*const i64>) -> Status {
+    static EXPOSED: OnceLock<events::SilentWriter> = OnceLock::new();
+    let Some(cell) = signal.cell() else { return Status::INVALID_SIGNAL };
+    cell.exposed.store(1, Ordering::Release);
+    EXPOSED.get_or_init(events::SilentWriter::new);
+    trace!("signal_value_pointer {:#x}", signal.0);
+    pointer.put(cell.value.as_ptr().cast_const())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_signal_async_handler(
+    signal: Signal,
+    condition: u32,
+    reference: i64,
+    function: Option<SignalHandler>,
+    argument: *mut c_void,
+) -> Status {
+    match (signal.cell(), Condition::from_c(condition), function) {
+        (None, ..) => Status::INVALID_SIGNAL,
+        (Some(_), Some(condition), Some(function)) => {
+            on_condition(Handler { signal, condition, reference, function, argument })
+        }
+        _ => Status::INVALID_ARGUMENT,
+    }
+}
+
+fn times(signal: Signal, times: Out<Times>) -> Status {
+    let Some(cell) = signal.cell() else { return Status::INVALID_SIGNAL };
+    times.put(Times {
+        start: cell.start.load(Ordering::Relaxed),
+        end: cell.end.load(Ordering::Relaxed),
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_profiling_get_dispatch_time(
+    _agent: Agent,
+    signal: Signal,
+    answer: Out<Times>,
+) -> Status {
+    times(signal, answer)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_profiling_get_async_copy_time(signal: Signal, answer: Out<Times>) -> Status {
+    times(signal, answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_returns_the_value_that_met_the_condition() {
+        let signal = create(1);
+        let waiter = std::thread::spawn(move || wait(signal, Condition::Lt, 1, u64::MAX));
+        signal.complete(clock::now());
+        assert_eq!(waiter.join().unwrap(), 0);
+        assert!(destroy(signal));
+    }
+
+    #[test]
+    fn a_timeout_returns_the_value_as_it_is() {
+        let signal = create(5);
+        assert_eq!(wait(signal, Condition::Eq, 0, 1000), 5);
+        assert!(destroy(signal));
+        assert!(!destroy(signal), "a second destruction is refused");
+        assert!(!destroy(Signal::NONE));
+    }
+
+    #[test]
+    fn completion_notes_times_in_order() {
+        let signal = create(1);
+        let start = clock::now();
+        signal.complete(start);
+        let cell = signal.cell().unwrap();
+        assert_eq!(cell.start.load(Ordering::Relaxed), start);
+        assert!(cell.end.load(Ordering::Relaxed) > start);
+    }
+
+    #[test]
+    fn a_handler_runs_until_it_declines() {
+        static CALLS: std::sync::atomic::AtomicI64 = std::sync::atomic::AtomicI64::new(0);
+        extern "C" fn count(_value: i64, argument: *mut c_void) -> bool {
+            let again = CALLS.fetch_add(1, Ordering::SeqCst) < 2;
+            if !again {
+                Signal(argument as u64).add(-1);
+            }
+            again
+        }
+        let (signal, done) = (create(0), create(1));
+        let status = hsa_amd_signal_async_handler(signal, 0, 0, Some(count), done.0 as *mut c_void);
+        assert_eq!(status, Status::SUCCESS);
+        assert_eq!(wait(done, Condition::Eq, 0, u64::MAX), 0);
+        assert_eq!(CALLS.load(Ordering::SeqCst), 3);
+    }
+}

@@ -1,0 +1,192 @@
+//! The runtime as a whole: start, end, system attributes, extensions, errors of the system.
+
+use std::{
+    ffi::{CString, c_char, c_void},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use device::Identity;
+
+use crate::{
+    abi::{Agent, Answer, MemoryFaultEvent, Out, Status, SystemEventCallback},
+    clock, config, copy_engine, loader, queue, report,
+    report::trace,
+    signal,
+};
+
+/// How often `hsa_init` was called without `hsa_shut_down`.
+static REFERENCES: AtomicUsize = AtomicUsize::new(0);
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_init() -> Status {
+    match config::result() {
+        Ok(config) => {
+            report::abort_on_panic();
+            REFERENCES.fetch_add(1, Ordering::SeqCst);
+            trace!("init {} with {} bytes", config.arch, config.memory);
+            Status::SUCCESS
+        }
+        Err(problem) => {
+            static SAID: OnceLock<()> = OnceLock::new();
+            SAID.get_or_init(|| report::bad_configuration(problem));
+            Status::ERROR
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_shut_down() -> Status {
+    let last = REFERENCES.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1));
+    match last {
+        Err(_) => return Status::NOT_INITIALIZED,
+        Ok(1) => {}
+        Ok(_) => return Status::SUCCESS,
+    }
+    trace!("shut_down");
+    queue::shut_down();
+    copy_engine::shut_down();
+    signal::shut_down();
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_status_string(status: Status, text: Out<*const c_char>) -> Status {
+    text.put(status.c_name().as_ptr())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
+    match attribute {
+        // VERSION_MAJOR, VERSION_MINOR: ROCr reports 1.1 and later minors with the same meaning.
+        0 => value.put(1u16),
+        1 => value.put(18u16),
+        // TIMESTAMP, TIMESTAMP_FREQUENCY
+        2 => value.put(clock::now()),
+        3 => value.put(clock::FREQUENCY),
+        // SIGNAL_MAX_WAIT
+        4 => value.put(u64::MAX),
+        // ENDIANNESS: little. MACHINE_MODEL: large.
+        5 => value.put(0u32),
+        6 => value.put(1u32),
+        // EXTENSIONS: the AMD loader (0x201 is outside of the bit field).
+        7 => value.put([0u8; 128]),
+        // AMD_BUILD_VERSION
+        0x200 => value.put(c"rocrepro emulated device".as_ptr()),
+        // SVM_SUPPORTED, SVM_ACCESSIBLE_BY_DEFAULT, MWAITX_ENABLED, DMABUF_SUPPORTED
+        0x201..=0x204 => value.put(false),
+        // VIRTUAL_MEM_API_SUPPORTED
+        0x205 => value.put(true),
+        // XNACK_ENABLED
+        0x206 => value.put(false),
+        // EXT_VERSION_MAJOR, EXT_VERSION_MINOR of `hsa_ext_amd.h`
+        0x207 => value.put(1u16),
+        0x208 => value.put(6u16),
+        _ => {
+            trace!("system_get_info: attribute {attribute:#x} is not known");
+            Status::INVALID_ARGUMENT
+        }
+    }
+}
+
+/// `HSA_EXTENSION_AMD_LOADER`.
+const EXTENSION_LOADER: u16 = 0x201;
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_system_extension_supported(
+    extension: u16,
+    _major: u16,
+    _minor: u16,
+    result: Out<bool>,
+) -> Status {
+    result.put(extension == EXTENSION_LOADER)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_agent_extension_supported(
+    extension: u16,
+    _agent: Agent,
+    major: u16,
+    minor: u16,
+    result: Out<bool>,
+) -> Status {
+    hsa_system_extension_supported(extension, major, minor, result)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_system_get_major_extension_table(
+    extension: u16,
+    _major: u16,
+    bytes: usize,
+    table: Out<loader::ExtensionTable>,
+) -> Status {
+    if extension != EXTENSION_LOADER {
+        trace!("system_get_major_extension_table: extension {extension:#x} is not known");
+        return Status::ERROR;
+    }
+    table.put_prefix(loader::EXTENSION_TABLE, bytes)
+}
+
+/// A registered system event handler and its data.
+struct SystemEventHandler {
+    function: SystemEventCallback,
+    data: *mut c_void,
+}
+
+// SAFETY: the data is opaque here and only handed back to the handler, which the interface requires
+// to be callable from another thread.
+unsafe impl Send for SystemEventHandler {}
+
+static SYSTEM_EVENT_HANDLERS: Mutex<Vec<SystemEventHandler>> = Mutex::new(Vec::new());
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_register_system_event_handler(
+    function: Option<SystemEventCallback>,
+    data: *mut c_void,
+) -> Status {
+    let Some(function) = function else { return Status::INVALID_ARGUMENT };
+    let handler = SystemEventHandler { function, data };
+    SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
+    Status::SUCCESS
+}
+
+/// Tells the registered handlers that the GPU touched memory that is not mapped. As in ROCr
+/// (`Runtime::VMFaultHandler`), the process ends unless every handler dealt with it.
+pub(crate) fn memory_fault(address: u64) {
+    let handlers: Vec<_> = {
+        let handlers = SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+        handlers.iter().map(|handler| (handler.function, handler.data)).collect()
+    };
+    let event = MemoryFaultEvent {
+        // HSA_AMD_GPU_MEMORY_FAULT_EVENT
+        kind: 0,
+        agent: Agent::GPU,
+        address,
+        // HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
+        reasons: 1,
+    };
+    let mut dealt_with = !handlers.is_empty();
+    for (function, data) in handlers {
+        dealt_with &= function(&event, data) == Status::SUCCESS;
+    }
+    if !dealt_with {
+        std::process::abort();
+    }
+}
+
+/// The JSON of [`Identity`]: what tells a program that this device is emulated, and how.
+#[unsafe(no_mangle)]
+extern "C" fn rocrepro_device_identity() -> *const c_char {
+    static JSON: OnceLock<CString> = OnceLock::new();
+    let json = JSON.get_or_init(|| {
+        let identity = Identity {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            config: config::get().clone(),
+        };
+        let json = serde_json::to_string(&identity).unwrap_or_default();
+        CString::new(json).unwrap_or_default()
+    });
+    json.as_ptr()
+}
