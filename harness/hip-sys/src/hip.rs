@@ -1,0 +1,249 @@
+use std::{
+    ffi::{OsStr, c_char, c_int, c_uint, c_void},
+    mem::MaybeUninit,
+};
+
+use crate::{
+    Missing, Shared,
+    loader::{functions, text},
+};
+
+functions! {
+    /// The HIP runtime, `libamdhip64`. Signatures: hip/hip_runtime_api.h of ROCm 7.2.4; those used here are the same
+    /// since 5.2.3. Status codes are `hipError_t`, handles are opaque pointers.
+    pub struct Hip;
+    fn hipInit(flags: c_uint) -> c_int;
+    fn hipRuntimeGetVersion(version: *mut c_int) -> c_int;
+    fn hipGetDeviceCount(count: *mut c_int) -> c_int;
+    fn hipGetDeviceProperties(properties: *mut c_void, device: c_int) -> c_int;
+    fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int) -> c_int;
+    fn hipGetErrorName(error: c_int) -> *const c_char;
+    fn hipGetLastError() -> c_int;
+    fn hipDeviceSynchronize() -> c_int;
+    fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int;
+    fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> c_int;
+    fn hipFree(pointer: *mut c_void) -> c_int;
+    fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, stream: *mut c_void) -> c_int;
+    fn hipFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> c_int;
+    fn hipMallocManaged(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> c_int;
+    fn hipHostMalloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint) -> c_int;
+    fn hipHostFree(pointer: *mut c_void) -> c_int;
+    fn hipHostRegister(pointer: *mut c_void, bytes: usize, flags: c_uint) -> c_int;
+    fn hipHostUnregister(pointer: *mut c_void) -> c_int;
+    fn hipDeviceGetDefaultMemPool(pool: *mut *mut c_void, device: c_int) -> c_int;
+    fn hipMemPoolTrimTo(pool: *mut c_void, keep_bytes: usize) -> c_int;
+    fn hipMemcpy(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> c_int;
+    fn hipMemcpyAsync(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: *mut c_void) -> c_int;
+    fn hipMemcpyWithStream(to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int, stream: *mut c_void) -> c_int;
+    fn hipMemcpyHtoD(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int;
+    fn hipMemcpyDtoH(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int;
+    fn hipMemcpyDtoD(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int;
+    fn hipMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int) -> c_int;
+    fn hipMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: *mut c_void) -> c_int;
+    fn hipMemset(to: *mut c_void, value: c_int, bytes: usize) -> c_int;
+    fn hipMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> c_int;
+    fn hipModuleLoadData(module: *mut *mut c_void, image: *const c_void) -> c_int;
+    fn hipModuleGetFunction(function: *mut *mut c_void, module: *mut c_void, name: *const c_char) -> c_int;
+    fn hipModuleUnload(module: *mut c_void) -> c_int;
+    fn hipModuleLaunchKernel(
+        function: *mut c_void,
+        grid_x: c_uint, grid_y: c_uint, grid_z: c_uint,
+        block_x: c_uint, block_y: c_uint, block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: *mut c_void,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    ) -> c_int;
+    fn hipStreamCreateWithFlags(stream: *mut *mut c_void, flags: c_uint) -> c_int;
+    fn hipStreamDestroy(stream: *mut c_void) -> c_int;
+    fn hipStreamSynchronize(stream: *mut c_void) -> c_int;
+    fn hipStreamQuery(stream: *mut c_void) -> c_int;
+    fn hipStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: c_uint) -> c_int;
+    fn hipEventCreateWithFlags(event: *mut *mut c_void, flags: c_uint) -> c_int;
+    fn hipEventDestroy(event: *mut c_void) -> c_int;
+    fn hipEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int;
+    fn hipEventSynchronize(event: *mut c_void) -> c_int;
+    fn hipEventQuery(event: *mut c_void) -> c_int;
+    fn hipStreamBeginCapture(stream: *mut c_void, mode: c_int) -> c_int;
+    fn hipStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int;
+    fn hipStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int;
+    fn hipGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize) -> c_int;
+    fn hipGraphInstantiate(exec: *mut *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, log: *mut c_char, log_bytes: usize) -> c_int;
+    fn hipGraphLaunch(exec: *mut c_void, stream: *mut c_void) -> c_int;
+    fn hipGraphExecUpdate(exec: *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, result: *mut c_int) -> c_int;
+    fn hipGraphExecDestroy(exec: *mut c_void) -> c_int;
+    fn hipGraphDestroy(graph: *mut c_void) -> c_int;
+}
+
+/// `hipErrorNotReady` (hip/hip_runtime_api.h).
+pub const ERROR_NOT_READY: c_int = 600;
+/// `hipMemAttachGlobal` (hip/hip_runtime_api.h).
+pub const MEM_ATTACH_GLOBAL: c_uint = 1;
+/// `hipStreamDefault` (hip/hip_runtime_api.h).
+pub const STREAM_DEFAULT: c_uint = 0;
+/// `hipStreamNonBlocking` (hip/hip_runtime_api.h).
+pub const STREAM_NON_BLOCKING: c_uint = 1;
+/// `hipEventDisableTiming` (hip/hip_runtime_api.h).
+pub const EVENT_DISABLE_TIMING: c_uint = 2;
+/// `hipStreamCaptureModeGlobal` (hip/hip_runtime_api.h).
+pub const CAPTURE_MODE_GLOBAL: c_int = 0;
+/// `hipStreamCaptureModeThreadLocal` (hip/hip_runtime_api.h).
+pub const CAPTURE_MODE_THREAD_LOCAL: c_int = 1;
+/// `hipStreamCaptureModeRelaxed` (hip/hip_runtime_api.h).
+pub const CAPTURE_MODE_RELAXED: c_int = 2;
+
+/// `hipMemcpyKind` (hip/hip_runtime_api.h; hip/driver_types.h since 6.0).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum MemcpyKind {
+    /// `hipMemcpyHostToHost`.
+    HostToHost = 0,
+    /// `hipMemcpyHostToDevice`.
+    HostToDevice = 1,
+    /// `hipMemcpyDeviceToHost`.
+    DeviceToHost = 2,
+    /// `hipMemcpyDeviceToDevice`.
+    DeviceToDevice = 3,
+    /// `hipMemcpyDefault`: the runtime infers the direction from the addresses.
+    Default = 4,
+}
+
+/// The short name of a `hipStreamCaptureStatus` (hip/hip_runtime_api.h).
+pub fn capture_status_name(status: c_int) -> Option<&'static str> {
+    ["none", "active", "invalidated"].get(usize::try_from(status).ok()?).copied()
+}
+
+/// The short name of a `hipGraphExecUpdateResult` (hip/hip_runtime_api.h).
+pub fn exec_update_name(result: c_int) -> Option<&'static str> {
+    const NAMES: [&str; 8] = [
+        "success",
+        "error",
+        "topology_changed",
+        "node_type_changed",
+        "function_changed",
+        "parameters_changed",
+        "not_supported",
+        "unsupported_function_change",
+    ];
+    NAMES.get(usize::try_from(result).ok()?).copied()
+}
+
+/// What is read of `hipDeviceProp_t`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Properties {
+    /// `name`; some releases leave it empty.
+    pub name: String,
+    /// `gcnArchName`, such as `gfx90a:sramecc+:xnack-`.
+    pub gcn_arch_name: String,
+    /// `totalGlobalMem`, in bytes.
+    pub total_global_mem: u64,
+}
+
+/// Where the fields of `hipDeviceProp_t` lie, in bytes. `name` is first in both layouts.
+struct Layout {
+    total_global_mem: usize,
+    gcn_arch_name: usize,
+}
+
+/// `hipDeviceProp_tR0000`, 792 bytes: hip/hip_runtime_api.h of 5.2.3 and 5.7.1.
+const R0000: Layout = Layout { total_global_mem: 256, gcn_arch_name: 396 };
+/// `hipDeviceProp_tR0600`, 1472 bytes: hip/hip_runtime_api.h of 6.4.3 and 7.2.4.
+const R0600: Layout = Layout { total_global_mem: 288, gcn_arch_name: 1160 };
+/// Both strings are `char[256]`.
+const STRING_BYTES: usize = 256;
+
+/// Room for either layout and for what later releases append.
+#[repr(C, align(16))]
+struct PropertyBytes([u8; 8192]);
+
+impl Hip {
+    /// Newest first: a process uses one release only, and a folder rarely holds two.
+    pub const SONAMES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
+
+    /// Opens the first of `files` (sonames or paths) that is there.
+    ///
+    /// # Errors
+    /// None of them can be opened.
+    pub fn load<F: AsRef<OsStr>>(files: &[F]) -> Result<Self, Missing> {
+        Shared::open("libamdhip64", files).map(Self::resolve)
+    }
+
+    /// The runtime's name of a status, such as `hipErrorOutOfMemory`.
+    pub fn error_name(&self, status: c_int) -> String {
+        // SAFETY: the function takes any number and returns a string constant or null.
+        let name = unsafe { self.hipGetErrorName(status) };
+        // SAFETY: as above.
+        let name = name.ok().and_then(|name| unsafe { text(name) });
+        name.unwrap_or_else(|| format!("hipError_t({status})"))
+    }
+
+    /// Reads the properties of a device, by the entry point whose layout this release documents.
+    ///
+    /// # Errors
+    /// The runtime has neither entry point. A failing call is its status, in the inner result.
+    pub fn properties(&self, device: c_int) -> Result<Result<Properties, c_int>, Missing> {
+        let mut bytes = MaybeUninit::<PropertyBytes>::zeroed();
+        let (status, layout) = if self.hipGetDevicePropertiesR0600.is_some() {
+            // SAFETY: the room is larger than the structure and aligned for it.
+            (unsafe { self.hipGetDevicePropertiesR0600(bytes.as_mut_ptr().cast(), device) }?, R0600)
+        } else {
+            // SAFETY: as above.
+            (unsafe { self.hipGetDeviceProperties(bytes.as_mut_ptr().cast(), device) }?, R0000)
+        };
+        if status != 0 {
+            return Ok(Err(status));
+        }
+        // SAFETY: all bytes were zeroed, and every bit pattern is a u8.
+        let PropertyBytes(bytes) = unsafe { bytes.assume_init() };
+        Ok(Ok(layout.read(&bytes)))
+    }
+}
+
+impl Layout {
+    fn read(&self, bytes: &[u8]) -> Properties {
+        let string = |at: usize| {
+            let field = &bytes[at..at + STRING_BYTES];
+            let end = field.iter().position(|&b| b == 0).unwrap_or(STRING_BYTES);
+            String::from_utf8_lossy(&field[..end]).into_owned()
+        };
+        let mut memory = [0; 8];
+        memory.copy_from_slice(&bytes[self.total_global_mem..self.total_global_mem + 8]);
+        Properties {
+            name: string(0),
+            gcn_arch_name: string(self.gcn_arch_name),
+            total_global_mem: u64::from_le_bytes(memory),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn properties_are_read_from_either_layout() {
+        for (layout, size) in [(R0000, 792), (R0600, 1472)] {
+            let mut bytes = vec![0; size];
+            bytes[..7].copy_from_slice(b"A card\0");
+            bytes[layout.total_global_mem..][..8].copy_from_slice(&(16_u64 << 30).to_le_bytes());
+            bytes[layout.gcn_arch_name..][..8].copy_from_slice(b"gfx1151\0");
+            let read = layout.read(&bytes);
+            assert_eq!(
+                read,
+                Properties {
+                    name: "A card".into(),
+                    gcn_arch_name: "gfx1151".into(),
+                    total_global_mem: 16 << 30,
+                }
+            );
+        }
+    }
+
+    #[test]
+    fn values_outside_an_enumeration_have_no_name() {
+        assert_eq!(capture_status_name(2), Some("invalidated"));
+        assert_eq!(capture_status_name(3), None);
+        assert_eq!(exec_update_name(7), Some("unsupported_function_change"));
+        assert_eq!(exec_update_name(-1), None);
+    }
+}

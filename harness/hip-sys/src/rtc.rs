@@ -1,0 +1,120 @@
+use std::{
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    ptr,
+};
+
+use crate::{
+    Missing, Shared,
+    loader::{functions, text},
+};
+
+functions! {
+    /// hipRTC. Signatures: hip/hiprtc.h of ROCm 7.2.4, the same since 5.2.3. Status codes are `hiprtcResult`.
+    pub struct Rtc;
+    fn hiprtcGetErrorString(result: c_int) -> *const c_char;
+    fn hiprtcCreateProgram(program: *mut *mut c_void, source: *const c_char, name: *const c_char, header_count: c_int, headers: *const *const c_char, include_names: *const *const c_char) -> c_int;
+    fn hiprtcCompileProgram(program: *mut c_void, option_count: c_int, options: *const *const c_char) -> c_int;
+    fn hiprtcGetProgramLogSize(program: *mut c_void, bytes: *mut usize) -> c_int;
+    fn hiprtcGetProgramLog(program: *mut c_void, log: *mut c_char) -> c_int;
+    fn hiprtcGetCodeSize(program: *mut c_void, bytes: *mut usize) -> c_int;
+    fn hiprtcGetCode(program: *mut c_void, code: *mut c_char) -> c_int;
+    fn hiprtcDestroyProgram(program: *mut *mut c_void) -> c_int;
+}
+
+/// A `hiprtcResult` other than success, with the compiler's log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    /// `hiprtcResult`.
+    pub status: c_int,
+    /// What the compiler printed; may be empty.
+    pub log: String,
+}
+
+impl Rtc {
+    /// Opens hipRTC: the `libhiprtc` of the runtime's own major version where there is one, or else the runtime, which contains it
+    /// up to 6.x.
+    ///
+    /// # Errors
+    /// Neither has it.
+    pub fn load(runtime: Shared) -> Result<Self, Missing> {
+        let file = runtime.file().replace("libamdhip64", "libhiprtc");
+        match Shared::open("libhiprtc", &[&file]) {
+            Ok(shared) => Ok(Self::resolve(shared)),
+            Err(_) if runtime.has("hiprtcCreateProgram") => Ok(Self::resolve(runtime)),
+            Err(missing) => Err(missing),
+        }
+    }
+
+    /// hipRTC's name of a status, such as `HIPRTC_ERROR_COMPILATION`.
+    pub fn error_name(&self, status: c_int) -> String {
+        // SAFETY: the function takes any number and returns a string constant or null.
+        let name = unsafe { self.hiprtcGetErrorString(status) };
+        // SAFETY: as above.
+        let name = name.ok().and_then(|name| unsafe { text(name) });
+        name.unwrap_or_else(|| format!("hiprtcResult({status})"))
+    }
+
+    /// Compiles `source` to a code object.
+    ///
+    /// # Errors
+    /// The release lacks a function. A failing compilation is the inner error.
+    pub fn compile(
+        &self,
+        source: &CStr,
+        name: &CStr,
+        options: &[CString],
+    ) -> Result<Result<Vec<u8>, CompileError>, Missing> {
+        let mut program = ptr::null_mut();
+        // SAFETY: the strings are terminated and outlive the call; no headers are passed.
+        let status = unsafe {
+            self.hiprtcCreateProgram(
+                &mut program,
+                source.as_ptr(),
+                name.as_ptr(),
+                0,
+                ptr::null(),
+                ptr::null(),
+            )
+        }?;
+        if status != 0 {
+            return Ok(Err(CompileError { status, log: String::new() }));
+        }
+        let options: Vec<_> = options.iter().map(|o| o.as_ptr()).collect();
+        // SAFETY: the program was created above, and the options outlive the call.
+        let status = unsafe {
+            self.hiprtcCompileProgram(program, options.len() as c_int, options.as_ptr())
+        }?;
+        let result = if status == 0 {
+            self.read(program, Self::hiprtcGetCodeSize, Self::hiprtcGetCode)?
+                .map_err(|status| CompileError { status, log: String::new() })
+        } else {
+            let log = self
+                .read(program, Self::hiprtcGetProgramLogSize, Self::hiprtcGetProgramLog)?
+                .unwrap_or_default();
+            let log = String::from_utf8_lossy(&log).trim_end_matches('\0').to_owned();
+            Err(CompileError { status, log })
+        };
+        // SAFETY: the program was created above and is not used again.
+        unsafe { self.hiprtcDestroyProgram(&mut program) }?;
+        Ok(result)
+    }
+
+    /// Reads a product of the program whose size another function tells.
+    fn read(
+        &self,
+        program: *mut c_void,
+        size: unsafe fn(&Self, *mut c_void, *mut usize) -> Result<c_int, Missing>,
+        get: unsafe fn(&Self, *mut c_void, *mut c_char) -> Result<c_int, Missing>,
+    ) -> Result<Result<Vec<u8>, c_int>, Missing> {
+        let mut bytes = 0;
+        // SAFETY: the caller passes a live program and functions that belong together.
+        let status = unsafe { size(self, program, &mut bytes) }?;
+        if status != 0 {
+            return Ok(Err(status));
+        }
+        let mut product = vec![0_u8; bytes];
+        // SAFETY: as above, and the room has the size that the library asked for.
+        let status = unsafe { get(self, program, product.as_mut_ptr().cast()) }?;
+        Ok(if status == 0 { Ok(product) } else { Err(status) })
+    }
+}
