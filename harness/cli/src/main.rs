@@ -1,1 +1,5 @@
-fn main() {}
+//! See the library of this package.
+
+fn main() -> std::process::ExitCode {
+    rocrepro::main()
+}

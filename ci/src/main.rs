@@ -1,0 +1,92 @@
+//! Chores, run as `cargo run -p ci -- TASK`. What CI does is what a developer can do: `.ci/run` and the workflows
+//! call these tasks and nothing else.
+
+mod tidy;
+
+use std::process::ExitCode;
+
+use xshell::{Shell, cmd};
+
+/// ROCm releases that every change is run on, with the architecture that the oldest runtime knows.
+const STACKS: [(&str, &str); 4] = [
+    ("debian:7.2.4", "gfx1151"),
+    ("debian:6.4.3", "gfx1151"),
+    ("debian:5.7.1", "gfx1100"),
+    ("debian:5.2.3", "gfx90a"),
+];
+
+const USAGE: &str = "\
+usage: cargo run -p ci -- TASK
+  lint     formatting, clippy, licences, tidiness
+  test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
+  stacks   every case on every ROCm release that Debian carries
+  prove    every declared fault turns its case red
+  all      all of these, in this order";
+
+fn main() -> ExitCode {
+    let task = std::env::args().nth(1).unwrap_or_default();
+    let done = match task.as_str() {
+        "lint" => lint(),
+        "test" => test(),
+        "stacks" => stacks(),
+        "prove" => prove(),
+        "all" => lint().and_then(|()| test()).and_then(|()| stacks()).and_then(|()| prove()),
+        _ => {
+            eprintln!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("ci {task}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+type Done = Result<(), Box<dyn std::error::Error>>;
+
+fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
+    let shell = Shell::new()?;
+    shell.change_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    Ok(shell)
+}
+
+fn lint() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo fmt --all --check").run()?;
+    cmd!(sh, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?;
+    if cmd!(sh, "cargo deny --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+        cmd!(sh, "cargo install --quiet --locked cargo-deny").run()?;
+    }
+    // The advisory database is fetched from the network; a machine without it says so and fails in
+    // the workflow, where it is always there.
+    let checks: &[&str] = if std::env::var_os("GITHUB_ACTIONS").is_some() {
+        &["advisories", "bans", "licenses", "sources"]
+    } else {
+        &["bans", "licenses", "sources"]
+    };
+    cmd!(sh, "cargo deny --offline check {checks...}").run()?;
+    tidy::check(&sh)
+}
+
+fn test() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo test --workspace --locked").run()?;
+    Ok(())
+}
+
+fn stacks() -> Done {
+    let sh = shell()?;
+    for (spec, gfx) in STACKS {
+        cmd!(sh, "cargo run --release --locked -- run --rocm {spec} --gfx {gfx}").run()?;
+    }
+    Ok(())
+}
+
+fn prove() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo run --release --locked -- prove").run()?;
+    Ok(())
+}

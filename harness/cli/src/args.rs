@@ -1,0 +1,210 @@
+//! What can be typed. What it means is decided in the commands.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  rocrepro run --rocm debian:7.2.4             fetch ROCm 7.2.4 and run every case on the emulated device
+  rocrepro run copies --rocm /opt/rocm         run one family against an installed ROCm
+  rocrepro run 'copies/small-sizes[bytes=2]'   run the trials with that value
+  rocrepro prove graphs                        show that the cases can fail: plant each declared fault
+  rocrepro check --cases-from my-cases           check case files; no ROCm needed
+
+Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
+
+/// Reproduce, prove and compare ROCm bugs over real ROCm releases, with or without a GPU.
+#[derive(Parser)]
+#[command(name = "rocrepro", version, after_help = EXAMPLES, max_term_width = 110)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run cases and compare what happens with what is expected
+    Run(Run),
+    /// Show that cases can fail: green on a healthy device, red under each fault that they declare
+    Prove(Prove),
+    /// Check case files without running anything
+    Check(Selection),
+    /// List cases, or their trials
+    List(List),
+    /// Explain a case, the steps or the faults
+    Explain(Explain),
+    /// Print the JSON Schema of case files (default) or of result records
+    Schema(Schema),
+    /// Find, fetch and locate ROCm user spaces
+    #[command(subcommand)]
+    Rocm(Rocm),
+    /// Print a shell completion script
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Selection {
+    /// Cases (`copies/small-sizes`), folders (`copies`), patterns (`*small*`), each perhaps with values
+    /// (`copies/small-sizes[bytes=2]`); all without one
+    #[arg(value_name = "CASE")]
+    pub(crate) cases: Vec<String>,
+
+    /// Read cases from this folder or file instead of the built-in library
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cases_from: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct On {
+    /// The ROCm to run on: `debian:7.2.4`, `debian:latest`, `system`, or a folder; fetched when needed
+    #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
+    pub(crate) rocm: String,
+
+    /// Libraries to fetch with it: hiprand, hipblaslt, rocblas
+    #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
+    pub(crate) with: Vec<String>,
+
+    /// What stands under the HIP runtime; `auto` takes the GPU when there is one
+    #[arg(long, value_enum, default_value_t = DeviceKind::Auto, env = "ROCREPRO_DEVICE_KIND")]
+    pub(crate) device: DeviceKind,
+
+    /// Architecture of the emulated device
+    #[arg(long, value_name = "GFX", env = "ROCREPRO_GFX", default_value = "gfx1151")]
+    pub(crate) gfx: String,
+
+    /// A Debian mirror to fetch from instead of the machine's own
+    #[arg(long, value_name = "URL")]
+    pub(crate) mirror: Option<String>,
+
+    /// Set a variable in the trials' otherwise clean environment
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) env: Vec<String>,
+
+    /// Start trials through another command, such as `srun` or `podman run ...`
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) launcher: Option<String>,
+
+    /// Trials at once [default: the number of processors on the emulated device, 1 on a GPU]
+    #[arg(long, short, value_name = "N")]
+    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+
+    /// Longest time of one trial, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub(crate) timeout: u64,
+
+    /// Longest silence of one trial, in seconds; what is silent for longer hangs
+    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
+    pub(crate) quiet_timeout: u64,
+
+    /// Append one JSON record per trial to this file as soon as it is over
+    #[arg(long, value_name = "FILE")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// The program that executes plans, instead of this one
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub(crate) worker: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DeviceKind {
+    Auto,
+    Emulated,
+    Gpu,
+}
+
+#[derive(Args)]
+pub(crate) struct Run {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) on: On,
+
+    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
+
+    /// Run each trial this many times, in fresh processes, and give the failure rate
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) repeat: u32,
+
+    /// Write a JUnit report
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
+    /// Show each trial instead of a line per case
+    #[arg(long)]
+    pub(crate) trials: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Prove {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) on: On,
+}
+
+#[derive(Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// List the trials of each case
+    #[arg(long)]
+    pub(crate) trials: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Explain {
+    /// The case, such as `copies/small-sizes`
+    #[arg(required_unless_present_any = ["steps", "faults"])]
+    pub(crate) case: Option<String>,
+
+    /// Explain the steps that cases are made of
+    #[arg(long)]
+    pub(crate) steps: bool,
+
+    /// Explain the faults that can be planted
+    #[arg(long)]
+    pub(crate) faults: bool,
+
+    /// Read cases from this folder or file instead of the built-in library
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cases_from: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Schema {
+    /// The schema of result records (`--record`)
+    #[arg(long)]
+    pub(crate) record: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Rocm {
+    /// List stacks: installed, fetched, and those that can be fetched
+    List,
+    /// Fetch a stack, perhaps with libraries
+    Fetch {
+        /// Such as `debian:7.2.4` or `debian:latest`
+        spec: String,
+        /// Libraries to add: hiprand, hipblaslt, rocblas
+        #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
+        with: Vec<String>,
+        /// Architectures whose library kernels are wanted
+        #[arg(long, value_name = "GFX", value_delimiter = ',', default_value = "gfx1151,gfx90a")]
+        gfx: Vec<String>,
+        /// A Debian mirror instead of the machine's own
+        #[arg(long, value_name = "URL")]
+        mirror: Option<String>,
+    },
+    /// Print the folder of a stack
+    Path {
+        /// Such as `debian:7.2.4` or `system`
+        spec: String,
+    },
+}

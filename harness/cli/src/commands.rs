@@ -1,0 +1,34 @@
+//! One module per subcommand.
+
+mod check;
+mod explain;
+mod list;
+mod prove;
+mod rocm;
+mod run;
+mod schema;
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::{
+    Stop,
+    args::{Cli, Command},
+};
+
+pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
+    match cli.command {
+        Command::Run(args) => run::run(&args),
+        Command::Prove(args) => prove::prove(&args),
+        Command::Check(args) => check::check(&args),
+        Command::List(args) => list::list(&args),
+        Command::Explain(args) => explain::explain(&args),
+        Command::Schema(args) => schema::schema(&args),
+        Command::Rocm(args) => rocm::rocm(args),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "rocrepro", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

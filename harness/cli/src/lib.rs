@@ -1,0 +1,41 @@
+//! The command `rocrepro` and the engine behind it.
+//!
+//! This crate brings the others together: it finds cases, stacks and the device, starts workers and hands what they say
+//! to the judge. Whatever decides something lives in a crate of its own.
+
+mod args;
+mod commands;
+mod device_library;
+mod diagnostics;
+mod library;
+mod progress;
+mod select;
+mod session;
+mod stop;
+mod trial;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+pub use library::CaseLibrary;
+pub use select::{Selected, select};
+pub use session::{DeviceChoice, Session, SessionOptions};
+pub use stop::Stop;
+pub use trial::{Job, run_trial};
+
+/// The first argument that makes this program a worker. The worker is the same program, so it always
+/// matches the harness that started it, and `cargo run` builds it.
+pub const WORKER_ARGUMENT: &str = "__worker";
+
+/// The whole program.
+pub fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|a| a == WORKER_ARGUMENT) {
+        return worker::main();
+    }
+    let command = args::Cli::parse();
+    match commands::run(command) {
+        Ok(code) => code,
+        Err(stop) => stop.report(),
+    }
+}

@@ -1,0 +1,161 @@
+use case::{Case, Trial};
+
+use crate::{CaseLibrary, Stop};
+
+/// One trial of the library.
+#[derive(Clone)]
+pub struct Selected<'a> {
+    /// Its case.
+    pub case: &'a Case,
+    /// The point of the matrix.
+    pub trial: Trial,
+}
+
+impl Selected<'_> {
+    /// Such as `copies/small-sizes[bytes=2]`.
+    pub fn id(&self) -> String {
+        self.case.trial_id(&self.trial)
+    }
+}
+
+/// The trials that the selections name, each once, in the order of the library; all without a selection.
+///
+/// A selection is a case (`copies/small-sizes`), a folder (`copies`), a pattern with `*`, and perhaps values:
+/// `copies/small-sizes[bytes=2]` takes every trial with that value.
+///
+/// # Errors
+/// All selections that name nothing, each with what was perhaps meant.
+pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Selected<'a>>, Stop> {
+    let mut problems = Vec::new();
+    let mut picked: Vec<Vec<bool>> =
+        library.cases().map(|case| vec![wanted.is_empty(); case.trials().len()]).collect();
+    for text in wanted {
+        match parse(text) {
+            Ok(selection) => mark(library, text, &selection, &mut picked, &mut problems),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(Stop::usage(problems.join("\n")));
+    }
+    let trials = library.cases().zip(picked).flat_map(|(case, picked)| {
+        let trials = case.trials().into_iter().zip(picked).filter(|(_, picked)| *picked);
+        trials.map(move |(trial, _)| Selected { case, trial })
+    });
+    Ok(trials.collect())
+}
+
+struct Selection<'t> {
+    case: &'t str,
+    values: Vec<(&'t str, &'t str)>,
+}
+
+fn parse(text: &str) -> Result<Selection<'_>, String> {
+    let Some((case, rest)) = text.split_once('[') else {
+        return Ok(Selection { case: text.trim_end_matches('/'), values: Vec::new() });
+    };
+    let inner = rest
+        .strip_suffix(']')
+        .ok_or_else(|| format!("error: `{text}` lacks its `]`; write `case[axis=value,...]`"))?;
+    let values = inner
+        .split(',')
+        .map(|pair| {
+            pair.split_once('=')
+                .ok_or_else(|| format!("error: `{pair}` in `{text}` is not `axis=value`"))
+        })
+        .collect::<Result<_, _>>()?;
+    Ok(Selection { case, values })
+}
+
+fn mark(
+    library: &CaseLibrary,
+    text: &str,
+    selection: &Selection,
+    picked: &mut [Vec<bool>],
+    problems: &mut Vec<String>,
+) {
+    let (mut cases, mut trials) = (0, 0);
+    let mut values_seen = Vec::new();
+    for (case, picked) in library.cases().zip(picked) {
+        if !names(selection.case, &case.id) {
+            continue;
+        }
+        cases += 1;
+        for (trial, picked) in case.trials().iter().zip(picked) {
+            for (axis, value) in &trial.values {
+                let seen = format!("{axis}={value}");
+                if !values_seen.contains(&seen) {
+                    values_seen.push(seen);
+                }
+            }
+            if selection.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {
+                *picked = true;
+                trials += 1;
+            }
+        }
+    }
+    if cases == 0 {
+        let near = library
+            .cases()
+            .map(|c| (strsim::damerau_levenshtein(selection.case, &c.id), &c.id))
+            .filter(|(distance, id)| *distance <= 2 + id.len() / 4)
+            .min();
+        let help = match near {
+            Some((_, id)) => format!("did you mean `{id}`?"),
+            None => "`rocrepro list` shows all cases".to_owned(),
+        };
+        problems.push(format!("error: no case is called `{}`; {help}", selection.case));
+    } else if trials == 0 {
+        let values = if values_seen.is_empty() {
+            "the case has no matrix".to_owned()
+        } else {
+            format!("there are {}", values_seen.join(", "))
+        };
+        problems.push(format!("error: no trial fits `{text}`; {values}"));
+    }
+}
+
+/// Whether a selection names a case: by id, by folder or by a pattern.
+fn names(selection: &str, id: &str) -> bool {
+    if selection.contains('*') {
+        return matches_pattern(selection, id);
+    }
+    id == selection || id.strip_prefix(selection).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// `*` stands for any text.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
+    let parts: Vec<&str> = pattern.split('*').collect();
+    let (first, last) = (parts[0], parts[parts.len() - 1]);
+    let Some(rest) = text.strip_prefix(first) else { return false };
+    let Some(mut rest) = rest.strip_suffix(last) else { return false };
+    for part in &parts[1..parts.len() - 1] {
+        match rest.find(part) {
+            Some(i) => rest = &rest[i + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(selection: &str, id: &str, expected: bool) {
+        assert_eq!(names(selection, id), expected, "{selection} names {id}");
+    }
+
+    #[test]
+    fn selections_name_cases_folders_and_patterns() {
+        check("copies", "copies/small", true);
+        check("cop", "copies/small", false);
+        check("copies/small", "copies/small", true);
+        check("copies/small", "copies/small-sizes", false);
+        check("*small*", "copies/small-sizes", true);
+        check("copies/*-sizes", "copies/small-sizes", true);
+        check("graphs/*", "copies/small-sizes", false);
+        check("a*a", "a", false);
+    }
+}

@@ -1,0 +1,219 @@
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use device::{Arch, Config, Planted};
+use rocm::Stack;
+use supervise::Limits;
+
+use crate::{
+    Stop, WORKER_ARGUMENT,
+    args::{DeviceKind, On},
+    device_library, progress,
+    stop::chain,
+};
+
+/// What stands under the HIP runtime.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DeviceChoice {
+    /// The emulated device of this architecture.
+    Emulated(Arch),
+    /// The first AMD GPU of this machine.
+    Gpu,
+}
+
+/// How to set up a session, as the user or a test chose it.
+#[derive(Clone, Debug)]
+pub struct SessionOptions {
+    /// The stack, as typed.
+    pub rocm: String,
+    /// Libraries to fetch with it.
+    pub with: Vec<String>,
+    /// The device.
+    pub device: DeviceChoice,
+    /// Mirror to fetch from; the machine's own without one.
+    pub mirror: Option<String>,
+    /// Variables of the trials' environment.
+    pub environment: BTreeMap<String, String>,
+    /// Command words before the worker's own.
+    pub launcher: Vec<String>,
+    /// Trials at once.
+    pub jobs: Option<NonZeroUsize>,
+    /// Time limits of one trial.
+    pub limits: Limits,
+    /// The program that executes plans; this one without.
+    pub worker: Option<PathBuf>,
+}
+
+/// A stack, a device and a worker: what every trial of a run shares.
+pub struct Session {
+    /// The stack.
+    pub stack: Stack,
+    /// The device.
+    pub device: DeviceChoice,
+    /// Trials at once.
+    pub jobs: NonZeroUsize,
+    /// Time limits of one trial.
+    pub limits: Limits,
+    environment: BTreeMap<String, String>,
+    launcher: Vec<String>,
+    worker: PathBuf,
+    device_folder: Option<PathBuf>,
+    /// Compiled kernels, kept between runs.
+    pub code_cache: PathBuf,
+    scratch: tempfile::TempDir,
+}
+
+impl TryFrom<&On> for SessionOptions {
+    type Error = Stop;
+
+    fn try_from(on: &On) -> Result<Self, Stop> {
+        let mut problems = Vec::new();
+        let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
+        let mut environment = BTreeMap::new();
+        for pair in &on.env {
+            match pair.split_once('=') {
+                Some((name, value)) if !name.is_empty() => {
+                    environment.insert(name.to_owned(), value.to_owned());
+                }
+                _ => problems.push(format!("error: `--env {pair}` is not NAME=VALUE")),
+            }
+        }
+        let Ok(arch) = arch else { return Err(Stop::usage(problems.join("\n"))) };
+        if !problems.is_empty() {
+            return Err(Stop::usage(problems.join("\n")));
+        }
+        let gpu = match on.device {
+            DeviceKind::Auto => gpu_present(),
+            DeviceKind::Emulated => false,
+            DeviceKind::Gpu => true,
+        };
+        Ok(SessionOptions {
+            rocm: on.rocm.clone(),
+            with: on.with.clone(),
+            device: if gpu { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) },
+            mirror: on.mirror.clone(),
+            environment,
+            launcher: on
+                .launcher
+                .as_deref()
+                .map(|l| l.split_whitespace().map(str::to_owned).collect())
+                .unwrap_or_default(),
+            jobs: on.jobs,
+            limits: Limits {
+                total: Duration::from_secs(on.timeout),
+                quiet: Duration::from_secs(on.quiet_timeout),
+                ..Limits::default()
+            },
+            worker: on.worker.clone(),
+        })
+    }
+}
+
+/// Whether the kernel driver offers an AMD GPU for compute to this user.
+fn gpu_present() -> bool {
+    std::fs::OpenOptions::new().read(true).write(true).open("/dev/kfd").is_ok()
+}
+
+impl Session {
+    /// Locates the stack, fetching it first when it is not there, and installs the device library.
+    ///
+    /// # Errors
+    /// A stack that cannot be had (usage), or a machine that does not let us work (no verdict).
+    pub fn open(options: SessionOptions) -> Result<Session, Stop> {
+        let stack = progress::ensure_stack(&options)?;
+        let cache = cache_folder()?;
+        let device_folder = match &options.device {
+            DeviceChoice::Emulated(_) => Some(device_library::install(&cache)?),
+            DeviceChoice::Gpu => None,
+        };
+        let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        let jobs = options.jobs.unwrap_or(match options.device {
+            DeviceChoice::Emulated(_) => processors,
+            // Two trials on one GPU disturb each other.
+            DeviceChoice::Gpu => NonZeroUsize::MIN,
+        });
+        let worker = match options.worker {
+            Some(path) => path,
+            None => std::env::current_exe()
+                .map_err(|e| Stop::no_verdict(format!("error: cannot find this program's own file: {e}")))?,
+        };
+        let scratch = tempfile::Builder::new()
+            .prefix("rocrepro-")
+            .tempdir()
+            .map_err(|e| Stop::no_verdict(format!("error: cannot make a temporary folder: {e}")))?;
+        Ok(Session {
+            stack,
+            device: options.device,
+            jobs,
+            limits: options.limits,
+            environment: options.environment,
+            launcher: options.launcher,
+            worker,
+            device_folder,
+            code_cache: cache.join("code"),
+            scratch,
+        })
+    }
+
+    /// A fresh folder for one trial.
+    pub(crate) fn trial_folder(&self) -> std::io::Result<tempfile::TempDir> {
+        tempfile::Builder::new().prefix("trial-").tempdir_in(self.scratch.path())
+    }
+
+    /// The command that starts a worker in the stack, in a clean environment: what a user's shell
+    /// sets for HIP or HSA must not decide a trial unseen.
+    pub(crate) fn worker_command(
+        &self,
+        case_environment: &BTreeMap<String, String>,
+        faults: &[Planted],
+    ) -> Command {
+        let inner = self.stack.command(&self.worker, self.device_folder.as_deref());
+        let mut command = match self.launcher.split_first() {
+            None => inner,
+            Some((first, rest)) => {
+                let mut outer = Command::new(first);
+                outer.args(rest).arg(inner.get_program()).args(inner.get_args());
+                outer
+            }
+        };
+        let kept: Vec<_> = command
+            .get_envs()
+            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+            .collect();
+        command.env_clear();
+        for name in ["PATH", "HOME", "TMPDIR", "LANG", "XDG_RUNTIME_DIR"] {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.envs(kept).arg(WORKER_ARGUMENT);
+        if let DeviceChoice::Emulated(arch) = self.device {
+            let config = Config { arch, faults: faults.to_vec(), ..Config::default() };
+            if let Ok(text) = serde_json::to_string(&config) {
+                command.env(device::CONFIG_VARIABLE, text);
+            }
+        }
+        command.envs(&self.environment).envs(case_environment);
+        command
+    }
+
+    /// The architecture that device 0 must have; none on a GPU, whose own word is taken.
+    pub fn gfx(&self) -> Option<&'static str> {
+        match self.device {
+            DeviceChoice::Emulated(arch) => Some(arch.name()),
+            DeviceChoice::Gpu => None,
+        }
+    }
+}
+
+/// `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
+fn cache_folder() -> Result<PathBuf, Stop> {
+    rocm::Store::default_root()
+        .map(|root| root.parent().map(Path::to_path_buf).unwrap_or(root))
+        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+}

@@ -1,0 +1,56 @@
+use std::{fmt, process::ExitCode};
+
+/// Why the command ends early: a message for the user and the exit code.
+#[derive(Debug)]
+pub struct Stop {
+    code: u8,
+    message: String,
+}
+
+impl Stop {
+    /// The user asked for something that cannot be: exit code 2.
+    pub fn usage(message: impl fmt::Display) -> Stop {
+        Stop { code: 2, message: message.to_string() }
+    }
+
+    /// The machine did not let us find out: exit code 3.
+    pub fn no_verdict(message: impl fmt::Display) -> Stop {
+        Stop { code: 3, message: message.to_string() }
+    }
+
+    /// Nothing was left to run: exit code 4.
+    pub fn nothing(message: impl fmt::Display) -> Stop {
+        Stop { code: 4, message: message.to_string() }
+    }
+
+    /// Prints the message.
+    pub fn report(self) -> ExitCode {
+        if !self.message.is_empty() {
+            anstream::eprintln!("{}", self.message);
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Stop {}
+
+/// An error with its causes on one line: `cannot do this: because: of that`.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
+}
