@@ -1,18 +1,155 @@
 //! Copies that the HIP runtime makes with kernels of its own.
+//!
+//! Which copies go through the copy engine and which through a kernel differs from release to
+//! release (7.2 copies up to 16 KiB by kernel), so a planted copy fault has to bite in both.
 
 use isa::{Executed, Trap};
 
-use crate::loader::Kernel;
+use crate::{
+    abi::Agent,
+    loader::Kernel,
+    memory,
+    transfer::{self, Direction, Fate, Row},
+};
 
 /// Whether the kernel belongs to the HIP runtime and not to the program under test.
 pub(crate) fn is_of_the_runtime(kernel: &str) -> bool {
     kernel.starts_with("__amd_rocclr_")
 }
 
+/// Executes a kernel of the HIP runtime, or what a planted copy fault makes of it.
 pub(crate) fn run(
-    _kernel: &Kernel,
-    _kernarg: u64,
+    kernel: &Kernel,
+    kernarg: u64,
     execute: impl FnOnce() -> Result<Executed, Trap>,
 ) -> Result<Executed, Trap> {
-    execute()
+    let Some(rows) = planned_copy(kernel, kernarg) else { return execute() };
+    let total = rows.iter().map(|row| row.len).sum();
+    match transfer::fate(total, direction(&rows)) {
+        Fate::Done => execute(),
+        fate if reachable(&rows) => {
+            // SAFETY: every row is mapped, and the dispatch keeps it so until its end.
+            unsafe { transfer::carry_out(rows, total, fate) };
+            Ok(Executed::default())
+        }
+        // The kernel will run into the unmapped memory by itself.
+        _ => execute(),
+    }
+}
+
+fn reachable(rows: &[Row]) -> bool {
+    let map = memory::map();
+    rows.iter()
+        .all(|row| map.check(row.from, row.len).is_ok() && map.check(row.to, row.len).is_ok())
+}
+
+fn direction(rows: &[Row]) -> Direction {
+    let Some(row) = rows.first() else { return Direction::Other };
+    let map = memory::map();
+    let owner = |address| map.find(address).map(|(_, region)| region.owner);
+    if owner(row.from) == Some(Agent::CPU) && owner(row.to) == Some(Agent::GPU) {
+        Direction::HostToDevice
+    } else {
+        Direction::Other
+    }
+}
+
+fn planned_copy(kernel: &Kernel, kernarg: u64) -> Option<Vec<Row>> {
+    let (start, len) = (kernarg as usize, kernel.kernarg_bytes as usize);
+    memory::map().check(start, len).ok()?;
+    // SAFETY: the range is mapped, and the dispatch keeps it so until its end.
+    let arguments = unsafe { std::slice::from_raw_parts(start as *const u8, len) };
+    copy_of(&kernel.name, arguments)
+}
+
+/// The copy that a kernel with these argument bytes makes, by the kernels' source in
+/// `rocclr/device/blitcl.cpp` and `rocblit.cpp`.
+fn copy_of(kernel: &str, arguments: &[u8]) -> Option<Vec<Row>> {
+    let word = |index: usize| {
+        let bytes = arguments.get(index * 8..index * 8 + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?) as usize)
+    };
+    let halves = |index| word(index).map(|both| (both as u32 as usize, both >> 32));
+    let (from, to) = (word(0)?, word(1)?);
+    match kernel {
+        "__amd_rocclr_copyBuffer" => {
+            let row = match halves(3)? {
+                // Since 6.0: size in bytes, then the remainder and the width of an element.
+                (_, 4 | 16) => Row { from, to, len: word(2)? },
+                // Before: two offsets, the number of words plus one, and the rest in bytes.
+                _ => Row {
+                    from: from.checked_add(word(2)?)?,
+                    to: to.checked_add(word(3)?)?,
+                    len: word(4)?.checked_sub(1)?.checked_mul(4)?.checked_add(halves(5)?.0)?,
+                },
+            };
+            Some(vec![row])
+        }
+        // Two rectangles (pitch, slice, start, end) and a size in elements, whose fourth
+        // component is the bytes of an element.
+        "__amd_rocclr_copyBufferRect" | "__amd_rocclr_copyBufferRectAligned" => {
+            // The vectors are aligned to 32 bytes.
+            let vector = |index: usize| Some([word(index)?, word(index + 1)?, word(index + 2)?]);
+            let (source, target, size) = (vector(4)?, vector(8)?, vector(12)?);
+            let unit = word(15)?;
+            let at = |base: usize, [pitch, slice, start]: [usize; 3], y: usize, z: usize| {
+                let elements = start.checked_add(y.checked_mul(pitch)?)?;
+                let elements = elements.checked_add(z.checked_mul(slice)?)?;
+                base.checked_add(elements.checked_mul(unit)?)
+            };
+            let lines = (0..size[2]).flat_map(|z| (0..size[1]).map(move |y| (y, z)));
+            lines
+                .map(|(y, z)| {
+                    Some(Row {
+                        from: at(from, source, y, z)?,
+                        to: at(to, target, y, z)?,
+                        len: size[0].checked_mul(unit)?,
+                    })
+                })
+                .collect()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(kernel: &str, words: &[u64], expected: Option<&[Row]>) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let kernel = format!("__amd_rocclr_{kernel}");
+        assert_eq!(copy_of(&kernel, &bytes).as_deref(), expected);
+    }
+
+    #[test]
+    fn linear_copies_of_both_generations_are_understood() {
+        let row = Row { from: 0x1000, to: 0x2000, len: 70 };
+        check("copyBuffer", &[0x1000, 0x2000, 70, (16 << 32) | 6, 0x2040, 512], Some(&[row]));
+        check("copyBuffer", &[0x1000, 0x2000, 70, (4 << 32) | 2, 0x2044, 512], Some(&[row]));
+        let row = Row { from: 0x1010, to: 0x2020, len: 70 };
+        check("copyBuffer", &[0x1000, 0x2000, 0x10, 0x20, 18, 2], Some(&[row]));
+        check("copyBuffer", &[0x1000, 0x2000, 0x10, 0x20, 0, 2], None);
+        check("copyBuffer", &[0x1000, 0x2000], None);
+    }
+
+    #[test]
+    fn rectangles_are_scaled_by_their_element() {
+        let mut words = [0u64; 16];
+        words[..2].copy_from_slice(&[0x1000, 0x2000]);
+        words[4..7].copy_from_slice(&[10, 100, 1]);
+        words[8..11].copy_from_slice(&[20, 200, 2]);
+        words[12..].copy_from_slice(&[3, 2, 1, 4]);
+        let rows =
+            [Row { from: 0x1004, to: 0x2008, len: 12 }, Row { from: 0x102c, to: 0x2058, len: 12 }];
+        check("copyBufferRectAligned", &words, Some(&rows));
+    }
+
+    #[test]
+    fn other_kernels_are_no_copies() {
+        check("fillBufferAligned", &[0; 16], None);
+        assert!(is_of_the_runtime("__amd_rocclr_initHeap"));
+        assert!(!is_of_the_runtime("saxpy"));
+    }
 }

@@ -25,7 +25,6 @@ pub(crate) struct Kernel {
 
 #[derive(Clone)]
 struct Symbol {
-    executable: u64,
     name: String,
     address: u64,
     size: u64,
@@ -299,7 +298,7 @@ fn load(
             registry.kernels.insert(address, Arc::new(kernel));
         }
         let (name, size) = (symbol.name.clone(), symbol.size);
-        let symbol = Symbol { executable: handle, name, address, size, kernel };
+        let symbol = Symbol { name, address, size, kernel };
         let symbol_handle = registry.handle();
         registry.symbols.insert(symbol_handle, symbol);
         handles.push(symbol_handle);
@@ -378,6 +377,8 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
         // LINKAGE: program. IS_DEFINITION.
         (5, _) => value.put(1u32),
         (17, _) => value.put(true),
+        // VARIABLE_IS_CONST; HIP asks it of every symbol.
+        (10, _) => value.put(false),
         // KERNEL_OBJECT and the sizes of its segments.
         (22, Some(_)) => value.put(symbol.address),
         (11, Some(kernel)) => value.put(kernel.kernarg_bytes),

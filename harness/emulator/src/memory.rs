@@ -21,9 +21,6 @@ use crate::{
 
 static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
 
-/// Changes with every change of the map, so that a cached answer can be told from a fresh one.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-
 /// Bytes of device memory in use.
 static USED: AtomicU64 = AtomicU64::new(0);
 
@@ -32,14 +29,7 @@ pub(crate) fn map() -> RwLockReadGuard<'static, AddressMap> {
 }
 
 pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
-    let map = MAP.write().unwrap_or_else(PoisonError::into_inner);
-    GENERATION.fetch_add(1, Ordering::Release);
-    map
-}
-
-/// A number that stays the same as long as the map does.
-pub(crate) fn generation() -> u64 {
-    GENERATION.load(Ordering::Acquire)
+    MAP.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Bytes of device memory that are free.

@@ -319,7 +319,7 @@ extern "C" fn hsa_amd_queue_cu_set_mask(
     _mask: *const u32,
 ) -> Status {
     // Which compute unit runs a workgroup is not modelled.
-    if bits % 32 == 0 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
+    if bits.is_multiple_of(32) { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 
 impl packets::Completion {

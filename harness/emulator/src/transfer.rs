@@ -101,11 +101,8 @@ mod tests {
     fn check(fate: Fate, expected: [u8; 8]) {
         let source = [1u8, 2, 3, 4, 5, 6, 7, 8];
         let mut target = [9u8; 8];
-        let row = |at: usize, len| Row {
-            to: target.as_mut_ptr() as usize + at,
-            from: source.as_ptr() as usize + at,
-            len,
-        };
+        let (to, from) = (target.as_mut_ptr() as usize, source.as_ptr() as usize);
+        let row = |at: usize, len| Row { to: to + at, from: from + at, len };
         let rows = [row(0, 3), row(3, 5)];
         // SAFETY: the rows lie in the two arrays.
         unsafe { carry_out(rows, 8, fate) };

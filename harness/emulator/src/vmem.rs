@@ -67,7 +67,11 @@ extern "C" fn hsa_amd_vmem_address_reserve_align(
     _flags: u64,
 ) -> Status {
     let alignment = (alignment as usize).max(PAGE);
-    if bytes == 0 || bytes % PAGE != 0 || !alignment.is_power_of_two() || address.is_null() {
+    if bytes == 0
+        || !bytes.is_multiple_of(PAGE)
+        || !alignment.is_power_of_two()
+        || address.is_null()
+    {
         return Status::INVALID_ARGUMENT;
     }
     let Some(whole) = bytes.checked_add(alignment - PAGE) else {
@@ -131,7 +135,7 @@ extern "C" fn hsa_amd_vmem_handle_create(
     handle: Out<u64>,
 ) -> Status {
     let Some((owner, flags)) = pool.allocatable() else { return Status::INVALID_MEMORY_POOL };
-    if bytes == 0 || bytes % PAGE != 0 || handle.is_null() {
+    if bytes == 0 || !bytes.is_multiple_of(PAGE) || handle.is_null() {
         return Status::INVALID_ARGUMENT;
     }
     if owner.is_gpu() && !memory::charge(bytes) {
@@ -186,7 +190,12 @@ extern "C" fn hsa_amd_vmem_map(
         let end = address.checked_add(bytes);
         let reserved = state.reserved.range(..=address).next_back();
         let inside = reserved.zip(end).is_some_and(|((start, len), end)| end <= start + len);
-        if !whole || !inside || bytes == 0 || address % PAGE != 0 || bytes % PAGE != 0 {
+        if !whole
+            || !inside
+            || bytes == 0
+            || !address.is_multiple_of(PAGE)
+            || !bytes.is_multiple_of(PAGE)
+        {
             return Status::INVALID_ARGUMENT;
         }
         if state.mappings.range(address..address + bytes).next().is_some() {
