@@ -1,1 +1,68 @@
-//! Placeholder.
+//! What happened, and what it means.
+//!
+//! [`judge`] turns what was observed of one worker into an [`Outcome`]; [`verdict`] compares an outcome with the known
+//! windows of its case. They are two steps and two types: an outcome is a fact about one run, a verdict changes when
+//! somebody files a bug.
+//!
+//! This crate is pure: it starts nothing, reads no file and knows no terminal. It knows nothing of YAML either.
+
+mod api;
+mod attribution;
+mod bytes;
+mod data;
+mod ending;
+mod expect;
+mod fault;
+mod index;
+mod log;
+mod observation;
+mod outcome;
+mod proof;
+mod trail;
+mod usage;
+mod verdict;
+mod words;
+
+#[cfg(test)]
+mod fixture;
+#[cfg(test)]
+mod tests;
+
+pub use api::api;
+pub use fault::expected_under;
+pub use observation::{Context, End, Limit, Observation};
+pub use outcome::{Kind, Location, Outcome};
+pub use usage::{PhaseUse, phases};
+pub use verdict::{Known, Verdict, VerdictKind, verdict};
+
+/// What happened in one trial.
+///
+/// The rules, in order:
+/// 1. A run that does not prove who answered, from which stack and on which device, has no verdict, whatever else
+///    it says; an exit status of 0 proves nothing.
+/// 2. A gap of the emulated device has no verdict, even where the runtime turned it into an error.
+/// 3. A missing library or function skips the trial.
+/// 4. Else the first deviation in time decides: a status, a value, bytes, and last the way in which the process ended.
+pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
+    let version = match proof::proof(observation, context) {
+        Ok(version) => version,
+        Err(outcome) => return outcome,
+    };
+    let index = index::Index::new(context.plan);
+    let trail = trail::walk(observation, context, &index, &version);
+    let ended = ending::ending(observation, &trail, &index);
+    let mut outcome = match (trail.deviation, ended) {
+        (Some(mut first), Some(end)) if first.kind.is_failure() => {
+            first.details.push(format!("Afterwards: {}", end.summary));
+            first
+        }
+        (Some(first), _) => first,
+        (None, Some(end)) => end,
+        (None, None) => match data::unread(context, &index, &trail.read) {
+            Some(unread) => unread,
+            None => Outcome::pass(),
+        },
+    };
+    outcome.details.extend(trail.notes);
+    log::attribute_fault(outcome, observation)
+}

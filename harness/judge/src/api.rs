@@ -1,0 +1,87 @@
+use plan::{Call, CopyApi, Memory, Plan};
+
+/// The function that a call makes, or what the host does instead: the name by which signatures and
+/// reports speak of it.
+pub fn api(call: &Call, plan: &Plan) -> &'static str {
+    let memory = |name: &str| plan.buffers.get(name).map(|b| b.memory);
+    let on_host = |name: &str| memory(name).is_some_and(Memory::on_host);
+    match call {
+        Call::Alloc { buffer, .. } => match memory(buffer) {
+            Some(Memory::DeviceAsync) => "hipMallocAsync",
+            Some(Memory::Managed) => "hipMallocManaged",
+            Some(Memory::HostPageable) => "host malloc",
+            Some(Memory::HostPinned) => "hipHostMalloc",
+            Some(Memory::HostRegistered) => "hipHostRegister",
+            Some(Memory::Device) | None => "hipMalloc",
+        },
+        Call::Free { buffer, .. } => match memory(buffer) {
+            Some(Memory::DeviceAsync) => "hipFreeAsync",
+            Some(Memory::HostPageable) => "host free",
+            Some(Memory::HostPinned) => "hipHostFree",
+            Some(Memory::HostRegistered) => "hipHostUnregister",
+            Some(Memory::Device | Memory::Managed) | None => "hipFree",
+        },
+        Call::Poison { buffer } if on_host(buffer) => "host poison",
+        Call::Poison { .. } => "hipMemset",
+        Call::Fill { .. } => "host fill",
+        Call::Copy { api: CopyApi::Memcpy, .. } => "hipMemcpy",
+        Call::Copy { api: CopyApi::MemcpyAsync, .. } => "hipMemcpyAsync",
+        Call::Copy { api: CopyApi::MemcpyWithStream, .. } => "hipMemcpyWithStream",
+        Call::Copy { api: CopyApi::MemcpyDirected, to, from, .. } => {
+            match (on_host(&from.buffer), on_host(&to.buffer)) {
+                (true, false) => "hipMemcpyHtoD",
+                (false, true) => "hipMemcpyDtoH",
+                _ => "hipMemcpyDtoD",
+            }
+        }
+        Call::Copy2d { asynchronous: false, .. } => "hipMemcpy2D",
+        Call::Copy2d { asynchronous: true, .. } => "hipMemcpy2DAsync",
+        Call::Set { asynchronous: false, .. } => "hipMemset",
+        Call::Set { asynchronous: true, .. } => "hipMemsetAsync",
+        Call::Compile { .. } => "hiprtcCompileProgram",
+        Call::Load { .. } => "hipModuleLoadData",
+        Call::Unload { .. } => "hipModuleUnload",
+        Call::Launch { .. } => "hipModuleLaunchKernel",
+        Call::StreamCreate { .. } => "hipStreamCreateWithFlags",
+        Call::StreamDestroy { .. } => "hipStreamDestroy",
+        Call::StreamSynchronize { .. } => "hipStreamSynchronize",
+        Call::StreamQuery { .. } => "hipStreamQuery",
+        Call::StreamWaitEvent { .. } => "hipStreamWaitEvent",
+        Call::DeviceSynchronize => "hipDeviceSynchronize",
+        Call::EventCreate { .. } => "hipEventCreateWithFlags",
+        Call::EventDestroy { .. } => "hipEventDestroy",
+        Call::EventRecord { .. } => "hipEventRecord",
+        Call::EventSynchronize { .. } => "hipEventSynchronize",
+        Call::EventQuery { .. } => "hipEventQuery",
+        Call::BeginCapture { .. } => "hipStreamBeginCapture",
+        Call::EndCapture { .. } => "hipStreamEndCapture",
+        Call::IsCapturing { .. } => "hipStreamIsCapturing",
+        Call::GraphNodeCount { .. } => "hipGraphGetNodes",
+        Call::GraphInstantiate { .. } => "hipGraphInstantiate",
+        Call::GraphLaunch { .. } => "hipGraphLaunch",
+        Call::GraphExecUpdate { .. } => "hipGraphExecUpdate",
+        Call::GraphExecDestroy { .. } => "hipGraphExecDestroy",
+        Call::GraphDestroy { .. } => "hipGraphDestroy",
+        Call::GetLastError => "hipGetLastError",
+        Call::MemGetInfo => "hipMemGetInfo",
+        Call::TrimPool => "hipMemPoolTrimTo",
+        Call::RandCreate { host: false, .. } => "hiprandCreateGenerator",
+        Call::RandCreate { host: true, .. } => "hiprandCreateGeneratorHost",
+        Call::RandSeed { .. } => "hiprandSetPseudoRandomGeneratorSeed",
+        Call::RandOffset { .. } => "hiprandSetGeneratorOffset",
+        Call::RandStream { .. } => "hiprandSetStream",
+        Call::RandGenerate { .. } => "hiprandGenerate",
+        Call::RandDestroy { .. } => "hiprandDestroyGenerator",
+        Call::BlasltCreate { .. } => "hipblasLtCreate",
+        Call::BlasltHeuristic { .. } => "hipblasLtMatmulAlgoGetHeuristic",
+        Call::BlasltDestroy { .. } => "hipblasLtDestroy",
+        Call::RocblasCreate { .. } => "rocblas_create_handle",
+        Call::RocblasDestroy { .. } => "rocblas_destroy_handle",
+        Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } => "host read",
+        Call::Guards { buffer } if on_host(buffer) => "host read",
+        Call::Guards { .. } => "hipMemcpy",
+        Call::Sleep { .. } => "host sleep",
+        Call::Repeat { .. } => "repeat",
+        Call::Thread { .. } => "thread",
+    }
+}

@@ -1,0 +1,316 @@
+//! Where wrong bytes came from.
+
+use std::{collections::HashMap, ops::Range};
+
+use plan::{Call, GUARD_BYTE, POISON_BYTE, Plan, Write};
+
+use crate::words;
+
+/// Wrong ranges that are looked at one by one.
+const RUNS: usize = 64;
+/// Lines for people about single ranges.
+const LINES: usize = 8;
+/// Fewer bytes than this are found in any buffer by chance.
+const NEEDLE: usize = 8;
+
+/// What wrong bytes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// All zero.
+    Zero,
+    /// What fresh memory holds.
+    Poison,
+    /// An earlier version of the same data.
+    Stale,
+    /// A later version of the same data.
+    Later,
+    /// Bytes that belong elsewhere.
+    Other,
+    /// Right up to an offset, then zero, poison or stale to the end.
+    Torn,
+    /// Ranges of different classes.
+    Mixed,
+    /// Nothing that the trial wrote.
+    Garbage,
+}
+
+impl Class {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Class::Zero => "zero",
+            Class::Poison => "poison",
+            Class::Stale => "stale",
+            Class::Later => "later",
+            Class::Other => "other",
+            Class::Torn => "torn",
+            Class::Mixed => "mixed",
+            Class::Garbage => "garbage",
+        }
+    }
+}
+
+/// What is known about one wrong read.
+pub(crate) struct Evidence<'a> {
+    pub(crate) plan: &'a Plan,
+    /// The buffer that was read.
+    pub(crate) buffer: &'a str,
+    /// Whether its guards were read and not its content.
+    pub(crate) guards: bool,
+    pub(crate) got: &'a [u8],
+    pub(crate) want: &'a [u8],
+    /// Writes before the check, in program order.
+    pub(crate) earlier: &'a [Write],
+    /// Writes after the check.
+    pub(crate) later: &'a [Write],
+}
+
+/// Where wrong bytes came from.
+pub(crate) struct Attribution {
+    pub(crate) class: Class,
+    /// For people: what the bytes are and what would be right.
+    pub(crate) text: String,
+    /// One line for each range where they differ.
+    pub(crate) lines: Vec<String>,
+}
+
+/// Explains the wrong ranges, all at once where one explanation serves.
+pub(crate) fn attribute(evidence: &Evidence<'_>, runs: &[Range<usize>]) -> Attribution {
+    let right = evidence.origin(runs);
+    let end = |text: String| match &right {
+        Some(right) => format!("{text}; right would be {right}"),
+        None => text,
+    };
+    if let Some(source) = evidence.explain(runs) {
+        let text = source.text(evidence);
+        return match evidence.torn(runs, &source) {
+            Some(at) => Attribution {
+                class: Class::Torn,
+                text: end(format!("right up to offset {at}, then {text}")),
+                lines: Vec::new(),
+            },
+            None => Attribution { class: source.class(), text: end(text), lines: Vec::new() },
+        };
+    }
+    let each: Vec<_> = runs
+        .iter()
+        .take(RUNS)
+        .map(|run| (run, evidence.explain(std::slice::from_ref(run))))
+        .collect();
+    let mut classes: Vec<Class> =
+        each.iter().map(|(_, s)| s.as_ref().map_or(Class::Garbage, Source::class)).collect();
+    classes.dedup();
+    let (class, text) = match classes.as_slice() {
+        [Class::Garbage] => (Class::Garbage, "bytes that no write of this trial explains"),
+        [one] => (*one, "from several writes"),
+        _ => (Class::Mixed, "of several origins"),
+    };
+    let mut lines: Vec<String> = if class == Class::Garbage {
+        Vec::new()
+    } else {
+        each.iter()
+            .take(LINES)
+            .map(|(run, source)| {
+                let what = source
+                    .as_ref()
+                    .map_or("bytes that no write of this trial explains".to_owned(), |s| {
+                        s.text(evidence)
+                    });
+                format!("Bytes {}..{}: {what}", run.start, run.end)
+            })
+            .collect()
+    };
+    if !lines.is_empty() && runs.len() > LINES {
+        lines.push(format!("... and {} ranges more", runs.len() - LINES));
+    }
+    Attribution { class, text: end(text.to_owned()), lines }
+}
+
+/// Where bytes came from.
+enum Source<'a> {
+    Constant(Class, u8),
+    Write {
+        class: Class,
+        write: &'a Write,
+        /// Offset in `write` of what was read at offset 0.
+        shift: isize,
+    },
+}
+
+impl Source<'_> {
+    fn class(&self) -> Class {
+        match self {
+            Source::Constant(class, _) | Source::Write { class, .. } => *class,
+        }
+    }
+
+    /// Whether it explains this range of what was read.
+    fn fits(&self, got: &[u8], range: &Range<usize>) -> bool {
+        let Some(read) = got.get(range.clone()) else { return false };
+        match self {
+            Source::Constant(_, byte) => read.iter().all(|b| b == byte),
+            Source::Write { write, shift, .. } => {
+                slice(&write.bytes, range, *shift).is_some_and(|bytes| bytes == read)
+            }
+        }
+    }
+
+    fn text(&self, evidence: &Evidence<'_>) -> String {
+        match self {
+            Source::Constant(Class::Zero, _) => "all zero".to_owned(),
+            Source::Constant(Class::Poison, _) => {
+                "the poison of fresh memory, so nothing was written there".to_owned()
+            }
+            Source::Constant(..) => "the bytes of a guard".to_owned(),
+            Source::Write { class, write, shift } => {
+                let what = evidence.describe(write);
+                match (class, *shift) {
+                    (Class::Stale, _) => {
+                        format!("an earlier version that `{}` held, {what}", write.buffer)
+                    }
+                    (Class::Later, _) => {
+                        format!("a later version, of `{}`, {what}", write.buffer)
+                    }
+                    (_, 0) => format!("the bytes of `{}`, {what}", write.buffer),
+                    (_, n) if !evidence.guards => format!(
+                        "bytes of `{}` from {} further {}, {what}",
+                        write.buffer,
+                        words::count(n.unsigned_abs(), "byte"),
+                        if n > 0 { "on" } else { "back" }
+                    ),
+                    _ => format!("bytes of `{}`, {what}", write.buffer),
+                }
+            }
+        }
+    }
+}
+
+impl<'a> Evidence<'a> {
+    /// The first source that explains all ranges.
+    fn explain(&self, runs: &[Range<usize>]) -> Option<Source<'a>> {
+        let fits = |source: &Source<'_>| runs.iter().all(|run| source.fits(self.got, run));
+        let constants = [
+            Source::Constant(Class::Zero, 0),
+            Source::Constant(Class::Poison, POISON_BYTE),
+            Source::Constant(Class::Other, GUARD_BYTE),
+        ];
+        constants
+            .into_iter()
+            .find(|c| fits(c))
+            .or_else(|| self.same_offset(runs).into_iter().find(|source| fits(source)))
+            .or_else(|| self.shifted(runs.first()?, fits))
+    }
+
+    /// Versions of buffers that could have been read at their own offset, the likeliest first.
+    fn same_offset(&self, runs: &[Range<usize>]) -> Vec<Source<'a>> {
+        if self.guards {
+            // A history holds contents and no guards.
+            return Vec::new();
+        }
+        // Buffers that held the right data on its way here, with the last write that put it there.
+        let mut way: HashMap<&str, usize> = HashMap::new();
+        for (at, write) in self.earlier.iter().enumerate() {
+            if runs.iter().all(|run| slice(&write.bytes, run, 0) == self.want.get(run.clone())) {
+                way.insert(&write.buffer, at);
+            }
+        }
+        let mut candidates: Vec<(u8, Source<'a>)> = Vec::new();
+        let mut add = |rank, class, write| {
+            candidates.push((rank, Source::Write { class, write, shift: 0 }));
+        };
+        for (at, write) in self.earlier.iter().enumerate().rev() {
+            match way.get(write.buffer.as_str()) {
+                _ if write.buffer == self.buffer => add(0, Class::Stale, write),
+                Some(right) if at > *right => add(1, Class::Later, write),
+                Some(_) => add(1, Class::Stale, write),
+                None => add(3, Class::Other, write),
+            }
+        }
+        for write in self.later {
+            if write.buffer == self.buffer || way.contains_key(write.buffer.as_str()) {
+                add(2, Class::Later, write);
+            } else {
+                add(4, Class::Other, write);
+            }
+        }
+        candidates.sort_by_key(|(rank, _)| *rank);
+        candidates.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// A version of a buffer that holds what was read at another offset.
+    fn shifted(
+        &self,
+        run: &Range<usize>,
+        fits: impl Fn(&Source<'_>) -> bool,
+    ) -> Option<Source<'a>> {
+        let read = self.got.get(run.clone()).filter(|read| read.len() >= NEEDLE)?;
+        let finder = memchr::memmem::Finder::new(read);
+        self.earlier.iter().rev().chain(self.later).find_map(|write| {
+            let found = finder.find(&write.bytes)?;
+            let shift = found as isize - run.start as isize;
+            let source = Source::Write { class: Class::Other, write, shift };
+            fits(&source).then_some(source)
+        })
+    }
+
+    /// The offset from which on everything is wrong, where what is wrong there was there before.
+    fn torn(&self, runs: &[Range<usize>], source: &Source<'_>) -> Option<usize> {
+        let [run] = runs else { return None };
+        let old = matches!(source.class(), Class::Zero | Class::Poison | Class::Stale);
+        // The last bytes may be right by chance.
+        let tail = run.start > 0 && source.fits(self.got, &(run.start..self.want.len()));
+        // Where right and old begin alike, as they may by chance, nothing need have arrived.
+        let all = source.fits(self.got, &(0..self.got.len()));
+        (old && tail && !all && !self.guards).then_some(run.start)
+    }
+
+    /// The write in which the right bytes appear first.
+    fn origin(&self, runs: &[Range<usize>]) -> Option<String> {
+        if self.guards {
+            return None;
+        }
+        let root = self.earlier.iter().find(|write| {
+            runs.iter().all(|run| slice(&write.bytes, run, 0) == self.want.get(run.clone()))
+        })?;
+        Some(self.describe(root))
+    }
+
+    /// Says which write it is: that of the root, where the bytes came through copies.
+    fn describe(&self, write: &Write) -> String {
+        let all = || self.earlier.iter().chain(self.later);
+        let root = all().find(|w| w.bytes == write.bytes).unwrap_or(write);
+        let repeated = all().any(|w| w.step == root.step && w.occurrence != root.occurrence);
+        let iteration = match repeated {
+            true => format!(", iteration {}", root.occurrence + 1),
+            false => String::new(),
+        };
+        let step = self.plan.step(root.step);
+        let line = match step.map_or(0, |s| s.line) {
+            0 => "in set-up".to_owned(),
+            line => format!("at line {line}"),
+        };
+        let buffer = &root.buffer;
+        match step.map(|s| &s.call) {
+            Some(Call::Fill { .. }) => {
+                format!("the pattern written {line} (fill of {buffer}{iteration})")
+            }
+            Some(Call::Poison { .. }) => format!("the poison written {line} ({buffer}{iteration})"),
+            Some(Call::Set { value, .. }) => {
+                format!("the {value:#04x} bytes set {line} ({buffer}{iteration})")
+            }
+            Some(Call::Launch { kernel, .. }) => {
+                format!("the result of kernel {kernel} {line} (in {buffer}{iteration})")
+            }
+            Some(Call::Copy { .. } | Call::Copy2d { .. }) => {
+                format!("the copy made {line} (to {buffer}{iteration})")
+            }
+            _ => format!("the write {line} (to {buffer}{iteration})"),
+        }
+    }
+}
+
+/// A range of bytes, moved; none where it leaves them.
+fn slice<'b>(bytes: &'b [u8], range: &Range<usize>, shift: isize) -> Option<&'b [u8]> {
+    let start = range.start.checked_add_signed(shift)?;
+    let end = range.end.checked_add_signed(shift)?;
+    bytes.get(start..end)
+}

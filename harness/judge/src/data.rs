@@ -1,0 +1,163 @@
+//! Bytes that a check read and that are not the right ones.
+
+use std::collections::HashSet;
+
+use plan::{Call, Reference, Write};
+
+use crate::{
+    Context, Kind, Outcome,
+    attribution::{Evidence, attribute},
+    bytes,
+    index::Index,
+    words,
+};
+
+/// What a check read of one buffer.
+pub(crate) struct Read<'a> {
+    pub(crate) buffer: &'a str,
+    pub(crate) bytes: u64,
+    pub(crate) digest: &'a str,
+    pub(crate) file: Option<&'a str>,
+}
+
+impl Read<'_> {
+    fn spooled(&self, context: &Context<'_>) -> Option<Vec<u8>> {
+        self.file.and_then(context.spool)
+    }
+}
+
+/// A buffer or its guards do not hold what program order says.
+pub(crate) fn wrong(
+    context: &Context<'_>,
+    index: &Index<'_>,
+    (step, occurrence): (u32, u32),
+    read: &Read<'_>,
+) -> Outcome {
+    let guards = matches!(index.step(step).map(|s| &s.call), Some(Call::Guards { .. }));
+    let what = if guards { format!("{}.guards", read.buffer) } else { read.buffer.to_owned() };
+    let place = index.place(step, occurrence);
+    let outcome = |class: &str, text: String| {
+        let signature = format!("wrong-data:{what}:{class}");
+        Outcome::new(Kind::WrongData, signature, format!("{what}{place}: {text}"))
+            .at(index.location(step, occurrence))
+    };
+    let Some(got) = read.spooled(context) else {
+        let text = "the bytes are wrong, and were not kept, so nothing can be said of them";
+        return outcome("unknown", text.to_owned());
+    };
+    let Some(content) = Reference::content(context.plan, step, occurrence) else {
+        let text = "the bytes are wrong; the reference cannot say what is right";
+        return outcome("unknown", text.to_owned());
+    };
+    let diff = bytes::diff(&got, &content.want);
+    let Some(first) = diff.first() else {
+        let text =
+            "the digest is wrong and the bytes that were kept are right: they changed in between";
+        return outcome("changing", text.to_owned());
+    };
+    let now = content.history.len();
+    let history = with_later(context, content.history);
+    let (earlier, later) = history.split_at(now);
+    let evidence = Evidence {
+        plan: context.plan,
+        buffer: read.buffer,
+        guards,
+        got: &got,
+        want: &content.want,
+        earlier,
+        later,
+    };
+    let found = attribute(&evidence, &diff.runs);
+    let mut text = format!(
+        "{} of {} wrong from offset {first}: {}",
+        diff.wrong,
+        words::count(content.want.len(), "byte"),
+        found.text
+    );
+    if guards {
+        text.push_str(&guard_side(&diff.runs, content.want.len() / 2));
+    }
+    if got.len() != content.want.len() {
+        text.push_str(&format!("; {} were read", words::count(got.len(), "byte")));
+    }
+    outcome(found.class.name(), text).with(found.lines).with(bytes::excerpt(
+        ("got", &got),
+        ("right", &content.want),
+        first,
+    ))
+}
+
+/// Two buffers that must be equal differ, or the other way round.
+pub(crate) fn compared(
+    context: &Context<'_>,
+    index: &Index<'_>,
+    (step, occurrence): (u32, u32),
+    a: &Read<'_>,
+    b: &Read<'_>,
+) -> Outcome {
+    let place = index.place(step, occurrence);
+    let at = index.location(step, occurrence);
+    if a.digest == b.digest {
+        let signature = format!("wrong-data:{}:same", a.buffer);
+        let summary =
+            format!("{} and {}{place} hold the same bytes and must differ", a.buffer, b.buffer);
+        return Outcome::new(Kind::WrongData, signature, summary).at(at);
+    }
+    let signature = format!("wrong-data:{}:unequal", a.buffer);
+    let both = a.spooled(context).zip(b.spooled(context));
+    let diff = both.as_ref().map(|(x, y)| bytes::diff(x, y));
+    let first = diff.as_ref().and_then(bytes::Diff::first);
+    let text = match (&diff, first) {
+        (Some(diff), Some(first)) => {
+            format!(" in {}, from offset {first} on", words::count(diff.wrong, "byte"))
+        }
+        _ => String::new(),
+    };
+    let summary = format!("{} and {}{place} must be equal and differ{text}", a.buffer, b.buffer);
+    let outcome = Outcome::new(Kind::WrongData, signature, summary).at(at);
+    match (both, first) {
+        (Some((x, y)), Some(first)) => {
+            outcome.with(bytes::excerpt((a.buffer, &x), (b.buffer, &y), first))
+        }
+        _ => outcome,
+    }
+}
+
+/// A run that went well but did not read everything that was to be checked proves too little.
+pub(crate) fn unread(
+    context: &Context<'_>,
+    index: &Index<'_>,
+    read: &HashSet<(u32, u32)>,
+) -> Option<Outcome> {
+    let left: Vec<_> =
+        context.wanted.iter().filter(|(step, o, _)| !read.contains(&(*step, *o))).collect();
+    let (step, occurrence, _) = left.first()?;
+    let summary = format!(
+        "the worker ended well and left {} of {} out, first that of step {step}{}",
+        left.len(),
+        words::count(context.wanted.len(), "check"),
+        index.place(*step, *occurrence)
+    );
+    Some(Outcome::no_verdict("worker", summary))
+}
+
+/// The history of the whole trial; that of one check ends where the check is made.
+fn with_later(context: &Context<'_>, earlier: Vec<Write>) -> Vec<Write> {
+    let Some((step, occurrence, _)) = context.wanted.last() else { return earlier };
+    match Reference::content(context.plan, *step, *occurrence) {
+        Some(whole) if whole.history.len() >= earlier.len() => whole.history,
+        _ => earlier,
+    }
+}
+
+/// Which side of the buffer was overwritten.
+fn guard_side(runs: &[std::ops::Range<usize>], guard: usize) -> String {
+    let before = runs.iter().any(|run| run.start < guard);
+    let after = runs.iter().any(|run| run.end > guard);
+    let side = match (before, after) {
+        (true, true) => "on both sides of",
+        (true, false) => "before",
+        _ => "after",
+    };
+    format!("; something wrote {side} the buffer")
+}

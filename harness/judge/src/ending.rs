@@ -1,0 +1,139 @@
+//! How the process ended, judged by how far it had come.
+
+use crate::{
+    End, Kind, Limit, Location, Observation, Outcome, index::Index, proof::ended, trail::Trail,
+    words,
+};
+
+/// Rust's exit status after a panic.
+const PANIC_STATUS: i32 = 101;
+
+/// None where the process ended as it should.
+pub(crate) fn ending(seen: &Observation, trail: &Trail, index: &Index<'_>) -> Option<Outcome> {
+    if let Some(own) = not_the_trials(seen) {
+        return Some(own);
+    }
+    let site = Site::new(trail, index);
+    if trail.done {
+        return teardown(seen, trail, site);
+    }
+    let outcome = match &seen.end {
+        End::Exited(status) => Outcome::new(
+            Kind::LibraryExit,
+            format!("library-exit:{}", site.name),
+            format!("the process ended itself with exit status {status} {}", site.text),
+        ),
+        End::Signalled { signal } => Outcome::new(
+            Kind::Crash,
+            format!("crash:{}", site.name),
+            format!("the process died of {} {}", words::signal(*signal), site.text),
+        ),
+        End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
+            Kind::Hang,
+            format!("hang:{}", site.name),
+            format!("the process hung {}{}", site.text, how_long(seen)),
+        ),
+        End::NotStarted(why) | End::Lost(why) => Outcome::no_verdict("lost", why.clone()),
+    };
+    Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
+}
+
+/// The end of a process that has nothing to do with the stack.
+fn not_the_trials(seen: &Observation) -> Option<Outcome> {
+    match &seen.end {
+        End::Exited(PANIC_STATUS) if seen.stderr.contains("panicked at") => {
+            let summary = "the worker itself failed; this is a bug of rocrepro".to_owned();
+            let panic = seen.stderr.lines().skip_while(|line| !line.contains("panicked at"));
+            let lines = panic.take(3).map(str::to_owned);
+            Some(Outcome::no_verdict("worker", summary).with(lines))
+        }
+        // No library raises these on itself: a person, a session's end or the kernel, out of memory, did.
+        End::Signalled { signal: signal @ (1 | 2 | 9 | 15) } => Some(Outcome::no_verdict(
+            "killed",
+            format!("somebody else ended the worker by {}", words::signal(*signal)),
+        )),
+        _ => None,
+    }
+}
+
+fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
+    let text = if site.in_call { site.text } else { "after the teardown".to_owned() };
+    let outcome = match &seen.end {
+        End::Exited(0) if trail.bye && seen.left_behind == 0 => return None,
+        End::Exited(0) if trail.bye => Outcome::new(
+            Kind::Leak,
+            "leak:process".to_owned(),
+            format!(
+                "the worker left {} behind",
+                if seen.left_behind == 1 {
+                    "a process".to_owned()
+                } else {
+                    format!("{} processes", seen.left_behind)
+                }
+            ),
+        ),
+        End::TimedOut { .. } | End::CouldNotBeKilled => Outcome::new(
+            Kind::Hang,
+            "hang:teardown".to_owned(),
+            format!("the trial was over, and the process hung {text}{}", how_long(seen)),
+        ),
+        end => Outcome::new(
+            Kind::TeardownCrash,
+            "teardown-crash".to_owned(),
+            format!("the trial was over, and the process ended badly {text}: {}", ended(end)),
+        ),
+    };
+    let at = Location { phase: Some(plan::Phase::Teardown), ..site.at };
+    Some(outcome.at(at).with(site.others).with(last_words(seen)))
+}
+
+/// Where the process was when it ended.
+struct Site {
+    /// For the signature: the function, or the phase between two calls.
+    name: String,
+    /// For people: `in hipMalloc (line 3)`.
+    text: String,
+    at: Location,
+    in_call: bool,
+    /// Calls of other threads.
+    others: Option<String>,
+}
+
+impl Site {
+    fn new(trail: &Trail, index: &Index<'_>) -> Self {
+        let Some((&(step, occurrence), rest)) = trail.open.split_last() else {
+            return Site {
+                name: trail.phase.to_string(),
+                text: format!("between two calls, in phase {}", trail.phase),
+                at: Location::phase(trail.phase),
+                in_call: false,
+                others: None,
+            };
+        };
+        let call = |(s, o): (u32, u32)| format!("{}{}", index.api(s), index.place(s, o));
+        let others: Vec<String> = rest.iter().map(|&open| call(open)).collect();
+        Site {
+            name: index.api(step).to_owned(),
+            text: format!("in {}", call((step, occurrence))),
+            at: index.location(step, occurrence),
+            in_call: true,
+            others: (!others.is_empty())
+                .then(|| format!("Other threads were in {}.", others.join(", "))),
+        }
+    }
+}
+
+fn how_long(seen: &Observation) -> String {
+    let wall = seen.wall.as_secs_f64();
+    match &seen.end {
+        End::TimedOut { limit: Limit::Quiet } => {
+            format!(" and was killed after a long silence ({wall:.1} s in all)")
+        }
+        End::CouldNotBeKilled => format!(" and could not even be killed ({wall:.1} s in all)"),
+        _ => format!(" and was killed at the time limit ({wall:.1} s)"),
+    }
+}
+
+fn last_words(seen: &Observation) -> Option<String> {
+    words::last_line(&seen.stderr).map(|line| format!("Last line on standard error: {line}"))
+}

@@ -1,0 +1,74 @@
+//! What a call was expected to return.
+
+use std::cmp::Ordering;
+
+/// Whether a status is one of the names. `any` stands for every status, and the name of any
+/// library's success for status code 0.
+pub(crate) fn status_fits(names: &[String], code: i32, status: &str) -> bool {
+    names.iter().any(|name| name == status || name == "any" || (code == 0 && is_success(name)))
+}
+
+fn is_success(name: &str) -> bool {
+    name == "hipSuccess" || name.to_ascii_lowercase().ends_with("_success")
+}
+
+/// Whether a value is one of the wanted ones: the same text, or within a bound such as `>=1`.
+pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
+    wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
+}
+
+/// None where `bound` is no comparison or the value no number.
+fn bound_holds(bound: &str, value: &str) -> Option<bool> {
+    let allowed: (&[Ordering], &str) = [
+        (">=", [Ordering::Greater, Ordering::Equal].as_slice()),
+        ("<=", &[Ordering::Less, Ordering::Equal]),
+        (">", &[Ordering::Greater]),
+        ("<", &[Ordering::Less]),
+    ]
+    .iter()
+    .find_map(|(sign, allowed)| Some((*allowed, bound.strip_prefix(sign)?)))?;
+    let limit: i128 = allowed.1.trim().parse().ok()?;
+    let value: i128 = value.trim().parse().ok()?;
+    Some(allowed.0.contains(&value.cmp(&limit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(names: &str) -> Vec<String> {
+        names.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn values() {
+        let check = |wanted: &str, value: &str, fits: bool| {
+            assert_eq!(value_fits(&list(wanted), value), fits, "{value} in [{wanted}]");
+        };
+        check("active", "active", true);
+        check("active", "none", false);
+        check("none active", "active", true);
+        check(">=1", "1", true);
+        check(">=1", "0", false);
+        check(">=1", "one", false);
+        check("<=3", "3", true);
+        check(">3", "3", false);
+        check("<3", "-1", true);
+        check("0 >10", "11", true);
+        check("any", "whatever", true);
+        check("", "0", false);
+    }
+
+    #[test]
+    fn statuses() {
+        let check = |names: &str, code: i32, status: &str, fits: bool| {
+            assert_eq!(status_fits(&list(names), code, status), fits, "{status} in [{names}]");
+        };
+        check("hipSuccess", 0, "hipSuccess", true);
+        check("hipSuccess", 0, "HIPRAND_STATUS_SUCCESS", true);
+        check("hipSuccess", 1, "hipErrorInvalidValue", false);
+        check("hipErrorInvalidValue", 0, "hipSuccess", false);
+        check("hipErrorA hipErrorB", 2, "hipErrorB", true);
+        check("any", 900, "hipErrorX", true);
+    }
+}

@@ -1,0 +1,23 @@
+use device::Fault;
+
+use crate::Kind;
+
+/// The kinds of outcome by which a case notices a planted fault. Another failure under the fault
+/// does not count as noticing it: a test that crashes where it should see wrong bytes is itself suspect.
+pub fn expected_under(fault: Fault) -> &'static [Kind] {
+    match fault {
+        Fault::CopyZero
+        | Fault::CopyDrop
+        | Fault::CopyLostSmallSlot
+        | Fault::CopyTorn
+        | Fault::KernelDrop
+        | Fault::KernelStaleArgs
+        | Fault::GraphOverwriteOutput => &[Kind::WrongData],
+        Fault::SignalStuck => &[Kind::Hang],
+        // How a runtime tells of a lost device differs between releases.
+        Fault::DeviceLost => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
+        Fault::AllocLeak => &[Kind::Leak],
+        Fault::RngCaptureError | Fault::GemmNotSupported => &[Kind::ApiError],
+        Fault::HandleCrash => &[Kind::Crash],
+    }
+}

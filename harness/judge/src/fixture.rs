@@ -1,0 +1,276 @@
+//! Small plans and runs for tests.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+    time::Duration,
+};
+
+use device::{Config, Fault, Identity, Planted};
+use plan::{
+    Arg, Buffer, Call, CopyApi, Event, LoadedLibrary, Memory, PLAN_VERSION, Phase, Place, Plan,
+    Reference, Step, Version, digest, reference,
+};
+
+use crate::{Context, End, Observation, Outcome, judge};
+
+pub(crate) const NONCE: &str = "n0nce";
+pub(crate) const ROOT: &str = "/stack";
+
+/// A plan, what its worker reports on a healthy device, and the files that it spools.
+pub(crate) struct Run {
+    pub(crate) plan: Plan,
+    pub(crate) seen: Observation,
+    pub(crate) files: HashMap<String, Vec<u8>>,
+    pub(crate) rocm: Option<Version>,
+}
+
+pub(crate) fn at(buffer: &str) -> Place {
+    Place { buffer: buffer.to_owned(), offset: 0 }
+}
+
+pub(crate) fn step(id: u32, line: u32, call: Call) -> Step {
+    Step { id, call, returns: None, gives: None, line, planted: None }
+}
+
+pub(crate) fn fill(id: u32, line: u32, buffer: &str) -> Step {
+    step(id, line, Call::Fill { buffer: buffer.to_owned(), stamp: id })
+}
+
+pub(crate) fn copy(id: u32, line: u32, to: &str, from: &str, bytes: u64) -> Step {
+    let stream = "default".to_owned();
+    let call = Call::Copy { to: at(to), from: at(from), bytes, api: CopyApi::Memcpy, stream };
+    step(id, line, call)
+}
+
+pub(crate) fn check(id: u32, line: u32, buffer: &str) -> Step {
+    step(id, line, Call::Check { buffer: buffer.to_owned() })
+}
+
+pub(crate) fn launch(id: u32, line: u32, kernel: &str, args: Vec<Arg>) -> Step {
+    let (kernel, stream) = (kernel.to_owned(), "default".to_owned());
+    step(id, line, Call::Launch { kernel, grid: [4, 1, 1], block: [64, 1, 1], args, stream })
+}
+
+/// Host buffers `src`, `aux` and `back` and a device buffer `dst` of this size, allocated and poisoned.
+pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
+    let mut setup = Vec::new();
+    let mut buffers = BTreeMap::new();
+    let kinds = [
+        ("src", Memory::HostPageable),
+        ("aux", Memory::HostPageable),
+        ("dst", Memory::Device),
+        ("back", Memory::HostPageable),
+    ];
+    for (n, (name, memory)) in kinds.into_iter().enumerate() {
+        buffers.insert(name.to_owned(), Buffer { memory, bytes, guarded: true });
+        let (buffer, stream) = (name.to_owned(), "default".to_owned());
+        let id = 100 + 2 * n as u32;
+        setup.push(step(id, 0, Call::Alloc { buffer: buffer.clone(), stream }));
+        setup.push(step(id + 1, 0, Call::Poison { buffer }));
+    }
+    let stream = "default".to_owned();
+    let teardown = vec![step(120, 0, Call::Free { buffer: "dst".to_owned(), stream })];
+    Plan {
+        version: PLAN_VERSION,
+        trial: "copies/there-and-back[bytes=64]".to_owned(),
+        environment: BTreeMap::new(),
+        libraries: Vec::new(),
+        functions: Vec::new(),
+        buffers,
+        streams: BTreeMap::new(),
+        events: Vec::new(),
+        kernels: BTreeMap::new(),
+        setup,
+        body,
+        verify,
+        teardown,
+    }
+}
+
+/// `src` is filled, copied to `dst` and on to `back`, `count` times, with a check of `back` each time.
+pub(crate) fn there_and_back(bytes: u64, count: u32) -> Plan {
+    let body = vec![
+        fill(1, 14, "src"),
+        copy(2, 15, "dst", "src", bytes),
+        copy(3, 16, "back", "dst", bytes),
+        check(4, 17, "back"),
+    ];
+    let guards = step(6, 20, Call::Guards { buffer: "dst".to_owned() });
+    plan(bytes, vec![step(5, 13, Call::Repeat { count, body })], vec![guards])
+}
+
+impl Run {
+    /// The run of a plan in which everything is right.
+    pub(crate) fn healthy(plan: Plan) -> Run {
+        let mut seen = Observation {
+            events: vec![
+                Event::Hello { version: PLAN_VERSION, nonce: NONCE.to_owned(), pid: 42 },
+                Event::Loaded {
+                    libraries: vec![LoadedLibrary {
+                        name: "libamdhip64.so.7".to_owned(),
+                        path: format!("{ROOT}/lib/libamdhip64.so.7"),
+                        build_id: None,
+                    }],
+                },
+                Event::Device {
+                    hip_runtime: 70_253_211,
+                    count: 1,
+                    name: "emulated gfx1151".to_owned(),
+                    gfx: "gfx1151".to_owned(),
+                    memory: 4 << 30,
+                    emulated: Some(Identity {
+                        version: "0.1.0".to_owned(),
+                        config: Config {
+                            faults: vec![Planted::from(Fault::CopyZero)],
+                            ..Config::default()
+                        },
+                    }),
+                },
+            ],
+            noise: Vec::new(),
+            end: End::Exited(0),
+            stderr: String::new(),
+            stderr_dropped: 0,
+            left_behind: 0,
+            wall: Duration::from_millis(43),
+        };
+        let wanted = wanted(&plan);
+        let mut occurrences = HashMap::new();
+        for (phase, steps) in plan.phases() {
+            if phase == Phase::Teardown {
+                seen.events.push(Event::Done);
+            }
+            seen.events.push(Event::Phase { phase });
+            play(steps, &plan, &wanted, &mut occurrences, &mut seen.events);
+        }
+        seen.events.push(Event::Bye);
+        Run { plan, seen, files: HashMap::new(), rocm: Some(Version::new(7, 2, 4)) }
+    }
+
+    /// Changes the bytes that one check read.
+    pub(crate) fn read(mut self, id: u32, nth: u32, change: impl FnOnce(&mut Vec<u8>)) -> Run {
+        let mut got = Reference::content(&self.plan, id, nth).expect("the plan has the check").want;
+        change(&mut got);
+        for event in &mut self.seen.events {
+            if let Event::Data { step, occurrence, digest: found, file, .. } = event
+                && (*step, *occurrence) == (id, nth)
+            {
+                *found = digest(&got);
+                *file = Some("spooled".to_owned());
+            }
+        }
+        self.files.insert("spooled".to_owned(), got);
+        self
+    }
+
+    /// Changes what one call returned.
+    pub(crate) fn returned(mut self, id: u32, code: i32, status: &str, value: Option<&str>) -> Run {
+        for event in &mut self.seen.events {
+            if let Event::End { step, code: c, status: s, value: v, .. } = event
+                && *step == id
+            {
+                (*c, *s, *v) = (code, status.to_owned(), value.map(str::to_owned));
+            }
+        }
+        self
+    }
+
+    /// The process ended before this event, in this way.
+    pub(crate) fn cut(mut self, before: impl Fn(&Event) -> bool, end: End) -> Run {
+        let at = self.seen.events.iter().position(before).expect("there is such an event");
+        self.seen.events.truncate(at);
+        self.seen.end = end;
+        self
+    }
+
+    pub(crate) fn stderr(mut self, text: &str) -> Run {
+        self.seen.stderr = text.to_owned();
+        self
+    }
+
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Run)) -> Run {
+        change(&mut self);
+        self
+    }
+
+    pub(crate) fn judge(&self) -> Outcome {
+        let wanted = wanted(&self.plan);
+        let context = Context {
+            plan: &self.plan,
+            nonce: NONCE,
+            wanted: &wanted,
+            spec: "debian:7.2.4",
+            rocm: self.rocm.clone(),
+            expect_gfx: Some("gfx1151"),
+            expect_emulated: Some(true),
+            stack_root: Some(Path::new(ROOT)),
+            spool: &|name| self.files.get(name).cloned(),
+        };
+        judge(&self.seen, &context)
+    }
+}
+
+fn wanted(plan: &Plan) -> Vec<(u32, u32, String)> {
+    let expected = reference(plan).map(|r| r.expected).unwrap_or_default();
+    expected.into_iter().map(|e| (e.step, e.occurrence, e.digest)).collect()
+}
+
+fn play(
+    steps: &[Step],
+    plan: &Plan,
+    wanted: &[(u32, u32, String)],
+    occurrences: &mut HashMap<u32, u32>,
+    events: &mut Vec<Event>,
+) {
+    for step in steps {
+        match &step.call {
+            Call::Repeat { count, body } => {
+                (0..*count).for_each(|_| play(body, plan, wanted, occurrences, events));
+                continue;
+            }
+            Call::Thread { body } => {
+                play(body, plan, wanted, occurrences, events);
+                continue;
+            }
+            _ => {}
+        }
+        let next = occurrences.entry(step.id).or_insert(0);
+        let occurrence = *next;
+        *next += 1;
+        let step_id = step.id;
+        events.push(Event::Begin { step: step_id, occurrence });
+        let buffers: Vec<&String> = match &step.call {
+            Call::Check { buffer } | Call::Guards { buffer } => vec![buffer],
+            Call::Equal { a, b } | Call::Differ { a, b } => vec![a, b],
+            _ => Vec::new(),
+        };
+        for (n, buffer) in buffers.into_iter().enumerate() {
+            let right = wanted.iter().find(|(s, o, _)| (*s, *o) == (step_id, occurrence));
+            let same = !matches!(step.call, Call::Differ { .. });
+            let digest = match right {
+                Some((_, _, digest)) => digest.clone(),
+                None if same => "same".to_owned(),
+                None => format!("different {n}"),
+            };
+            let buffer = buffer.clone();
+            let bytes = plan.buffers[&buffer].bytes;
+            events.push(Event::Data {
+                step: step_id,
+                occurrence,
+                buffer,
+                bytes,
+                digest,
+                file: None,
+            });
+        }
+        events.push(Event::End {
+            step: step_id,
+            occurrence,
+            code: 0,
+            status: "hipSuccess".to_owned(),
+            value: None,
+            ns: 1000,
+        });
+    }
+}

@@ -1,0 +1,82 @@
+use std::{path::Path, time::Duration};
+
+use plan::{Event, Plan, Version};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Everything that was seen of one worker.
+#[derive(Clone, Debug)]
+pub struct Observation {
+    /// What it reported, in order.
+    pub events: Vec<Event>,
+    /// Lines on its event pipe that are no events.
+    pub noise: Vec<String>,
+    /// How it ended.
+    pub end: End,
+    /// What was kept of its standard error.
+    pub stderr: String,
+    /// Bytes of standard error that were not kept.
+    pub stderr_dropped: u64,
+    /// Processes of its group that were still there after its end.
+    pub left_behind: u32,
+    /// From its start until it was reaped.
+    pub wall: Duration,
+}
+
+/// How a worker ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// By itself, with this exit status.
+    Exited(i32),
+    /// By a signal that the harness did not send.
+    Signalled {
+        /// Its number.
+        signal: i32,
+    },
+    /// By the harness, because it took too long.
+    TimedOut {
+        /// Which limit was over.
+        limit: Limit,
+    },
+    /// Not at all: it was still there after SIGKILL.
+    CouldNotBeKilled,
+    /// It was never started.
+    NotStarted(String),
+    /// The harness stopped watching it for a reason that is not the trial's: the run was cancelled, or the
+    /// worker flooded its pipe.
+    Lost(String),
+}
+
+/// The limits on a worker's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Limit {
+    /// From its start to its end.
+    Total,
+    /// From one event to the next.
+    Quiet,
+}
+
+/// What the trial was meant to be.
+#[derive(Clone)]
+pub struct Context<'a> {
+    /// What the worker was told to do.
+    pub plan: &'a Plan,
+    /// The nonce that it was given.
+    pub nonce: &'a str,
+    /// Right digests, by step and occurrence.
+    pub wanted: &'a [(u32, u32, String)],
+    /// How the user names the stack, such as `debian:7.2.4`.
+    pub spec: &'a str,
+    /// The stack's ROCm version; none where only the runtime can tell.
+    pub rocm: Option<Version>,
+    /// The architecture of device 0, such as `gfx1151`; features after a colon are compared only where they are given.
+    pub expect_gfx: Option<&'a str>,
+    /// Whether device 0 is emulated.
+    pub expect_emulated: Option<bool>,
+    /// The folder, without symbolic links, that libamdhip64 must come from.
+    pub stack_root: Option<&'a Path>,
+    /// Reads a file of the spool folder.
+    pub spool: &'a dyn Fn(&str) -> Option<Vec<u8>>,
+}

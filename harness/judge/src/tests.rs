@@ -1,0 +1,583 @@
+//! Every kind of outcome and every class of wrong bytes, planted.
+
+use std::time::Duration;
+
+use device::Fault;
+use plan::{Arg, ByVersion, Call, Event, POISON_BYTE, Phase, Plan, Step, VersionRange};
+use proptest::prelude::*;
+
+use crate::{
+    End, Kind, Limit, expected_under,
+    fixture::{Run, at, check as read, copy, fill, launch, plan, step, there_and_back},
+    phases,
+};
+
+const QUIET: End = End::TimedOut { limit: Limit::Quiet };
+
+#[track_caller]
+fn check(run: &Run, kind: Kind, signature: &str, summary: &str) {
+    let outcome = run.judge();
+    assert_eq!((outcome.kind, outcome.signature.as_str()), (kind, signature), "{outcome:#?}");
+    assert!(outcome.summary.contains(summary), "{summary}\nis not in\n{outcome:#?}");
+}
+
+fn healthy() -> Run {
+    Run::healthy(there_and_back(64, 3))
+}
+
+fn begins(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
+    move |event| matches!(event, Event::Begin { step, occurrence } if (*step, *occurrence) == (id, nth))
+}
+
+/// The call began and did not return.
+fn inside(id: u32, nth: u32) -> impl Fn(&Event) -> bool {
+    move |event| match event {
+        Event::End { step, occurrence, .. } | Event::Data { step, occurrence, .. } => {
+            (*step, *occurrence) == (id, nth)
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn a_healthy_run_passes() {
+    check(&healthy(), Kind::Pass, "pass", "every status, value and byte");
+}
+
+#[test]
+fn nothing_is_believed_without_proof() {
+    let no = |run: Run, why: &str, summary: &str| {
+        check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
+    };
+    let without = |gone: fn(&Event) -> bool| {
+        healthy().with(|run| run.seen.events.retain(|event| !gone(event)))
+    };
+    let device = |change: fn(&mut Event)| {
+        healthy().with(|run| {
+            run.seen
+                .events
+                .iter_mut()
+                .filter(|e| matches!(e, Event::Device { .. }))
+                .for_each(change);
+        })
+    };
+    no(without(|_| true), "worker", "said nothing and ended (exit status 0)");
+    no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not begin");
+    no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
+    no(without(|e| matches!(e, Event::Device { .. })), "device", "before it could name its device");
+    no(
+        without(|e| matches!(e, Event::Data { step: 4, occurrence: 1, .. })),
+        "worker",
+        "left 1 of 4",
+    );
+    no(
+        healthy().with(|r| r.seen.end = End::NotStarted("no such file".into())),
+        "not-started",
+        "no such",
+    );
+    no(healthy().with(|r| r.seen.end = End::Lost("cancelled".into())), "lost", "cancelled");
+    no(
+        healthy().with(|r| {
+            r.seen.events[0] =
+                Event::Hello { version: plan::PLAN_VERSION, nonce: "x".into(), pid: 1 };
+        }),
+        "worker",
+        "another nonce",
+    );
+    no(
+        healthy().with(|r| {
+            r.seen.events[0] = Event::Hello { version: 0, nonce: "n0nce".into(), pid: 1 };
+        }),
+        "worker",
+        "version 0 of the plan format",
+    );
+    no(
+        healthy().with(|r| {
+            let Event::Loaded { libraries } = &mut r.seen.events[1] else { unreachable!() };
+            libraries[0].path = "/opt/rocm/lib/libamdhip64.so.7".into();
+        }),
+        "stack",
+        "outside the stack in /stack",
+    );
+    no(
+        device(|e| {
+            if let Event::Device { count, .. } = e {
+                *count = 0;
+            }
+        }),
+        "no-device",
+        "does not support the emulated gfx1151",
+    );
+    no(
+        device(|e| {
+            if let Event::Device { gfx, .. } = e {
+                *gfx = "gfx90a:sramecc+:xnack-".into();
+            }
+        }),
+        "device",
+        "is a gfx90a:sramecc+:xnack-, not the gfx1151",
+    );
+    no(
+        device(|e| {
+            if let Event::Device { emulated, .. } = e {
+                *emulated = None;
+            }
+        }),
+        "device",
+        "not the emulated device",
+    );
+}
+
+#[test]
+fn trouble_of_our_own_is_no_verdict() {
+    let no = |run: Run, why: &str, summary: &str| {
+        check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
+    };
+    let failed = || healthy().returned(2, 719, "hipErrorLaunchFailure", None);
+    no(failed().stderr("x\nrocrepro-device: gap: kernel k: v_dot2"), "gap", "kernel k: v_dot2");
+    no(healthy().stderr("rocrepro-device: gap: kernel k: v_dot2\n"), "gap", "lacks something");
+    no(healthy().stderr("abcrocrepro-device: internal error: oops"), "device-error", "oops");
+    no(healthy().stderr("rocrepro-device: bad configuration: x"), "device-configuration", "x");
+    let panicked =
+        healthy().cut(begins(2, 0), End::Exited(101)).stderr("panicked at src/main.rs:1");
+    no(panicked, "worker", "a bug of rocrepro");
+    for signal in [1, 2, 9, 15] {
+        no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
+    }
+    let stopped = |run: &mut Run| run.seen.events.push(Event::Stopped { step: 2 });
+    no(healthy().with(stopped), "worker", "stopped at hipMemcpy");
+    let stranger = |run: &mut Run| run.seen.events.push(Event::Begin { step: 999, occurrence: 0 });
+    no(healthy().with(stranger), "worker", "step 999");
+}
+
+#[test]
+fn what_a_stack_lacks_skips_the_trial() {
+    let lacks = |what: &str| {
+        healthy().with(|run| {
+            run.seen.events.truncate(1);
+            run.seen.events.push(Event::Missing { what: what.into(), why: "not found".into() });
+        })
+    };
+    let rand = "rocrepro rocm fetch debian:7.2.4 --with hiprand";
+    check(&lacks("libhiprand"), Kind::Skip, "skip:libhiprand", rand);
+    let function = lacks("hipGraphExecUpdate");
+    check(
+        &function,
+        Kind::Skip,
+        "skip:hipGraphExecUpdate",
+        "needs a ROCm that has hipGraphExecUpdate",
+    );
+    check(&lacks("libamdhip64.so"), Kind::NoVerdict, "no-verdict:stack", "no working HIP runtime");
+}
+
+#[test]
+fn statuses_are_compared() {
+    let kind = Kind::ApiError;
+    let failed = healthy().returned(2, 1, "hipErrorInvalidValue", None);
+    check(&failed, kind, "api-error:hipMemcpy:hipErrorInvalidValue", "(line 15) returned");
+    let outcome = failed.judge();
+    assert_eq!(
+        (outcome.at.phase, outcome.at.step, outcome.at.line, outcome.at.occurrence),
+        (Some(Phase::Body), Some(2), Some(15), Some(0))
+    );
+
+    let expects = |ranges: &[(&str, &str)]| {
+        let by = ranges.iter().map(|(range, name)| {
+            (range.parse::<VersionRange>().unwrap(), vec![(*name).to_owned()])
+        });
+        let mut step = step(1, 9, Call::DeviceSynchronize);
+        step.returns = Some(ByVersion(by.collect()));
+        Run::healthy(plan(64, vec![step], vec![]))
+    };
+    let signature = "api-error:hipDeviceSynchronize:hipSuccess";
+    let forbidden = [("<7.0", "hipSuccess"), (">=7.0", "hipErrorStreamCaptureUnsupported")];
+    check(&expects(&forbidden), kind, signature, "expected was hipErrorStreamCaptureUnsupported");
+    let refused = expects(&forbidden).returned(1, 900, "hipErrorStreamCaptureUnsupported", None);
+    check(&refused, Kind::Pass, "pass", "");
+
+    // Without a version of the stack, the runtime's own decides.
+    check(&expects(&forbidden).with(|run| run.rocm = None), kind, signature, "");
+
+    // A version that the case says nothing of is recorded and not judged.
+    let unsaid = expects(&[("<6.0", "hipErrorX")]);
+    check(&unsaid, Kind::Pass, "pass", "");
+    assert!(unsaid.judge().details[0].contains("expects nothing of ROCm 7.2.4"));
+}
+
+#[test]
+fn values_are_compared() {
+    let gives = |call: Call, wanted: &str, value: Option<&str>| {
+        let mut step = step(1, 9, call);
+        step.gives = Some(ByVersion::always(vec![wanted.to_owned()]));
+        Run::healthy(plan(64, vec![step], vec![])).returned(1, 0, "hipSuccess", value)
+    };
+    let capturing = || Call::IsCapturing { stream: "s".into() };
+    check(&gives(capturing(), "active", Some("active")), Kind::Pass, "pass", "");
+    check(
+        &gives(capturing(), "active", Some("none")),
+        Kind::ApiError,
+        "unexpected-value:hipStreamIsCapturing:none",
+        "gave none; expected was active",
+    );
+    let nodes = || Call::GraphNodeCount { graph: "g".into() };
+    check(&gives(nodes(), ">=1", Some("3")), Kind::Pass, "pass", "");
+    let signature = "unexpected-value:hipGraphGetNodes:nothing";
+    check(&gives(nodes(), ">=1", None), Kind::ApiError, signature, "expected was >=1");
+}
+
+#[test]
+fn memory_that_is_not_given_back_is_a_leak() {
+    let run =
+        |after: &str| {
+            let mut last = step(2, 9, Call::MemGetInfo);
+            last.gives = Some(ByVersion::always(vec!["returned".to_owned()]));
+            let body = vec![step(1, 7, Call::MemGetInfo), last];
+            Run::healthy(plan(64, body, vec![]))
+                .returned(1, 0, "hipSuccess", Some("4096"))
+                .returned(2, 0, "hipSuccess", Some(after))
+        };
+    check(&run("4096"), Kind::Pass, "pass", "");
+    check(&run("8192"), Kind::Pass, "pass", "");
+    check(&run("4032"), Kind::Leak, "leak:hipMemGetInfo", "64 bytes of device memory");
+    let signature = "unexpected-value:hipMemGetInfo:lots";
+    check(&run("lots"), Kind::ApiError, signature, "");
+    let processes = healthy().with(|run| run.seen.left_behind = 2);
+    check(&processes, Kind::Leak, "leak:process", "left 2 processes behind");
+}
+
+#[test]
+fn kernels_must_compile() {
+    let body = vec![step(1, 5, Call::Compile { kernel: "add_u32".into() })];
+    let run = Run::healthy(plan(64, body, vec![])).returned(
+        1,
+        6,
+        "HIPRTC_ERROR_COMPILATION",
+        Some("add_u32:3: error: no"),
+    );
+    check(&run, Kind::CompileError, "compile-error:add_u32", "did not compile");
+    assert_eq!(run.judge().details, ["add_u32:3: error: no"]);
+}
+
+#[test]
+fn the_end_of_a_process_is_named_by_its_call() {
+    let segfault = || End::Signalled { signal: 11 };
+    let crash = healthy().cut(inside(3, 1), segfault());
+    check(&crash, Kind::Crash, "crash:hipMemcpy", "SIGSEGV in hipMemcpy (line 16, iteration 2)");
+    check(&healthy().cut(begins(2, 0), segfault()), Kind::Crash, "crash:body", "in phase body");
+    let exit = healthy().cut(inside(2, 0), End::Exited(1));
+    check(&exit, Kind::LibraryExit, "library-exit:hipMemcpy", "exit status 1 in hipMemcpy");
+    let silent = healthy().cut(begins(2, 0), End::Exited(0));
+    check(&silent, Kind::LibraryExit, "library-exit:body", "exit status 0 between two calls");
+    let hang = healthy().cut(inside(3, 0), QUIET);
+    check(&hang, Kind::Hang, "hang:hipMemcpy", "hung in hipMemcpy (line 16) and was killed");
+    let stuck = healthy().cut(inside(3, 0), End::CouldNotBeKilled);
+    check(&stuck, Kind::Hang, "hang:hipMemcpy", "could not even be killed");
+    let host = healthy().cut(inside(1, 0), QUIET);
+    check(&host, Kind::Hang, "hang:host-fill", "in host fill");
+}
+
+#[test]
+fn calls_of_two_threads_are_both_named() {
+    let body = vec![
+        step(1, 4, Call::Thread { body: vec![step(2, 5, Call::DeviceSynchronize)] }),
+        step(3, 6, Call::GetLastError),
+    ];
+    let run = Run::healthy(plan(64, body, vec![])).cut(inside(2, 0), QUIET).with(|run| {
+        run.seen.events.push(Event::Begin { step: 3, occurrence: 0 });
+    });
+    check(&run, Kind::Hang, "hang:hipGetLastError", "");
+    assert_eq!(run.judge().details, ["Other threads were in hipDeviceSynchronize (line 5)."]);
+}
+
+#[test]
+fn teardown_is_judged_apart() {
+    let kind = Kind::TeardownCrash;
+    let free = || healthy().cut(inside(120, 0), End::Signalled { signal: 6 });
+    check(&free(), kind, "teardown-crash", "badly in hipFree: SIGABRT");
+    assert_eq!(free().judge().at.phase, Some(Phase::Teardown));
+    let ended = |end: End| healthy().with(|run| run.seen.end = end);
+    check(&ended(End::Exited(3)), kind, "teardown-crash", "after the teardown: exit status 3");
+    check(&ended(End::Signalled { signal: 11 }), kind, "teardown-crash", "SIGSEGV");
+    let early = healthy().cut(|e| matches!(e, Event::Bye), End::Exited(0));
+    check(&early, kind, "teardown-crash", "exit status 0");
+    check(&ended(QUIET), Kind::Hang, "hang:teardown", "the trial was over");
+    let freed = healthy().returned(120, 1, "hipErrorInvalidValue", None);
+    check(&freed, Kind::ApiError, "api-error:hipFree:hipErrorInvalidValue", "");
+    assert_eq!(freed.judge().at.phase, Some(Phase::Teardown));
+}
+
+#[test]
+fn a_fault_of_the_device_explains_the_end() {
+    let ours = "rocrepro-device: fault: kernel add_u32.kd: load of 4 bytes at 0x10, not mapped\n";
+    let kind = Kind::MemoryFault;
+    let aborted = || healthy().cut(inside(3, 0), End::Signalled { signal: 6 });
+    check(&aborted().stderr(ours), kind, "memory-fault:add_u32", "load of 4 bytes");
+    let gpu = "Memory access fault by GPU node-1 (Agent handle: 0x5) on address 0x7f.";
+    check(&aborted().stderr(gpu), kind, "memory-fault:hipMemcpy", "by GPU node-1");
+    let status = healthy().returned(2, 719, "hipErrorLaunchFailure", None).stderr(ours);
+    check(&status, kind, "memory-fault:add_u32", "");
+    check(&healthy().stderr(ours), Kind::Pass, "pass", "");
+    let wrong = healthy().read(4, 0, |got| got.fill(0)).stderr(ours);
+    check(&wrong, Kind::WrongData, "wrong-data:back:zero", "");
+}
+
+#[test]
+fn the_first_deviation_decides() {
+    let run = healthy()
+        .read(4, 0, |got| got.fill(0))
+        .returned(3, 1, "hipErrorInvalidValue", None)
+        .cut(inside(2, 2), End::Signalled { signal: 11 });
+    check(&run, Kind::ApiError, "api-error:hipMemcpy:hipErrorInvalidValue", "");
+    let run =
+        healthy().read(4, 0, |got| got.fill(0)).cut(inside(2, 2), End::Signalled { signal: 11 });
+    check(&run, Kind::WrongData, "wrong-data:back:zero", "");
+    let details = run.judge().details.join("\n");
+    assert!(details.contains("Afterwards: the process died of SIGSEGV in hipMemcpy"), "{details}");
+}
+
+/// Bytes of a fill step of these plans, whose stamp is its id.
+fn pattern(id: u32, occurrence: u32, bytes: usize) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    plan::pattern(plan::fill_stamp(id, occurrence), &mut out);
+    out
+}
+
+#[track_caller]
+fn wrong(plan: Plan, (id, nth): (u32, u32), got: Vec<u8>, signature: &str, summary: &str) {
+    let run = Run::healthy(plan).read(id, nth, |bytes| *bytes = got);
+    check(&run, Kind::WrongData, signature, summary);
+}
+
+#[test]
+fn wrong_bytes_are_traced() {
+    let loops = || there_and_back(64, 3);
+    let mixed = |parts: &[&[u8]]| parts.concat();
+    let (first, second, third) = (pattern(1, 0, 64), pattern(1, 1, 64), pattern(1, 2, 64));
+    let poison = vec![POISON_BYTE; 64];
+
+    wrong(
+        there_and_back(2, 3),
+        (4, 1),
+        vec![0, 0],
+        "wrong-data:back:zero",
+        "back (line 17, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; right would be \
+         the pattern written at line 14 (fill of src, iteration 2)",
+    );
+    wrong(loops(), (4, 0), poison.clone(), "wrong-data:back:poison", "nothing was written there");
+    wrong(
+        loops(),
+        (4, 1),
+        first.clone(),
+        "wrong-data:back:stale",
+        "an earlier version that `back` held, the pattern written at line 14 (fill of src, iteration 1)",
+    );
+    wrong(
+        loops(),
+        (4, 1),
+        third.clone(),
+        "wrong-data:back:later",
+        "a later version, of `src`, the pattern written at line 14 (fill of src, iteration 3)",
+    );
+    let torn = |rest: &[u8]| mixed(&[&second[..48], &rest[48..]]);
+    let name = "wrong-data:back:torn";
+    wrong(loops(), (4, 1), torn(&[0; 64]), name, "right up to offset 48, then all zero");
+    wrong(loops(), (4, 1), torn(&poison), name, "then the poison");
+    wrong(loops(), (4, 1), torn(&first), name, "then an earlier version");
+    // A hole in the middle is no tear.
+    let hole = mixed(&[&second[..16], &[0; 16], &second[32..]]);
+    wrong(loops(), (4, 1), hole, "wrong-data:back:zero", "all zero");
+    let both = mixed(&[&[0; 16], &second[16..32], &first[32..]]);
+    wrong(loops(), (4, 1), both, "wrong-data:back:mixed", "of several origins");
+    let noise = (0..64).map(|i| 0x80 | i as u8).collect();
+    wrong(loops(), (4, 1), noise, "wrong-data:back:garbage", "no write of this trial");
+    let short = second[..32].to_vec();
+    wrong(loops(), (4, 1), short, "wrong-data:back:garbage", "32 bytes were read");
+}
+
+#[test]
+fn a_source_that_was_rewritten_shows_as_later() {
+    let body = vec![
+        fill(1, 3, "src"),
+        copy(2, 4, "dst", "src", 64),
+        fill(3, 5, "src"),
+        copy(4, 6, "back", "dst", 64),
+        read(5, 7, "back"),
+    ];
+    let plan = plan(64, body, vec![]);
+    let text = "a later version, of `src`, the pattern written at line 5 (fill of src)";
+    wrong(plan, (5, 0), pattern(3, 0, 64), "wrong-data:back:later", text);
+}
+
+#[test]
+fn bytes_of_another_buffer_are_named() {
+    let with_aux = || {
+        let body = vec![
+            fill(1, 3, "src"),
+            fill(2, 4, "aux"),
+            copy(3, 5, "dst", "src", 64),
+            copy(4, 6, "back", "dst", 64),
+            read(5, 7, "back"),
+        ];
+        plan(64, body, vec![])
+    };
+    let aux = pattern(2, 0, 64);
+    let name = "wrong-data:back:other";
+    wrong(
+        with_aux(),
+        (5, 0),
+        aux.clone(),
+        name,
+        "the bytes of `aux`, the pattern written at line 4",
+    );
+    let mut moved = pattern(1, 0, 64);
+    moved[..32].copy_from_slice(&aux[16..48]);
+    wrong(with_aux(), (5, 0), moved, name, "bytes of `aux` from 16 bytes further on");
+    wrong(with_aux(), (5, 0), vec![0x5C; 64], name, "the bytes of a guard");
+}
+
+#[test]
+fn the_result_of_a_kernel_is_traced() {
+    let args = |out: &str, input: &str| {
+        vec![Arg::Address(at(out)), Arg::Address(at(input)), Arg::U32(16), Arg::U32(7)]
+    };
+    let body = vec![
+        fill(1, 3, "src"),
+        copy(2, 4, "dst", "src", 64),
+        launch(3, 5, "add_u32", args("dst", "dst")),
+        copy(4, 6, "back", "dst", 64),
+        read(5, 7, "back"),
+    ];
+    wrong(
+        plan(64, body, vec![]),
+        (5, 0),
+        pattern(1, 0, 64),
+        "wrong-data:back:stale",
+        "right would be the result of kernel add_u32 at line 5 (in dst)",
+    );
+}
+
+#[test]
+fn guards_are_watched() {
+    let touched =
+        |at: std::ops::Range<usize>, byte: u8| healthy().read(6, 0, |got| got[at].fill(byte));
+    let run = touched(256..260, 0);
+    check(&run, Kind::WrongData, "wrong-data:dst.guards:zero", "something wrote after the buffer");
+    let run = touched(250..256, 0x77);
+    check(&run, Kind::WrongData, "wrong-data:dst.guards:garbage", "something wrote before");
+    let run = touched(0..512, POISON_BYTE);
+    check(&run, Kind::WrongData, "wrong-data:dst.guards:poison", "on both sides of");
+    let own = pattern(1, 2, 64);
+    let run = healthy().read(6, 0, |got| got[256..288].copy_from_slice(&own[16..48]));
+    let text = "bytes of `back`, the pattern written at line 14";
+    check(&run, Kind::WrongData, "wrong-data:dst.guards:other", text);
+}
+
+#[test]
+fn bytes_that_were_not_kept_are_still_wrong() {
+    let run = healthy().read(4, 0, |got| got.fill(0)).with(|run| run.files.clear());
+    check(&run, Kind::WrongData, "wrong-data:back:unknown", "were not kept");
+}
+
+#[test]
+fn buffers_are_compared_with_each_other() {
+    let compare = |equal: bool| -> Step {
+        let (a, b) = ("src".to_owned(), "back".to_owned());
+        step(5, 8, if equal { Call::Equal { a, b } } else { Call::Differ { a, b } })
+    };
+    let run = |equal: bool, digests: [&str; 2]| {
+        let mut run = Run::healthy(plan(64, vec![compare(equal)], vec![]));
+        let mut digests = digests.into_iter();
+        for event in &mut run.seen.events {
+            if let Event::Data { digest, file, .. } = event {
+                let name = digests.next().unwrap();
+                *digest = name.to_owned();
+                *file = Some(name.to_owned());
+                run.files.insert(name.to_owned(), format!("{name:>64}").into_bytes());
+            }
+        }
+        run
+    };
+    check(&run(true, ["x", "x"]), Kind::Pass, "pass", "");
+    check(&run(false, ["x", "y"]), Kind::Pass, "pass", "");
+    let unequal = run(true, ["x", "y"]);
+    let summary = "must be equal and differ in 1 byte, from offset 63 on";
+    check(&unequal, Kind::WrongData, "wrong-data:src:unequal", summary);
+    check(&run(false, ["x", "x"]), Kind::WrongData, "wrong-data:src:same", "must differ");
+}
+
+#[test]
+fn every_fault_has_outcomes_that_notice_it() {
+    for fault in Fault::ALL {
+        let kinds = expected_under(*fault);
+        assert!(!kinds.is_empty() && kinds.iter().all(|kind| kind.is_failure()), "{fault}");
+    }
+}
+
+#[test]
+fn kinds_are_called_the_same_everywhere() {
+    for kind in Kind::ALL {
+        assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+    }
+}
+
+#[test]
+fn calls_are_counted_by_phase() {
+    let used = phases(&healthy().seen.events);
+    let counts: Vec<_> = used.iter().map(|u| (u.phase, u.calls, u.ns)).collect();
+    assert_eq!(
+        counts,
+        [
+            (Phase::Setup, 8, 8000),
+            (Phase::Body, 12, 12_000),
+            (Phase::Verify, 1, 1000),
+            (Phase::Teardown, 1, 1000)
+        ]
+    );
+}
+
+fn any_end() -> impl Strategy<Value = End> {
+    prop_oneof![
+        any::<i32>().prop_map(End::Exited),
+        any::<i32>().prop_map(|signal| End::Signalled { signal }),
+        Just(QUIET),
+        Just(End::TimedOut { limit: Limit::Total }),
+        Just(End::CouldNotBeKilled),
+        Just(End::NotStarted(String::new())),
+        Just(End::Lost(String::new())),
+    ]
+}
+
+proptest! {
+    /// Whatever a broken worker says, in whatever order, there is an outcome, and never an unproven pass.
+    #[test]
+    fn no_order_of_events_upsets_the_judge(
+        picks in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+        keep_head in any::<bool>(),
+        end in any_end(),
+        got in prop::collection::vec(any::<u8>(), 0..200),
+        wall in any::<u64>(),
+    ) {
+        let mut run = healthy().read(4, 1, |bytes| *bytes = got);
+        let events = run.seen.events.clone();
+        let head = if keep_head { &events[..3] } else { &[] };
+        let rest = picks.iter().map(|pick| pick.get(&events).clone());
+        run.seen.events = head.iter().cloned().chain(rest).collect();
+        run.seen.end = end;
+        run.seen.wall = Duration::from_nanos(wall);
+        let outcome = run.judge();
+        prop_assert!(!outcome.signature.is_empty() && !outcome.signature.contains(' '));
+        if outcome.kind == Kind::Pass {
+            prop_assert!(run.seen.events.iter().any(|e| matches!(e, Event::Done)));
+            prop_assert_eq!(run.seen.end, End::Exited(0));
+        }
+    }
+
+    /// Whatever a check reads instead of the right bytes is wrong data, with a class.
+    #[test]
+    fn any_wrong_bytes_are_wrong_data(got in prop::collection::vec(any::<u8>(), 0..200)) {
+        let run = healthy().read(4, 1, |bytes| *bytes = got);
+        let outcome = run.judge();
+        prop_assert_eq!(outcome.kind, Kind::WrongData);
+        prop_assert!(outcome.signature.starts_with("wrong-data:back:"));
+    }
+}

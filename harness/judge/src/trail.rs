@@ -1,0 +1,228 @@
+//! Follows the events of a worker up to the first deviation.
+
+use std::collections::{HashMap, HashSet};
+
+use plan::{Call, Event, Phase, Version};
+
+use crate::{Context, Kind, Observation, Outcome, data, data::Read, expect, index::Index, words};
+
+/// What the events of one worker say.
+pub(crate) struct Trail {
+    /// The first deviation in time.
+    pub(crate) deviation: Option<Outcome>,
+    /// Remarks that no verdict depends on.
+    pub(crate) notes: Vec<String>,
+    /// The last phase that was entered.
+    pub(crate) phase: Phase,
+    /// Calls that have not returned, by step and occurrence; more than one where threads are.
+    pub(crate) open: Vec<(u32, u32)>,
+    /// Whether everything but the teardown is over.
+    pub(crate) done: bool,
+    /// Whether the teardown is over.
+    pub(crate) bye: bool,
+    /// Checks whose bytes were reported, by step and occurrence.
+    pub(crate) read: HashSet<(u32, u32)>,
+}
+
+/// Reads the events in order.
+pub(crate) fn walk(
+    seen: &Observation,
+    context: &Context<'_>,
+    index: &Index<'_>,
+    version: &Version,
+) -> Trail {
+    let mut walker = Walker {
+        context,
+        index,
+        version,
+        wanted: context.wanted.iter().map(|(s, o, d)| ((*s, *o), d.as_str())).collect(),
+        first_of_pair: HashMap::new(),
+        free_at_first: None,
+        trail: Trail {
+            deviation: None,
+            notes: Vec::new(),
+            phase: Phase::Start,
+            open: Vec::new(),
+            done: false,
+            bye: false,
+            read: HashSet::new(),
+        },
+    };
+    for event in &seen.events {
+        walker.event(event);
+    }
+    walker.trail
+}
+
+struct Walker<'a> {
+    context: &'a Context<'a>,
+    index: &'a Index<'a>,
+    version: &'a Version,
+    wanted: HashMap<(u32, u32), &'a str>,
+    /// The first buffer of a comparison whose second has not come yet.
+    first_of_pair: HashMap<(u32, u32), Read<'a>>,
+    /// Free bytes at the first hipMemGetInfo.
+    free_at_first: Option<i128>,
+    trail: Trail,
+}
+
+impl<'a> Walker<'a> {
+    fn event(&mut self, event: &'a Event) {
+        match event {
+            Event::Phase { phase } => self.trail.phase = *phase,
+            Event::Begin { step, occurrence } => self.begin(*step, *occurrence),
+            Event::End { step, occurrence, code, status, value, .. } => {
+                self.trail.open.retain(|open| *open != (*step, *occurrence));
+                let found = self.end(*step, *occurrence, *code, status, value.as_deref());
+                self.deviate(found);
+            }
+            Event::Data { step, occurrence, buffer, bytes, digest, file } => {
+                self.trail.read.insert((*step, *occurrence));
+                let read = Read { buffer, bytes: *bytes, digest, file: file.as_deref() };
+                if self.trail.deviation.is_none() {
+                    let found = self.data(*step, *occurrence, read);
+                    self.deviate(found);
+                }
+            }
+            Event::Stopped { step } => {
+                let api = self.index.api(*step);
+                self.deviate(Some(Outcome::no_verdict(
+                    "worker",
+                    format!("the worker stopped at {api} without a reason that can be seen"),
+                )));
+            }
+            Event::Done => {
+                self.trail.done = true;
+                self.trail.phase = Phase::Teardown;
+            }
+            Event::Bye => self.trail.bye = true,
+            Event::Hello { .. }
+            | Event::Missing { .. }
+            | Event::Loaded { .. }
+            | Event::Device { .. } => {}
+        }
+    }
+
+    fn deviate(&mut self, found: Option<Outcome>) {
+        if self.trail.deviation.is_none() {
+            self.trail.deviation = found;
+        }
+    }
+
+    fn begin(&mut self, step: u32, occurrence: u32) {
+        match self.index.step(step).map(|s| &s.call) {
+            // A block is not a call that could hang.
+            Some(Call::Repeat { .. } | Call::Thread { .. }) => {}
+            Some(_) => self.trail.open.push((step, occurrence)),
+            None => self.deviate(Some(stranger(step))),
+        }
+    }
+
+    fn end(
+        &mut self,
+        id: u32,
+        occurrence: u32,
+        code: i32,
+        status: &str,
+        value: Option<&str>,
+    ) -> Option<Outcome> {
+        let Some(step) = self.index.step(id) else { return Some(stranger(id)) };
+        let api = self.index.api(id);
+        let at = self.index.location(id, occurrence);
+        let place = self.index.place(id, occurrence);
+        if let Some(returns) = &step.returns {
+            match returns.at(self.version) {
+                Some(names) if expect::status_fits(names, code, status) => {}
+                Some(names) => {
+                    let wanted = words::any_of(names);
+                    let summary = format!("{api}{place} returned {status}; expected was {wanted}");
+                    let signature = format!("api-error:{api}:{status}");
+                    return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
+                }
+                None => self.trail.notes.push(format!(
+                    "{api}{place} returned {status}; the case expects nothing of ROCm {}",
+                    self.version
+                )),
+            }
+        } else if code != 0 {
+            if let Call::Compile { kernel } = &step.call {
+                let summary = format!("kernel `{kernel}`{place} did not compile: {status}");
+                let log = value.unwrap_or_default().lines().take(20).map(str::to_owned);
+                let signature = format!("compile-error:{kernel}");
+                let outcome = Outcome::new(Kind::CompileError, signature, summary);
+                return Some(outcome.at(at).with(log));
+            }
+            let summary = format!("{api}{place} returned {status}");
+            let signature = format!("api-error:{api}:{status}");
+            return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
+        }
+        // A call that failed as expected gives no value.
+        if code != 0 { None } else { self.value(id, occurrence, value) }
+    }
+
+    fn value(&mut self, id: u32, occurrence: u32, value: Option<&str>) -> Option<Outcome> {
+        let step = self.index.step(id)?;
+        let api = self.index.api(id);
+        let at = self.index.location(id, occurrence);
+        let place = self.index.place(id, occurrence);
+        let memory = matches!(step.call, Call::MemGetInfo);
+        let free: Option<i128> = value.filter(|_| memory).and_then(|text| text.trim().parse().ok());
+        let before = self.free_at_first;
+        self.free_at_first = before.or(free);
+        let wanted = step.gives.as_ref()?.at(self.version)?;
+        if memory && wanted.iter().any(|w| w == "returned") && free.is_some() {
+            let lost = before? - free?;
+            if lost <= 0 {
+                return None;
+            }
+            let summary = format!(
+                "{lost} bytes of device memory were not given back: {api}{place} reports less free \
+                 memory than the first time"
+            );
+            let signature = format!("leak:{api}");
+            return Some(Outcome::new(Kind::Leak, signature, summary).at(at));
+        }
+        if value.is_some_and(|value| expect::value_fits(wanted, value)) {
+            return None;
+        }
+        let got = value.unwrap_or("nothing");
+        let wanted = words::any_of(wanted);
+        let summary = format!("{api}{place} gave {got}; expected was {wanted}");
+        let signature = format!("unexpected-value:{api}:{got}");
+        Some(Outcome::new(Kind::ApiError, signature, summary).at(at))
+    }
+
+    fn data(&mut self, id: u32, occurrence: u32, read: Read<'a>) -> Option<Outcome> {
+        let Some(step) = self.index.step(id) else { return Some(stranger(id)) };
+        let key = (id, occurrence);
+        match &step.call {
+            Call::Equal { .. } | Call::Differ { .. } => {
+                let Some(first) = self.first_of_pair.remove(&key) else {
+                    self.first_of_pair.insert(key, read);
+                    return None;
+                };
+                let equal = matches!(step.call, Call::Equal { .. });
+                let same = first.digest == read.digest && first.bytes == read.bytes;
+                if equal == same {
+                    return None;
+                }
+                Some(data::compared(self.context, self.index, key, &first, &read))
+            }
+            Call::Check { .. } | Call::Guards { .. } => {
+                let wanted = *self.wanted.get(&key)?;
+                if wanted == read.digest {
+                    return None;
+                }
+                Some(data::wrong(self.context, self.index, key, &read))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn stranger(step: u32) -> Outcome {
+    Outcome::no_verdict(
+        "worker",
+        format!("the worker speaks of step {step}, which is not in its plan"),
+    )
+}

@@ -1,0 +1,172 @@
+use plan::{Version, VersionRange};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Kind, Outcome};
+
+/// A window in which a case is known to fail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Known {
+    /// Architectures without features, such as `gfx1100`; empty means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gfx: Vec<String>,
+    /// ROCm versions.
+    #[schemars(with = "String")]
+    pub rocm: VersionRange,
+    /// The signature, or the beginning of one before a final `*`.
+    pub signature: String,
+    /// The upstream issue, such as `ROCm/rocm-systems#10639`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+}
+
+impl Known {
+    /// Whether a run lies in the window. One whose version is not known lies only in windows over all versions.
+    fn holds(&self, gfx: &str, rocm: Option<&Version>) -> bool {
+        let base = gfx.split(':').next().unwrap_or(gfx);
+        let version = match rocm {
+            Some(version) => self.rocm.contains(version),
+            None => self.rocm == VersionRange::ALL,
+        };
+        version && (self.gfx.is_empty() || self.gfx.iter().any(|g| g == base))
+    }
+
+    fn matches(&self, signature: &str) -> bool {
+        match self.signature.strip_suffix('*') {
+            Some(prefix) => signature.starts_with(prefix),
+            None => signature == self.signature,
+        }
+    }
+}
+
+/// Kinds of verdict.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum VerdictKind {
+    /// Passed, and nothing else was known.
+    Pass,
+    /// Failed inside a known window, as the window says.
+    Known,
+    /// Failed outside every known window.
+    NewsFail,
+    /// Failed inside a known window, in another way.
+    NewsChanged,
+    /// Passed inside a known window: possibly fixed.
+    NewsFixed,
+    /// Not run, because the stack lacks something.
+    Skip,
+    /// The run proves nothing.
+    NoVerdict,
+}
+
+impl VerdictKind {
+    /// Every kind.
+    pub const ALL: [VerdictKind; 7] = [
+        VerdictKind::Pass,
+        VerdictKind::Known,
+        VerdictKind::NewsFail,
+        VerdictKind::NewsChanged,
+        VerdictKind::NewsFixed,
+        VerdictKind::Skip,
+        VerdictKind::NoVerdict,
+    ];
+
+    /// Whether somebody should look at it.
+    pub const fn is_news(self) -> bool {
+        matches!(self, VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed)
+    }
+}
+
+/// What an outcome means.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Verdict {
+    /// The kind.
+    pub kind: VerdictKind,
+    /// The known window that decided; none where no window did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub known: Option<Known>,
+}
+
+impl Verdict {
+    /// Whether somebody should look at it.
+    pub fn is_news(&self) -> bool {
+        self.kind.is_news()
+    }
+}
+
+/// Compares an outcome with the known windows of its case.
+pub fn verdict(outcome: &Outcome, known: &[Known], gfx: &str, rocm: Option<&Version>) -> Verdict {
+    let windows = || known.iter().filter(|k| k.holds(gfx, rocm));
+    let first = windows().next().cloned();
+    match outcome.kind {
+        Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
+        Kind::NoVerdict => Verdict { kind: VerdictKind::NoVerdict, known: None },
+        Kind::Pass => {
+            let kind = if first.is_some() { VerdictKind::NewsFixed } else { VerdictKind::Pass };
+            Verdict { kind, known: first }
+        }
+        _ => match (windows().find(|k| k.matches(&outcome.signature)), first) {
+            (Some(window), _) => Verdict { kind: VerdictKind::Known, known: Some(window.clone()) },
+            (None, Some(window)) => Verdict { kind: VerdictKind::NewsChanged, known: Some(window) },
+            (None, None) => Verdict { kind: VerdictKind::NewsFail, known: None },
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(gfx: &[&str], rocm: &str, signature: &str) -> Known {
+        Known {
+            gfx: gfx.iter().map(|g| (*g).to_owned()).collect(),
+            rocm: rocm.parse().unwrap(),
+            signature: signature.to_owned(),
+            upstream: None,
+        }
+    }
+
+    fn outcome(kind: Kind, signature: &str) -> Outcome {
+        Outcome::new(kind, signature.to_owned(), String::new())
+    }
+
+    #[track_caller]
+    fn check(kind: Kind, signature: &str, gfx: &str, rocm: Option<&str>, expected: VerdictKind) {
+        let windows = [
+            known(&["gfx1100", "gfx1101"], ">=7.0 <7.1", "wrong-data:back:zero"),
+            known(&["gfx1100"], ">=7.0 <7.1", "crash:hip*"),
+        ];
+        let version = rocm.map(|v| v.parse().unwrap());
+        let got = verdict(&outcome(kind, signature), &windows, gfx, version.as_ref());
+        assert_eq!(got.kind, expected, "{signature} on {gfx} with {rocm:?}");
+    }
+
+    #[test]
+    fn windows_decide() {
+        use VerdictKind::*;
+        let zero = "wrong-data:back:zero";
+        check(Kind::Pass, "pass", "gfx90a:xnack-", Some("7.0.1"), Pass);
+        check(Kind::Pass, "pass", "gfx1100", Some("7.0.1"), NewsFixed);
+        check(Kind::Pass, "pass", "gfx1100", Some("7.1"), Pass);
+        check(Kind::Pass, "pass", "gfx1100", None, Pass);
+        check(Kind::WrongData, zero, "gfx1101", Some("7.0.1"), Known);
+        check(Kind::WrongData, zero, "gfx1101:x+", Some("7.0.1"), Known);
+        check(Kind::WrongData, zero, "gfx1101", Some("6.4.3"), NewsFail);
+        check(Kind::WrongData, zero, "gfx1151", Some("7.0.1"), NewsFail);
+        check(Kind::WrongData, "wrong-data:back:stale", "gfx1101", Some("7.0.1"), NewsChanged);
+        check(Kind::Crash, "crash:hipMalloc", "gfx1100", Some("7.0.1"), Known);
+        check(Kind::Crash, "crash:hipMalloc", "gfx1101", Some("7.0.1"), NewsChanged);
+        check(Kind::Skip, "skip:libhiprand", "gfx1100", Some("7.0.1"), Skip);
+        check(Kind::NoVerdict, "no-verdict:device", "gfx1100", Some("7.0.1"), NoVerdict);
+    }
+
+    #[test]
+    fn a_window_over_everything_needs_no_version() {
+        let all = [known(&[], "*", "crash:*")];
+        let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, "gfx906", None);
+        assert_eq!(got, Verdict { kind: VerdictKind::Known, known: Some(all[0].clone()) });
+        assert!(!got.is_news());
+    }
+}

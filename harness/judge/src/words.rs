@@ -1,0 +1,51 @@
+//! Small pieces of wording.
+
+/// ` (line 14, iteration 3)`, as far as there is something to say. An occurrence counts from 0, an iteration from 1.
+pub(crate) fn place(line: u32, occurrence: u32) -> String {
+    match (line, occurrence) {
+        (0, 0) => String::new(),
+        (0, n) => format!(" (iteration {})", n + 1),
+        (line, 0) => format!(" (line {line})"),
+        (line, n) => format!(" (line {line}, iteration {})", n + 1),
+    }
+}
+
+/// `1 byte`, `2 bytes`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `a`, `a or b`, `a, b or c`.
+pub(crate) fn any_of(items: &[String]) -> String {
+    match items {
+        [] => "nothing".to_owned(),
+        [one] => one.clone(),
+        [head @ .., last] => format!("{} or {last}", head.join(", ")),
+    }
+}
+
+/// The name of a signal on Linux (signal(7)); its number where it has no common name.
+pub(crate) fn signal(number: i32) -> String {
+    let name = match number {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        15 => "SIGTERM",
+        31 => "SIGSYS",
+        _ => return format!("signal {number}"),
+    };
+    name.to_owned()
+}
+
+/// The last line of a text that is not empty.
+pub(crate) fn last_line(text: &str) -> Option<&str> {
+    text.lines().map(str::trim).rfind(|line| !line.is_empty())
+}
