@@ -318,3 +318,6 @@ pub(crate) struct Descriptor {
 fn is_defined(symbol: &elf::Sym64<LE>) -> bool {
     symbol.st_shndx.get(LE) != elf::SHN_UNDEF
 }
+
+#[cfg(test)]
+mod tests;

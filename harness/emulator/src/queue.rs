@@ -329,3 +329,6 @@ impl packets::Completion {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

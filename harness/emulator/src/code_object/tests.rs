@@ -1,0 +1,168 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const MACH_GFX1151: u32 = 0x04a;
+
+/// Where the parts of the sample lie; file offsets are addresses.
+const DYNAMIC: u64 = 0x100;
+const SYMBOLS: u64 = 0x180;
+const STRINGS: u64 = 0x200;
+const HASH: u64 = 0x240;
+const RELOCATIONS: u64 = 0x260;
+const DESCRIPTOR: u64 = 0x2c0;
+const END: u64 = 0x300;
+
+fn put<const N: usize>(file: &mut [u8], at: u64, bytes: [u8; N]) {
+    file[at as usize..at as usize + N].copy_from_slice(&bytes);
+}
+
+fn put64(file: &mut [u8], at: u64, words: &[u64]) {
+    for (index, word) in words.iter().enumerate() {
+        put(file, at + index as u64 * 8, word.to_le_bytes());
+    }
+}
+
+/// One loadable segment with a kernel `k.kd`, a variable `v` and an external `x`.
+fn sample() -> Vec<u8> {
+    let mut file = vec![0; END as usize];
+    put(&mut file, 0, [0x7f, b'E', b'L', b'F', 2, 1, 1, 64, 4]);
+    put(&mut file, 16, 3u16.to_le_bytes());
+    put(&mut file, 18, 224u16.to_le_bytes());
+    put(&mut file, 20, 1u32.to_le_bytes());
+    put64(&mut file, 32, &[64]);
+    put(&mut file, 48, MACH_GFX1151.to_le_bytes());
+    for (at, value) in [(52, 64u16), (54, 56), (56, 2), (58, 64)] {
+        put(&mut file, at, value.to_le_bytes());
+    }
+    for (index, kind, address, len) in [(0, 1u64, 0, END), (1, 2, DYNAMIC, 0x80)] {
+        let header = [kind, address, address, address, len, len, 0x1000];
+        put64(&mut file, 64 + index * 56, &header);
+    }
+    // DT_SYMTAB, DT_STRTAB, DT_STRSZ, DT_HASH, DT_RELA, DT_RELASZ, DT_NULL
+    let dynamic = [6, SYMBOLS, 5, STRINGS, 10, 10, 4, HASH, 7, RELOCATIONS, 8, 72, 0, 0];
+    put64(&mut file, DYNAMIC, &dynamic);
+    put(&mut file, STRINGS, *b"\0k.kd\0v\0x\0");
+    let symbols =
+        [(1u32, 0x11u8, 6u16, DESCRIPTOR, 64u64), (6, 0x11, 7, 0x2a8, 4), (8, 0x10, 0, 0, 0)];
+    for (index, (name, info, section, value, size)) in symbols.into_iter().enumerate() {
+        let at = SYMBOLS + 24 * (index as u64 + 1);
+        put(&mut file, at, name.to_le_bytes());
+        put(&mut file, at + 4, [info, 3]);
+        put(&mut file, at + 6, section.to_le_bytes());
+        put64(&mut file, at + 8, &[value, size]);
+    }
+    // One bucket and as many chains as symbols.
+    put64(&mut file, HASH, &[1 | (4 << 32)]);
+    // RELATIVE64, ABS64 of the external, REL32 of the variable.
+    let relocations = [0x2b0, 13, 0x10, 0x2b8, (3 << 32) | 3, 1, 0x2ac, (2 << 32) | 4, 0];
+    put64(&mut file, RELOCATIONS, &relocations);
+    for (at, word) in [(0, 256u32), (4, 16), (8, 40), (56, 1 << 11)] {
+        put(&mut file, DESCRIPTOR + at, word.to_le_bytes());
+    }
+    file
+}
+
+#[test]
+fn a_code_object_is_read() {
+    let file = sample();
+    let object = CodeObject::parse(&file, Arch::Gfx1151).unwrap();
+    assert_eq!(object.size, END);
+    let names: Vec<_> = object.symbols.iter().map(|s| (s.name.as_str(), s.kind)).collect();
+    assert_eq!(names, [("k.kd", Kind::Kernel), ("v", Kind::Variable)]);
+    let expected =
+        Descriptor { group_bytes: 256, private_bytes: 16, kernarg_bytes: 40, dynamic_stack: true };
+    assert_eq!(object.descriptor(&object.symbols[0]), expected);
+    let relocation = |place, form, base, addend| Relocation { place, form, base, addend };
+    let expected = [
+        relocation(0x2b0, Form::Abs64, Base::Image(0), 0x10),
+        relocation(0x2b8, Form::Abs64, Base::External("x".into()), 1),
+        relocation(0x2ac, Form::Rel32Lo, Base::Image(0x2a8), 0),
+    ];
+    assert_eq!(object.relocations, expected);
+}
+
+#[test]
+fn relocated_values() {
+    #[track_caller]
+    fn check(form: Form, expected: &[u8]) {
+        assert_eq!(&form.bytes(0x1_0000_0010, 0x1_0000_0020)[..form.len()], expected, "{form:?}");
+    }
+    check(Form::Abs32Lo, &[0x10, 0, 0, 0]);
+    check(Form::Abs32Hi, &[1, 0, 0, 0]);
+    check(Form::Abs64, &[0x10, 0, 0, 0, 1, 0, 0, 0]);
+    check(Form::Rel32Lo, &[0xf0, 0xff, 0xff, 0xff]);
+    check(Form::Rel64, &[0xf0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+}
+
+#[test]
+fn code_for_another_architecture_is_told_from_a_damaged_one() {
+    let file = sample();
+    let other = CodeObject::parse(&file, Arch::Gfx1100);
+    assert_eq!(other.unwrap_err(), Problem::OtherArch(MACH_GFX1151));
+    let mut generic = sample();
+    put(&mut generic, 48, 0x54u32.to_le_bytes());
+    assert!(CodeObject::parse(&generic, Arch::Gfx1151).is_ok());
+}
+
+#[test]
+fn damage_is_an_error() {
+    #[track_caller]
+    fn check(at: u64, bytes: &[u8]) {
+        let mut file = sample();
+        file[at as usize..at as usize + bytes.len()].copy_from_slice(bytes);
+        let result = CodeObject::parse(&file, Arch::Gfx1151);
+        assert!(matches!(result, Err(Problem::Malformed(_))), "{at:#x}: {result:?}");
+    }
+    // Magic, class, byte order, machine.
+    check(0, b"\x7fELG");
+    check(4, &[1]);
+    check(5, &[2]);
+    check(18, &[62]);
+    // Program headers, a segment's offset, its size in the file, an enormous size in memory.
+    check(32, &[0xff; 8]);
+    check(64 + 8, &[0xff; 8]);
+    check(64 + 32, &(END + 1).to_le_bytes());
+    check(64 + 40, &(1u64 << 60).to_le_bytes());
+    // Tables outside of the image.
+    check(DYNAMIC + 8, &[0xff; 8]);
+    check(DYNAMIC + 24, &[0xff; 8]);
+    check(HASH + 4, &[0xff; 4]);
+    check(RELOCATIONS, &END.to_le_bytes());
+    check(RELOCATIONS + 8, &[99]);
+    check(RELOCATIONS + 24 + 12, &[99]);
+    // A symbol's name, its address, a descriptor that is cut off.
+    check(SYMBOLS + 24, &[0xff; 4]);
+    check(SYMBOLS + 24 + 8, &[0xff; 8]);
+    check(SYMBOLS + 24 + 8, &(END - 8).to_le_bytes());
+}
+
+#[test]
+fn no_length_is_a_crash() {
+    let file = sample();
+    for len in 0..file.len() {
+        assert!(CodeObject::parse(&file[..len], Arch::Gfx1151).is_err(), "{len}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_are_a_crash(changes in prop::collection::vec((0..END as usize, any::<u8>()), 1..8)) {
+        let mut file = sample();
+        for (at, byte) in changes {
+            file[at] = byte;
+        }
+        let _ = CodeObject::parse(&file, Arch::Gfx1151);
+    }
+
+    #[test]
+    fn a_gnu_hash_table_of_any_content_is_no_crash(words in prop::collection::vec(any::<u32>(), 8)) {
+        let mut file = sample();
+        // DT_GNU_HASH in place of DT_HASH.
+        put64(&mut file, DYNAMIC + 48, &[0x6fff_fef5]);
+        for (index, word) in words.into_iter().enumerate() {
+            put(&mut file, HASH + 4 * index as u64, word.to_le_bytes());
+        }
+        let _ = CodeObject::parse(&file, Arch::Gfx1151);
+    }
+}

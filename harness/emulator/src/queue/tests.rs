@@ -1,0 +1,128 @@
+use std::sync::atomic::AtomicU32;
+
+use super::*;
+use crate::abi::{BarrierPacket, BarrierValuePacket, Condition};
+
+static ERROR: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn note_error(status: Status, _queue: *mut QueueCell, data: *mut c_void) {
+    ERROR.store(status.0, Ordering::SeqCst);
+    Signal(data as u64).add(-1);
+}
+
+fn create(callback: Option<QueueCallback>, data: Signal) -> *mut QueueCell {
+    let mut queue: *mut QueueCell = std::ptr::null_mut();
+    // SAFETY: `Out` is a transparent pointer, here to a local of its type.
+    let out = unsafe { std::mem::transmute::<*mut *mut QueueCell, Out<_>>(&mut queue) };
+    let data = data.0 as *mut c_void;
+    let status = hsa_queue_create(Agent::GPU, 64, 0, callback, data, 0, 0, out);
+    assert_eq!(status, Status::SUCCESS);
+    queue
+}
+
+/// Hands a packet over as a host does: reserve, write all but the header, write the header, ring.
+fn submit<T>(queue: *mut QueueCell, packet: T, header: u16) {
+    assert_eq!(size_of::<T>(), PACKET);
+    let index = hsa_queue_add_write_index_screlease(queue, 1);
+    let found = find(queue as u64).unwrap();
+    let slot = found.slot(index);
+    // SAFETY: the reserved slot of the ring.
+    unsafe {
+        std::ptr::copy_nonoverlapping((&raw const packet).cast::<u8>().add(2), slot.add(2), 62);
+    }
+    found.header(slot).store(header, Ordering::Release);
+    ring(queue as u64);
+}
+
+fn barrier(dependencies: &[Signal], completion: Signal) -> BarrierPacket {
+    let mut all = [Signal::NONE; 5];
+    all[..dependencies.len()].copy_from_slice(dependencies);
+    BarrierPacket {
+        header: 0,
+        reserved0: 0,
+        reserved1: 0,
+        dependencies: all,
+        reserved2: 0,
+        completion,
+    }
+}
+
+fn lowered(signal: Signal) -> bool {
+    signal::wait(signal, Condition::Eq, 0, u64::MAX) == 0
+}
+
+#[test]
+fn packets_are_processed_in_order_and_their_slots_given_back() {
+    let queue = create(None, Signal::NONE);
+    let (gate, first, second) = (signal::create(1), signal::create(1), signal::create(1));
+    submit(queue, barrier(&[gate], first), packet::BARRIER_AND.into());
+    submit(queue, barrier(&[], second), packet::BARRIER_AND.into());
+    assert_eq!(signal::wait(second, Condition::Eq, 0, 1_000_000), 1, "the first one is in front");
+    assert_eq!(hsa_queue_load_read_index_relaxed(queue), 0);
+    gate.add(-1);
+    assert!(lowered(second) && first.load() == 0);
+    assert_eq!(hsa_queue_load_read_index_scacquire(queue), 2);
+    assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
+    assert_eq!(hsa_queue_destroy(queue), Status::INVALID_QUEUE);
+}
+
+#[test]
+fn a_barrier_or_needs_one_signal_and_a_barrier_value_its_condition() {
+    let queue = create(None, Signal::NONE);
+    let (one, other, done) = (signal::create(1), signal::create(1), signal::create(2));
+    submit(queue, barrier(&[one, other], done), packet::BARRIER_OR.into());
+    other.add(-1);
+    assert_eq!(signal::wait(done, Condition::Eq, 1, u64::MAX), 1);
+    let value = signal::create(0x10);
+    let until = BarrierValuePacket {
+        header: 0,
+        format: packet::FORMAT_BARRIER_VALUE,
+        reserved: 0,
+        reserved0: 0,
+        signal: value,
+        value: 3,
+        mask: 0xf,
+        condition: 3,
+        reserved1: 0,
+        reserved2: [0; 2],
+        completion: done,
+    };
+    submit(queue, until, packet::VENDOR.into());
+    assert_eq!(signal::wait(done, Condition::Eq, 0, 1_000_000), 1);
+    value.add(4);
+    assert!(lowered(done));
+    assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
+}
+
+#[test]
+fn the_ring_wraps() {
+    let queue = create(None, Signal::NONE);
+    for _ in 0..200 {
+        let done = signal::create(1);
+        submit(queue, barrier(&[], done), packet::BARRIER_AND.into());
+        assert!(lowered(done) && signal::destroy(done));
+    }
+    assert_eq!(hsa_queue_load_read_index_relaxed(queue), 200);
+    assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
+}
+
+#[test]
+fn an_unknown_packet_is_an_error_of_the_queue() {
+    let (called, after) = (signal::create(1), signal::create(1));
+    let queue = create(Some(note_error), called);
+    submit(queue, barrier(&[], after), 4);
+    assert!(lowered(called));
+    assert_eq!(ERROR.load(Ordering::SeqCst), Status::INVALID_PACKET_FORMAT.0);
+    submit(queue, barrier(&[], after), packet::BARRIER_AND.into());
+    assert_eq!(signal::wait(after, Condition::Eq, 0, 1_000_000), 1, "a failed queue is dead");
+    assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
+}
+
+#[test]
+fn a_queue_that_waits_can_be_destroyed() {
+    let queue = create(None, Signal::NONE);
+    let (never, done) = (signal::create(1), signal::create(1));
+    submit(queue, barrier(&[never], done), packet::BARRIER_AND.into());
+    assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
+    assert_eq!(done.load(), 1);
+}
