@@ -1,1 +1,32 @@
-//! Placeholder.
+//! Stacks: one ROCm user space each. Finding, fetching, verifying and identifying them, and starting a
+//! program in one.
+//!
+//! A stack is an installed ROCm ([`Spec::System`]), a directory that holds one ([`Spec::Directory`]: a
+//! TheRock prefix, an unpacked wheel, a Debian root) or a Debian release that [`fetch()`] downloads and
+//! unpacks without privileges ([`Spec::Debian`]). This crate knows nothing of devices, cases or verdicts,
+//! and prints nothing: progress goes to a callback, errors are values that say what to do.
+
+#![forbid(unsafe_code)]
+
+mod apt;
+mod error;
+mod fetch;
+mod identity;
+mod manifest;
+mod mirror;
+mod release;
+mod spec;
+mod stack;
+mod store;
+mod unpack;
+mod version;
+
+pub use error::Error;
+pub use fetch::{Event, FetchOptions, Progress, fetch};
+pub use identity::{Identity, Library};
+pub use manifest::{Manifest, Package};
+pub use release::{Extra, RELEASES, Release};
+pub use spec::Spec;
+pub use stack::{Stack, locate, system_stacks};
+pub use store::{Fetchable, Listing, Store, list};
+pub use version::Version;

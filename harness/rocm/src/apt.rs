@@ -1,0 +1,389 @@
+//! apt in a state of its own: it resolves, downloads and verifies without touching, or being touched by, the
+//! packages of the machine. It needs no privileges.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::{Error, Version};
+
+/// Who vouches for the archive.
+#[derive(Clone, Debug)]
+pub(crate) enum Trust {
+    /// The keys in this file.
+    Keyring(PathBuf),
+    /// Nobody: for the archives that tests make.
+    #[cfg(test)]
+    Nobody,
+}
+
+/// An isolated apt state for one stack.
+pub(crate) struct Apt {
+    directory: PathBuf,
+    mirror: String,
+    suites: Vec<String>,
+    lock: File,
+    /// How a command that dies with this process starts, where the host can do that.
+    prefix: &'static [&'static str],
+}
+
+/// One package of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    /// Name of its file in the archive directory.
+    pub(crate) file: String,
+    pub(crate) size: u64,
+    pub(crate) sha256: String,
+}
+
+/// How an apt-get that failed ended.
+enum Failure {
+    Error(Error),
+    /// Its error lines.
+    Lines(String),
+}
+
+impl Apt {
+    /// Prepares the state in `directory`; `lock` is held until the last apt process has ended.
+    ///
+    /// # Errors
+    /// [`Error::NoApt`] where there is no apt-get on PATH.
+    pub(crate) fn new(
+        directory: PathBuf,
+        spec: &str,
+        mirror: &str,
+        suites: &[String],
+        trust: &Trust,
+        lock: &File,
+    ) -> Result<Self, Error> {
+        let dump = Command::new("apt-config").arg("dump").env("LC_ALL", "C").output();
+        let dump = dump.map_err(|_| Error::NoApt { spec: spec.into() })?;
+        for part in ["lists/partial", "archives/partial", "none/partial"] {
+            let path = directory.join(part);
+            fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
+        }
+        // apt does not keep packages of a file: archive; its copy: method does.
+        let uri = match mirror.strip_prefix("file:") {
+            Some(path) => format!("copy:{path}"),
+            None => mirror.to_owned(),
+        };
+        let trust = match trust {
+            Trust::Keyring(path) => format!("Signed-By: {}", path.display()),
+            #[cfg(test)]
+            Trust::Nobody => "Trusted: yes".to_owned(),
+        };
+        let sources = format!(
+            "Types: deb\nURIs: {uri}\nSuites: {}\nComponents: main\nArchitectures: amd64\n{trust}\n",
+            suites.join(" ")
+        );
+        write(&directory.join("sources.sources"), &sources)?;
+        write(&directory.join("status"), "")?;
+        let host = acquire_settings(&String::from_utf8_lossy(&dump.stdout));
+        write(&directory.join("apt.conf"), &(host + &configuration(&directory, suites)))?;
+        let dies_with_parent: &[&str] = &["setpriv", "--pdeathsig", "TERM"];
+        let works = Command::new(dies_with_parent[0])
+            .args(&dies_with_parent[1..])
+            .arg("true")
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success());
+        Ok(Self {
+            lock: lock.try_clone().map_err(Error::io("lock", &directory))?,
+            prefix: if works { dies_with_parent } else { &[] },
+            mirror: mirror.to_owned(),
+            suites: suites.to_vec(),
+            directory,
+        })
+    }
+
+    /// Where the .debs are.
+    pub(crate) fn archives(&self) -> PathBuf {
+        self.directory.join("archives")
+    }
+
+    /// Brings the index up to date.
+    pub(crate) fn update(&self) -> Result<(), Error> {
+        let action = "read the index of the mirror";
+        // Without this, apt answers a mirror that is down with a warning and success.
+        let arguments = ["update", "-oAPT::Update::Error-Mode=any"];
+        self.run(&arguments, |_| ()).map_err(|failure| match failure {
+            Failure::Error(error) => error,
+            Failure::Lines(detail) => {
+                let has = |words: &[&str]| words.iter().any(|word| detail.contains(word));
+                let mirror = self.mirror.clone();
+                if has(&["NO_PUBKEY", "is not signed", "Missing key", "invalid", "OpenPGP"]) {
+                    Error::Untrusted { mirror, detail }
+                } else if has(&["Failed to fetch", "does not have a Release file"]) {
+                    Error::Mirror { mirror, detail }
+                } else {
+                    self.error(action, detail)
+                }
+            }
+        })
+    }
+
+    /// What has to be there for these packages, in the order of their names.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] where the index does not have one of them.
+    pub(crate) fn plan(
+        &self,
+        spec: &str,
+        runtime: &str,
+        packages: &[String],
+    ) -> Result<Vec<Planned>, Error> {
+        // apt leaves out what the archive directory already has, hence one that stays empty. Without being
+        // asked for SHA256 it names MD5 sums here.
+        let none = format!("-oDir::Cache::archives={}", self.directory.join("none").display());
+        let mut arguments = vec!["install", "--print-uris", "-oAcquire::ForceHash=SHA256", &none];
+        arguments.extend(packages.iter().map(String::as_str));
+        let mut plan = Vec::new();
+        let done = self.run(&arguments, |line| plan.extend(planned(line)));
+        match done {
+            Ok(()) => {
+                plan.sort_by(|a, b| a.name.cmp(&b.name));
+                Ok(plan)
+            }
+            Err(Failure::Error(error)) => Err(error),
+            Err(Failure::Lines(detail)) => Err(match missing(&detail) {
+                Some(wanted) => Error::Gone {
+                    spec: spec.into(),
+                    wanted,
+                    mirror: self.mirror.clone(),
+                    suites: self.suites.join(" and "),
+                    offers: self.offers(runtime),
+                },
+                None => self.error("find a set of packages that fit together", detail),
+            }),
+        }
+    }
+
+    /// Downloads what a plan found; `progress` gets the share done, from 0 to 1.
+    pub(crate) fn download(
+        &self,
+        packages: &[String],
+        mut progress: impl FnMut(f64),
+    ) -> Result<(), Error> {
+        let mut arguments = vec!["install", "--download-only", "-oAPT::Status-Fd=1"];
+        arguments.extend(packages.iter().map(String::as_str));
+        let done = self.run(&arguments, |line| {
+            // apt's doc/progress-reporting: `dlstatus:FILE:PERCENT:MESSAGE`.
+            let mut fields = line.split(':');
+            if fields.next() == Some("dlstatus") {
+                if let Some(percent) = fields.nth(1).and_then(|p| p.parse::<f64>().ok()) {
+                    progress((percent / 100.0).clamp(0.0, 1.0));
+                }
+            }
+        });
+        done.map_err(|failure| match failure {
+            Failure::Error(error) => error,
+            Failure::Lines(detail) if detail.contains("Failed to fetch") => {
+                Error::Mirror { mirror: self.mirror.clone(), detail }
+            }
+            Failure::Lines(detail) => self.error("download the packages", detail),
+        })
+    }
+
+    /// ROCm versions in the index, for a message.
+    fn offers(&self, runtime: &str) -> String {
+        let stem = runtime.trim_end_matches(|c: char| c.is_ascii_digit());
+        let output = self.command("apt-cache").args(["show", &format!("^{stem}[0-9]+$")]).output();
+        let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        let mut versions: Vec<Version> = text
+            .lines()
+            .filter_map(|line| Version::leading(line.strip_prefix("Version: ")?))
+            .collect();
+        versions.sort();
+        versions.dedup();
+        if versions.is_empty() {
+            return "none".into();
+        }
+        versions.iter().map(Version::to_string).collect::<Vec<_>>().join(", ")
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let words = [self.prefix, &[program]].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("APT_CONFIG", self.directory.join("apt.conf")).env("LC_ALL", "C");
+        command
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("apt-get.log")
+    }
+
+    fn error(&self, action: &'static str, detail: String) -> Error {
+        Error::Apt { action, detail, log: self.log() }
+    }
+
+    /// Runs apt-get and hands over each line of its standard output.
+    fn run(&self, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), Failure> {
+        let io = |path: &Path, source| Failure::Error(Error::io("run apt-get with", path)(source));
+        let log = self.log();
+        let stderr = File::create(&log).map_err(|e| io(&log, e))?;
+        // The lock as standard input: should this process be killed, the state stays locked for as long as
+        // apt is still writing to it.
+        let stdin = self.lock.try_clone().map_err(|e| io(&log, e))?;
+        let mut child = self
+            .command("apt-get")
+            .args(["-q", "-y"])
+            .args(arguments)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(stderr)
+            .spawn()
+            .map_err(|e| io(&log, e))?;
+        let mut output = BufReader::new(child.stdout.take().into_iter().next().ok_or_else(|| {
+            Failure::Lines("it has no standard output".into())
+        })?);
+        let mut bytes = Vec::new();
+        while output.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+            line(String::from_utf8_lossy(&bytes).trim_end());
+            bytes.clear();
+        }
+        let status = child.wait().map_err(|e| io(&log, e))?;
+        if status.success() {
+            return Ok(());
+        }
+        let mut text = String::new();
+        let _ = File::open(&log).and_then(|mut file| file.read_to_string(&mut text));
+        if text.contains("No space left on device") || text.contains("enough free space") {
+            return Err(Failure::Error(Error::DiskFull { path: self.archives() }));
+        }
+        Err(Failure::Lines(error_lines(&text).unwrap_or_else(|| status.to_string())))
+    }
+}
+
+/// apt's own words for what went wrong, in one line.
+fn error_lines(text: &str) -> Option<String> {
+    let lines: Vec<_> = text.lines().filter_map(|l| l.strip_prefix("E: ").map(str::trim)).collect();
+    // One reason of many alike (a mirror that is down fails for each file), and the summary is no reason.
+    lines.first().map(|first| (*first).to_owned())
+}
+
+/// The package that apt does not have, out of its error.
+fn missing(detail: &str) -> Option<String> {
+    let quoted = |text: &str| text.split('\'').nth(1).map(str::to_owned);
+    if let Some(rest) = detail.strip_prefix("Version ") {
+        let mut parts = rest.split('\'').skip(1).step_by(2);
+        let (version, name) = (parts.next()?, parts.next()?);
+        return Some(format!("{name} {version}"));
+    }
+    if let Some(name) = detail.strip_prefix("Unable to locate package ") {
+        return Some(name.to_owned());
+    }
+    if detail.contains("has no installation candidate") { quoted(detail) } else { None }
+}
+
+/// One line of `apt-get --print-uris`: `'URI' FILE SIZE SHA256:HASH`.
+fn planned(line: &str) -> Option<Planned> {
+    let (_, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+    let mut words = rest.split_whitespace();
+    let (file, size, hash) = (words.next()?, words.next()?, words.next()?);
+    let mut parts = file.strip_suffix(".deb")?.split('_');
+    Some(Planned {
+        name: parts.next()?.to_owned(),
+        version: parts.next()?.replace("%3a", ":"),
+        file: file.to_owned(),
+        size: size.parse().ok()?,
+        sha256: hash.strip_prefix("SHA256:")?.to_owned(),
+    })
+}
+
+/// The host's settings for downloads (proxies, time-outs, checks of dates), without the extra indexes that
+/// desktop packages ask for.
+fn acquire_settings(dump: &str) -> String {
+    let wanted = |line: &&str| {
+        line.starts_with("Acquire::")
+            && !line.starts_with("Acquire::IndexTargets")
+            && !line.starts_with("Acquire::Languages")
+    };
+    dump.lines().filter(wanted).map(|line| format!("{line}\n")).collect()
+}
+
+/// Everything else: nothing of the host's, neither its pins nor its hooks.
+fn configuration(directory: &Path, suites: &[String]) -> String {
+    let at = |part: &str| directory.join(part).display().to_string();
+    let settings = [
+        ("Dir::Etc::main", "/dev/null".to_owned()),
+        ("Dir::Etc::parts", "/dev/null".to_owned()),
+        ("Dir::Etc::sourcelist", at("sources.sources")),
+        ("Dir::Etc::sourceparts", "/dev/null".to_owned()),
+        ("Dir::Etc::preferences", "/dev/null".to_owned()),
+        ("Dir::Etc::preferencesparts", "/dev/null".to_owned()),
+        ("Dir::State", directory.display().to_string()),
+        ("Dir::State::lists", at("lists")),
+        ("Dir::State::status", at("status")),
+        ("Dir::Cache", directory.display().to_string()),
+        ("Dir::Cache::archives", at("archives")),
+        ("Dir::Log", directory.display().to_string()),
+        ("APT::Architecture", "amd64".to_owned()),
+        ("APT::Architectures::", "amd64".to_owned()),
+        ("APT::Default-Release", suites.first().cloned().unwrap_or_default()),
+        ("APT::Install-Recommends", "false".to_owned()),
+        // The user's directory may be closed to apt's own user, and there is nothing to protect from it.
+        ("APT::Sandbox::User", "root".to_owned()),
+        ("APT::Keep-Downloaded-Packages", "true".to_owned()),
+        ("Acquire::Languages", "none".to_owned()),
+        ("Acquire::PDiffs", "false".to_owned()),
+        ("Acquire::Retries", "3".to_owned()),
+    ];
+    settings.iter().map(|(name, value)| format!("{name} \"{value}\";\n")).collect()
+}
+
+/// Writes a file that only the user can read: the settings can hold a proxy's password.
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    File::options()
+        .create(true)
+        .truncate(true)
+        .write(true)
+        .mode(0o600)
+        .open(path)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .map_err(Error::io("write", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plan_is_read_from_uris() {
+        let line = "'http://mirror.example/pool/z/zlib1g_1.3%2b2_amd64.deb' zlib1g_1%3a1.3+2_amd64.deb 92 SHA256:ab12";
+        let expected = Planned {
+            name: "zlib1g".into(),
+            version: "1:1.3+2".into(),
+            file: "zlib1g_1%3a1.3+2_amd64.deb".into(),
+            size: 92,
+            sha256: "ab12".into(),
+        };
+        assert_eq!(planned(line), Some(expected));
+        for line in ["", "Reading package lists...", "'x", "'x' y_1.deb 1", "'x' y_1_amd64.deb 1 MD5Sum:1"] {
+            assert_eq!(planned(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_missing_package_is_named() {
+        let check = |detail: &str, expected: Option<&str>| {
+            assert_eq!(missing(detail).as_deref(), expected, "{detail}");
+        };
+        check("Version '7.2.4*' for 'libamdhip64-7' was not found", Some("libamdhip64-7 7.2.4*"));
+        check("Unable to locate package librocblas0", Some("librocblas0"));
+        check("Package 'libhiprand1' has no installation candidate", Some("libhiprand1"));
+        check("Unable to correct problems, you have held broken packages.", None);
+    }
+
+    #[test]
+    fn only_settings_for_downloads_are_taken_from_the_host() {
+        let dump = "APT::Update::Post-Invoke:: \"rm -f /\";\nAcquire::http::Proxy \"http://p:1\";\n\
+            Acquire::Languages:: \"de\";\nAcquire::IndexTargets::deb::DEP-11 \"\";\nDir::Cache \"x\";\n";
+        assert_eq!(acquire_settings(dump), "Acquire::http::Proxy \"http://p:1\";\n");
+    }
+}

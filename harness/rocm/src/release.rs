@@ -1,0 +1,207 @@
+//! The Debian releases that carry ROCm: the one place to extend when Debian gains another.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Version;
+
+/// A ROCm release that Debian packages.
+#[derive(Debug)]
+pub struct Release {
+    /// The HIP runtime's release.
+    pub version: &'static str,
+    /// Suites that have to be read, the one that everything else comes from first.
+    pub suites: &'static [&'static str],
+    /// What to install, as `name=version` patterns of apt; dependencies follow. Naming comgr and hsa where
+    /// several suites are read stops apt from mixing in another release's.
+    pub packages: &'static [&'static str],
+    /// Libraries that can be added.
+    pub extras: &'static [ExtraPackages],
+}
+
+/// How one release provides an [`Extra`].
+#[derive(Debug)]
+pub struct ExtraPackages {
+    /// The library.
+    pub extra: Extra,
+    /// Suites to read besides [`Release::suites`].
+    pub suites: &'static [&'static str],
+    /// Packages as in [`Release::packages`]. Experimental never provides a dependency by itself, hence the
+    /// dependencies that are spelt out.
+    pub packages: &'static [&'static str],
+}
+
+/// Releases, oldest first.
+pub const RELEASES: &[Release] = &[
+    Release {
+        version: "5.2.3",
+        suites: &["bookworm"],
+        packages: &["libamdhip64-5=5.2.3*"],
+        extras: &[ExtraPackages {
+            extra: Extra::Hiprand,
+            suites: &[],
+            packages: &["libhiprand1", "librocrand1"],
+        }],
+    },
+    Release {
+        version: "5.7.1",
+        suites: &["trixie"],
+        packages: &["libamdhip64-5=5.7.1*"],
+        extras: &[
+            ExtraPackages {
+                extra: Extra::Hiprand,
+                suites: &[],
+                packages: &["libhiprand1", "librocrand1"],
+            },
+            ExtraPackages { extra: Extra::Rocblas, suites: &[], packages: &["librocblas0"] },
+        ],
+    },
+    Release {
+        version: "6.4.3",
+        suites: &["forky"],
+        packages: &["libamdhip64-6=6.4.3*", "libhiprtc6=6.4.3*"],
+        extras: &[
+            // forky lost these two; sid's builds are against libamdhip64.so.6.
+            ExtraPackages {
+                extra: Extra::Hiprand,
+                suites: &["sid"],
+                packages: &["libhiprand1=6.4*", "librocrand1=6.4*"],
+            },
+            ExtraPackages {
+                extra: Extra::Hipblaslt,
+                suites: &["sid"],
+                packages: &["libhipblaslt1=7.1*"],
+            },
+            ExtraPackages { extra: Extra::Rocblas, suites: &[], packages: &["librocblas4=6.4*"] },
+        ],
+    },
+    Release {
+        version: "7.2.4",
+        suites: &["sid", "experimental"],
+        packages: &[
+            "libamdhip64-7=7.2.4*",
+            "libhiprtc7=7.2.4*",
+            "libamd-comgr3=7.2.4*",
+            "libhsa-runtime64-1=7.2.4*",
+        ],
+        extras: &[
+            ExtraPackages {
+                extra: Extra::Hiprand,
+                suites: &[],
+                packages: &["libhiprand1=7.2.4*", "librocrand1=7.2.4*"],
+            },
+            ExtraPackages {
+                extra: Extra::Hipblaslt,
+                suites: &[],
+                packages: &["libhipblaslt1=7.2.4*"],
+            },
+            ExtraPackages {
+                extra: Extra::Rocblas,
+                suites: &[],
+                packages: &["librocblas5=7.2.4*", "libroctx64-4=7.2.4*"],
+            },
+        ],
+    },
+];
+
+impl Release {
+    /// The newest release of the table.
+    pub fn latest() -> &'static Self {
+        &RELEASES[RELEASES.len() - 1]
+    }
+
+    /// The release of exactly this version.
+    pub fn find(version: &Version) -> Option<&'static Self> {
+        RELEASES.iter().find(|release| release.version() == *version)
+    }
+
+    /// [`Release::version`], parsed.
+    pub fn version(&self) -> Version {
+        Version::leading(self.version).expect("the table holds versions only")
+    }
+
+    /// How this release provides a library, if it does.
+    pub fn extra(&self, extra: Extra) -> Option<&'static ExtraPackages> {
+        self.extras.iter().find(|packages| packages.extra == extra)
+    }
+
+    /// The package that is the HIP runtime itself.
+    pub(crate) fn runtime(&self) -> &'static str {
+        self.packages[0].split('=').next().unwrap_or_default()
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "debian:{}", self.version)
+    }
+}
+
+/// A math library that a stack can carry besides the HIP runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Extra {
+    /// hipBLASLt.
+    Hipblaslt,
+    /// hipRAND and rocRAND.
+    Hiprand,
+    /// rocBLAS.
+    Rocblas,
+}
+
+impl Extra {
+    /// Every library, in the order of their names.
+    pub const ALL: &'static [Self] = &[Self::Hipblaslt, Self::Hiprand, Self::Rocblas];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Hipblaslt => "hipblaslt",
+            Self::Hiprand => "hiprand",
+            Self::Rocblas => "rocblas",
+        }
+    }
+}
+
+impl fmt::Display for Extra {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Extra {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.iter().copied().find(|extra| extra.name() == text).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|extra| extra.name()).collect();
+            format!("there is no library {text:?} to add; choose from {}", names.join(", "))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_ordered_and_names_the_runtime_first() {
+        for pair in RELEASES.windows(2) {
+            assert!(pair[0].version() < pair[1].version());
+        }
+        for release in RELEASES {
+            assert!(release.runtime().starts_with("libamdhip64-"), "{release}");
+            assert_eq!(release.version().to_string(), release.version);
+        }
+    }
+
+    #[test]
+    fn extras_parse_by_name() {
+        for extra in Extra::ALL {
+            assert_eq!(extra.to_string().parse(), Ok(*extra));
+        }
+        assert!("rocfft".parse::<Extra>().unwrap_err().contains("hipblaslt, hiprand, rocblas"));
+    }
+}

@@ -1,0 +1,251 @@
+//! Unpacks a .deb into a root, without dpkg and without ever writing outside the root.
+//!
+//! Packages are unpacked side by side. Their symbolic links are collected and made when all files are there:
+//! while files are written the root has no link that one could lead out through.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Permissions};
+use std::io::{self, BufReader, Read};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+
+use crate::Error;
+
+/// Top-level directories that are links into /usr since Debian 12 (merged-/usr).
+const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
+
+/// Which kernel files of the math libraries to unpack.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Architectures(BTreeSet<String>);
+
+impl Architectures {
+    /// These architectures; none means all.
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self(names.iter().cloned().collect())
+    }
+
+    fn wants(&self, architecture: &str) -> bool {
+        self.0.is_empty() || self.0.contains(architecture)
+    }
+}
+
+/// What a package brought besides its files.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unpacked {
+    /// Links still to be made: path in the root and target.
+    pub(crate) links: Vec<(PathBuf, PathBuf)>,
+    /// Architectures of its kernel files, unpacked or not.
+    pub(crate) architectures: BTreeSet<String>,
+}
+
+/// Makes the merged-/usr directories of an empty root.
+pub(crate) fn prepare(root: &Path) -> Result<(), Error> {
+    for name in MERGED {
+        let path = root.join("usr").join(name);
+        fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
+    }
+    Ok(())
+}
+
+/// Unpacks the files of one package; `read` is told how many bytes of the package were read.
+pub(crate) fn unpack(
+    deb: &Path,
+    root: &Path,
+    architectures: &Architectures,
+    read: &dyn Fn(u64),
+) -> Result<Unpacked, Error> {
+    let file = File::open(deb).map_err(Error::io("open", deb))?;
+    let counted = Counted { inner: file, read };
+    let mut members = ar::Archive::new(BufReader::with_capacity(1 << 17, counted));
+    let damaged = |error: io::Error| archive(deb, error.to_string());
+    while let Some(member) = members.next_entry() {
+        let member = member.map_err(damaged)?;
+        match member.header().identifier() {
+            b"data.tar.xz" => {
+                let plain = lzma_rust2::XzReader::new(member, true);
+                return Unpacker { deb, root, architectures, out: Unpacked::default() }
+                    .tar(BufReader::with_capacity(1 << 17, plain));
+            }
+            b"data.tar" => {
+                return Unpacker { deb, root, architectures, out: Unpacked::default() }.tar(member);
+            }
+            other if other.starts_with(b"data.tar") => {
+                let name = String::from_utf8_lossy(other).into_owned();
+                return Err(archive(deb, format!("its {name} is compressed in an unknown way")));
+            }
+            _ => {}
+        }
+    }
+    Err(archive(deb, "it has no data.tar".into()))
+}
+
+/// Makes the links that the packages brought, and those of the merged /usr.
+pub(crate) fn link(deb: &Path, root: &Path, links: &[(PathBuf, PathBuf)]) -> Result<(), Error> {
+    for (path, target) in links {
+        let at = root.join(path);
+        let parent = at.parent().unwrap_or(root);
+        fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+        // A link below a link could be anywhere.
+        if fs::canonicalize(parent).map_err(Error::io("find", parent))? != parent {
+            return Err(archive(deb, format!("{} is below a symbolic link", path.display())));
+        }
+        let target = inside(path, target)
+            .ok_or_else(|| archive(deb, format!("{} leads out of the root", path.display())))?;
+        match symlink(&target, &at) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                // The same link of two packages is fine, and so is a link to a directory that another package
+                // filled: dpkg keeps what was there first.
+                if fs::read_link(&at).ok().as_ref() != Some(&target) && !at.is_dir() {
+                    return Err(archive(deb, format!("{} is in another package", path.display())));
+                }
+            }
+            other => other.map_err(Error::io("create", &at))?,
+        }
+    }
+    Ok(())
+}
+
+/// The links of the merged /usr.
+pub(crate) fn merged_links() -> Vec<(PathBuf, PathBuf)> {
+    MERGED.iter().map(|name| (PathBuf::from(name), Path::new("usr").join(name))).collect()
+}
+
+/// A link's target, relative and proven to stay in the root: an absolute one would lead into the host. `None`
+/// where it climbs out.
+fn inside(link: &Path, target: &Path) -> Option<PathBuf> {
+    let depth = link.components().count().checked_sub(1)?;
+    if let Ok(absolute) = target.strip_prefix("/") {
+        let mut relative: PathBuf = (0..depth).map(|_| "..").collect();
+        relative.push(relative_path(absolute)?);
+        return Some(relative);
+    }
+    let mut level = depth;
+    for component in target.components() {
+        match component {
+            Component::ParentDir => level = level.checked_sub(1)?,
+            Component::Normal(_) => level += 1,
+            Component::CurDir => {}
+            Component::RootDir | Component::Prefix(_) => return None,
+        }
+    }
+    Some(target.to_owned())
+}
+
+/// A path of an archive as one in the root, with /usr merged; `None` where it is absolute or climbs.
+fn relative_path(path: &Path) -> Option<PathBuf> {
+    let mut relative = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => {
+                if relative.as_os_str().is_empty() && MERGED.iter().any(|merged| name == *merged) {
+                    relative.push("usr");
+                }
+                relative.push(name);
+            }
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    Some(relative)
+}
+
+/// The architecture that a file of a math library holds kernels for, if only one:
+/// `rocblas/5/library/Kernels.so-000-gfx90a-xnack+.hsaco` is for gfx90a.
+fn kernel_architecture(path: &Path) -> Option<&str> {
+    let directory = path.parent()?;
+    if !directory.components().any(|component| component.as_os_str() == "library") {
+        return None;
+    }
+    let name = path.file_name()?.to_str()?;
+    let start = name.match_indices("gfx").find_map(|(at, _)| {
+        name[at + 3..].starts_with(|c: char| c.is_ascii_digit()).then_some(at)
+    })?;
+    let tail = &name[start..];
+    let end = 3 + tail[3..].find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(tail.len() - 3);
+    Some(&tail[..end])
+}
+
+fn archive(deb: &Path, reason: String) -> Error {
+    Error::Archive { path: deb.to_owned(), reason }
+}
+
+struct Unpacker<'a> {
+    deb: &'a Path,
+    root: &'a Path,
+    architectures: &'a Architectures,
+    out: Unpacked,
+}
+
+impl Unpacker<'_> {
+    fn tar(mut self, data: impl Read) -> Result<Unpacked, Error> {
+        let mut archive = tar::Archive::new(data);
+        let damaged = |error: io::Error| self::archive(self.deb, error.to_string());
+        for entry in archive.entries().map_err(damaged)? {
+            self.entry(entry.map_err(damaged)?)?;
+        }
+        Ok(self.out)
+    }
+
+    fn entry<R: Read>(&mut self, mut entry: tar::Entry<'_, R>) -> Result<(), Error> {
+        let deb = self.deb;
+        let damaged = |error: io::Error| archive(deb, error.to_string());
+        let named = entry.path().map_err(damaged)?.into_owned();
+        let hostile = || archive(deb, format!("{} leads out of the root", named.display()));
+        let path = relative_path(&named).ok_or_else(hostile)?;
+        if let Some(architecture) = kernel_architecture(&path) {
+            self.out.architectures.insert(architecture.to_owned());
+            if !self.architectures.wants(architecture) {
+                return Ok(());
+            }
+        }
+        let at = self.root.join(&path);
+        let kind = entry.header().entry_type();
+        if kind.is_dir() {
+            return fs::create_dir_all(&at).map_err(Error::io("create", &at));
+        }
+        let parent = at.parent().unwrap_or(self.root);
+        fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+        if kind.is_file() {
+            let mut file = File::create(&at).map_err(Error::io("create", &at))?;
+            copy(&mut entry, &mut file, deb, &at)?;
+            // Set-user-id bits have no place in an unprivileged root; the owner must be able to remove it.
+            let mode = entry.header().mode().map_err(damaged)? & 0o755 | 0o600;
+            file.set_permissions(Permissions::from_mode(mode)).map_err(Error::io("write", &at))
+        } else if kind.is_symlink() || kind.is_hard_link() {
+            let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?.into_owned();
+            if kind.is_symlink() {
+                self.out.links.push((path, target));
+                return Ok(());
+            }
+            let source = self.root.join(relative_path(&target).ok_or_else(hostile)?);
+            fs::hard_link(&source, &at).map_err(Error::io("create", &at))
+        } else {
+            Err(archive(deb, format!("{} is neither a file nor a link", named.display())))
+        }
+    }
+}
+
+/// Copies, telling a damaged archive from a full disk.
+fn copy(from: &mut impl Read, to: &mut File, deb: &Path, at: &Path) -> Result<(), Error> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = from.read(&mut buffer).map_err(|error| archive(deb, error.to_string()))?;
+        if n == 0 {
+            return Ok(());
+        }
+        io::Write::write_all(to, &buffer[..n]).map_err(Error::io("write", at))?;
+    }
+}
+
+struct Counted<'a, R> {
+    inner: R,
+    read: &'a dyn Fn(u64),
+}
+
+impl<R: Read> Read for Counted<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        (self.read)(n as u64);
+        Ok(n)
+    }
+}
