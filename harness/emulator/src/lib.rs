@@ -23,6 +23,7 @@ mod copy_engine;
 mod dispatch;
 mod events;
 mod faults;
+pub mod install;
 mod loader;
 mod memory;
 mod missing;

@@ -1,0 +1,211 @@
+//! Puts the device library in place under the name, and with the symbol versions, that the HIP
+//! runtime asks for.
+//!
+//! `libamdhip64` wants its `hsa_*` symbols in version `ROCR_1`; without it the loader prints a line
+//! at every start of a program that is linked to HIP. A linker could add the version, but `rustc`
+//! hands it a script of anonymous version already, and GNU ld refuses a second one with a name. So
+//! the version is added to the finished file, in space that the library keeps for that: the
+//! exported variable [`VERSION_SYMBOL`]. Nothing in the file moves.
+//!
+//! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
+
+use std::{
+    fmt, fs, io,
+    path::{Path, PathBuf},
+    sync::atomic::AtomicU64,
+};
+
+use object::{
+    LittleEndian as LE, Object, ObjectSegment, ObjectSymbol, elf,
+    read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _},
+};
+
+/// The file name under which the HIP runtime looks for the HSA runtime.
+pub const FILE_NAME: &str = "libhsa-runtime64.so.1";
+
+/// The symbol version of the HSA interface, and the exported variable that holds space for it. The
+/// variable's name also puts the version's name into the string table.
+const VERSION_SYMBOL: &str = "ROCR_1";
+
+/// Entries that the dynamic table may have after the two new ones are added.
+const DYNAMIC_ENTRIES: usize = 64;
+/// Bytes of the version definitions: two, each with one name.
+const DEFINITIONS: usize = 2 * (20 + 8);
+const SPACE: usize = DYNAMIC_ENTRIES * 2 + DEFINITIONS.div_ceil(8);
+
+/// The space. It lies in writable memory, because loaders write to the dynamic table, and its value
+/// is not zero, so that it has bytes in the file.
+#[unsafe(export_name = "ROCR_1")]
+static VERSION_SPACE: [AtomicU64; SPACE] = [const { AtomicU64::new(u64::MAX) }; SPACE];
+
+/// Why the library could not be installed.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum InstallError {
+    /// Reading or writing a file failed.
+    Io(PathBuf, io::Error),
+    /// The file is not the device library.
+    NotTheDevice(PathBuf, String),
+}
+
+impl fmt::Display for InstallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            InstallError::Io(path, _) => write!(f, "{}", path.display()),
+            InstallError::NotTheDevice(path, why) => {
+                write!(f, "{} is not the emulated device: {why}", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for InstallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            InstallError::Io(_, error) => Some(error),
+            InstallError::NotTheDevice(..) => None,
+        }
+    }
+}
+
+/// Writes the device library `source`, as it was built, into `folder` as [`FILE_NAME`] and returns
+/// its path there. A process that uses an older copy in that folder is not disturbed.
+///
+/// # Errors
+/// [`InstallError`], when a file cannot be read or written or `source` is something else.
+pub fn install(source: &Path, folder: &Path) -> Result<PathBuf, InstallError> {
+    let failed = |path: &Path| {
+        let path = path.to_owned();
+        move |error| InstallError::Io(path, error)
+    };
+    let library = fs::read(source).map_err(failed(source))?;
+    let library =
+        with_versions(library).map_err(|why| InstallError::NotTheDevice(source.to_owned(), why))?;
+    fs::create_dir_all(folder).map_err(failed(folder))?;
+    let target = folder.join(FILE_NAME);
+    let partial = folder.join(format!(".{FILE_NAME}.{}", std::process::id()));
+    fs::write(&partial, library).map_err(failed(&partial))?;
+    fs::rename(&partial, &target).map_err(failed(&target))?;
+    Ok(target)
+}
+
+/// What has to be known of the library before it is changed.
+struct Layout {
+    /// File offset of the program header of the dynamic table.
+    dynamic_header: usize,
+    /// The dynamic table without its end, as pairs of tag and value.
+    dynamic: Vec<[u64; 2]>,
+    /// File offset and address of the space.
+    space: (usize, u64),
+    /// File offsets of the version numbers of the symbols that get the version.
+    symbols: Vec<usize>,
+    /// The first version number that is not in use.
+    version: u16,
+    /// The file's own name and the version's name, as offsets into the string table.
+    names: [(u32, &'static str); 2],
+}
+
+fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
+    let layout = examine(&library)?;
+    let mut put = |at: usize, bytes: &[u8]| {
+        library[at..at + bytes.len()].copy_from_slice(bytes);
+    };
+    let (offset, address) = layout.space;
+    let definitions = DYNAMIC_ENTRIES * 16;
+    let mut dynamic = layout.dynamic;
+    dynamic.push([elf::DT_VERDEF.0 as u64, address + definitions as u64]);
+    dynamic.push([elf::DT_VERDEFNUM.0 as u64, 2]);
+    dynamic.push([0, 0]);
+    for (index, word) in dynamic.iter().flatten().enumerate() {
+        put(offset + index * 8, &word.to_le_bytes());
+    }
+    let len = dynamic.len() as u64 * 16;
+    // Offset, virtual and physical address, size in the file and in memory.
+    for (index, word) in [offset as u64, address, address, len, len].into_iter().enumerate() {
+        put(layout.dynamic_header + 8 + index * 8, &word.to_le_bytes());
+    }
+    for (index, (name, text)) in layout.names.into_iter().enumerate() {
+        let at = offset + definitions + index * 28;
+        let last = index == 1;
+        // Format, flags (the first names the file), number, count of names.
+        let number = if last { layout.version } else { 1 };
+        for (field, half) in [1, u16::from(!last), number, 1].into_iter().enumerate() {
+            put(at + field * 2, &half.to_le_bytes());
+        }
+        // Hash, where the name is, where the next definition is; then the name.
+        let next = if last { 0 } else { 28 };
+        let words = [elf::hash(text.as_bytes()), 20, next, name, 0];
+        for (field, word) in words.into_iter().enumerate() {
+            put(at + 8 + field * 4, &word.to_le_bytes());
+        }
+    }
+    for symbol in layout.symbols {
+        put(symbol, &layout.version.to_le_bytes());
+    }
+    Ok(library)
+}
+
+fn examine(library: &[u8]) -> Result<Layout, String> {
+    let file = ElfFile64::<LE>::parse(library).map_err(|error| error.to_string())?;
+    let header = file.elf_header();
+    let segments = header.program_headers(LE, library).map_err(|error| error.to_string())?;
+    let index = segments
+        .iter()
+        .position(|segment| segment.p_type(LE) == elf::PT_DYNAMIC)
+        .ok_or("it has no dynamic table")?;
+    let entries = segments[index].dynamic(LE, library).map_err(|error| error.to_string())?;
+    let dynamic: Vec<_> = entries
+        .unwrap_or_default()
+        .iter()
+        .map(|entry| [entry.d_tag.get(LE).0 as u64, entry.d_val.get(LE)])
+        .take_while(|[tag, _]| *tag != 0)
+        .collect();
+    let value = |tag: elf::DynamicTag| {
+        dynamic.iter().find(|[known, _]| *known == tag.0 as u64).map(|[_, value]| *value)
+    };
+    if value(elf::DT_VERDEF).is_some() {
+        return Err("it defines versions already".into());
+    }
+    if dynamic.len() + 3 > DYNAMIC_ENTRIES {
+        return Err("its dynamic table is too long".into());
+    }
+    let offset_of = |address: u64, len: usize| {
+        file.segments().find_map(|segment| {
+            let inside = address.checked_sub(segment.address())?;
+            let (start, size) = segment.file_range();
+            (inside + len as u64 <= size).then_some((start + inside) as usize)
+        })
+    };
+    let symbol = |name: &str| file.dynamic_symbols().find(|symbol| symbol.name() == Ok(name));
+    let space = symbol(VERSION_SYMBOL).ok_or("it has no space for versions")?;
+    let space_offset =
+        offset_of(space.address(), SPACE * 8).ok_or("its space is not in the file")?;
+    let strings = value(elf::DT_STRTAB).and_then(|at| offset_of(at, 1)).ok_or("no string table")?;
+    let string_bytes = value(elf::DT_STRSZ).unwrap_or(0) as usize;
+    let strings = library.get(strings..strings + string_bytes).ok_or("no string table")?;
+    let name_of = |text: &'static str| {
+        // Linkers let a string be the end of a longer one.
+        let wanted = [text.as_bytes(), b"\0"].concat();
+        let at = strings.windows(wanted.len()).position(|bytes| bytes == wanted);
+        at.map(|at| (at as u32, text)).ok_or(format!("the name {text} is missing"))
+    };
+    let numbers = value(elf::DT_VERSYM).ok_or("its symbols have no version numbers")?;
+    let mut symbols = Vec::new();
+    let mut version = 2;
+    for symbol in file.dynamic_symbols() {
+        let at = offset_of(numbers + 2 * symbol.index().0 as u64, 2).ok_or("cut off")?;
+        let number = u16::from_le_bytes([library[at], library[at + 1]]) & 0x7fff;
+        version = version.max(number + 1);
+        if symbol.is_definition() && symbol.name().is_ok_and(|name| name.starts_with("hsa_")) {
+            symbols.push(at);
+        }
+    }
+    Ok(Layout {
+        dynamic_header: header.e_phoff.get(LE) as usize + index * 56,
+        space: (space_offset, space.address()),
+        names: [name_of(FILE_NAME)?, name_of(VERSION_SYMBOL)?],
+        dynamic,
+        symbols,
+        version,
+    })
+}

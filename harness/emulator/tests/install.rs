@@ -1,0 +1,63 @@
+//! Installs the library that was built beside this test, and loads it the way the HIP runtime does.
+
+use std::{
+    ffi::{CStr, CString, c_char, c_void},
+    path::{Path, PathBuf},
+};
+
+use hsa_runtime64::install::{self, InstallError};
+
+fn built_library() -> PathBuf {
+    std::env::current_exe().unwrap().with_file_name("libhsa_runtime64.so")
+}
+
+fn symbol(library: *mut c_void, name: &CStr, version: Option<&CStr>) -> *mut c_void {
+    // SAFETY: a handle of `dlopen` and C strings.
+    unsafe {
+        match version {
+            Some(version) => libc::dlvsym(library, name.as_ptr(), version.as_ptr()),
+            None => libc::dlsym(library, name.as_ptr()),
+        }
+    }
+}
+
+#[test]
+fn the_installed_library_offers_the_interface_in_its_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let installed = install::install(&built_library(), folder.path()).unwrap();
+    assert_eq!(installed, folder.path().join("libhsa-runtime64.so.1"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
+
+    let path = CString::new(installed.to_str().unwrap()).unwrap();
+    // SAFETY: the path is a C string; loading runs only what the Rust runtime needs.
+    let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    assert!(!library.is_null(), "{}", installed.display());
+    assert!(!symbol(library, c"hsa_init", Some(c"ROCR_1")).is_null());
+    assert!(!symbol(library, c"hsa_queue_create", Some(c"ROCR_1")).is_null());
+    assert!(symbol(library, c"hsa_init", Some(c"ROCR_2")).is_null());
+
+    let identity = symbol(library, c"rocrepro_device_identity", None);
+    // SAFETY: the function that the device documents under this name; its result lives for ever.
+    let json = unsafe {
+        let identity: extern "C" fn() -> *const c_char = std::mem::transmute(identity);
+        CStr::from_ptr(identity())
+    };
+    let identity: device::Identity = serde_json::from_slice(json.to_bytes()).unwrap();
+    assert_eq!(identity.version, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn what_is_not_the_device_is_refused() {
+    #[track_caller]
+    fn check(source: &Path, expected: fn(&InstallError) -> bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let error = install::install(source, folder.path()).unwrap_err();
+        assert!(expected(&error), "{error:?}");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+    check(Path::new("/nowhere"), |error| matches!(error, InstallError::Io(..)));
+    check(&std::env::current_exe().unwrap(), |e| matches!(e, InstallError::NotTheDevice(..)));
+    let folder = tempfile::tempdir().unwrap();
+    let once = install::install(&built_library(), folder.path()).unwrap();
+    check(&once, |error| matches!(error, InstallError::NotTheDevice(..)));
+}
