@@ -23,6 +23,8 @@ mod group;
 mod journal;
 mod lines;
 mod log;
+mod observed;
+mod pipes;
 mod pool;
 mod run;
 
@@ -31,5 +33,6 @@ pub use group::Process;
 pub use journal::{Durability, Journal, JournalError, Read, Unreadable, read};
 pub use lines::{Line, MAX_EVENT_BYTES, MAX_LINE_BYTES};
 pub use log::{LOG_HEAD_BYTES, LOG_TAIL_BYTES, Log};
+pub use observed::{Ended, Limits, Observed, Reason, Usage};
 pub use pool::{for_each, in_order};
-pub use run::{Ended, Limits, Observed, Reason, Usage, run};
+pub use run::run;

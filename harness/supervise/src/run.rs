@@ -1,138 +1,23 @@
 //! One child, from its start to its last trace.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
-use crate::group::{self, Process, Send, wait_ready};
+use crate::group::{self, Send, wait_ready};
 use crate::lines::Lines;
-use crate::{Cancel, Line, Log};
+use crate::pipes::{Pipes, READ_BYTES, Source};
+use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
 /// How long to go on reading once the leader has ended, where other processes hold its pipes
 /// open. What the leader itself wrote is in the pipes by then and is read in any case.
 const DRAIN: Duration = Duration::from_millis(200);
-
-/// Reads of one stream before the others get their turn; times [`READ_BYTES`] this is the most
-/// that a pipe holds without privileges, see `pipe(7)`.
-const READS_PER_TURN: usize = 16;
-const READ_BYTES: usize = 64 << 10;
-
-/// How long a child may take. `Duration::MAX` means for ever.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// From its start to its end.
-    pub total: Duration,
-    /// From its start to the first event line, and from one event line to the next.
-    pub quiet: Duration,
-    /// From SIGTERM to SIGKILL.
-    pub grace: Duration,
-    /// From SIGKILL to giving up on it: a process in an uninterruptible wait of a driver does not
-    /// end before that wait does.
-    pub reap: Duration,
-}
-
-impl Default for Limits {
-    /// Ten minutes in all, two of them in silence, two seconds of grace and ten to reap.
-    fn default() -> Limits {
-        Limits {
-            total: Duration::from_secs(600),
-            quiet: Duration::from_secs(120),
-            grace: Duration::from_secs(2),
-            reap: Duration::from_secs(10),
-        }
-    }
-}
-
-/// Everything that was seen of one child.
-#[derive(Debug)]
-pub struct Observed {
-    /// Its process id, under which the kernel log speaks of it; `None` where it was not started.
-    pub pid: Option<u32>,
-    /// How it ended.
-    pub ended: Ended,
-    /// The event lines, in order.
-    pub lines: Vec<Line>,
-    /// What it wrote after the newline of the last event line.
-    pub torn: Vec<u8>,
-    /// What it wrote to its standard error.
-    pub stderr: Log,
-    /// From before its start to when it had been reaped and its pipes were empty. Monotonic time,
-    /// in which a suspended machine stands still.
-    pub wall: Duration,
-    /// What it used; `None` where it was not reaped.
-    pub usage: Option<Usage>,
-    /// Processes that were still in its group after it had ended, and were sent SIGKILL. After
-    /// [`Ended::CouldNotBeKilled`] the child itself is one of them.
-    pub left_behind: Vec<Process>,
-}
-
-/// How a child ended.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Ended {
-    /// It exited by itself, with this status.
-    Exited(i32),
-    /// A signal that was not ours ended it.
-    Signalled {
-        /// The signal's number.
-        signal: i32,
-        /// Whether the kernel wrote a core dump.
-        core: bool,
-    },
-    /// It was told to end, by a signal to its group.
-    Stopped {
-        /// Why.
-        reason: Reason,
-        /// Whether SIGTERM and the grace were not enough and it took SIGKILL.
-        forced: bool,
-    },
-    /// It was still there after SIGKILL and the wait of [`Limits::reap`]. It may end later; until
-    /// then it holds what it holds, the device perhaps included.
-    CouldNotBeKilled {
-        /// Why it was to end.
-        reason: Reason,
-    },
-    /// It was not started.
-    SpawnFailed(io::Error),
-    /// It was started and killed, because it could not be watched: the process is out of file
-    /// descriptors, the kernel is older than 5.3, or SIGCHLD is ignored in this process, in which
-    /// case the kernel keeps no exit status.
-    Lost(io::Error),
-}
-
-/// Why a child was told to end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Reason {
-    /// [`Limits::total`] was over.
-    Total,
-    /// [`Limits::quiet`] was over.
-    Quiet,
-    /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all of them larger
-    /// than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
-    Flooded,
-    /// The [`Cancel`] was requested. A child that had not been started by then never is.
-    Cancelled,
-}
-
-/// What a child used, with its own children as far as it waited for them; see `wait4(2)`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
-    /// Processor time in user mode.
-    pub user_cpu: Duration,
-    /// Processor time in the kernel.
-    pub system_cpu: Duration,
-    /// The largest resident set, in bytes. The kernel counts in what this process had resident
-    /// when it started the child (`exec_mmap` keeps the larger of both), so a small child of a
-    /// large parent cannot be told from a large one.
-    pub max_rss_bytes: u64,
-}
 
 /// Where a child is on its way out. Times are counted from its start.
 #[derive(Clone, Copy)]
@@ -151,26 +36,6 @@ enum End {
     Stuck { reason: Reason },
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Source {
-    Child,
-    Stdin,
-    Stdout,
-    Stderr,
-    Cancel,
-}
-
-/// The parent's ends of the pipes; `None` once the other end is closed.
-struct Pipes<'a> {
-    /// Kept open after the last byte of `orders`, until the child has been reaped.
-    stdin: Option<ChildStdin>,
-    orders: &'a [u8],
-    stdout: Option<ChildStdout>,
-    stderr: Option<ChildStderr>,
-    lines: Lines,
-    log: Log,
-}
-
 /// Starts `command` as the leader of a process group of its own, writes `input` and a newline to
 /// its standard input, and returns when it has ended or could not be ended. `on_line` is called
 /// in this thread with each event line as it comes; while it takes its time nothing is read and
@@ -181,6 +46,9 @@ struct Pipes<'a> {
 ///
 /// Every error is part of the result. The streams and the process group that the caller set in
 /// `command` are replaced.
+///
+/// # Panics
+/// When `on_line` does; the child then sees its standard input close, and is not reaped.
 pub fn run(
     command: Command,
     input: &[u8],
@@ -222,14 +90,7 @@ fn run_with(
 
     let pid = Pid::from_child(&child);
     let orders = [input, b"\n"].concat();
-    let mut pipes = Pipes {
-        stdin: child.stdin.take(),
-        orders: &orders,
-        stdout: child.stdout.take(),
-        stderr: child.stderr.take(),
-        lines: Lines::default(),
-        log: Log::default(),
-    };
+    let mut pipes = Pipes::new(&mut child, &orders);
     let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send);
     let (ended, usage) = match watched {
         Ok(End::Stuck { reason }) => (Ended::CouldNotBeKilled { reason }, None),
@@ -298,7 +159,7 @@ fn watch(
         let drain = now.saturating_add(DRAIN);
         phase = match phase {
             Phase::Running if ended => Phase::Draining { end: End::ByItself, until: drain },
-            Phase::Running => match limits.due(now, pipes, cancel) {
+            Phase::Running => match limits.due(now, &pipes.lines, cancel) {
                 Some(reason) => {
                     send(pid, Signal::TERM);
                     Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
@@ -330,105 +191,17 @@ impl Limits {
     }
 
     /// Why a running child is to end now, if it is.
-    fn due(&self, now: Duration, pipes: &Pipes<'_>, cancel: &Cancel) -> Option<Reason> {
+    fn due(&self, now: Duration, lines: &Lines, cancel: &Cancel) -> Option<Reason> {
         if cancel.is_cancelled() {
             Some(Reason::Cancelled)
-        } else if pipes.lines.flooded {
+        } else if lines.flooded {
             Some(Reason::Flooded)
         } else if now >= self.total {
             Some(Reason::Total)
-        } else if now >= self.next(pipes.lines.last_at()) {
+        } else if now >= self.next(lines.last_at()) {
             Some(Reason::Quiet)
         } else {
             None
-        }
-    }
-}
-
-impl Pipes<'_> {
-    fn set_nonblocking(&self) -> io::Result<()> {
-        // The child's ends are open files of their own and stay as they are.
-        let fds = [
-            self.stdin.as_ref().map(AsFd::as_fd),
-            self.stdout.as_ref().map(AsFd::as_fd),
-            self.stderr.as_ref().map(AsFd::as_fd),
-        ];
-        fds.into_iter().flatten().try_for_each(|fd| Ok(rustix::io::ioctl_fionbio(fd, true)?))
-    }
-
-    /// The pipes that there is something to wait for on.
-    fn sources(&self) -> Vec<(Source, BorrowedFd<'_>, PollFlags)> {
-        let mut sources = Vec::with_capacity(5);
-        if let Some(stdout) = &self.stdout {
-            sources.push((Source::Stdout, stdout.as_fd(), PollFlags::IN));
-        }
-        if let Some(stderr) = &self.stderr {
-            sources.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
-        }
-        if let Some(stdin) = self.stdin.as_ref().filter(|_| !self.orders.is_empty()) {
-            sources.push((Source::Stdin, stdin.as_fd(), PollFlags::OUT));
-        }
-        sources
-    }
-
-    /// Reads and writes what is ready.
-    fn serve(
-        &mut self,
-        ready: &[Source],
-        buffer: &mut [u8],
-        start: Instant,
-        on_line: &mut dyn FnMut(&Line),
-    ) {
-        if ready.contains(&Source::Stdout) {
-            let lines = &mut self.lines;
-            read_available(&mut self.stdout, buffer, |bytes| {
-                lines.push(bytes, start.elapsed(), on_line);
-            });
-        }
-        if ready.contains(&Source::Stderr) {
-            let log = &mut self.log;
-            read_available(&mut self.stderr, buffer, |bytes| log.push(bytes));
-        }
-        if ready.contains(&Source::Stdin) {
-            self.write();
-        }
-    }
-
-    /// Writes of the orders what the pipe takes. A child that has closed its standard input gets
-    /// no more of them: how it ends will tell the story.
-    fn write(&mut self) {
-        while let Some(stdin) = &mut self.stdin
-            && !self.orders.is_empty()
-        {
-            match stdin.write(self.orders) {
-                Ok(written) => self.orders = &self.orders[written..],
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(_) => self.orders = &[],
-            }
-        }
-    }
-}
-
-/// Hands what can be read now to `take`, within the turn of a stream. Forgets a stream at its end.
-fn read_available<R: Read>(stream: &mut Option<R>, buffer: &mut [u8], mut take: impl FnMut(&[u8])) {
-    let mut reads = 0;
-    while let Some(open) = stream
-        && reads < READS_PER_TURN
-    {
-        match open.read(buffer) {
-            Ok(0) => *stream = None,
-            Ok(read) => {
-                reads += 1;
-                take(&buffer[..read]);
-                if read < buffer.len() {
-                    // A pipe that fills less than the buffer is empty; the next poll says more.
-                    return;
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-            Err(_) => *stream = None,
         }
     }
 }
@@ -517,9 +290,7 @@ mod tests {
         let limits = Limits { total, quiet, ..Limits::default() };
         let mut lines = Lines::default();
         lines.push(b"event\n", seconds(last_line), &mut |_| {});
-        let log = Log::default();
-        let pipes = Pipes { stdin: None, orders: &[], stdout: None, stderr: None, lines, log };
-        let due = limits.due(seconds(now), &pipes, &Cancel::new().unwrap());
+        let due = limits.due(seconds(now), &lines, &Cancel::new().unwrap());
         assert_eq!(due, expected, "{limits:?}, last line at {last_line} s, {now} s");
         let next = limits.next(seconds(last_line));
         assert_eq!(due.is_some(), next <= seconds(now), "wakes at {next:?}");
