@@ -99,7 +99,7 @@ pub enum Reason {
     /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all of them larger
     /// than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
     Flooded,
-    /// The [`Cancel`] was requested. A child that had not been started by then never is.
+    /// The [`Cancel`](crate::Cancel) was requested. A child that had not been started by then never is.
     Cancelled,
 }
 
