@@ -65,6 +65,14 @@ impl Shared {
         unsafe { self.library.get::<*const ()>(name.as_bytes()) }.is_ok()
     }
 
+    /// Makes sure that it, or a library it depends on, exports `name`.
+    ///
+    /// # Errors
+    /// It does not.
+    pub fn require(&self, name: &str) -> Result<(), Missing> {
+        if self.has(name) { Ok(()) } else { Err(self.lacks(name)) }
+    }
+
     /// The function `name`, where the library has it.
     ///
     /// # Safety

@@ -1,1 +1,156 @@
-//! Placeholder.
+//! Executes one plan on the ROCm stack that the process was started in, and reports every call.
+//!
+//! The command starts itself again as the worker: in a stack, that is through the stack's own loader, so nothing here may
+//! depend on `current_exe`. The worker reports and never judges. It leaves by returning from `main`, because
+//! the exit handlers and destructors of the ROCm libraries belong to what is tested.
+
+mod broken;
+mod cache;
+mod checks;
+mod device_look;
+mod handles;
+mod kernels;
+mod leash;
+mod libraries;
+mod loaded;
+mod machine;
+mod math;
+mod memory;
+mod names;
+mod needs;
+mod pipe;
+mod streams;
+
+use std::process::ExitCode;
+
+use plan::{Event, Order, PLAN_VERSION, Phase};
+
+use crate::{
+    broken::Broken,
+    libraries::Libraries,
+    machine::{Flow, Machine},
+    pipe::Events,
+};
+
+/// Exit code when the order cannot be carried out for a reason that is neither the stack's nor the device's.
+const BROKEN: u8 = 2;
+
+/// The worker: reads an [`Order`] from standard input and writes [`Event`]s to what was standard output. Standard output itself is
+/// redirected to standard error, as libraries print on it.
+///
+/// The exit code is 0 whatever the plan's calls answered, and 2 when the order could not be carried out; standard error then says why.
+pub fn main() -> ExitCode {
+    match work() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Broken(why)) => {
+            eprintln!("worker: {why}");
+            ExitCode::from(BROKEN)
+        }
+    }
+}
+
+fn work() -> Result<(), Broken> {
+    let events = Events::instead_of_stdout()?;
+    let order = parse(&leash::first_line()?)?;
+    leash::hold()?;
+    events.say(&Event::Hello {
+        version: PLAN_VERSION,
+        nonce: order.nonce.clone(),
+        pid: std::process::id(),
+    });
+    events.say(&Event::Phase { phase: Phase::Start });
+    names::check(&order.plan)?;
+
+    events.say(&Event::Phase { phase: Phase::Load });
+    let libraries = match Libraries::load(&order.plan) {
+        Ok(libraries) => libraries,
+        Err(missing) => {
+            events.say(&Event::Missing { what: missing.what, why: missing.why });
+            return Ok(());
+        }
+    };
+
+    events.say(&Event::Phase { phase: Phase::Init });
+    let device = device_look::look(&libraries.hip)?;
+    let mut reported = Vec::new();
+    report_loaded(&events, &mut reported);
+    events.say(&device.event());
+    let Some(device) = device.properties else {
+        return Ok(());
+    };
+
+    let machine = Machine::new(&order, &events, &libraries, device.gcn_arch_name);
+    let mut flow = Flow::Go;
+    for (phase, steps) in order.plan.phases() {
+        if phase == Phase::Teardown {
+            report_loaded(&events, &mut reported);
+            if flow == Flow::Go {
+                events.say(&Event::Done);
+            }
+            // The end of the process is part of this phase, also after a stop.
+            events.say(&Event::Phase { phase });
+        } else if flow == Flow::Go {
+            events.say(&Event::Phase { phase });
+        }
+        if flow == Flow::Go {
+            flow = machine.run(steps)?;
+            if phase == Phase::Body && flow == Flow::Go {
+                flow = machine.make_postponed()?;
+            }
+        }
+    }
+    if flow == Flow::Go {
+        events.say(&Event::Bye);
+    }
+    Ok(())
+}
+
+/// Reads an order, and says of an order of another version that it is one.
+fn parse(line: &str) -> Result<Order, Broken> {
+    let version = |line: &str| {
+        let value: serde_json::Value = serde_json::from_str(line).ok()?;
+        value.get("plan")?.get("version")?.as_u64()
+    };
+    match serde_json::from_str::<Order>(line) {
+        Ok(order) if order.plan.version == PLAN_VERSION => Ok(order),
+        Ok(order) => Err(other_version(order.plan.version.into())),
+        Err(error) => match version(line) {
+            Some(version) if version != u64::from(PLAN_VERSION) => Err(other_version(version)),
+            _ => Err(Broken(format!("the order cannot be read: {error}"))),
+        },
+    }
+}
+
+fn other_version(version: u64) -> Broken {
+    Broken(format!("the plan has version {version}; this worker executes version {PLAN_VERSION}"))
+}
+
+/// Reports the ROCm libraries that were not in `reported` yet.
+fn report_loaded(events: &Events, reported: &mut Vec<plan::LoadedLibrary>) {
+    let mut new = loaded::rocm_libraries();
+    new.retain(|library| !reported.contains(library));
+    if !new.is_empty() {
+        events.say(&Event::Loaded { libraries: new.clone() });
+        reported.extend(new);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(line: &str, expected: &str) {
+        let error = parse(line).expect_err(line).0;
+        assert!(error.contains(expected), "{error}");
+    }
+
+    #[test]
+    fn a_bad_order_is_refused_with_its_reason() {
+        check("", "EOF while parsing");
+        check("{}", "missing field `nonce`");
+        check(r#"{"plan": {"version": 2}}"#, "version 2");
+        check(r#"{"plan": {"version": 1}}"#, "missing field `trial`");
+        check(r#"{"plan": 3}"#, "cannot be read");
+    }
+}

@@ -1,0 +1,151 @@
+use std::{ffi::c_int, fs, path::Path};
+
+use hip_sys::MemcpyKind;
+use plan::{Call, Event, GUARD_BYTES, digest};
+
+use crate::{
+    broken::Broken,
+    handles::Kind,
+    machine::{Answer, Machine},
+    memory::{declared, load},
+};
+
+/// Bytes that nothing is known about beforehand are kept up to this size.
+const KEPT_UNASKED: usize = 64 << 10;
+/// Files that one process leaves in the spool at most, so that a case that fails in every round does not fill the disk.
+const MAX_FILES: u32 = 16;
+
+/// Reads what a check looks at and reports its digest, with the bytes where they may be wanted.
+pub(crate) fn call(
+    machine: &Machine<'_>,
+    step: u32,
+    call: &Call,
+    occurrence: u32,
+) -> Result<Answer, Broken> {
+    let report = |buffer: String, bytes: &[u8]| {
+        let digest = digest(bytes);
+        let file = spool(machine, step, occurrence, &digest, bytes);
+        let bytes = bytes.len() as u64;
+        machine.events.say(&Event::Data { step, occurrence, buffer, bytes, digest, file });
+    };
+    let whole = |name: &str| load(machine, name, 0, declared(machine, name)?.bytes);
+    match call {
+        Call::Check { buffer } => report(buffer.clone(), &whole(buffer)?),
+        Call::Equal { a, b } | Call::Differ { a, b } => {
+            // Both are read before either is reported, so that writing does not part the two looks.
+            let (first, second) = (whole(a)?, whole(b)?);
+            report(a.clone(), &first);
+            report(b.clone(), &second);
+        }
+        Call::Guards { buffer } => match guards(machine, buffer)? {
+            (answer, Some(bytes)) => {
+                report(format!("{buffer}.guards"), &bytes);
+                return Ok(answer);
+            }
+            (answer, None) => return Ok(answer),
+        },
+        other => return Err(Broken(format!("{other:?} is not a check"))),
+    }
+    Ok(Answer::NONE)
+}
+
+/// The low guard and then the high guard of a buffer, copied from the device where the host cannot read them; no bytes when that
+/// copy fails.
+fn guards(machine: &Machine<'_>, name: &str) -> Result<(Answer, Option<Vec<u8>>), Broken> {
+    let buffer = declared(machine, name)?;
+    if !buffer.guarded {
+        return Err(Broken(format!("buffer `{name}` has no guards")));
+    }
+    if buffer.memory.on_host() {
+        let mut bytes = load(machine, name, -(GUARD_BYTES as i64), GUARD_BYTES)?;
+        bytes.extend(load(machine, name, buffer.bytes as i64, GUARD_BYTES)?);
+        return Ok((Answer::NONE, Some(bytes)));
+    }
+    let base = machine.handle(Kind::Buffer, name);
+    if base.is_null() {
+        return Err(Broken(format!("the guards of `{name}` are read, and it is not allocated")));
+    }
+    let mut bytes = vec![0_u8; 2 * GUARD_BYTES as usize];
+    let starts = [0, GUARD_BYTES + buffer.bytes];
+    for (part, start) in bytes.chunks_mut(GUARD_BYTES as usize).zip(starts) {
+        let from = base.wrapping_byte_add(start as usize);
+        // SAFETY: the part has the size of a guard, and the source lies in the allocation.
+        let code = unsafe {
+            machine.libraries.hip.hipMemcpy(
+                part.as_mut_ptr().cast(),
+                from,
+                part.len(),
+                MemcpyKind::DeviceToHost as c_int,
+            )
+        }?;
+        if code != 0 {
+            return Ok((Answer::hip(code), None));
+        }
+    }
+    Ok((Answer::hip(0), Some(bytes)))
+}
+
+/// Whether bytes are kept: those that are not the wanted ones, and small ones that nobody could know beforehand.
+fn kept(
+    wanted: &[(u32, u32, String)],
+    step: u32,
+    occurrence: u32,
+    digest: &str,
+    len: usize,
+) -> bool {
+    let mut known = wanted.iter().filter(|(s, o, _)| (*s, *o) == (step, occurrence)).peekable();
+    match known.peek() {
+        Some(_) => known.all(|(_, _, wanted)| wanted != digest),
+        None => len <= KEPT_UNASKED,
+    }
+}
+
+/// Keeps bytes in the spool folder and gives the file's name there.
+fn spool(
+    machine: &Machine<'_>,
+    step: u32,
+    occurrence: u32,
+    digest: &str,
+    bytes: &[u8],
+) -> Option<String> {
+    if !kept(&machine.order.wanted, step, occurrence, digest, bytes.len()) {
+        return None;
+    }
+    let number = {
+        let mut state = machine.state();
+        state.spooled += 1;
+        state.spooled
+    };
+    if number > MAX_FILES {
+        return None;
+    }
+    let name = format!("{step}-{occurrence}-{number}.bin");
+    match fs::write(Path::new(&machine.order.spool).join(&name), bytes) {
+        Ok(()) => Some(name),
+        Err(error) => {
+            // The digest alone still tells right from wrong.
+            eprintln!("worker: the bytes of step {step} are not kept: {error}");
+            None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(step: u32, occurrence: u32, digest: &str, len: usize, expected: bool) {
+        let wanted = [(1, 0, "aa".to_owned()), (1, 1, "bb".to_owned())];
+        assert_eq!(kept(&wanted, step, occurrence, digest, len), expected);
+    }
+
+    #[test]
+    fn only_wrong_or_unknown_bytes_are_kept() {
+        check(1, 0, "aa", 4, false);
+        check(1, 1, "aa", 4, true);
+        check(1, 1, "aa", 1 << 30, true);
+        check(2, 0, "aa", KEPT_UNASKED, true);
+        check(2, 0, "aa", KEPT_UNASKED + 1, false);
+    }
+}

@@ -1,0 +1,83 @@
+use std::ffi::{CStr, c_char};
+
+use device::{IDENTITY_SYMBOL, Identity};
+use hip_sys::{Hip, Properties};
+use libloading::os::unix::{Library, RTLD_LAZY};
+use plan::Event;
+
+use crate::{broken::Broken, loaded};
+
+/// What the runtime says after initialisation.
+pub(crate) struct Look {
+    runtime: i32,
+    count: i32,
+    /// Of device 0; none when there is no device.
+    pub(crate) properties: Option<Properties>,
+    emulated: Option<Identity>,
+}
+
+impl Look {
+    /// The look as an event.
+    pub(crate) fn event(&self) -> Event {
+        let properties = self.properties.as_ref();
+        Event::Device {
+            hip_runtime: self.runtime,
+            count: self.count,
+            name: properties.map(|p| p.name.clone()).unwrap_or_default(),
+            gfx: properties.map(|p| p.gcn_arch_name.clone()).unwrap_or_default(),
+            memory: properties.map_or(0, |p| p.total_global_mem),
+            emulated: self.emulated.clone(),
+        }
+    }
+}
+
+/// Initialises the runtime and looks at device 0. That there is none is an answer.
+pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
+    let (mut runtime, mut count) = (0, 0);
+    // SAFETY: the calls need no state, and the results are places of their own.
+    let (init, counted) = unsafe {
+        let init = hip.hipInit(0)?;
+        hip.hipRuntimeGetVersion(&mut runtime)?;
+        (init, hip.hipGetDeviceCount(&mut count)?)
+    };
+    let mut properties = None;
+    if init != 0 || counted != 0 {
+        eprintln!(
+            "worker: hipInit says {}, hipGetDeviceCount says {}",
+            hip.error_name(init),
+            hip.error_name(counted)
+        );
+        count = 0;
+    } else if count > 0 {
+        let read = hip.properties(0)?;
+        properties = Some(read.map_err(|status| {
+            Broken(format!("the properties of device 0 are refused: {}", hip.error_name(status)))
+        })?);
+    }
+    Ok(Look { runtime, count, properties, emulated: identity()? })
+}
+
+/// The emulated device's own statement; none where libhsa-runtime64 is not ours.
+fn identity() -> Result<Option<Identity>, Broken> {
+    let libraries = loaded::rocm_libraries();
+    let Some(hsa) = libraries.iter().find(|l| l.name.starts_with("libhsa-runtime64")) else {
+        return Ok(None);
+    };
+    // SAFETY: no initialiser runs, as the library is in the process already; else this fails.
+    let opened = unsafe { Library::open(Some(&hsa.path), RTLD_LAZY | libc::RTLD_NOLOAD) };
+    let Ok(library) = opened else {
+        return Ok(None);
+    };
+    // SAFETY: the symbol is ours, and `device` documents its type.
+    let symbol = unsafe {
+        library.get::<unsafe extern "C" fn() -> *const c_char>(IDENTITY_SYMBOL.as_bytes())
+    };
+    let Ok(symbol) = symbol else {
+        return Ok(None);
+    };
+    // SAFETY: as above; the string is terminated and never freed.
+    let text = unsafe { CStr::from_ptr(symbol()) };
+    let identity = serde_json::from_slice(text.to_bytes())
+        .map_err(|error| Broken(format!("the emulated device's statement: {error}")))?;
+    Ok(Some(identity))
+}

@@ -1,0 +1,42 @@
+use std::{collections::HashMap, ffi::c_void, ptr};
+
+/// What a name in a plan stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    /// The whole allocation, guards included.
+    Buffer,
+    Stream,
+    Event,
+    Graph,
+    GraphExec,
+    Module,
+    Function,
+    Generator,
+    Blaslt,
+    Rocblas,
+}
+
+/// The handles that calls gave, by kind and name. A handle that was never made, or was destroyed, is null, as in a C program that
+/// initialises its variables.
+#[derive(Default)]
+pub(crate) struct Handles(HashMap<(Kind, String), Handle>);
+
+struct Handle(*mut c_void);
+
+// SAFETY: a handle is a number here and is never dereferenced by its holder; the libraries allow their
+// handles to be used from any thread.
+unsafe impl Send for Handle {}
+
+impl Handles {
+    pub(crate) fn get(&self, kind: Kind, name: &str) -> *mut c_void {
+        self.0.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
+    }
+
+    pub(crate) fn put(&mut self, kind: Kind, name: &str, handle: *mut c_void) {
+        self.0.insert((kind, name.to_owned()), Handle(handle));
+    }
+
+    pub(crate) fn remove(&mut self, kind: Kind, name: &str) {
+        self.0.remove(&(kind, name.to_owned()));
+    }
+}

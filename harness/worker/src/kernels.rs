@@ -1,0 +1,132 @@
+use std::{
+    ffi::{CString, c_void},
+    path::Path,
+    ptr,
+    sync::Arc,
+};
+
+use plan::{Arg, Call};
+
+use crate::{
+    broken::Broken,
+    cache,
+    handles::Kind,
+    loaded,
+    machine::{Answer, Machine},
+    needs::Home,
+};
+
+/// Compilation, modules and launches.
+pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+    match call {
+        Call::Compile { kernel } => compile(machine, kernel),
+        Call::Load { kernel } => load(machine, kernel),
+        Call::Unload { kernel } => {
+            let module = machine.handle(Kind::Module, kernel);
+            // SAFETY: the module is null or was loaded and not unloaded.
+            let code = unsafe { machine.libraries.hip.hipModuleUnload(module) }?;
+            machine.gone(Kind::Module, kernel, code);
+            machine.gone(Kind::Function, kernel, code);
+            Ok(Answer::hip(code))
+        }
+        Call::Launch { kernel, grid, block, args, stream } => {
+            launch(machine, kernel, *grid, *block, args, stream)
+        }
+        other => Err(Broken(format!("{other:?} is not about kernels"))),
+    }
+}
+
+fn text(what: &str, text: &str) -> Result<CString, Broken> {
+    CString::new(text).map_err(|_| Broken(format!("{what} contains a zero byte")))
+}
+
+fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
+    let Some(source) = machine.plan().kernels.get(kernel) else {
+        return Err(Broken(format!("there is no kernel `{kernel}`")));
+    };
+    let options = [format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
+    let file = machine.order.code_cache.as_deref().and_then(|folder| {
+        let key = cache::key(source, &options, &loaded::rocm_libraries())?;
+        Some(Path::new(folder).join(key))
+    });
+    if let Some(code) = file.as_deref().and_then(cache::read) {
+        machine.state().code.insert(kernel.to_owned(), code.into());
+        return Ok(Answer::of(Home::Rtc, 0));
+    }
+    let name = text("the kernel's name", &format!("{kernel}.hip"))?;
+    let source = text("the kernel's source", source)?;
+    let options =
+        options.iter().map(|option| text("an option", option)).collect::<Result<Vec<_>, _>>()?;
+    match machine.libraries.rtc()?.compile(&source, &name, &options)? {
+        Ok(code) => {
+            if let Some(file) = &file {
+                cache::write(file, &code);
+            }
+            machine.state().code.insert(kernel.to_owned(), code.into());
+            Ok(Answer::of(Home::Rtc, 0))
+        }
+        Err(error) => Ok(Answer::of(Home::Rtc, error.status).with(error.log)),
+    }
+}
+
+fn load(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let code_object = machine.state().code.get(kernel).map(Arc::clone);
+    let Some(code_object) = code_object else {
+        return Err(Broken(format!("kernel `{kernel}` is loaded and was not compiled")));
+    };
+    let mut module = ptr::null_mut();
+    // SAFETY: the image is a whole code object of hipRTC and stays allocated until the end of the process.
+    let code = unsafe { hip.hipModuleLoadData(&mut module, code_object.as_ptr().cast()) }?;
+    machine.made(Kind::Module, kernel, module, code);
+    if code != 0 {
+        return Ok(Answer::hip(code));
+    }
+    let name = text("the kernel's name", kernel)?;
+    let mut function = ptr::null_mut();
+    // SAFETY: the module was loaded above, and the name is terminated.
+    let code = unsafe { hip.hipModuleGetFunction(&mut function, module, name.as_ptr()) }?;
+    machine.made(Kind::Function, kernel, function, code);
+    Ok(Answer::hip(code))
+}
+
+fn launch(
+    machine: &Machine<'_>,
+    kernel: &str,
+    grid: [u32; 3],
+    block: [u32; 3],
+    args: &[Arg],
+    stream: &str,
+) -> Result<Answer, Broken> {
+    let function = machine.handle(Kind::Function, kernel);
+    // The runtime copies each argument by the size in the kernel's metadata, at most 8 bytes here, and little-endian numbers
+    // begin with their low bytes.
+    let mut values: Vec<u64> = args
+        .iter()
+        .map(|arg| match arg {
+            Arg::Address(place) => machine.address(place) as u64,
+            Arg::U32(number) => (*number).into(),
+            Arg::F32(number) => number.to_bits().into(),
+        })
+        .collect();
+    let mut parameters: Vec<*mut c_void> =
+        values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect();
+    let stream = machine.stream(stream);
+    // SAFETY: the function is null or of a loaded module; the parameters outlive the call, which copies them.
+    let code = unsafe {
+        machine.libraries.hip.hipModuleLaunchKernel(
+            function,
+            grid[0],
+            grid[1],
+            grid[2],
+            block[0],
+            block[1],
+            block[2],
+            0,
+            stream,
+            parameters.as_mut_ptr(),
+            ptr::null_mut(),
+        )
+    }?;
+    Ok(Answer::hip(code))
+}

@@ -1,0 +1,109 @@
+use std::{
+    ffi::{CStr, c_int, c_void},
+    fs,
+    path::Path,
+    slice,
+};
+
+use plan::LoadedLibrary;
+
+/// How the names of the libraries begin that decide what a HIP program does: ROCm's own, and the compiler behind comgr where it
+/// is a library of its own.
+const PREFIXES: [&str; 6] = ["libamd", "libhip", "libhsa", "libroc", "libLLVM", "libclang"];
+
+/// The note type of a GNU build id (elf.h).
+const NT_GNU_BUILD_ID: u32 = 3;
+
+/// The ROCm libraries in this process, in the loader's order.
+///
+/// It asks the loader and not /proc, which a chroot may lack.
+pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
+    let mut found: Vec<LoadedLibrary> = Vec::new();
+    // SAFETY: the callback matches the declaration and is handed this vector, which outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
+    found
+}
+
+/// # Safety
+/// Called by dl_iterate_phdr with the vector of [`rocm_libraries`].
+unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid description, and the last argument is the vector.
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<LoadedLibrary>>()) };
+    if info.dlpi_name.is_null() {
+        return 0;
+    }
+    // SAFETY: the loader's names are terminated strings.
+    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
+    let Some(name) = Path::new(&path).file_name().map(|n| n.to_string_lossy().into_owned()) else {
+        return 0;
+    };
+    if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
+        return 0;
+    }
+    // SAFETY: the loader describes that many program headers.
+    let headers = unsafe { slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let build_id = headers.iter().filter(|h| h.p_type == libc::PT_NOTE).find_map(|header| {
+        let address = (info.dlpi_addr + header.p_vaddr) as *const u8;
+        // SAFETY: a library's note segment lies in its first loaded, readable segment.
+        let notes = unsafe { slice::from_raw_parts(address, header.p_memsz as usize) };
+        build_id(notes, header.p_align as usize)
+    });
+    let path = fs::canonicalize(&path).map_or(path, |p| p.to_string_lossy().into_owned());
+    found.push(LoadedLibrary { name, path, build_id });
+    0
+}
+
+/// The GNU build id among ELF notes, in hexadecimal. `align` is the segment's alignment, which pads names and descriptors.
+fn build_id(mut notes: &[u8], align: usize) -> Option<String> {
+    let align = if align == 8 { 8 } else { 4 };
+    let word = |bytes: &[u8], at: usize| {
+        Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?) as usize)
+    };
+    while !notes.is_empty() {
+        let (name_bytes, bytes, kind) = (word(notes, 0)?, word(notes, 4)?, word(notes, 8)?);
+        let name = notes.get(12..)?.get(..name_bytes)?;
+        let start = (12 + name_bytes).next_multiple_of(align);
+        let descriptor = notes.get(start..)?.get(..bytes)?;
+        if kind == NT_GNU_BUILD_ID as usize && name == b"GNU\0" {
+            return Some(descriptor.iter().map(|b| format!("{b:02x}")).collect());
+        }
+        notes = notes.get((start + bytes).next_multiple_of(align)..)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn note(kind: u32, name: &[u8], descriptor: &[u8], align: usize) -> Vec<u8> {
+        let mut out = Vec::new();
+        for n in [name.len() as u32, descriptor.len() as u32, kind] {
+            out.extend(n.to_le_bytes());
+        }
+        for part in [name, descriptor] {
+            out.extend(part);
+            out.resize(out.len().next_multiple_of(align), 0);
+        }
+        out
+    }
+
+    #[track_caller]
+    fn check(notes: &[u8], align: usize, expected: Option<&str>) {
+        assert_eq!(build_id(notes, align).as_deref(), expected);
+    }
+
+    #[test]
+    fn the_build_id_is_found_among_other_notes() {
+        let id = note(3, b"GNU\0", &[0xDE, 0xAD, 0x01], 4);
+        let abi = note(1, b"GNU\0", &[0; 16], 4);
+        let other = note(3, b"Go\0\0", &[9; 4], 4);
+        check(&id, 4, Some("dead01"));
+        check(&[abi.clone(), other, id.clone()].concat(), 4, Some("dead01"));
+        check(&abi, 4, None);
+        check(&[], 4, None);
+        check(&id[..13], 4, None);
+        check(&[0xFF; 16], 4, None);
+        check(&note(3, b"GNU\0", &[1; 20], 8), 8, Some(&"01".repeat(20)));
+    }
+}

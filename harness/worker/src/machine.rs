@@ -1,0 +1,284 @@
+use std::{
+    collections::HashMap,
+    ffi::{c_int, c_void},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use plan::{Call, DEFAULT_STREAM, Effect, Event, Order, Place, Plan, Step};
+
+use crate::{
+    broken::Broken,
+    checks,
+    handles::{Handles, Kind},
+    kernels,
+    libraries::Libraries,
+    math, memory,
+    needs::{self, Home},
+    pipe::Events,
+    streams,
+};
+
+/// Whether the plan goes on after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flow {
+    Go,
+    /// A checked call failed, and the worker has said so.
+    Stop,
+}
+
+/// What a call answered.
+pub(crate) struct Answer {
+    /// The status code and the library it belongs to; none for calls without one.
+    status: Option<(Home, c_int)>,
+    /// What the call gives besides.
+    value: Option<String>,
+}
+
+impl Answer {
+    /// Of a call without a status.
+    pub(crate) const NONE: Answer = Answer { status: None, value: None };
+
+    pub(crate) fn of(home: Home, code: c_int) -> Self {
+        Answer { status: Some((home, code)), value: None }
+    }
+
+    pub(crate) fn hip(code: c_int) -> Self {
+        Answer::of(Home::Hip, code)
+    }
+
+    pub(crate) fn with(self, value: impl Into<Option<String>>) -> Self {
+        Answer { value: value.into(), ..self }
+    }
+
+    pub(crate) fn code(&self) -> c_int {
+        self.status.map_or(0, |(_, code)| code)
+    }
+}
+
+/// Executes the steps of one plan. Two host threads may share it: what changes is behind one lock, which is never
+/// held across a call.
+pub(crate) struct Machine<'a> {
+    pub(crate) order: &'a Order,
+    pub(crate) events: &'a Events,
+    pub(crate) libraries: &'a Libraries,
+    /// Architecture of device 0 with its features.
+    pub(crate) gfx: String,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) handles: Handles,
+    /// Compiled kernels. They stay until the end, as a runtime may read an image after it was loaded.
+    pub(crate) code: HashMap<String, Arc<[u8]>>,
+    /// How many files the spool has.
+    pub(crate) spooled: u32,
+    occurrences: HashMap<u32, u32>,
+    postponed: Vec<Step>,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(
+        order: &'a Order,
+        events: &'a Events,
+        libraries: &'a Libraries,
+        gfx: String,
+    ) -> Self {
+        Machine { order, events, libraries, gfx, state: Mutex::default() }
+    }
+
+    pub(crate) fn plan(&self) -> &'a Plan {
+        &self.order.plan
+    }
+
+    /// The state, for a look-up or a change, never for the time of a call.
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The handle of a name; null where it was never made.
+    pub(crate) fn handle(&self, kind: Kind, name: &str) -> *mut c_void {
+        self.state().handles.get(kind, name)
+    }
+
+    /// The handle of a stream; the null stream's is null.
+    pub(crate) fn stream(&self, name: &str) -> *mut c_void {
+        match name {
+            DEFAULT_STREAM => std::ptr::null_mut(),
+            name => self.handle(Kind::Stream, name),
+        }
+    }
+
+    /// Keeps a handle that a successful call made.
+    pub(crate) fn made(&self, kind: Kind, name: &str, handle: *mut c_void, code: c_int) {
+        if code == 0 {
+            self.state().handles.put(kind, name, handle);
+        }
+    }
+
+    /// Forgets a handle that a successful call destroyed.
+    pub(crate) fn gone(&self, kind: Kind, name: &str, code: c_int) {
+        if code == 0 {
+            self.state().handles.remove(kind, name);
+        }
+    }
+
+    /// The address of a place; null where its buffer was never allocated.
+    pub(crate) fn address(&self, place: &Place) -> *mut c_void {
+        let base = self.handle(Kind::Buffer, &place.buffer);
+        match self.plan().buffers.get(&place.buffer) {
+            Some(buffer) if !base.is_null() => {
+                base.wrapping_byte_add((buffer.guard() + place.offset) as usize)
+            }
+            _ => std::ptr::null_mut(),
+        }
+    }
+
+    /// Makes the steps in order, until one of them stops the plan.
+    pub(crate) fn run(&self, steps: &[Step]) -> Result<Flow, Broken> {
+        for step in steps {
+            let flow = match &step.call {
+                Call::Repeat { count, body } => self.repeat(*count, body)?,
+                Call::Thread { body } => self.on_second_thread(body)?,
+                _ => self.step(step)?,
+            };
+            if flow == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    fn repeat(&self, count: u32, body: &[Step]) -> Result<Flow, Broken> {
+        for _ in 0..count {
+            if self.run(body)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    fn on_second_thread(&self, body: &[Step]) -> Result<Flow, Broken> {
+        thread::scope(|scope| {
+            let thread = thread::Builder::new()
+                .name("second".into())
+                .spawn_scoped(scope, || self.run(body))?;
+            thread.join().map_err(|_| Broken("the second thread panicked".into()))?
+        })
+    }
+
+    fn step(&self, step: &Step) -> Result<Flow, Broken> {
+        if step.planted == Some(Effect::AfterNextLaunch) {
+            self.state().postponed.push(step.clone());
+            return Ok(Flow::Go);
+        }
+        let flow = self.make(step)?;
+        match step.call {
+            Call::GraphLaunch { .. } if flow == Flow::Go => self.make_postponed(),
+            _ => Ok(flow),
+        }
+    }
+
+    /// Makes the steps that a planted effect held back, oldest first.
+    pub(crate) fn make_postponed(&self) -> Result<Flow, Broken> {
+        let postponed = std::mem::take(&mut self.state().postponed);
+        for step in &postponed {
+            if self.make(step)? == Flow::Stop {
+                return Ok(Flow::Stop);
+            }
+        }
+        Ok(Flow::Go)
+    }
+
+    /// Makes one call between its two events.
+    fn make(&self, step: &Step) -> Result<Flow, Broken> {
+        let occurrence = {
+            let mut state = self.state();
+            let next = state.occurrences.entry(step.id).or_insert(0);
+            *next += 1;
+            *next - 1
+        };
+        self.events.say(&Event::Begin { step: step.id, occurrence });
+        let start = Instant::now();
+        let answer = match step.planted {
+            Some(Effect::Return(code)) => {
+                let functions = needs::functions_of(self.plan(), &step.call);
+                Answer::of(functions.first().map_or(Home::Hip, |f| Home::of(f)), code)
+            }
+            Some(Effect::Abort) => std::process::abort(),
+            Some(Effect::AfterNextLaunch) | None => self.call(step, occurrence)?,
+        };
+        let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let code = answer.code();
+        let status =
+            answer.status.map_or_else(String::new, |(home, c)| self.libraries.status_name(home, c));
+        let value = answer.value;
+        self.events.say(&Event::End { step: step.id, occurrence, code, status, value, ns });
+        if code != 0 && step.checked() {
+            self.events.say(&Event::Stopped { step: step.id });
+            return Ok(Flow::Stop);
+        }
+        Ok(Flow::Go)
+    }
+
+    fn call(&self, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
+        match &step.call {
+            Call::Alloc { .. }
+            | Call::Free { .. }
+            | Call::Poison { .. }
+            | Call::Fill { .. }
+            | Call::Copy { .. }
+            | Call::Copy2d { .. }
+            | Call::Set { .. }
+            | Call::MemGetInfo
+            | Call::TrimPool => memory::call(self, &step.call, occurrence),
+            Call::Compile { .. }
+            | Call::Load { .. }
+            | Call::Unload { .. }
+            | Call::Launch { .. } => kernels::call(self, &step.call),
+            Call::StreamCreate { .. }
+            | Call::StreamDestroy { .. }
+            | Call::StreamSynchronize { .. }
+            | Call::StreamQuery { .. }
+            | Call::StreamWaitEvent { .. }
+            | Call::DeviceSynchronize
+            | Call::GetLastError
+            | Call::EventCreate { .. }
+            | Call::EventDestroy { .. }
+            | Call::EventRecord { .. }
+            | Call::EventSynchronize { .. }
+            | Call::EventQuery { .. }
+            | Call::BeginCapture { .. }
+            | Call::EndCapture { .. }
+            | Call::IsCapturing { .. }
+            | Call::GraphNodeCount { .. }
+            | Call::GraphInstantiate { .. }
+            | Call::GraphLaunch { .. }
+            | Call::GraphExecUpdate { .. }
+            | Call::GraphExecDestroy { .. }
+            | Call::GraphDestroy { .. } => streams::call(self, &step.call),
+            Call::RandCreate { .. }
+            | Call::RandSeed { .. }
+            | Call::RandOffset { .. }
+            | Call::RandStream { .. }
+            | Call::RandGenerate { .. }
+            | Call::RandDestroy { .. }
+            | Call::BlasltCreate { .. }
+            | Call::BlasltHeuristic { .. }
+            | Call::BlasltDestroy { .. }
+            | Call::RocblasCreate { .. }
+            | Call::RocblasDestroy { .. } => math::call(self, &step.call),
+            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
+                checks::call(self, step.id, &step.call, occurrence)
+            }
+            Call::Sleep { ms } => {
+                thread::sleep(Duration::from_millis(*ms));
+                Ok(Answer::NONE)
+            }
+            // `run` executes blocks.
+            Call::Repeat { .. } | Call::Thread { .. } => Ok(Answer::NONE),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+use std::ptr;
+
+use hip_sys::{Operation, RngType};
+use plan::{Call, Dtype, MatmulProblem, RandKind};
+
+use crate::{
+    broken::Broken,
+    handles::Kind,
+    machine::{Answer, Machine},
+    needs::Home,
+};
+
+/// hipRAND, hipBLASLt and rocBLAS.
+pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+    match call {
+        Call::BlasltCreate { .. } | Call::BlasltHeuristic { .. } | Call::BlasltDestroy { .. } => {
+            blaslt(machine, call)
+        }
+        Call::RocblasCreate { .. } | Call::RocblasDestroy { .. } => rocblas(machine, call),
+        _ => rand(machine, call),
+    }
+}
+
+fn rand(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+    let rand = machine.libraries.rand()?;
+    let handle = |name: &str| machine.handle(Kind::Generator, name);
+    // SAFETY: for the whole block: generators are null or made by the library and not destroyed, results go to places of
+    // their own, and the output lies in a buffer of the plan.
+    let code = unsafe {
+        match call {
+            Call::RandCreate { generator, kind, host } => {
+                let kind = match kind {
+                    RandKind::Xorwow => RngType::Xorwow,
+                    RandKind::Mrg32k3a => RngType::Mrg32k3a,
+                    RandKind::Philox => RngType::Philox,
+                } as i32;
+                let mut new = ptr::null_mut();
+                let code = if *host {
+                    rand.hiprandCreateGeneratorHost(&mut new, kind)?
+                } else {
+                    rand.hiprandCreateGenerator(&mut new, kind)?
+                };
+                machine.made(Kind::Generator, generator, new, code);
+                code
+            }
+            Call::RandSeed { generator, seed } => {
+                rand.hiprandSetPseudoRandomGeneratorSeed(handle(generator), *seed)?
+            }
+            Call::RandOffset { generator, offset } => {
+                rand.hiprandSetGeneratorOffset(handle(generator), *offset)?
+            }
+            Call::RandStream { generator, stream } => {
+                rand.hiprandSetStream(handle(generator), machine.stream(stream))?
+            }
+            Call::RandGenerate { generator, to, count } => {
+                let to = machine.address(to).cast();
+                rand.hiprandGenerate(handle(generator), to, *count as usize)?
+            }
+            Call::RandDestroy { generator } => {
+                let code = rand.hiprandDestroyGenerator(handle(generator))?;
+                machine.gone(Kind::Generator, generator, code);
+                code
+            }
+            other => return Err(Broken(format!("{other:?} is not about random numbers"))),
+        }
+    };
+    Ok(Answer::of(Home::Rand, code))
+}
+
+fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+    let blaslt = machine.libraries.blaslt()?;
+    let handle = |name: &str| machine.handle(Kind::Blaslt, name);
+    let mut value = None;
+    // SAFETY: for the whole block: handles are null or made by the library and not destroyed, and results go to places of
+    // their own.
+    let code = unsafe {
+        match call {
+            Call::BlasltCreate { handle } => {
+                let mut new = ptr::null_mut();
+                let code = blaslt.hipblasLtCreate(&mut new)?;
+                machine.made(Kind::Blaslt, handle, new, code);
+                code
+            }
+            Call::BlasltHeuristic { handle: name, problem } => {
+                let (code, count) = blaslt.heuristic(handle(name), &operation(problem))?;
+                value = (code == 0).then(|| count.to_string());
+                code
+            }
+            Call::BlasltDestroy { handle: name } => {
+                let code = blaslt.hipblasLtDestroy(handle(name))?;
+                machine.gone(Kind::Blaslt, name, code);
+                code
+            }
+            other => return Err(Broken(format!("{other:?} is not about hipBLASLt"))),
+        }
+    };
+    Ok(Answer::of(Home::Blaslt, code).with(value))
+}
+
+fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+    let rocblas = machine.libraries.rocblas()?;
+    // SAFETY: for the whole block: the handle is null or made by the library and not destroyed, and results go to places of
+    // their own.
+    let code = unsafe {
+        match call {
+            Call::RocblasCreate { handle } => {
+                let mut new = ptr::null_mut();
+                let code = rocblas.rocblas_create_handle(&mut new)?;
+                machine.made(Kind::Rocblas, handle, new, code);
+                code
+            }
+            Call::RocblasDestroy { handle } => {
+                let code = rocblas.rocblas_destroy_handle(machine.handle(Kind::Rocblas, handle))?;
+                machine.gone(Kind::Rocblas, handle, code);
+                code
+            }
+            other => return Err(Broken(format!("{other:?} is not about rocBLAS"))),
+        }
+    };
+    Ok(Answer::of(Home::Rocblas, code))
+}
+
+/// A problem in hipBLASLt's own numbers: its types of A and B, of C and D, of alpha and beta, and of the accumulation.
+fn operation(problem: &MatmulProblem) -> Operation {
+    use Operation as O;
+    let (input, output, scale, compute) = match problem.dtype {
+        Dtype::F32 => (O::R_32F, O::R_32F, O::R_32F, O::COMPUTE_32F),
+        Dtype::F16 => (O::R_16F, O::R_16F, O::R_32F, O::COMPUTE_32F),
+        Dtype::Bf16 => (O::R_16BF, O::R_16BF, O::R_32F, O::COMPUTE_32F),
+        Dtype::F64 => (O::R_64F, O::R_64F, O::R_64F, O::COMPUTE_64F),
+        Dtype::I8 => (O::R_8I, O::R_32I, O::R_32I, O::COMPUTE_32I),
+    };
+    Operation {
+        m: problem.m,
+        n: problem.n,
+        k: problem.k,
+        transpose_a: problem.transpose_a,
+        transpose_b: problem.transpose_b,
+        bias: problem.bias,
+        input,
+        output,
+        scale,
+        compute,
+    }
+}

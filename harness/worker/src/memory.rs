@@ -1,0 +1,304 @@
+use std::{
+    alloc::{Layout, alloc_zeroed, dealloc},
+    ffi::{c_int, c_void},
+    ptr,
+};
+
+use hip_sys::{MEM_ATTACH_GLOBAL, MemcpyKind};
+use plan::{Buffer, Call, CopyApi, GUARD_BYTE, Memory, POISON_BYTE, Place, fill_stamp, pattern};
+
+use crate::{
+    broken::Broken,
+    handles::Kind,
+    machine::{Answer, Machine},
+};
+
+/// Alignment of host allocations, in bytes: that of device allocations, so that an offset is as aligned on either side.
+const HOST_ALIGN: usize = 256;
+
+/// The direction of a copy. The runtime is left to find it where memory is managed, which may be on either side.
+pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
+    if to == Memory::Managed || from == Memory::Managed {
+        return MemcpyKind::Default;
+    }
+    match (from.on_host(), to.on_host()) {
+        (true, true) => MemcpyKind::HostToHost,
+        (true, false) => MemcpyKind::HostToDevice,
+        (false, true) => MemcpyKind::DeviceToHost,
+        (false, false) => MemcpyKind::DeviceToDevice,
+    }
+}
+
+/// The function that has the direction in its name; none from host to host. Managed memory counts as the device's.
+pub(crate) fn directed_function(to: Memory, from: Memory) -> Option<&'static [&'static str]> {
+    let on_device = |memory: Memory| memory == Memory::Managed || !memory.on_host();
+    match (on_device(from), on_device(to)) {
+        (false, false) => None,
+        (false, true) => Some(&["hipMemcpyHtoD"]),
+        (true, false) => Some(&["hipMemcpyDtoH"]),
+        (true, true) => Some(&["hipMemcpyDtoD"]),
+    }
+}
+
+/// Allocations, copies and whatever else is done to memory.
+pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    match call {
+        Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
+        Call::Free { buffer, stream } => free(machine, buffer, stream),
+        Call::Poison { buffer } => poison(machine, buffer),
+        Call::Fill { buffer: name, stamp } => {
+            let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
+            pattern(fill_stamp(*stamp, occurrence), &mut bytes);
+            store(machine, name, 0, &bytes)?;
+            Ok(Answer::NONE)
+        }
+        Call::Copy { to, from, bytes, api, stream } => {
+            copy(machine, to, from, *bytes as usize, *api, stream)
+        }
+        Call::Copy2d { to, to_pitch, from, from_pitch, width, height, asynchronous, stream } => {
+            let kind = kind(machine, to, from)?;
+            let (to, from) = (machine.address(to), machine.address(from));
+            let (to_pitch, from_pitch) = (*to_pitch as usize, *from_pitch as usize);
+            let (width, height) = (*width as usize, *height as usize);
+            let stream = machine.stream(stream);
+            // SAFETY: the addresses lie in buffers of the plan, which lives until its own Free; what a wrong extent
+            // touches is what the plan asks for.
+            let code = unsafe {
+                if *asynchronous {
+                    hip.hipMemcpy2DAsync(
+                        to, to_pitch, from, from_pitch, width, height, kind, stream,
+                    )
+                } else {
+                    hip.hipMemcpy2D(to, to_pitch, from, from_pitch, width, height, kind)
+                }
+            }?;
+            Ok(Answer::hip(code))
+        }
+        Call::Set { to, value, bytes, asynchronous, stream } => {
+            let (to, value, bytes) = (machine.address(to), c_int::from(*value), *bytes as usize);
+            let stream = machine.stream(stream);
+            // SAFETY: as for copies.
+            let code = unsafe {
+                if *asynchronous {
+                    hip.hipMemsetAsync(to, value, bytes, stream)
+                } else {
+                    hip.hipMemset(to, value, bytes)
+                }
+            }?;
+            Ok(Answer::hip(code))
+        }
+        Call::MemGetInfo => {
+            let (mut free, mut total) = (0, 0);
+            // SAFETY: the results are places of their own.
+            let code = unsafe { hip.hipMemGetInfo(&mut free, &mut total) }?;
+            Ok(Answer::hip(code).with((code == 0).then(|| free.to_string())))
+        }
+        Call::TrimPool => {
+            let mut pool = ptr::null_mut();
+            // SAFETY: the result is a place of its own, and the pool is used only when the call gave one.
+            let code = unsafe {
+                match hip.hipDeviceGetDefaultMemPool(&mut pool, 0)? {
+                    0 => hip.hipMemPoolTrimTo(pool, 0)?,
+                    code => code,
+                }
+            };
+            Ok(Answer::hip(code))
+        }
+        other => Err(Broken(format!("{other:?} is not about memory"))),
+    }
+}
+
+/// The declaration of a buffer. `names::check` made sure that there is one.
+pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buffer, Broken> {
+    let found = machine.plan().buffers.get(name);
+    found.ok_or_else(|| Broken(format!("there is no buffer `{name}`")))
+}
+
+fn kind(machine: &Machine<'_>, to: &Place, from: &Place) -> Result<c_int, Broken> {
+    let to = declared(machine, &to.buffer)?.memory;
+    let from = declared(machine, &from.buffer)?.memory;
+    Ok(direction(to, from) as c_int)
+}
+
+fn copy(
+    machine: &Machine<'_>,
+    to: &Place,
+    from: &Place,
+    bytes: usize,
+    api: CopyApi,
+    stream: &str,
+) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let kind = kind(machine, to, from)?;
+    let memories = (declared(machine, &to.buffer)?.memory, declared(machine, &from.buffer)?.memory);
+    let (to, from) = (machine.address(to), machine.address(from));
+    let stream = machine.stream(stream);
+    // SAFETY: the addresses lie in buffers of the plan, and host memory stays allocated until the plan's own Free, also
+    // after a stop; what a wrong extent touches is what the plan asks for.
+    let code = unsafe {
+        match api {
+            CopyApi::Memcpy => hip.hipMemcpy(to, from, bytes, kind),
+            CopyApi::MemcpyAsync => hip.hipMemcpyAsync(to, from, bytes, kind, stream),
+            CopyApi::MemcpyWithStream => hip.hipMemcpyWithStream(to, from, bytes, kind, stream),
+            CopyApi::MemcpyDirected => match directed_function(memories.0, memories.1) {
+                Some(["hipMemcpyHtoD"]) => hip.hipMemcpyHtoD(to, from, bytes),
+                Some(["hipMemcpyDtoH"]) => hip.hipMemcpyDtoH(to, from, bytes),
+                _ => hip.hipMemcpyDtoD(to, from, bytes),
+            },
+        }
+    }?;
+    Ok(Answer::hip(code))
+}
+
+fn host_layout(buffer: &Buffer) -> Result<Layout, Broken> {
+    let bytes = buffer.allocation().max(1) as usize;
+    Layout::from_size_align(bytes, HOST_ALIGN)
+        .map_err(|_| Broken(format!("{bytes} bytes of host memory are too many")))
+}
+
+fn allocate_on_host(buffer: &Buffer) -> Result<*mut c_void, Broken> {
+    let layout = host_layout(buffer)?;
+    // SAFETY: the size is not zero.
+    let base = unsafe { alloc_zeroed(layout) };
+    if base.is_null() {
+        return Err(Broken(format!("the machine has no {} bytes left", layout.size())));
+    }
+    Ok(base.cast())
+}
+
+fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let buffer = declared(machine, name)?;
+    let bytes = buffer.allocation() as usize;
+    let mut base = ptr::null_mut();
+    if matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered) {
+        base = allocate_on_host(buffer)?;
+    }
+    // SAFETY: results go to a place of its own; the registered range was allocated above.
+    let code = unsafe {
+        match buffer.memory {
+            Memory::Device => hip.hipMalloc(&mut base, bytes)?,
+            Memory::DeviceAsync => hip.hipMallocAsync(&mut base, bytes, machine.stream(stream))?,
+            Memory::Managed => hip.hipMallocManaged(&mut base, bytes, MEM_ATTACH_GLOBAL)?,
+            Memory::HostPinned => hip.hipHostMalloc(&mut base, bytes, 0)?,
+            Memory::HostRegistered => hip.hipHostRegister(base, bytes, 0)?,
+            Memory::HostPageable => 0,
+        }
+    };
+    machine.made(Kind::Buffer, name, base, code);
+    Ok(match buffer.memory {
+        Memory::HostPageable => Answer::NONE,
+        _ => Answer::hip(code),
+    })
+}
+
+fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let buffer = declared(machine, name)?;
+    let base = machine.handle(Kind::Buffer, name);
+    // SAFETY: the base is null or came from the matching allocator and was not freed, or it would be gone from the table.
+    let code = unsafe {
+        match buffer.memory {
+            Memory::Device | Memory::Managed => hip.hipFree(base)?,
+            Memory::DeviceAsync => hip.hipFreeAsync(base, machine.stream(stream))?,
+            Memory::HostPinned => hip.hipHostFree(base)?,
+            Memory::HostRegistered => hip.hipHostUnregister(base)?,
+            Memory::HostPageable => 0,
+        }
+    };
+    // From here on no other thread finds the address.
+    machine.gone(Kind::Buffer, name, code);
+    let of_this_process = matches!(buffer.memory, Memory::HostPageable | Memory::HostRegistered);
+    if of_this_process && code == 0 && !base.is_null() {
+        // SAFETY: allocated with this layout, and no longer registered.
+        unsafe { dealloc(base.cast(), host_layout(buffer)?) };
+    }
+    Ok(match buffer.memory {
+        Memory::HostPageable => Answer::NONE,
+        _ => Answer::hip(code),
+    })
+}
+
+fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let buffer = declared(machine, name)?;
+    if buffer.memory.on_host() {
+        let guard = vec![GUARD_BYTE; buffer.guard() as usize];
+        let guard_bytes = buffer.guard() as i64;
+        store(machine, name, -guard_bytes, &guard)?;
+        store(machine, name, 0, &vec![POISON_BYTE; buffer.bytes as usize])?;
+        store(machine, name, buffer.bytes as i64, &guard)?;
+        return Ok(Answer::NONE);
+    }
+    let base = machine.handle(Kind::Buffer, name);
+    let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
+    let set = |to, byte: u8, bytes: u64| {
+        // SAFETY: both ranges lie in the allocation, or the address is null, which the runtime refuses.
+        unsafe { hip.hipMemset(to, byte.into(), bytes as usize) }
+    };
+    let mut code = 0;
+    if buffer.guarded {
+        code = set(base, GUARD_BYTE, buffer.allocation())?;
+    }
+    if code == 0 {
+        code = set(first, POISON_BYTE, buffer.bytes)?;
+    }
+    Ok(Answer::hip(code))
+}
+
+/// Host stores. `offset` counts from the first usable byte and is negative in the low guard.
+fn store(machine: &Machine<'_>, name: &str, offset: i64, bytes: &[u8]) -> Result<(), Broken> {
+    let to = host_address(machine, name, offset)?;
+    // SAFETY: callers stay within the allocation, which is host-accessible. The device may be reading it at the same time, which is
+    // why no reference to it is ever made.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+    Ok(())
+}
+
+/// Host loads, with the offsets of [`store`].
+pub(crate) fn load(
+    machine: &Machine<'_>,
+    name: &str,
+    offset: i64,
+    bytes: u64,
+) -> Result<Vec<u8>, Broken> {
+    let from = host_address(machine, name, offset)?;
+    let mut out = vec![0; bytes as usize];
+    // SAFETY: as in `store`.
+    unsafe { ptr::copy_nonoverlapping(from, out.as_mut_ptr(), out.len()) };
+    Ok(out)
+}
+
+fn host_address(machine: &Machine<'_>, name: &str, offset: i64) -> Result<*mut u8, Broken> {
+    match machine.address(&Place { buffer: name.to_owned(), offset: 0 }) {
+        address if address.is_null() => {
+            Err(Broken(format!("the host touches buffer `{name}`, which is not allocated")))
+        }
+        address => Ok(address.cast::<u8>().wrapping_offset(offset as isize)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(to: Memory, from: Memory, kind: MemcpyKind, directed: Option<&'static str>) {
+        assert_eq!(direction(to, from), kind);
+        assert_eq!(directed_function(to, from).map(|f| f[0]), directed);
+    }
+
+    #[test]
+    fn the_direction_follows_the_memory() {
+        use Memory::*;
+        check(Device, HostPageable, MemcpyKind::HostToDevice, Some("hipMemcpyHtoD"));
+        check(DeviceAsync, HostPinned, MemcpyKind::HostToDevice, Some("hipMemcpyHtoD"));
+        check(HostRegistered, DeviceAsync, MemcpyKind::DeviceToHost, Some("hipMemcpyDtoH"));
+        check(Device, DeviceAsync, MemcpyKind::DeviceToDevice, Some("hipMemcpyDtoD"));
+        check(HostPinned, HostPageable, MemcpyKind::HostToHost, None);
+        check(Managed, HostPageable, MemcpyKind::Default, Some("hipMemcpyHtoD"));
+        check(HostPageable, Managed, MemcpyKind::Default, Some("hipMemcpyDtoH"));
+        check(Managed, Device, MemcpyKind::Default, Some("hipMemcpyDtoD"));
+    }
+}

@@ -1,0 +1,120 @@
+use plan::{Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Plan};
+
+use crate::broken::Broken;
+
+/// Checks what no call could report: names that the plan does not declare, and host access to device memory.
+///
+/// Graphs, generators and handles need no declaration: they are what a call makes.
+pub(crate) fn check(plan: &Plan) -> Result<(), Broken> {
+    for step in plan.steps() {
+        check_call(plan, &step.call)
+            .map_err(|why| Broken(format!("step {} of the plan: {why}", step.id)))?;
+    }
+    Ok(())
+}
+
+fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
+    let buffer = |name: &str| -> Result<&Buffer, String> {
+        plan.buffers.get(name).ok_or_else(|| format!("there is no buffer `{name}`"))
+    };
+    let on_host = |name: &str| match buffer(name)?.memory.on_host() {
+        true => Ok(()),
+        false => Err(format!("the host cannot read or write buffer `{name}`")),
+    };
+    let stream = |name: &str| match name == DEFAULT_STREAM || plan.streams.contains_key(name) {
+        true => Ok(()),
+        false => Err(format!("there is no stream `{name}`")),
+    };
+    let event = |name: &String| match plan.events.contains(name) {
+        true => Ok(()),
+        false => Err(format!("there is no event `{name}`")),
+    };
+    let kernel = |name: &str| match plan.kernels.contains_key(name) {
+        true => Ok(()),
+        false => Err(format!("there is no kernel `{name}`")),
+    };
+    match call {
+        Call::Alloc { buffer: name, stream: s } | Call::Free { buffer: name, stream: s } => {
+            buffer(name)?;
+            stream(s)
+        }
+        Call::Poison { buffer: name } | Call::Guards { buffer: name } => buffer(name).map(|_| ()),
+        Call::Fill { buffer, .. } | Call::Check { buffer } => on_host(buffer),
+        Call::Equal { a, b } | Call::Differ { a, b } => {
+            on_host(a)?;
+            on_host(b)
+        }
+        Call::Copy { to, from, api, stream: s, .. } => {
+            let (to, from) = (buffer(&to.buffer)?.memory, buffer(&from.buffer)?.memory);
+            if *api == CopyApi::MemcpyDirected
+                && crate::memory::directed_function(to, from).is_none()
+            {
+                return Err("no directed copy goes from host to host".into());
+            }
+            stream(s)
+        }
+        Call::Copy2d { to, from, stream: s, .. } => {
+            buffer(&to.buffer)?;
+            buffer(&from.buffer)?;
+            stream(s)
+        }
+        Call::Set { to, stream: s, .. } => {
+            buffer(&to.buffer)?;
+            stream(s)
+        }
+        Call::RandGenerate { to, .. } => buffer(&to.buffer).map(|_| ()),
+        Call::Compile { kernel: name }
+        | Call::Load { kernel: name }
+        | Call::Unload { kernel: name } => kernel(name),
+        Call::Launch { kernel: name, args, stream: s, .. } => {
+            kernel(name)?;
+            for arg in args {
+                if let Arg::Address(place) = arg {
+                    buffer(&place.buffer)?;
+                }
+            }
+            stream(s)
+        }
+        Call::StreamCreate { stream: s } | Call::StreamDestroy { stream: s } => match s.as_str() {
+            DEFAULT_STREAM => Err("the null stream is neither created nor destroyed".into()),
+            s => stream(s),
+        },
+        Call::StreamSynchronize { stream: s }
+        | Call::StreamQuery { stream: s }
+        | Call::BeginCapture { stream: s, .. }
+        | Call::EndCapture { stream: s, .. }
+        | Call::IsCapturing { stream: s }
+        | Call::GraphLaunch { stream: s, .. }
+        | Call::RandStream { stream: s, .. } => stream(s),
+        Call::StreamWaitEvent { stream: s, event: e }
+        | Call::EventRecord { event: e, stream: s } => {
+            event(e)?;
+            stream(s)
+        }
+        Call::EventCreate { event: e }
+        | Call::EventDestroy { event: e }
+        | Call::EventSynchronize { event: e }
+        | Call::EventQuery { event: e } => event(e),
+        Call::DeviceSynchronize
+        | Call::GraphNodeCount { .. }
+        | Call::GraphInstantiate { .. }
+        | Call::GraphExecUpdate { .. }
+        | Call::GraphExecDestroy { .. }
+        | Call::GraphDestroy { .. }
+        | Call::GetLastError
+        | Call::MemGetInfo
+        | Call::TrimPool
+        | Call::RandCreate { .. }
+        | Call::RandSeed { .. }
+        | Call::RandOffset { .. }
+        | Call::RandDestroy { .. }
+        | Call::BlasltCreate { .. }
+        | Call::BlasltHeuristic { .. }
+        | Call::BlasltDestroy { .. }
+        | Call::RocblasCreate { .. }
+        | Call::RocblasDestroy { .. }
+        | Call::Sleep { .. }
+        | Call::Repeat { .. }
+        | Call::Thread { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,40 @@
+use std::{
+    fs::File,
+    io::{self, Write},
+    sync::{Mutex, PoisonError},
+};
+
+use plan::Event;
+
+use crate::leash;
+
+/// The first descriptor that is none of the standard three.
+const FIRST_FREE: i32 = 3;
+
+/// The pipe that events are written to.
+pub(crate) struct Events(Mutex<File>);
+
+impl Events {
+    /// Takes standard output for the events and sends what is printed there to standard error, so that a library's message
+    /// never lands between two events. Programs that a library starts do not inherit the pipe.
+    pub(crate) fn instead_of_stdout() -> io::Result<Self> {
+        let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), FIRST_FREE)?;
+        rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
+        Ok(Events(Mutex::new(File::from(pipe))))
+    }
+
+    /// Writes one event with one write(2), so that it is complete even when the next call kills the process.
+    pub(crate) fn say(&self, event: &Event) {
+        let mut line = match serde_json::to_vec(event) {
+            Ok(line) => line,
+            // Events hold numbers, strings and lists only, and those always serialise.
+            Err(error) => unreachable!("{error}"),
+        };
+        line.push(b'\n');
+        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if pipe.write_all(&line).is_err() {
+            // Nobody listens any more.
+            leash::end();
+        }
+    }
+}

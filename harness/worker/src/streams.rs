@@ -1,0 +1,127 @@
+use std::ptr;
+
+use hip_sys::{
+    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, EVENT_DISABLE_TIMING,
+    STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name, exec_update_name,
+};
+use plan::{Call, CaptureMode, StreamKind};
+
+use crate::{
+    broken::Broken,
+    handles::Kind,
+    machine::{Answer, Machine},
+};
+
+/// Streams, events, captures and graphs.
+pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let handle = |kind, name: &str| machine.handle(kind, name);
+    let stream_of = |name: &str| machine.stream(name);
+    let mut value = None;
+    // SAFETY: for the whole block: a handle is null or what the runtime made and has not destroyed, as the table forgets the
+    // destroyed ones, and results go to places of their own.
+    let code = unsafe {
+        match call {
+            Call::StreamCreate { stream } => {
+                let flags = match machine.plan().streams.get(stream) {
+                    Some(StreamKind::NonBlocking) => STREAM_NON_BLOCKING,
+                    Some(StreamKind::Blocking) | None => STREAM_DEFAULT,
+                };
+                let mut new = ptr::null_mut();
+                let code = hip.hipStreamCreateWithFlags(&mut new, flags)?;
+                machine.made(Kind::Stream, stream, new, code);
+                code
+            }
+            Call::StreamDestroy { stream } => {
+                let code = hip.hipStreamDestroy(stream_of(stream))?;
+                machine.gone(Kind::Stream, stream, code);
+                code
+            }
+            Call::StreamSynchronize { stream } => hip.hipStreamSynchronize(stream_of(stream))?,
+            Call::StreamQuery { stream } => hip.hipStreamQuery(stream_of(stream))?,
+            Call::StreamWaitEvent { stream, event } => {
+                hip.hipStreamWaitEvent(stream_of(stream), handle(Kind::Event, event), 0)?
+            }
+            Call::DeviceSynchronize => hip.hipDeviceSynchronize()?,
+            Call::GetLastError => hip.hipGetLastError()?,
+            Call::EventCreate { event } => {
+                let mut new = ptr::null_mut();
+                let code = hip.hipEventCreateWithFlags(&mut new, EVENT_DISABLE_TIMING)?;
+                machine.made(Kind::Event, event, new, code);
+                code
+            }
+            Call::EventDestroy { event } => {
+                let code = hip.hipEventDestroy(handle(Kind::Event, event))?;
+                machine.gone(Kind::Event, event, code);
+                code
+            }
+            Call::EventRecord { event, stream } => {
+                hip.hipEventRecord(handle(Kind::Event, event), stream_of(stream))?
+            }
+            Call::EventSynchronize { event } => {
+                hip.hipEventSynchronize(handle(Kind::Event, event))?
+            }
+            Call::EventQuery { event } => hip.hipEventQuery(handle(Kind::Event, event))?,
+            Call::BeginCapture { stream, mode } => {
+                let mode = match mode {
+                    CaptureMode::Global => CAPTURE_MODE_GLOBAL,
+                    CaptureMode::ThreadLocal => CAPTURE_MODE_THREAD_LOCAL,
+                    CaptureMode::Relaxed => CAPTURE_MODE_RELAXED,
+                };
+                hip.hipStreamBeginCapture(stream_of(stream), mode)?
+            }
+            Call::EndCapture { stream, graph } => {
+                let mut new = ptr::null_mut();
+                let code = hip.hipStreamEndCapture(stream_of(stream), &mut new)?;
+                machine.made(Kind::Graph, graph, new, code);
+                code
+            }
+            Call::IsCapturing { stream } => {
+                let mut status = -1;
+                let code = hip.hipStreamIsCapturing(stream_of(stream), &mut status)?;
+                value = capture_status_name(status).filter(|_| code == 0).map(str::to_owned);
+                code
+            }
+            Call::GraphNodeCount { graph } => {
+                let mut count = 0;
+                let graph = handle(Kind::Graph, graph);
+                let code = hip.hipGraphGetNodes(graph, ptr::null_mut(), &mut count)?;
+                value = (code == 0).then(|| count.to_string());
+                code
+            }
+            Call::GraphInstantiate { exec, graph } => {
+                let mut new = ptr::null_mut();
+                let mut node = ptr::null_mut();
+                let graph = handle(Kind::Graph, graph);
+                let code =
+                    hip.hipGraphInstantiate(&mut new, graph, &mut node, ptr::null_mut(), 0)?;
+                machine.made(Kind::GraphExec, exec, new, code);
+                code
+            }
+            Call::GraphLaunch { exec, stream } => {
+                hip.hipGraphLaunch(handle(Kind::GraphExec, exec), stream_of(stream))?
+            }
+            Call::GraphExecUpdate { exec, graph } => {
+                let mut node = ptr::null_mut();
+                let mut result = -1;
+                let (exec, graph) = (handle(Kind::GraphExec, exec), handle(Kind::Graph, graph));
+                let code = hip.hipGraphExecUpdate(exec, graph, &mut node, &mut result)?;
+                // The reason is given with a failing status too.
+                value = exec_update_name(result).map(str::to_owned);
+                code
+            }
+            Call::GraphExecDestroy { exec } => {
+                let code = hip.hipGraphExecDestroy(handle(Kind::GraphExec, exec))?;
+                machine.gone(Kind::GraphExec, exec, code);
+                code
+            }
+            Call::GraphDestroy { graph } => {
+                let code = hip.hipGraphDestroy(handle(Kind::Graph, graph))?;
+                machine.gone(Kind::Graph, graph, code);
+                code
+            }
+            other => return Err(Broken(format!("{other:?} is not about streams or graphs"))),
+        }
+    };
+    Ok(Answer::hip(code).with(value))
+}
