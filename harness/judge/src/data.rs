@@ -33,8 +33,10 @@ pub(crate) fn wrong(
     (step, occurrence): (u32, u32),
     read: &Read<'_>,
 ) -> Outcome {
-    let guards = matches!(index.step(step).map(|s| &s.call), Some(Call::Guards { .. }));
-    let what = if guards { format!("{}.guards", read.buffer) } else { read.buffer.to_owned() };
+    let (what, buffer, guards) = match index.step(step).map(|s| &s.call) {
+        Some(Call::Guards { buffer }) => (format!("{buffer}.guards"), buffer.as_str(), true),
+        _ => (read.buffer.to_owned(), read.buffer, false),
+    };
     let place = index.place(step, occurrence);
     let outcome = |class: &str, text: String| {
         let signature = format!("wrong-data:{what}:{class}");
@@ -60,7 +62,7 @@ pub(crate) fn wrong(
     let (earlier, later) = history.split_at(now);
     let evidence = Evidence {
         plan: context.plan,
-        buffer: read.buffer,
+        buffer,
         guards,
         got: &got,
         want: &content.want,

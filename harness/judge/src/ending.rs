@@ -7,11 +7,17 @@ use crate::{
 
 /// Rust's exit status after a panic.
 const PANIC_STATUS: i32 = 101;
+/// The worker's exit status when it cannot carry out its order, and how it then begins its last line.
+const BROKEN_STATUS: i32 = 2;
+const BROKEN_LINE: &str = "worker: ";
 
 /// None where the process ended as it should.
 pub(crate) fn ending(seen: &Observation, trail: &Trail, index: &Index<'_>) -> Option<Outcome> {
     if let Some(own) = not_the_trials(seen) {
         return Some(own);
+    }
+    if trail.stopped && trail.open.is_empty() && seen.end == End::Exited(0) {
+        return None;
     }
     let site = Site::new(trail, index);
     if trail.done {
@@ -46,6 +52,11 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
             let panic = seen.stderr.lines().skip_while(|line| !line.contains("panicked at"));
             let lines = panic.take(3).map(str::to_owned);
             Some(Outcome::no_verdict("worker", summary).with(lines))
+        }
+        End::Exited(BROKEN_STATUS) => {
+            let line = words::last_line(&seen.stderr)?.strip_prefix(BROKEN_LINE)?;
+            let summary = format!("the worker could not carry out its order: {line}");
+            Some(Outcome::no_verdict("worker", summary))
         }
         // No library raises these on itself: a person, a session's end or the kernel, out of memory, did.
         End::Signalled { signal: signal @ (1 | 2 | 9 | 15) } => Some(Outcome::no_verdict(

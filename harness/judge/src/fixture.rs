@@ -253,8 +253,11 @@ fn play(
                 None if same => "same".to_owned(),
                 None => format!("different {n}"),
             };
-            let buffer = buffer.clone();
-            let bytes = plan.buffers[&buffer].bytes;
+            let bytes = plan.buffers[buffer].bytes;
+            let buffer = match step.call {
+                Call::Guards { .. } => format!("{buffer}.guards"),
+                _ => buffer.clone(),
+            };
             events.push(Event::Data {
                 step: step_id,
                 occurrence,

@@ -18,6 +18,7 @@ mod log;
 mod observation;
 mod outcome;
 mod proof;
+mod rate;
 mod trail;
 mod usage;
 mod verdict;
@@ -32,8 +33,9 @@ pub use api::api;
 pub use fault::expected_under;
 pub use observation::{Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
+pub use rate::Rate;
 pub use usage::{PhaseUse, phases};
-pub use verdict::{Known, Verdict, VerdictKind, verdict};
+pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
 
 /// What happened in one trial.
 ///
@@ -46,7 +48,7 @@ pub use verdict::{Known, Verdict, VerdictKind, verdict};
 pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     let version = match proof::proof(observation, context) {
         Ok(version) => version,
-        Err(outcome) => return outcome,
+        Err(outcome) => return *outcome,
     };
     let index = index::Index::new(context.plan);
     let trail = trail::walk(observation, context, &index, &version);

@@ -7,28 +7,29 @@ use plan::{Event, LoadedLibrary, PLAN_VERSION, Version};
 use crate::{Context, End, Kind, Limit, Observation, Outcome, log, words};
 
 /// The version that expectations are looked up under, or the outcome of a run that proves nothing.
-pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Outcome> {
+pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     if let End::NotStarted(why) = &seen.end {
         let summary = format!("the worker could not be started: {why}");
-        return Err(Outcome::no_verdict("not-started", summary));
+        return Err(Outcome::no_verdict("not-started", summary).into());
     }
     if let End::Lost(why) = &seen.end {
-        return Err(Outcome::no_verdict("lost", format!("the worker was given up: {why}")));
+        let summary = format!("the worker was given up: {why}");
+        return Err(Outcome::no_verdict("lost", summary).into());
     }
     hello(seen, context)?;
     if let Some(own) = log::own_failure(&seen.stderr) {
-        return Err(own);
+        return Err(own.into());
     }
     if let Some(missing) = missing(seen, context) {
-        return Err(missing);
+        return Err(missing.into());
     }
-    let device = device(seen, context)?;
+    let version = device(seen, context)?;
     stack(seen, context)?;
-    Ok(device)
+    Ok(version)
 }
 
-fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Outcome> {
-    let no = |summary: String| Err(Outcome::no_verdict("worker", summary).with(evidence(seen)));
+fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
+    let no = |summary| Err(unproven("worker", summary, seen));
     match seen.events.first() {
         Some(Event::Hello { nonce, .. }) if nonce != context.nonce => {
             no("the worker answered with another nonce: its events belong to another trial".into())
@@ -73,8 +74,8 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
 }
 
 /// libamdhip64 comes from where it must.
-fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Outcome> {
-    let no = |summary: String| Err(Outcome::no_verdict("stack", summary).with(evidence(seen)));
+fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
+    let no = |summary| Err(unproven("stack", summary, seen));
     let mut runtimes = libraries(seen).filter(|l| l.name.starts_with("libamdhip64.so"));
     let Some(first) = runtimes.next() else {
         return no(format!(
@@ -94,8 +95,8 @@ fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Outcome> {
 }
 
 /// The device is the one that the trial is for. Gives the ROCm version in force.
-fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Outcome> {
-    let no = |summary: String| Err(Outcome::no_verdict("device", summary).with(evidence(seen)));
+fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
+    let no = |summary| Err(unproven("device", summary, seen));
     let found = seen.events.iter().find_map(|event| match event {
         Event::Device { hip_runtime, count, gfx, emulated, .. } => {
             Some((*hip_runtime, *count, gfx.as_str(), emulated))
@@ -117,7 +118,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Outcome>
             ),
             _ => format!("the runtime of ROCm {version} sees no device"),
         };
-        return Err(Outcome::no_verdict("no-device", summary).with(evidence(seen)));
+        return Err(unproven("no-device", summary, seen));
     }
     let base = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
     if let Some(want) = context.expect_gfx {
@@ -147,6 +148,10 @@ fn libraries(seen: &Observation) -> impl Iterator<Item = &LoadedLibrary> {
         Event::Loaded { libraries } => libraries.as_slice(),
         _ => &[],
     })
+}
+
+fn unproven(why: &str, summary: String, seen: &Observation) -> Box<Outcome> {
+    Box::new(Outcome::no_verdict(why, summary).with(evidence(seen)))
 }
 
 /// What there is to read where a worker said too little.

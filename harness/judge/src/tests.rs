@@ -141,6 +141,9 @@ fn trouble_of_our_own_is_no_verdict() {
     let panicked =
         healthy().cut(begins(2, 0), End::Exited(101)).stderr("panicked at src/main.rs:1");
     no(panicked, "worker", "a bug of rocrepro");
+    let order = "worker: buffer `x` has no guards\n";
+    let broken = healthy().cut(inside(2, 0), End::Exited(2)).stderr(order);
+    no(broken, "worker", "could not carry out its order: buffer `x` has no guards");
     for signal in [1, 2, 9, 15] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
     }
@@ -202,6 +205,22 @@ fn statuses_are_compared() {
     let unsaid = expects(&[("<6.0", "hipErrorX")]);
     check(&unsaid, Kind::Pass, "pass", "");
     assert!(unsaid.judge().details[0].contains("expects nothing of ROCm 7.2.4"));
+}
+
+#[test]
+fn a_checked_call_that_fails_ends_the_plan() {
+    let stop = |end: End| {
+        let mut run = healthy().returned(2, 1, "hipErrorInvalidValue", None).cut(begins(3, 0), end);
+        run.seen.events.push(Event::Stopped { step: 2 });
+        run.seen.events.push(Event::Phase { phase: Phase::Teardown });
+        run
+    };
+    let signature = "api-error:hipMemcpy:hipErrorInvalidValue";
+    check(&stop(End::Exited(0)), Kind::ApiError, signature, "");
+    assert_eq!(stop(End::Exited(0)).judge().details, Vec::<String>::new());
+    check(&stop(End::Signalled { signal: 11 }), Kind::ApiError, signature, "");
+    let afterwards = "Afterwards: the process died of SIGSEGV between two calls, in phase teardown";
+    assert_eq!(stop(End::Signalled { signal: 11 }).judge().details, [afterwards]);
 }
 
 #[test]

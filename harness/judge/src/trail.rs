@@ -20,6 +20,8 @@ pub(crate) struct Trail {
     pub(crate) done: bool,
     /// Whether the teardown is over.
     pub(crate) bye: bool,
+    /// Whether a failed call ended the plan before its end, as the worker says.
+    pub(crate) stopped: bool,
     /// Checks whose bytes were reported, by step and occurrence.
     pub(crate) read: HashSet<(u32, u32)>,
 }
@@ -45,6 +47,7 @@ pub(crate) fn walk(
             open: Vec::new(),
             done: false,
             bye: false,
+            stopped: false,
             read: HashSet::new(),
         },
     };
@@ -85,6 +88,7 @@ impl<'a> Walker<'a> {
                 }
             }
             Event::Stopped { step } => {
+                self.trail.stopped = true;
                 let api = self.index.api(*step);
                 self.deviate(Some(Outcome::no_verdict(
                     "worker",

@@ -30,12 +30,13 @@ impl Known {
         };
         version && (self.gfx.is_empty() || self.gfx.iter().any(|g| g == base))
     }
+}
 
-    fn matches(&self, signature: &str) -> bool {
-        match self.signature.strip_suffix('*') {
-            Some(prefix) => signature.starts_with(prefix),
-            None => signature == self.signature,
-        }
+/// Whether a signature is the one of this pattern: the same, or with the same beginning before a final `*`.
+pub fn signature_fits(pattern: &str, signature: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(prefix) => signature.starts_with(prefix),
+        None => signature == pattern,
     }
 }
 
@@ -107,7 +108,7 @@ pub fn verdict(outcome: &Outcome, known: &[Known], gfx: &str, rocm: Option<&Vers
             let kind = if first.is_some() { VerdictKind::NewsFixed } else { VerdictKind::Pass };
             Verdict { kind, known: first }
         }
-        _ => match (windows().find(|k| k.matches(&outcome.signature)), first) {
+        _ => match (windows().find(|k| signature_fits(&k.signature, &outcome.signature)), first) {
             (Some(window), _) => Verdict { kind: VerdictKind::Known, known: Some(window.clone()) },
             (None, Some(window)) => Verdict { kind: VerdictKind::NewsChanged, known: Some(window) },
             (None, None) => Verdict { kind: VerdictKind::NewsFail, known: None },
