@@ -175,10 +175,10 @@ impl Apt {
         let done = self.run(&arguments, |line| {
             // apt's doc/progress-reporting: `dlstatus:FILE:PERCENT:MESSAGE`.
             let mut fields = line.split(':');
-            if fields.next() == Some("dlstatus") {
-                if let Some(percent) = fields.nth(1).and_then(|p| p.parse::<f64>().ok()) {
-                    progress((percent / 100.0).clamp(0.0, 1.0));
-                }
+            if fields.next() == Some("dlstatus")
+                && let Some(percent) = fields.nth(1).and_then(|p| p.parse::<f64>().ok())
+            {
+                progress((percent / 100.0).clamp(0.0, 1.0));
             }
         });
         done.map_err(|failure| match failure {
@@ -194,7 +194,8 @@ impl Apt {
     fn offers(&self, runtime: &str) -> String {
         let stem = runtime.trim_end_matches(|c: char| c.is_ascii_digit());
         let output = self.command("apt-cache").args(["show", &format!("^{stem}[0-9]+$")]).output();
-        let text = output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
+        let text =
+            output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
         let mut versions: Vec<Version> = text
             .lines()
             .filter_map(|line| Version::leading(line.strip_prefix("Version: ")?))
@@ -210,7 +211,10 @@ impl Apt {
     fn command(&self, program: &str) -> Command {
         let words = [self.prefix, &[program]].concat();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).env("APT_CONFIG", self.directory.join("apt.conf")).env("LC_ALL", "C");
+        command
+            .args(&words[1..])
+            .env("APT_CONFIG", self.directory.join("apt.conf"))
+            .env("LC_ALL", "C");
         command
     }
 
@@ -239,13 +243,13 @@ impl Apt {
             .stderr(stderr)
             .spawn()
             .map_err(|e| io(&log, e))?;
-        let mut output = BufReader::new(child.stdout.take().into_iter().next().ok_or_else(|| {
-            Failure::Lines("it has no standard output".into())
-        })?);
         let mut bytes = Vec::new();
-        while output.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
-            line(String::from_utf8_lossy(&bytes).trim_end());
-            bytes.clear();
+        if let Some(stdout) = child.stdout.take() {
+            let mut stdout = BufReader::new(stdout);
+            while stdout.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+                line(String::from_utf8_lossy(&bytes).trim_end());
+                bytes.clear();
+            }
         }
         let status = child.wait().map_err(|e| io(&log, e))?;
         if status.success() {
@@ -364,7 +368,9 @@ mod tests {
             sha256: "ab12".into(),
         };
         assert_eq!(planned(line), Some(expected));
-        for line in ["", "Reading package lists...", "'x", "'x' y_1.deb 1", "'x' y_1_amd64.deb 1 MD5Sum:1"] {
+        for line in
+            ["", "Reading package lists...", "'x", "'x' y_1.deb 1", "'x' y_1_amd64.deb 1 MD5Sum:1"]
+        {
             assert_eq!(planned(line), None, "{line}");
         }
     }

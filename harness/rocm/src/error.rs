@@ -158,7 +158,9 @@ pub enum Error {
         detail: String,
     },
     /// A package that cannot be unpacked safely.
-    #[error("{path} cannot be unpacked: {reason}; remove it and fetch again, and report it if it persists")]
+    #[error(
+        "{path} cannot be unpacked: {reason}; remove it and fetch again, and report it if it persists"
+    )]
     Archive {
         /// The package.
         path: PathBuf,
@@ -166,7 +168,9 @@ pub enum Error {
         reason: String,
     },
     /// No space left.
-    #[error("no space left for {path}; free some (a stack takes about 400 MB), or set XDG_CACHE_HOME")]
+    #[error(
+        "no space left for {path}; free some (a stack takes about 400 MB), or set XDG_CACHE_HOME"
+    )]
     DiskFull {
         /// What was being written.
         path: PathBuf,

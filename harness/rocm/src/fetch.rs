@@ -12,7 +12,9 @@ use sha2::{Digest, Sha256};
 
 use crate::apt::{Apt, Planned, Trust};
 use crate::unpack::{self, Architectures};
-use crate::{Error, Extra, Manifest, Package, RELEASES, Release, Spec, Stack, Store, locate, mirror};
+use crate::{
+    Error, Extra, Manifest, Package, RELEASES, Release, Spec, Stack, Store, locate, mirror,
+};
 
 /// Where Debian's package debian-archive-keyring puts the keys, old and new.
 const KEYRINGS: &[&str] = &[
@@ -196,20 +198,25 @@ fn fetch_release(
 
     let root = store.new_root(release, &lock)?;
     let architectures: Vec<String> = wanted.architectures.iter().cloned().collect();
-    let built = unpack_all(&plan, &apt.archives(), &root, &architectures, progress).and_then(|done| {
-        let manifest = Manifest {
-            spec: release.to_string(),
-            rocm: release.version(),
-            fetched: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
-            mirror,
-            suites,
-            with: wanted.with.iter().copied().collect(),
-            architectures: if wanted.with.is_empty() { Vec::new() } else { architectures.clone() },
-            packages: done,
-        };
-        manifest.write(&root)?;
-        store.publish(release, &root, &lock)
-    });
+    let built =
+        unpack_all(&plan, &apt.archives(), &root, &architectures, progress).and_then(|done| {
+            let manifest = Manifest {
+                spec: release.to_string(),
+                rocm: release.version(),
+                fetched: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
+                mirror,
+                suites,
+                with: wanted.with.iter().copied().collect(),
+                architectures: if wanted.with.is_empty() {
+                    Vec::new()
+                } else {
+                    architectures.clone()
+                },
+                packages: done,
+            };
+            manifest.write(&root)?;
+            store.publish(release, &root, &lock)
+        });
     if let Err(error) = built {
         // Best effort: on a full disk the space is what is needed most, and the next fetch cleans anyway.
         let _ = fs::remove_dir_all(&root);
@@ -364,3 +371,6 @@ fn unpack_all(
     progress(Event::Unpack { done: total, total });
     Ok(packages)
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod apt;
+#[cfg(test)]
+mod archive;
 mod error;
 mod fetch;
 mod identity;

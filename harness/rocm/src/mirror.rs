@@ -74,8 +74,10 @@ fn choose(sources: &[Source], codename: Option<&str>) -> Option<String> {
         let named_debian = path.rsplit('/').next() == Some("debian");
         let signed_by_debian = source.signed_by.contains("debian-archive-");
         let own_suite = source.suites.iter().any(|s| Some(s.as_str()) == codename);
-        let debian_suite =
-            own_suite || ["stable", "testing", "unstable", "sid"].iter().any(|s| source.suites.iter().any(|t| t == s));
+        let debian_suite = own_suite
+            || ["stable", "testing", "unstable", "sid"]
+                .iter()
+                .any(|s| source.suites.iter().any(|t| t == s));
         // A third party's archive is often also called `debian`, but is signed by its own key.
         let foreign = !source.signed_by.is_empty() && !signed_by_debian;
         if foreign || !(signed_by_debian || (named_debian && debian_suite)) {
@@ -190,22 +192,28 @@ mod tests {
             debian,
         );
         check(
-            &[("sources.list", "# old\ndeb-src http://src.example/debian bookworm main\n\
-                deb [arch=amd64] http://mirror.example/debian/ bookworm main # main\n")],
+            &[(
+                "sources.list",
+                "# old\ndeb-src http://src.example/debian bookworm main\n\
+                deb [arch=amd64] http://mirror.example/debian/ bookworm main # main\n",
+            )],
             "http://mirror.example/debian/",
         );
         check(
-            &[("sources.list", "deb http://three.example/debian bookworm main\n\
-                deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian bookworm main\n")],
+            &[(
+                "sources.list",
+                "deb http://three.example/debian bookworm main\n\
+                deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://mirror.example/debian bookworm main\n",
+            )],
             debian,
         );
+        check(&[("sources.list", "deb http://mirror.example/debian stable main\n")], debian);
         check(
-            &[("sources.list", "deb http://mirror.example/debian stable main\n")],
-            debian,
-        );
-        check(
-            &[("sources.list.d/x.sources", "Types: deb\nURIs:\n https://mirror.example/pool/\nSuites:\n bookworm\n\
-                # comment\n sid\nSigned-By: /etc/keys/debian-archive-keyring.pgp\n")],
+            &[(
+                "sources.list.d/x.sources",
+                "Types: deb\nURIs:\n https://mirror.example/pool/\nSuites:\n bookworm\n\
+                # comment\n sid\nSigned-By: /etc/keys/debian-archive-keyring.pgp\n",
+            )],
             "https://mirror.example/pool/",
         );
     }
@@ -215,8 +223,20 @@ mod tests {
         check(&[], "");
         check(&[("sources.list.d/a.list", CLOUD), ("sources.list.d/b.sources", NODE)], "");
         check(&[("sources.list.d/c.sources.disabled", DEBIAN)], "");
-        check(&[("sources.list.d/d.sources", &DEBIAN.replace("Types: deb", "Enabled: no\nTypes: deb"))], "");
-        check(&[("sources.list", "deb http://mirror.example/debian-security bookworm-security main\n")], "");
+        check(
+            &[(
+                "sources.list.d/d.sources",
+                &DEBIAN.replace("Types: deb", "Enabled: no\nTypes: deb"),
+            )],
+            "",
+        );
+        check(
+            &[(
+                "sources.list",
+                "deb http://mirror.example/debian-security bookworm-security main\n",
+            )],
+            "",
+        );
         check(&[("sources.list", "deb http://archive.example/ubuntu noble main\n")], "");
         check(&[("sources.list", "deb\ndeb [\ndeb [x] \ndebian http://x/debian bookworm\n")], "");
     }

@@ -53,7 +53,10 @@ pub fn locate(spec: &Spec, store: &Store) -> Result<Stack, Error> {
         Spec::Directory(path) => open(path, spec.to_string()),
         Spec::Debian(release) => {
             let root = store.root(release);
-            open(&root.ok_or_else(|| Error::NotFetched { spec: spec.to_string() })?, spec.to_string())
+            open(
+                &root.ok_or_else(|| Error::NotFetched { spec: spec.to_string() })?,
+                spec.to_string(),
+            )
         }
     }
 }
@@ -62,10 +65,10 @@ pub fn locate(spec: &Spec, store: &Store) -> Result<Stack, Error> {
 pub fn system_stacks() -> Vec<Stack> {
     let mut stacks: Vec<Stack> = Vec::new();
     for path in system_candidates(std::env::var_os("ROCM_PATH"), Path::new("/")) {
-        if let Ok(stack) = open(&path, path.display().to_string()) {
-            if !stacks.iter().any(|other| other.root == stack.root) {
-                stacks.push(stack);
-            }
+        if let Ok(stack) = open(&path, path.display().to_string())
+            && !stacks.iter().any(|other| other.root == stack.root)
+        {
+            stacks.push(stack);
         }
     }
     stacks
@@ -117,7 +120,8 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
     let mut libraries = Vec::new();
     for directory in LIBRARY_DIRECTORIES.iter().map(|relative| root.join(relative)) {
         // `lib` and `usr/lib` are one directory on a merged-/usr root.
-        let known = |other: &PathBuf| fs::canonicalize(other).ok() == fs::canonicalize(&directory).ok();
+        let known =
+            |other: &PathBuf| fs::canonicalize(other).ok() == fs::canonicalize(&directory).ok();
         if find(&directory, RUNTIME).is_some() && !libraries.iter().any(known) {
             libraries.push(directory);
         }
@@ -130,13 +134,16 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
     let manifest = Manifest::read(&root);
     let rocm = manifest.as_ref().map(|m| m.rocm.clone()).or_else(|| version(&root, first));
     // Wheels keep the math libraries in packages of their own beside the core.
-    if let Some(site) = first.parent().and_then(Path::parent).filter(|_| !first.starts_with(root.join("usr"))) {
+    if let Some(site) =
+        first.parent().and_then(Path::parent).filter(|_| !first.starts_with(root.join("usr")))
+    {
         let mut wheels: Vec<_> = fs::read_dir(site)
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()))
             .filter(|path| {
-                path.file_name().is_some_and(|n| n.to_string_lossy().starts_with("_rocm_sdk_libraries"))
+                path.file_name()
+                    .is_some_and(|n| n.to_string_lossy().starts_with("_rocm_sdk_libraries"))
             })
             .map(|path| path.join("lib"))
             .filter(|path| path.is_dir())
@@ -212,7 +219,9 @@ impl Stack {
                 command
             }
             None => {
-                if let Some(inherited) = std::env::var_os("LD_LIBRARY_PATH").filter(|v| !v.is_empty()) {
+                if let Some(inherited) =
+                    std::env::var_os("LD_LIBRARY_PATH").filter(|v| !v.is_empty())
+                {
                     search.push(":");
                     search.push(inherited);
                 }
@@ -274,7 +283,7 @@ mod tests {
         let tree = tree(DEBIAN);
         let stack = open_tree(&tree);
         let libraries = stack.root.join("usr/lib/x86_64-linux-gnu");
-        assert_eq!(stack.libraries, [libraries.clone()]);
+        assert_eq!(stack.libraries, std::slice::from_ref(&libraries));
         assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "7.2");
         assert_eq!(stack.library("libamdhip64.so"), Some(libraries.join("libamdhip64.so.7")));
         assert_eq!(stack.library("libamdhip"), None);
@@ -282,8 +291,13 @@ mod tests {
         let command = stack.command(Path::new("/bin/worker"), Some(Path::new("/device")));
         assert_eq!(command.get_program(), libraries.join("ld-linux-x86-64.so.2"));
         let search = format!("/device:{}", libraries.display());
-        assert_eq!(arguments(&command), ["--inhibit-cache", "--library-path", &search, "/bin/worker"]);
-        assert!(command.get_envs().any(|(name, value)| name == "LD_LIBRARY_PATH" && value.is_none()));
+        assert_eq!(
+            arguments(&command),
+            ["--inhibit-cache", "--library-path", &search, "/bin/worker"]
+        );
+        assert!(
+            command.get_envs().any(|(name, value)| name == "LD_LIBRARY_PATH" && value.is_none())
+        );
     }
 
     #[test]
@@ -295,7 +309,8 @@ mod tests {
         assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "6.4.3");
         let command = stack.command(Path::new("/bin/worker"), None);
         assert_eq!(command.get_program(), "/bin/worker");
-        let search = command.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH").unwrap().1.unwrap();
+        let search =
+            command.get_envs().find(|(name, _)| *name == "LD_LIBRARY_PATH").unwrap().1.unwrap();
         let first = std::env::split_paths(search).next().unwrap();
         assert_eq!(first, stack.root.join("lib"));
     }
@@ -317,7 +332,10 @@ mod tests {
     fn a_wrong_directory_says_what_was_looked_for() {
         let empty = tree(&["lib/libfoo.so"]);
         let error = open(empty.path(), "here".into()).unwrap_err().to_string();
-        assert!(error.contains("libamdhip64.so") && error.contains("_rocm_sdk_core/lib"), "{error}");
+        assert!(
+            error.contains("libamdhip64.so") && error.contains("_rocm_sdk_core/lib"),
+            "{error}"
+        );
         let missing = open(&empty.path().join("missing"), "here".into()).unwrap_err();
         assert!(matches!(missing, Error::Io { .. }), "{missing}");
         let colon = tree(&["a:b/lib/libamdhip64.so"]);
@@ -339,7 +357,10 @@ mod tests {
         assert_eq!(root(None).unwrap(), "rocm-7.2.0");
         assert_eq!(root(Some(host.path().join("opt/rocm-6.4.3"))).unwrap(), "rocm-6.4.3");
         let wrong = root(Some(host.path().join("opt"))).unwrap_err();
-        assert!(matches!(wrong, Error::NoRocm { .. }), "a wrong ROCM_PATH must not fall back: {wrong}");
+        assert!(
+            matches!(wrong, Error::NoRocm { .. }),
+            "a wrong ROCM_PATH must not fall back: {wrong}"
+        );
 
         let bare = tree(&["etc/passwd"]);
         let error = locate_system(None, bare.path()).unwrap_err().to_string();

@@ -109,7 +109,12 @@ impl Store {
     }
 
     /// Makes a finished root the stack.
-    pub(crate) fn publish(&self, release: &Release, root: &Path, _lock: &File) -> Result<(), Error> {
+    pub(crate) fn publish(
+        &self,
+        release: &Release,
+        root: &Path,
+        _lock: &File,
+    ) -> Result<(), Error> {
         let temporary = self.stacks().join(format!(".{}.link", name(release)));
         let _ = fs::remove_file(&temporary);
         let target = Path::new(root.file_name().unwrap_or_default());

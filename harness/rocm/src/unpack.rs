@@ -203,20 +203,28 @@ impl Unpacker<'_> {
         if kind.is_dir() {
             return fs::create_dir_all(&at).map_err(Error::io("create", &at));
         }
+        if kind.is_symlink() {
+            let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?;
+            self.out.links.push((path, target.into_owned()));
+            return Ok(());
+        }
         let parent = at.parent().unwrap_or(self.root);
         fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+        // Of two packages with one file the later wins, without writing through a hard link of the earlier.
+        match fs::remove_file(&at) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("replace", &at)(error));
+            }
+            _ => {}
+        }
         if kind.is_file() {
             let mut file = File::create(&at).map_err(Error::io("create", &at))?;
             copy(&mut entry, &mut file, deb, &at)?;
             // Set-user-id bits have no place in an unprivileged root; the owner must be able to remove it.
             let mode = entry.header().mode().map_err(damaged)? & 0o755 | 0o600;
             file.set_permissions(Permissions::from_mode(mode)).map_err(Error::io("write", &at))
-        } else if kind.is_symlink() || kind.is_hard_link() {
-            let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?.into_owned();
-            if kind.is_symlink() {
-                self.out.links.push((path, target));
-                return Ok(());
-            }
+        } else if kind.is_hard_link() {
+            let target = entry.link_name().map_err(damaged)?.ok_or_else(hostile)?;
             let source = self.root.join(relative_path(&target).ok_or_else(hostile)?);
             fs::hard_link(&source, &at).map_err(Error::io("create", &at))
         } else {
@@ -247,5 +255,127 @@ impl<R: Read> Read for Counted<'_, R> {
         let n = self.inner.read(buffer)?;
         (self.read)(n as u64);
         Ok(n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::archive::{Item, deb, members};
+
+    /// Unpacks packages one after the other into an empty root and makes their links.
+    fn unpack_all(
+        debs: &[Vec<u8>],
+        wanted: &[&str],
+    ) -> (tempfile::TempDir, Result<Unpacked, Error>) {
+        let directory = tempfile::tempdir().unwrap();
+        let top = fs::canonicalize(directory.path()).unwrap();
+        let root = top.join("root");
+        prepare(&root).unwrap();
+        let wanted: Vec<_> = wanted.iter().map(|name| (*name).to_owned()).collect();
+        let mut all = Unpacked { links: merged_links(), architectures: BTreeSet::new() };
+        let path = top.join("package.deb");
+        let result = debs.iter().try_for_each(|bytes| {
+            fs::write(&path, bytes).unwrap();
+            let one = unpack(&path, &root, &Architectures::new(&wanted), &|_| ())?;
+            all.links.extend(one.links);
+            all.architectures.extend(one.architectures);
+            Ok(())
+        });
+        let result = result.and_then(|()| link(&path, &root, &all.links)).map(|()| all);
+        (directory, result)
+    }
+
+    fn read(directory: &tempfile::TempDir, path: &str) -> Option<String> {
+        fs::read_to_string(directory.path().join("root").join(path)).ok()
+    }
+
+    #[test]
+    fn usr_is_merged_and_links_stay_inside() {
+        let package = deb(&[
+            Item::File("./lib/x86_64-linux-gnu/libfoo.so.1", "foo"),
+            Item::Hard("./usr/bin/foo", "./lib/x86_64-linux-gnu/libfoo.so.1"),
+            Item::Link("./usr/lib/absolute", "/lib/x86_64-linux-gnu/libfoo.so.1"),
+            Item::Link("./usr/lib/up/relative", "../../bin/foo"),
+        ]);
+        let (root, result) = unpack_all(&[package.clone(), package], &[]);
+        result.unwrap();
+        for path in [
+            "usr/lib/x86_64-linux-gnu/libfoo.so.1",
+            "lib/absolute",
+            "bin/foo",
+            "usr/lib/up/relative",
+        ] {
+            assert_eq!(read(&root, path).as_deref(), Some("foo"), "{path}");
+        }
+        let mode = fs::metadata(root.path().join("root/usr/bin/foo")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o755, "a set-user-id bit must not survive");
+    }
+
+    #[test]
+    fn nothing_is_written_outside_the_root() {
+        let check = |items: &[Item<'_>], reason: &str| {
+            let (directory, result) = unpack_all(&[deb(items)], &[]);
+            let error = result.unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+            let names = fs::read_dir(directory.path()).unwrap().count();
+            assert_eq!(names, 2, "only the root and the package may be there");
+        };
+        check(&[Item::File("../evil", "x")], "leads out");
+        check(&[Item::File("./usr/../../evil", "x")], "leads out");
+        check(&[Item::File("/evil", "x")], "leads out");
+        check(&[Item::Link("./usr/evil", "../../evil")], "leads out");
+        check(&[Item::Hard("./usr/evil", "../../../etc/passwd")], "leads out");
+        check(&[Item::Link("./a", "usr"), Item::Link("./a/b", "x")], "below a symbolic link");
+        check(&[Item::Pipe("./usr/pipe")], "neither a file nor a link");
+        // The link is made last, so the file is written to a directory of that name.
+        check(&[Item::Link("./a", "/tmp"), Item::File("./a", "x")], "in another package");
+    }
+
+    #[test]
+    fn damage_is_told_apart() {
+        let check = |bytes: Vec<u8>, reason: &str| {
+            let (_root, result) = unpack_all(&[bytes], &[]);
+            let error = result.unwrap_err();
+            assert!(matches!(error, Error::Archive { .. }), "{error:?}");
+            assert!(error.to_string().contains(reason), "{error}");
+        };
+        let whole = deb(&[Item::File("./usr/a", &"x".repeat(5000))]);
+        check(whole[..whole.len() - 40].to_vec(), "");
+        check(b"not an archive".to_vec(), "");
+        check(members(&[("debian-binary", b"2.0\n")]), "no data.tar");
+        check(members(&[("data.tar.zst", b"x")]), "unknown way");
+    }
+
+    #[test]
+    fn only_kernels_of_wanted_architectures_are_unpacked() {
+        let names = [
+            "Kernels.so-000-gfx90a-xnack+.hsaco",
+            "Kernels.so-000-gfx1151.hsaco",
+            "TensileLibrary_gfx1100.co",
+            "TensileLibrary_fallback.dat",
+            "gfxinfo.dat",
+        ];
+        let paths = names.map(|name| format!("./usr/lib/rocblas/library/{name}"));
+        let package = deb(&[
+            Item::File(&paths[0], "k"),
+            Item::File(&paths[1], "k"),
+            Item::File(&paths[2], "k"),
+            Item::File(&paths[3], "k"),
+            Item::File(&paths[4], "k"),
+            Item::File("./usr/share/doc/gfx1100.txt", "k"),
+        ]);
+        let check = |wanted: &[&str], expected: &[usize]| {
+            let (root, result) = unpack_all(std::slice::from_ref(&package), wanted);
+            let offered: Vec<_> = result.unwrap().architectures.into_iter().collect();
+            assert_eq!(offered, ["gfx1100", "gfx1151", "gfx90a"]);
+            let there: Vec<_> = (0..5).filter(|i| read(&root, &paths[*i]).is_some()).collect();
+            assert_eq!(there, expected, "{wanted:?}");
+            assert!(read(&root, "usr/share/doc/gfx1100.txt").is_some());
+        };
+        check(&[], &[0, 1, 2, 3, 4]);
+        check(&["gfx90a"], &[0, 3, 4]);
+        check(&["gfx1151", "gfx1100"], &[1, 2, 3, 4]);
+        check(&["gfx115"], &[3, 4]);
     }
 }

@@ -27,10 +27,7 @@ impl Version {
 
     /// The first `count` numbers, without a suffix: `7.2` of `7.2.53211`.
     pub fn truncated(&self, count: usize) -> Self {
-        Self {
-            numbers: self.numbers.iter().copied().take(count).collect(),
-            suffix: String::new(),
-        }
+        Self { numbers: self.numbers.iter().copied().take(count).collect(), suffix: String::new() }
     }
 }
 
@@ -130,7 +127,8 @@ mod tests {
 
     #[test]
     fn order_is_numeric_and_puts_pre_releases_first() {
-        let sorted = ["5.2.3", "5.7.1", "7.2.4", "7.15.0a20260101", "7.15.0rc20260101", "7.15.0", "10.0"];
+        let sorted =
+            ["5.2.3", "5.7.1", "7.2.4", "7.15.0a20260101", "7.15.0rc20260101", "7.15.0", "10.0"];
         for pair in sorted.windows(2) {
             assert!(version(pair[0]) < version(pair[1]), "{pair:?}");
         }
