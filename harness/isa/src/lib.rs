@@ -6,6 +6,19 @@
 //! What it does not model: timing, caches, the memory model (every access is immediately visible),
 //! hazards, and the order in which hardware would run waves. Workgroups run one after the other.
 
+mod disassembler;
+mod exec;
+mod float16;
+mod launch;
+mod ops;
+mod program;
+mod scalar;
+mod source;
+mod text;
+mod value;
+mod vector;
+mod wave;
+
 use std::{fmt, ops::Range};
 
 /// Memory that kernels may touch.
@@ -160,8 +173,5 @@ impl std::error::Error for Trap {}
 /// # Errors
 /// The first [`Trap`] of any wave; what earlier waves wrote to memory stays.
 pub fn launch(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
-    let _ = space;
-    Err(Trap::Unimplemented {
-        instruction: At { text: format!("every instruction of {}", launch.kernel_name), offset: 0 },
-    })
+    launch::run(launch, space)
 }

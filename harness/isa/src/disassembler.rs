@@ -1,0 +1,148 @@
+//! The released disassembler, `libamd_comgr`: one decoder for every generation, and the one that the
+//! compiler of the same release is tested with.
+//!
+//! Source for the interface: `amd_comgr.h`, `amd_comgr_create_disassembly_info` (since 1.8).
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, CString, c_char, c_int, c_void},
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use device::Arch;
+
+/// The library by its sonames, newest first.
+const LIBRARIES: [&CStr; 2] = [c"libamd_comgr.so.3", c"libamd_comgr.so.2"];
+
+/// No GPU instruction is longer, with room for the disassembler to look ahead.
+pub(crate) const LONGEST: usize = 32;
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Info {
+    handle: u64,
+}
+
+type ReadMemory = extern "C" fn(from: u64, to: *mut c_char, size: u64, user: *mut c_void) -> u64;
+type PrintInstruction = extern "C" fn(text: *const c_char, user: *mut c_void);
+type PrintAddress = extern "C" fn(address: u64, user: *mut c_void);
+type CreateInfo = unsafe extern "C" fn(
+    isa_name: *const c_char,
+    read: ReadMemory,
+    print: PrintInstruction,
+    address: PrintAddress,
+    info: *mut Info,
+) -> c_int;
+type Disassemble =
+    unsafe extern "C" fn(info: Info, address: u64, user: *mut c_void, size: *mut u64) -> c_int;
+
+/// What the callbacks work on during one call.
+struct Session<'a> {
+    address: u64,
+    bytes: &'a [u8],
+    text: String,
+}
+
+extern "C" fn read_memory(from: u64, to: *mut c_char, size: u64, user: *mut c_void) -> u64 {
+    // SAFETY: comgr passes on the pointer that `disassemble` gave it, for the time of that call.
+    let session = unsafe { &*user.cast::<Session<'_>>() };
+    let Some(skip) = from.checked_sub(session.address) else { return 0 };
+    let rest = session.bytes.get(skip as usize..).unwrap_or_default();
+    let length = rest.len().min(size as usize);
+    // SAFETY: comgr's buffer has `size` bytes, and `length` is no more than that.
+    unsafe { std::ptr::copy_nonoverlapping(rest.as_ptr(), to.cast::<u8>(), length) };
+    length as u64
+}
+
+extern "C" fn print_instruction(text: *const c_char, user: *mut c_void) {
+    // SAFETY: as in `read_memory`; the text is a string that lives through the callback.
+    let (session, text) = unsafe { (&mut *user.cast::<Session<'_>>(), CStr::from_ptr(text)) };
+    session.text = text.to_string_lossy().into_owned();
+}
+
+extern "C" fn print_address(_: u64, _: *mut c_void) {}
+
+struct Library {
+    create: CreateInfo,
+    disassemble: Disassemble,
+    /// One decoder per architecture; comgr does not promise that one serves two threads.
+    infos: Mutex<HashMap<Arch, Info>>,
+}
+
+/// The handle is never closed: the process holds comgr for HIP anyway.
+static LIBRARY: OnceLock<Result<Library, String>> = OnceLock::new();
+
+fn open() -> Result<Library, String> {
+    let mut tried = Vec::new();
+    for name in LIBRARIES {
+        // SAFETY: a plain dlopen of a released library; its initialisers are trusted as HIP's are.
+        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW) };
+        if handle.is_null() {
+            // SAFETY: after a failed dlopen, dlerror returns a string of this thread or null.
+            let error = unsafe { libc::dlerror() };
+            tried.push(if error.is_null() {
+                format!("cannot load {}", name.to_string_lossy())
+            } else {
+                // SAFETY: it is not null, and no other dl call comes between.
+                unsafe { CStr::from_ptr(error) }.to_string_lossy().into_owned()
+            });
+            continue;
+        }
+        let symbol = |symbol: &CStr| {
+            // SAFETY: the handle is open and the name a C string.
+            let pointer = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
+            if pointer.is_null() {
+                Err(format!("{} lacks {}", name.to_string_lossy(), symbol.to_string_lossy()))
+            } else {
+                Ok(pointer)
+            }
+        };
+        let create = symbol(c"amd_comgr_create_disassembly_info")?;
+        let disassemble = symbol(c"amd_comgr_disassemble_instruction")?;
+        return Ok(Library {
+            // SAFETY: `amd_comgr.h` declares the functions with these types.
+            create: unsafe { std::mem::transmute::<*mut c_void, CreateInfo>(create) },
+            // SAFETY: as above.
+            disassemble: unsafe { std::mem::transmute::<*mut c_void, Disassemble>(disassemble) },
+            infos: Mutex::new(HashMap::new()),
+        });
+    }
+    Err(tried.join("; "))
+}
+
+/// The text and the size in bytes of the instruction that `bytes` begin with, or `None` if it is no
+/// instruction.
+///
+/// # Errors
+/// Without a disassembler for the architecture: why.
+pub(crate) fn disassemble(
+    arch: Arch,
+    address: u64,
+    bytes: &[u8],
+) -> Result<Option<(String, u64)>, String> {
+    let library = LIBRARY.get_or_init(open).as_ref().map_err(Clone::clone)?;
+    let mut infos = library.infos.lock().unwrap_or_else(PoisonError::into_inner);
+    let info = match infos.get(&arch) {
+        Some(info) => *info,
+        None => {
+            let name = CString::new(format!("amdgcn-amd-amdhsa--{}", arch.name()))
+                .map_err(|error| error.to_string())?;
+            let mut info = Info { handle: 0 };
+            // SAFETY: all pointers live through the call, and the callbacks have the right types.
+            let status = unsafe {
+                (library.create)(name.as_ptr(), read_memory, print_instruction, print_address, &mut info)
+            };
+            if status != 0 {
+                return Err(format!("this comgr does not know {arch} (status {status})"));
+            }
+            infos.insert(arch, info);
+            info
+        }
+    };
+    let mut session = Session { address, bytes, text: String::new() };
+    let mut size = 0;
+    // SAFETY: `info` came from the same library; the session outlives the call that uses it.
+    let status =
+        unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
+    Ok((status == 0 && size > 0).then(|| (session.text.trim().to_owned(), size)))
+}

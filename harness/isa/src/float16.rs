@@ -1,0 +1,162 @@
+//! The 16-bit float formats, which Rust has no types for.
+
+/// IEEE binary16, as its bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct F16(pub(crate) u16);
+
+/// The upper half of an IEEE binary32, as its bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bf16(pub(crate) u16);
+
+impl F16 {
+    /// Exact.
+    pub(crate) fn to_f32(self) -> f32 {
+        let bits = u32::from(self.0);
+        let sign = (bits & 0x8000) << 16;
+        let magnitude = bits & 0x7fff;
+        if magnitude >= 0x7c00 {
+            // Infinity or NaN; a signalling NaN becomes a quiet one.
+            let quiet = if magnitude > 0x7c00 { 0x0040_0000 } else { 0 };
+            return f32::from_bits(sign | 0x7f80_0000 | ((magnitude & 0x3ff) << 13) | quiet);
+        }
+        // Scaling by 2^112 rebiases the exponent and normalises denormals in one exact product.
+        let scaled = f32::from_bits(magnitude << 13) * f32::from_bits(0x7780_0000);
+        f32::from_bits(scaled.to_bits() | sign)
+    }
+
+    /// Rounds to nearest, ties to even.
+    pub(crate) fn from_f32(value: f32) -> F16 {
+        let bits = value.to_bits();
+        let sign = ((bits >> 16) & 0x8000) as u16;
+        let magnitude = bits & 0x7fff_ffff;
+        let rounded = if magnitude > 0x7f80_0000 {
+            0x7e00 | ((magnitude >> 13) & 0x3ff) as u16
+        } else if magnitude >= 0x4780_0000 {
+            0x7c00
+        } else if magnitude < 0x3880_0000 {
+            // The addition aligns the unit in the last place with that of an f16 denormal.
+            let aligned = f32::from_bits(magnitude) + 0.5;
+            (aligned.to_bits() - 0.5f32.to_bits()) as u16
+        } else {
+            let even = (magnitude >> 13) & 1;
+            ((magnitude - 0x3800_0000 + 0xfff + even) >> 13) as u16
+        };
+        F16(rounded | sign)
+    }
+
+    /// Rounds toward zero, as `v_cvt_pkrtz_f16_f32` does.
+    pub(crate) fn truncate_f32(value: f32) -> F16 {
+        let nearest = F16::from_f32(value);
+        if value.is_finite() && nearest.to_f32().abs() > value.abs() {
+            F16(nearest.0 - 1)
+        } else {
+            nearest
+        }
+    }
+
+    /// Rounds to nearest, ties to even, once.
+    pub(crate) fn from_f64(value: f64) -> F16 {
+        F16::from_f32(round_to_odd(value))
+    }
+
+    /// `self * b + c`, rounded once.
+    pub(crate) fn mul_add(self, b: F16, c: F16) -> F16 {
+        // The product of two 11-bit significands is exact in f64; the sum is made odd if inexact.
+        let product = f64::from(self.to_f32()) * f64::from(b.to_f32());
+        F16::from_f64(add_to_odd(product, f64::from(c.to_f32())))
+    }
+}
+
+impl Bf16 {
+    /// Exact.
+    pub(crate) fn to_f32(self) -> f32 {
+        f32::from_bits(u32::from(self.0) << 16)
+    }
+
+    /// Rounds to nearest, ties to even.
+    pub(crate) fn from_f32(value: f32) -> Bf16 {
+        let bits = value.to_bits();
+        if value.is_nan() {
+            return Bf16((bits >> 16) as u16 | 0x40);
+        }
+        Bf16(((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16)
+    }
+}
+
+/// The f32 next to `value` toward zero, with the last bit set when inexact: rounding it again to a
+/// format at least two bits narrower gives what rounding `value` once would (Boldo, Melquiond).
+pub(crate) fn round_to_odd(value: f64) -> f32 {
+    let nearest = value as f32;
+    if nearest.is_nan() || f64::from(nearest) == value {
+        return nearest;
+    }
+    let bits = nearest.to_bits();
+    let toward_zero = if f64::from(nearest).abs() > value.abs() { bits - 1 } else { bits };
+    f32::from_bits(toward_zero | 1)
+}
+
+/// `a + b` rounded to odd.
+pub(crate) fn add_to_odd(a: f64, b: f64) -> f64 {
+    let sum = a + b;
+    if !sum.is_finite() {
+        return sum;
+    }
+    // Knuth's TwoSum: `error` is exactly what the addition lost.
+    let virtual_b = sum - a;
+    let error = (a - (sum - virtual_b)) + (b - virtual_b);
+    let bits = sum.to_bits();
+    if error == 0.0 || bits & 1 == 1 {
+        return sum;
+    }
+    let away = (error > 0.0) == (sum > 0.0);
+    f64::from_bits(if away { bits | 1 } else { bits - 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_f16_survives_the_way_through_f32() {
+        for bits in 0..=u16::MAX {
+            let value = F16(bits).to_f32();
+            if value.is_nan() {
+                assert!(F16::from_f32(value).to_f32().is_nan(), "{bits:#x}");
+            } else {
+                assert_eq!(F16::from_f32(value), F16(bits), "{bits:#x}");
+                assert_eq!(F16::from_f64(f64::from(value)), F16(bits), "{bits:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn midpoints_round_to_even() {
+        for bits in 0..0x7bffu16 {
+            let (low, high) = (F16(bits).to_f32(), F16(bits + 1).to_f32());
+            let middle = low + (high - low) / 2.0;
+            assert_eq!(F16::from_f32(middle).0, bits + (bits & 1), "{bits:#x}");
+            assert_eq!(F16::from_f32(f32::from_bits(middle.to_bits() + 1)).0, bits + 1);
+            assert_eq!(F16::truncate_f32(middle).0, bits);
+        }
+        assert_eq!(F16::from_f32(65520.0).0, 0x7c00);
+        assert_eq!(F16::from_f32(65519.9).0, 0x7bff);
+    }
+
+    #[test]
+    fn known_values() {
+        assert_eq!(F16::from_f32(1.0).0, 0x3c00);
+        assert_eq!(F16::from_f32(-2.5).0, 0xc100);
+        assert_eq!(F16(0x0001).to_f32(), 2f32.powi(-24));
+        assert_eq!(Bf16::from_f32(1.0).0, 0x3f80);
+        assert_eq!(Bf16::from_f32(f32::from_bits(0x3f80_8000)).0, 0x3f80);
+        assert_eq!(Bf16::from_f32(f32::from_bits(0x3f81_8000)).0, 0x3f82);
+    }
+
+    #[test]
+    fn fused_multiply_add_rounds_once() {
+        // 1.0009765625^2 = 1.00195407867..., a tie at 11 bits that the addend breaks.
+        let x = F16(0x3c01);
+        assert_eq!(x.mul_add(x, F16(0x0000)).0, 0x3c02);
+        assert_eq!(F16(0x3c00).mul_add(F16(0x6800), F16(0x0001)).0, 0x6800);
+    }
+}

@@ -1,0 +1,301 @@
+//! Workgroups: the initial state of their waves, and turns between these.
+//!
+//! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel
+//! Execution State".
+
+use device::Arch;
+
+use crate::{
+    AddressSpace, At, Executed, Launch, Trap,
+    ops::SWIZZLE_ENABLE,
+    program::{Code, Missing},
+    text::{PRIVATE_APERTURE, register},
+    wave::{Machine, ROWS, State, Stop, Wave},
+};
+
+/// Instructions that a wave executes before the next one gets its turn: waves of a workgroup may
+/// wait for each other without a barrier.
+const TURN: u64 = 100_000;
+
+/// The largest workgroup of any architecture, in work-items.
+const LARGEST_WORKGROUP: u32 = 1024;
+
+/// The fields of a kernel descriptor that matter here.
+struct Descriptor {
+    entry: u64,
+    lanes: usize,
+    /// COMPUTE_PGM_RSRC1 and 2.
+    rsrc1: u32,
+    rsrc2: u32,
+    /// KERNEL_CODE_PROPERTIES.
+    properties: u16,
+    preload: u16,
+}
+
+fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descriptor, Trap> {
+    let at = launch.descriptor;
+    let bytes = machine.read::<64>(at).map_err(|_| Trap::InvalidLaunch {
+        reason: format!("no kernel descriptor is mapped at {at:#x}"),
+    })?;
+    let word = |offset: usize| {
+        u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
+    };
+    let entry = u64::from(word(16)) | u64::from(word(20)) << 32;
+    let properties = word(56) as u16;
+    Ok(Descriptor {
+        entry: at.wrapping_add(entry),
+        lanes: if properties >> 10 & 1 == 1 { 32 } else { 64 },
+        rsrc1: word(48),
+        rsrc2: word(52),
+        properties,
+        preload: (word(56) >> 16) as u16,
+    })
+}
+
+pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
+    let mut machine = Machine::new(launch.arch, space);
+    let descriptor = descriptor(launch, &mut machine)?;
+    let size = launch.workgroup.map(|n| n.max(1));
+    let grid = launch.grid.map(|n| n.max(1));
+    let items = size.iter().fold(1u32, |product, n| product.saturating_mul(*n));
+    if items > LARGEST_WORKGROUP {
+        return Err(Trap::InvalidLaunch {
+            reason: format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most"),
+        });
+    }
+    if descriptor.rsrc1 >> 12 & 0xf != 0 {
+        return Err(Trap::InvalidLaunch {
+            reason: "the kernel asks for a rounding mode other than to nearest even".to_owned(),
+        });
+    }
+    let count = (items as usize).div_ceil(descriptor.lanes);
+    let mut group = Group {
+        code: Code::new(launch.arch, space),
+        machine,
+        waves: (0..count).map(|_| Wave::new(descriptor.lanes)).collect(),
+        entry: descriptor.entry,
+        limit: launch.step_limit,
+    };
+    let groups = [0, 1, 2].map(|axis| grid[axis].div_ceil(size[axis]));
+    let mut executed = Executed::default();
+    for z in 0..groups[2] {
+        for y in 0..groups[1] {
+            for x in 0..groups[0] {
+                group.machine.lds.clear();
+                group.machine.lds.resize(launch.group_segment_bytes as usize, 0);
+                for (index, wave) in group.waves.iter_mut().enumerate() {
+                    start(wave, index, launch, &descriptor, &mut group.machine, [x, y, z])?;
+                }
+                group.run()?;
+                executed.waves += group.waves.len() as u64;
+                executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
+            }
+        }
+    }
+    Ok(executed)
+}
+
+/// Puts a wave into the state in which hardware starts it.
+fn start(
+    wave: &mut Wave,
+    index: usize,
+    launch: &Launch<'_>,
+    descriptor: &Descriptor,
+    machine: &mut Machine<'_>,
+    group: [u32; 3],
+) -> Result<(), Trap> {
+    wave.scalar = [0; register::COUNT];
+    wave.pc = descriptor.entry;
+    wave.state = State::Running;
+    wave.executed = 0;
+    wave.index = index as u32;
+    wave.mode = descriptor.rsrc1 >> 12 & 0xff;
+    // The granule is at most 8 registers (AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT).
+    let used = ((descriptor.rsrc1 as usize & 63) + 1) * 8;
+    for row in &mut wave.vector[..used.min(ROWS)] {
+        *row = [[0; 32]; 2];
+    }
+    wave.scratch.clear();
+    wave.scratch.resize(launch.private_segment_bytes.div_ceil(4) as usize * 4 * wave.lanes, 0);
+    initial_scalars(wave, launch, descriptor, machine, group)?;
+    initial_items(wave, index, launch, group);
+    Ok(())
+}
+
+fn initial_scalars(
+    wave: &mut Wave,
+    launch: &Launch<'_>,
+    descriptor: &Descriptor,
+    machine: &mut Machine<'_>,
+    group: [u32; 3],
+) -> Result<(), Trap> {
+    let enabled = |bit: u32| descriptor.properties >> bit & 1 == 1;
+    let mut next = 0u16;
+    let mut pair = |wave: &mut Wave, value: u64, next: &mut u16| {
+        wave.set_pair(*next, value);
+        *next += 2;
+    };
+    if enabled(0) {
+        // A buffer over scratch: its accesses are told apart by the swizzle bit.
+        pair(wave, u64::from(PRIVATE_APERTURE) << 32 | u64::from(SWIZZLE_ENABLE) << 32, &mut next);
+        pair(wave, u64::from(u32::MAX), &mut next);
+    }
+    for (bit, value) in
+        [(1, launch.packet), (2, launch.queue), (3, launch.kernarg), (4, 0), (5, 0)]
+    {
+        if enabled(bit) {
+            pair(wave, value, &mut next);
+        }
+    }
+    if enabled(6) {
+        wave.scalar[usize::from(next)] = launch.private_segment_bytes;
+        next += 1;
+    }
+    let preload = (descriptor.preload & 0x7f, descriptor.preload >> 7);
+    for word in 0..preload.0 {
+        let address = launch.kernarg + u64::from(preload.1 + word) * 4;
+        let bytes = machine.read::<4>(address).map_err(|_| Trap::InvalidLaunch {
+            reason: format!("no kernel arguments are mapped at {address:#x}"),
+        })?;
+        wave.scalar[usize::from(next + word)] = u32::from_le_bytes(bytes);
+    }
+    // The system registers follow the user registers, of which there may be more than are used.
+    let user = (descriptor.rsrc2 >> 1 & 31) as u16;
+    next = (next + preload.0).max(user);
+    if launch.arch == Arch::Gfx1201 {
+        // TTMP9 is the group's x, TTMP7 its y and z.
+        wave.scalar[usize::from(register::TTMP) + 9] = group[0];
+        wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
+    } else {
+        for (axis, id) in group.iter().enumerate() {
+            if descriptor.rsrc2 >> (7 + axis) & 1 == 1 {
+                wave.scalar[usize::from(next)] = *id;
+                next += 1;
+            }
+        }
+    }
+    // Workgroup info and the offset of the wave's scratch follow; both are zero here, since each
+    // wave has scratch of its own.
+    Ok(())
+}
+
+/// Work-item ids, and EXEC for those inside the grid.
+fn initial_items(wave: &mut Wave, index: usize, launch: &Launch<'_>, group: [u32; 3]) {
+    let size = launch.workgroup.map(|n| n.max(1));
+    let grid = launch.grid.map(|n| n.max(1));
+    let packed = !matches!(launch.arch, Arch::Gfx906 | Arch::Gfx1030);
+    let mut exec = 0u64;
+    for lane in 0..wave.lanes {
+        let item = (index * wave.lanes + lane) as u32;
+        let id = [item % size[0], item / size[0] % size[1], item / size[0] / size[1]];
+        if id[2] >= size[2] {
+            break;
+        }
+        if (0..3).all(|axis| group[axis] * size[axis] + id[axis] < grid[axis]) {
+            exec |= 1 << lane;
+        }
+        if packed {
+            wave.set_lane(0, lane, id[0] | id[1] << 10 | id[2] << 20);
+        } else {
+            for (axis, id) in id.iter().enumerate() {
+                wave.set_lane(axis, lane, *id);
+            }
+        }
+    }
+    wave.set_pair(register::EXEC, exec);
+    if exec == 0 {
+        wave.state = State::Ended;
+    }
+}
+
+/// The workgroup that is being executed.
+struct Group<'a> {
+    code: Code<'a>,
+    machine: Machine<'a>,
+    waves: Vec<Wave>,
+    entry: u64,
+    limit: u64,
+}
+
+impl Group<'_> {
+    /// Gives the waves turns until all have ended.
+    fn run(&mut self) -> Result<(), Trap> {
+        loop {
+            for index in 0..self.waves.len() {
+                if self.waves[index].state == State::Running {
+                    self.turn(index)?;
+                }
+            }
+            if self.waves.iter().all(|wave| wave.state == State::Ended) {
+                return Ok(());
+            }
+            // A wave that has ended no longer counts at the barrier.
+            if self.waves.iter().all(|wave| wave.state != State::Running) {
+                for wave in &mut self.waves {
+                    if wave.state == State::AtBarrier {
+                        wave.state = State::Running;
+                    }
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, index: usize) -> Result<(), Trap> {
+        let Group { code, machine, waves, entry, limit } = self;
+        let wave = &mut waves[index];
+        let turn_end = wave.executed + TURN;
+        while wave.state == State::Running && wave.executed < turn_end {
+            let pc = wave.pc;
+            let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
+            // Stays in the page as long as the program does.
+            while wave.pc.wrapping_sub(page.base) < 4096 {
+                let pc = wave.pc;
+                let instruction = code
+                    .instruction(&page, pc)
+                    .map_err(|missing| missing_trap(missing, pc, *entry))?;
+                wave.pc = pc + instruction.size;
+                wave.executed += 1;
+                let step = instruction.exec.run(wave, machine);
+                if let Err(stop) = step {
+                    return Err(stop_trap(*stop, at(&instruction.text, pc, *entry), machine));
+                }
+                if wave.executed >= *limit {
+                    let instruction = at(&instruction.text, pc, *entry);
+                    return Err(Trap::StepLimit { limit: *limit, instruction });
+                }
+                if wave.state != State::Running || wave.executed >= turn_end {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn at(text: &str, pc: u64, entry: u64) -> At {
+    At { text: text.to_owned(), offset: pc.wrapping_sub(entry) as i64 }
+}
+
+fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
+    match missing {
+        Missing::Unmapped => Trap::PageFault {
+            address: pc,
+            write: false,
+            instruction: at("instruction fetch", pc, entry),
+        },
+        Missing::Illegal => Trap::IllegalInstruction { instruction: at("?", pc, entry) },
+        Missing::Unimplemented(text) => Trap::Unimplemented { instruction: at(&text, pc, entry) },
+        Missing::NoDisassembler(reason) => Trap::NoDisassembler { reason },
+    }
+}
+
+fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>) -> Trap {
+    match stop {
+        Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
+        Stop::LdsOutOfRange { offset } => {
+            Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
+        }
+        Stop::Abort => Trap::Abort { instruction },
+        Stop::Unsupported => Trap::Unimplemented { instruction },
+    }
+}

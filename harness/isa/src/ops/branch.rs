@@ -1,0 +1,64 @@
+//! Branches, calls, barriers and the end of a wave.
+
+use super::{Table, operations};
+use crate::{
+    exec::{Binder, on_machine, on_wave},
+    text::{Text, register},
+    wave::{State, Stop, Wave},
+};
+
+fn branch_if(condition: impl Fn(&Wave) -> bool + Copy + Send + Sync + 'static) -> Binder {
+    Box::new(move |text| {
+        let target = text.branch_target();
+        on_wave(move |wave| {
+            if condition(wave) {
+                wave.pc = target;
+            }
+        })
+    })
+}
+
+fn wait_at_barrier() -> Binder {
+    Box::new(|_| on_wave(|wave| wave.state = State::AtBarrier))
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "s_branch" => branch_if(|_| true);
+        "s_cbranch_scc0" => branch_if(|wave| !wave.scc());
+        "s_cbranch_scc1" => branch_if(|wave| wave.scc());
+        "s_cbranch_vccz" => branch_if(|wave| wave.mask(register::VCC) == 0);
+        "s_cbranch_vccnz" => branch_if(|wave| wave.mask(register::VCC) != 0);
+        "s_cbranch_execz" => branch_if(|wave| wave.exec() == 0);
+        "s_cbranch_execnz" => branch_if(|wave| wave.exec() != 0);
+        // No debugger is ever attached.
+        "s_cbranch_cdbgsys" | "s_cbranch_cdbguser" => branch_if(|_| false);
+        "s_setpc_b64" => Box::new(|text: &Text| {
+            let source = text.plain_source::<u64>(0)?;
+            on_wave(move |wave| wave.pc = source.uniform(wave))
+        });
+        "s_swappc_b64" => Box::new(|text: &Text| {
+            let (target, source) = (text.scalar(0, 2)?, text.plain_source::<u64>(1)?);
+            let next = text.next_address();
+            on_wave(move |wave| {
+                let to = source.uniform(wave);
+                wave.set_pair(target, next);
+                wave.pc = to;
+            })
+        });
+        "s_call_b64" => Box::new(|text: &Text| {
+            let (target, next, to) = (text.scalar(0, 2)?, text.next_address(), text.branch_target());
+            on_wave(move |wave| {
+                wave.set_pair(target, next);
+                wave.pc = to;
+            })
+        });
+        "s_endpgm" | "s_endpgm_saved" => Box::new(|_: &Text| on_wave(|wave| wave.state = State::Ended));
+        "s_barrier" | "s_barrier_wait" => wait_at_barrier();
+        // The wait that follows does the work: a wave never passes it before all have signalled.
+        "s_barrier_signal" => Box::new(|_: &Text| on_wave(|_| {}));
+        "s_trap" | "s_sethalt" => Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))));
+        // Lets the other waves run: a sleeping wave waits for something.
+        "s_sleep" | "s_sleep_var" => Box::new(|_: &Text| on_wave(|_| {}));
+    }
+}

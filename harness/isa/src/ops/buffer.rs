@@ -1,0 +1,144 @@
+//! Buffer loads, stores and atomics (MUBUF).
+
+use super::{
+    atomic::{Atomic, returns_old_value},
+    memory::{Location, Transfer, only_addressing},
+};
+use crate::{
+    exec::{Bound, on_machine},
+    text::{Base, Text, Unsupported},
+    wave::{Wave, active},
+};
+
+/// Stride and number of records of a buffer descriptor.
+pub(crate) fn extent(wave: &Wave, descriptor: u16) -> (u64, u64) {
+    let at = usize::from(descriptor);
+    (u64::from(wave.scalar[at + 1] >> 16 & 0x3fff), u64::from(wave.scalar[at + 2]))
+}
+
+/// In the second dword of the descriptor: the buffer is scratch, and lanes are interleaved.
+pub(crate) const SWIZZLE_ENABLE: u32 = 1 << 31;
+
+#[derive(Clone, Copy)]
+struct Address {
+    index: Option<usize>,
+    offset_row: Option<usize>,
+    descriptor: u16,
+    scalar_offset: ScalarOffset,
+    constant: u64,
+}
+
+#[derive(Clone, Copy)]
+enum ScalarOffset {
+    Register(u16),
+    Constant(u64),
+}
+
+impl Address {
+    fn parse(text: &Text, vector: usize) -> Result<Address, Unsupported> {
+        let (by_index, by_offset) = (text.has("idxen"), text.has("offen"));
+        let row = match &text.operand(vector)?.base {
+            Base::Off => None,
+            _ => Some(text.row(vector, if by_index && by_offset { 2 } else { 1 })?),
+        };
+        let scalar_offset = match &text.operand(vector + 2)?.base {
+            Base::Constant(_) => match text.place::<u32>(vector + 2)? {
+                crate::source::Place::Constant(bits) => ScalarOffset::Constant(bits),
+                _ => return Err(Unsupported),
+            },
+            Base::Null => ScalarOffset::Constant(0),
+            _ => ScalarOffset::Register(text.scalar(vector + 2, 1)?),
+        };
+        if row.is_none() != !(by_index || by_offset) {
+            return Err(Unsupported);
+        }
+        Ok(Address {
+            index: row.filter(|_| by_index),
+            offset_row: row.filter(|_| by_offset).map(|row| row + usize::from(by_index)),
+            descriptor: text.scalar(vector + 1, 4)?,
+            scalar_offset,
+            constant: text.number("offset")? as u64,
+        })
+    }
+
+    /// `None` is out of range: a load gives zero and a store does nothing.
+    fn of(&self, wave: &Wave, lane: usize, bytes: u64) -> Option<Location> {
+        let second = wave.scalar[usize::from(self.descriptor) + 1];
+        let scalar = match self.scalar_offset {
+            ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
+            ScalarOffset::Constant(bits) => bits,
+        };
+        let offset = self.offset_row.map_or(0, |row| u64::from(wave.lane(row, lane)));
+        let offset = offset + self.constant;
+        if second & SWIZZLE_ENABLE != 0 {
+            // The stack pointer counts bytes of the whole wave, the rest those of one lane.
+            let offset = (offset & 0xffff_ffff) + scalar / wave.lanes as u64;
+            return Some(Location::Scratch { lane, offset });
+        }
+        let (stride, records) = extent(wave, self.descriptor);
+        let index = self.index.map_or(0, |row| u64::from(wave.lane(row, lane)));
+        let inside = if stride == 0 || self.index.is_none() {
+            let size = if stride == 0 { records } else { records * stride };
+            offset + scalar + bytes <= size
+        } else {
+            index < records && offset + bytes <= stride.max(offset + bytes)
+        };
+        let base = wave.pair(self.descriptor) & 0xffff_ffff_ffff;
+        inside.then(|| Location::Global(base + scalar + index * stride + offset))
+    }
+}
+
+pub(crate) fn bind(text: &Text) -> Bound {
+    only_addressing(text, &["offset", "idxen", "offen"])?;
+    let name = text.mnemonic.strip_prefix("buffer_").ok_or(Unsupported)?;
+    if let Some(name) = name.strip_prefix("load_") {
+        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let row = text.row(0, transfer.words())?;
+        let address = Address::parse(text, 1)?;
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                match address.of(wave, lane, bytes(transfer)) {
+                    Some(from) => transfer.load(wave, machine, row, lane, from)?,
+                    None => {
+                        for word in 0..usize::from(transfer.words()) {
+                            wave.set_lane(row + word, lane, 0);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+    if let Some(name) = name.strip_prefix("store_") {
+        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let row = text.row(0, transfer.words())?;
+        let address = Address::parse(text, 1)?;
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                if let Some(to) = address.of(wave, lane, bytes(transfer)) {
+                    transfer.store(wave, machine, row, lane, to)?;
+                }
+            }
+            Ok(())
+        });
+    }
+    let atomic = Atomic::parse(name.strip_prefix("atomic_").ok_or(Unsupported)?).ok_or(Unsupported)?;
+    let row = text.row(0, atomic.data_words())?;
+    let target = returns_old_value(text).then_some(row);
+    let address = Address::parse(text, 1)?;
+    on_machine(move |wave, machine| {
+        for lane in active(wave.exec()) {
+            if let Some(at) = address.of(wave, lane, u64::from(atomic.words()) * 4) {
+                atomic.run(wave, machine, lane, at, row, target)?;
+            }
+        }
+        Ok(())
+    })
+}
+
+fn bytes(transfer: Transfer) -> u64 {
+    match transfer {
+        Transfer::Words(words) => u64::from(words) * 4,
+        Transfer::Bytes { count, .. } | Transfer::Half { count, .. } => u64::from(count),
+    }
+}

@@ -1,0 +1,68 @@
+//! Conversions between number formats.
+
+use super::{Table, operations};
+use crate::{
+    float16::{Bf16, F16},
+    vector::{binary, ternary, unary},
+};
+
+/// Normalised conversions clamp, scale and round to nearest even.
+fn signed_normal(a: f32) -> u32 {
+    if a.is_nan() { 0 } else { (a.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i32 as u32 & 0xffff }
+}
+
+fn unsigned_normal(a: f32) -> u32 {
+    if a.is_nan() { 0 } else { (a.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u32 }
+}
+
+pub(crate) fn register(table: &mut Table) {
+    // Rust's `as` from float to integer truncates, saturates, and makes zero of a NaN: so does the
+    // hardware.
+    operations! { table;
+        "v_cvt_f32_i32" => unary(|a: i32| a as f32);
+        "v_cvt_f32_u32" => unary(|a: u32| a as f32);
+        "v_cvt_i32_f32" => unary(|a: f32| a as i32);
+        "v_cvt_u32_f32" => unary(|a: f32| a as u32);
+        "v_cvt_rpi_i32_f32" | "v_cvt_nearest_i32_f32" => unary(|a: f32| (f64::from(a) + 0.5).floor() as i32);
+        "v_cvt_flr_i32_f32" | "v_cvt_floor_i32_f32" => unary(|a: f32| a.floor() as i32);
+        "v_cvt_f64_f32" => unary(|a: f32| f64::from(a));
+        "v_cvt_f32_f64" => unary(|a: f64| a as f32);
+        "v_cvt_f64_i32" => unary(|a: i32| f64::from(a));
+        "v_cvt_f64_u32" => unary(|a: u32| f64::from(a));
+        "v_cvt_i32_f64" => unary(|a: f64| a as i32);
+        "v_cvt_u32_f64" => unary(|a: f64| a as u32);
+        "v_cvt_f32_ubyte0" => unary(|a: u32| (a & 0xff) as f32);
+        "v_cvt_f32_ubyte1" => unary(|a: u32| (a >> 8 & 0xff) as f32);
+        "v_cvt_f32_ubyte2" => unary(|a: u32| (a >> 16 & 0xff) as f32);
+        "v_cvt_f32_ubyte3" => unary(|a: u32| (a >> 24) as f32);
+        "v_cvt_f16_f32" => unary(F16::from_f32);
+        "v_cvt_f32_f16" => unary(F16::to_f32);
+        "v_cvt_f16_u16" => unary(|a: u16| F16::from_f32(f32::from(a)));
+        "v_cvt_f16_i16" => unary(|a: i16| F16::from_f32(f32::from(a)));
+        "v_cvt_u16_f16" => unary(|a: F16| a.to_f32() as u16);
+        "v_cvt_i16_f16" => unary(|a: F16| a.to_f32() as i16);
+        "v_cvt_u32_u16" => unary(|a: u16| u32::from(a));
+        "v_cvt_i32_i16" => unary(|a: i16| i32::from(a));
+        "v_cvt_pkrtz_f16_f32" | "v_cvt_pk_rtz_f16_f32" => binary(|a: f32, b: f32| {
+            u32::from(F16::truncate_f32(a).0) | u32::from(F16::truncate_f32(b).0) << 16
+        });
+        "v_cvt_pk_f16_f32" => binary(|a: f32, b: f32| {
+            u32::from(F16::from_f32(a).0) | u32::from(F16::from_f32(b).0) << 16
+        });
+        "v_cvt_pk_bf16_f32" => binary(|a: f32, b: f32| {
+            u32::from(Bf16::from_f32(a).0) | u32::from(Bf16::from_f32(b).0) << 16
+        });
+        "v_cvt_pk_u16_u32" => binary(|a: u32, b: u32| a.min(0xffff) | b.min(0xffff) << 16);
+        "v_cvt_pk_i16_i32" => binary(|a: i32, b: i32| {
+            (a.clamp(-32768, 32767) as u32 & 0xffff) | (b.clamp(-32768, 32767) as u32) << 16
+        });
+        "v_cvt_pknorm_i16_f32" | "v_cvt_pk_norm_i16_f32" =>
+            binary(|a: f32, b: f32| signed_normal(a) | signed_normal(b) << 16);
+        "v_cvt_pknorm_u16_f32" | "v_cvt_pk_norm_u16_f32" =>
+            binary(|a: f32, b: f32| unsigned_normal(a) | unsigned_normal(b) << 16);
+        "v_cvt_pk_u8_f32" => ternary(|a: f32, byte: u32, c: u32| {
+            let shift = 8 * (byte & 3);
+            (c & !(0xff << shift)) | u32::from(a as u8) << shift
+        });
+    }
+}

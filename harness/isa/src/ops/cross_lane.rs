@@ -1,0 +1,143 @@
+//! Instructions that move data between lanes, or between lanes and scalar registers.
+
+use super::{Table, operations};
+use crate::{
+    exec::{Binder, on_wave},
+    text::Text,
+    wave::{HALF, Wave, active},
+};
+
+/// Lanes before this one, of those in a mask word.
+fn before(mask: u32, lane: usize, first: usize) -> u32 {
+    let below = match lane.saturating_sub(first) {
+        0 => 0,
+        n if n >= 32 => u32::MAX,
+        n => (1 << n) - 1,
+    };
+    (mask & below).count_ones()
+}
+
+fn count_before(first: usize) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&[])?;
+        let row = text.row(0, 1)?;
+        let (mask, base) = (text.plain_source::<u32>(1)?, text.plain_source::<u32>(2)?);
+        on_wave(move |wave| {
+            for lane in active(wave.exec()) {
+                let count = before(mask.word(wave, lane, 0), lane, first);
+                let value = count.wrapping_add(base.word(wave, lane, 0));
+                wave.set_lane(row, lane, value);
+            }
+        })
+    })
+}
+
+fn copy_row(wave: &Wave, row: usize) -> [u32; 64] {
+    std::array::from_fn(|lane| wave.vector[row][lane / HALF][lane % HALF])
+}
+
+/// `v_permlane16` picks within each row of 16 by the nibbles of two scalars; `v_permlanex16` picks
+/// from the other row of the pair. `op_sel` holds "fetch inactive" and "bound control".
+fn permute_rows(other_row: bool) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&["op_sel"])?;
+        let (target, source) = (text.row(0, 1)?, text.row(1, 1)?);
+        let (low, high) = (text.plain_source::<u32>(2)?, text.plain_source::<u32>(3)?);
+        let options = text.list("op_sel").unwrap_or_default();
+        let fetch_inactive = options.first() == Some(&1);
+        let bound = options.get(1) == Some(&1);
+        on_wave(move |wave| {
+            let exec = wave.exec();
+            let values = copy_row(wave, source);
+            let nibbles = u64::from(low.uniform::<u32>(wave)) | u64::from(high.uniform::<u32>(wave)) << 32;
+            for lane in active(exec) {
+                let index = (nibbles >> (4 * (lane % 16)) & 15) as usize;
+                let row = if other_row { (lane & !15) ^ 16 } else { lane & !15 };
+                let from = row + index;
+                if fetch_inactive || exec >> from & 1 != 0 {
+                    wave.set_lane(target, lane, values[from]);
+                } else if bound {
+                    wave.set_lane(target, lane, 0);
+                }
+            }
+        })
+    })
+}
+
+/// Exchanges the odd blocks of the first row with the even blocks of the second.
+fn swap_blocks(block: usize) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&["op_sel", "bound_ctrl", "fi"])?;
+        let (first, second) = (text.row(0, 1)?, text.row(1, 1)?);
+        on_wave(move |wave| {
+            let exec = wave.exec();
+            for lane in (0..wave.lanes).filter(|lane| lane / block % 2 == 0) {
+                let odd = lane + block;
+                let (a, b) = (wave.lane(first, odd), wave.lane(second, lane));
+                if exec >> odd & 1 != 0 {
+                    wave.set_lane(first, odd, b);
+                }
+                if exec >> lane & 1 != 0 {
+                    wave.set_lane(second, lane, a);
+                }
+            }
+        })
+    })
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_readfirstlane_b32" => Box::new(|text: &Text| {
+            let (target, source) = (text.scalar(0, 1)?, text.plain_source::<u32>(1)?);
+            on_wave(move |wave| {
+                let exec = wave.exec();
+                let lane = if exec == 0 { 0 } else { exec.trailing_zeros() as usize };
+                wave.scalar[usize::from(target)] = source.word(wave, lane, 0);
+            })
+        });
+        "v_readlane_b32" => Box::new(|text: &Text| {
+            let (target, source) = (text.scalar(0, 1)?, text.plain_source::<u32>(1)?);
+            let lane = text.plain_source::<u32>(2)?;
+            on_wave(move |wave| {
+                let lane = lane.uniform::<u32>(wave) as usize & (wave.lanes - 1);
+                wave.scalar[usize::from(target)] = source.word(wave, lane, 0);
+            })
+        });
+        "v_writelane_b32" => Box::new(|text: &Text| {
+            let (row, source) = (text.row(0, 1)?, text.plain_source::<u32>(1)?);
+            let lane = text.plain_source::<u32>(2)?;
+            on_wave(move |wave| {
+                let lane = lane.uniform::<u32>(wave) as usize & (wave.lanes - 1);
+                let value = source.uniform(wave);
+                wave.set_lane(row, lane, value);
+            })
+        });
+        "v_mbcnt_lo_u32_b32" => count_before(0);
+        "v_mbcnt_hi_u32_b32" => count_before(32);
+        "v_permlane16_b32" => permute_rows(false);
+        "v_permlanex16_b32" => permute_rows(true);
+        "v_permlane16_swap_b32" => swap_blocks(16);
+        "v_permlane32_swap_b32" => swap_blocks(32);
+        "v_permlane64_b32" => Box::new(|text: &Text| {
+            let (target, source) = (text.row(0, 1)?, text.row(1, 1)?);
+            on_wave(move |wave| {
+                let values = copy_row(wave, source);
+                if wave.lanes == 64 {
+                    for lane in active(wave.exec()) {
+                        wave.set_lane(target, lane, values[lane ^ 32]);
+                    }
+                }
+            })
+        });
+        "v_swap_b32" => Box::new(|text: &Text| {
+            let (a, b) = (text.row(0, 1)?, text.row(1, 1)?);
+            on_wave(move |wave| {
+                for lane in active(wave.exec()) {
+                    let (x, y) = (wave.lane(a, lane), wave.lane(b, lane));
+                    wave.set_lane(a, lane, y);
+                    wave.set_lane(b, lane, x);
+                }
+            })
+        });
+    }
+}

@@ -1,0 +1,197 @@
+//! Vector float arithmetic in single and double precision.
+
+use super::{Table, operations};
+use crate::vector::{accumulate, binary, ternary, unary};
+
+macro_rules! float_rules {
+    ($type:ty, $min:ident, $max:ident, $median:ident, $fract:ident, $quiet:expr, $mantissa:expr) => {
+        /// IEEE 754-2008 minNum: a quiet NaN loses against a number, -0 is less than +0, and a
+        /// signalling NaN gives a quiet one.
+        #[inline(always)]
+        pub(crate) fn $min(a: $type, b: $type) -> $type {
+            let number = if a < b || (a == b && a.is_sign_negative()) { a } else { b };
+            pick(a, b, number)
+        }
+
+        /// IEEE 754-2008 maxNum, see the minimum.
+        #[inline(always)]
+        pub(crate) fn $max(a: $type, b: $type) -> $type {
+            let number = if a > b || (a == b && a.is_sign_positive()) { a } else { b };
+            pick(a, b, number)
+        }
+
+        #[inline(always)]
+        fn pick(a: $type, b: $type, number: $type) -> $type {
+            let signalling = |x: $type| x.is_nan() && x.to_bits() & $quiet == 0;
+            let quiet = |x: $type| <$type>::from_bits(x.to_bits() | $quiet);
+            if signalling(a) {
+                quiet(a)
+            } else if signalling(b) {
+                quiet(b)
+            } else if a.is_nan() {
+                b
+            } else if b.is_nan() {
+                a
+            } else {
+                number
+            }
+        }
+
+        /// The middle one; with a NaN among them, the least of the three.
+        pub(crate) fn $median(a: $type, b: $type, c: $type) -> $type {
+            if a.is_nan() || b.is_nan() || c.is_nan() {
+                return $min($min(a, b), c);
+            }
+            let greatest = $max($max(a, b), c);
+            if greatest == a {
+                $max(b, c)
+            } else if greatest == b {
+                $max(a, c)
+            } else {
+                $max(a, b)
+            }
+        }
+
+        /// `x - floor(x)`, below one.
+        pub(crate) fn $fract(x: $type) -> $type {
+            let below_one = <$type>::from_bits((1.0 as $type).to_bits() - 1);
+            if x.is_nan() || x.is_infinite() { <$type>::NAN } else { (x - x.floor()).min(below_one) }
+        }
+    };
+}
+
+mod single {
+    float_rules!(f32, min_f32, max_f32, median_f32, fract_f32, 0x0040_0000, 23);
+}
+mod double {
+    float_rules!(f64, min_f64, max_f64, median_f64, fract_f64, 0x0008_0000_0000_0000, 52);
+}
+pub(crate) use double::{fract_f64, max_f64, min_f64};
+pub(crate) use single::{fract_f32, max_f32, median_f32, min_f32};
+
+/// The legacy product: zero times anything is zero.
+fn legacy(a: f32, b: f32) -> f32 {
+    if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
+}
+
+/// `v_sin` and `v_cos` take revolutions.
+fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
+    let x = f64::from(x);
+    if x.is_finite() { f((x - x.floor()) * std::f64::consts::TAU) as f32 } else { f32::NAN }
+}
+
+fn sin(x: f32) -> f32 {
+    // Exact where the result is: multiples of a quarter.
+    let quarter = x * 4.0;
+    if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 == 0.0 {
+        return 0.0f32.copysign(x);
+    }
+    turns(x, f64::sin)
+}
+
+fn cos(x: f32) -> f32 {
+    let quarter = x * 4.0;
+    if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 != 0.0 {
+        return 0.0;
+    }
+    turns(x, f64::cos)
+}
+
+/// `x * 2^n`, rounded once.
+pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
+    // Any f32 times 2^-1022..=2^1023 is exact in f64 but for results far below the least denormal.
+    (f64::from(x) * exponent(n.clamp(-800, 800))) as f32
+}
+
+pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
+    let n = n.clamp(-2200, 2200);
+    if n < -1022 {
+        // The first factor keeps the value normal, so that only the second one rounds.
+        let normal = x * exponent(-1022 + 53).max(f64::MIN_POSITIVE);
+        return if n + 1022 - 53 < -1022 { x * 0.0 } else { normal * exponent(n + 1022 - 53) };
+    }
+    if n > 1023 {
+        let rest = n - 1023;
+        return if rest > 1023 {
+            x * exponent(1023) * exponent(1023) * exponent((rest - 1023).min(1023))
+        } else {
+            x * exponent(1023) * exponent(rest)
+        };
+    }
+    x * exponent(n)
+}
+
+/// 2^n for a normal result.
+pub(crate) fn exponent(n: i32) -> f64 {
+    f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
+}
+
+/// The significand in 0.5..1 and its exponent.
+fn frexp(x: f64) -> (f64, i32) {
+    if x == 0.0 || !x.is_finite() {
+        return (x, 0);
+    }
+    let (x, bias) = if x.abs() < f64::MIN_POSITIVE { (x * exponent(64), 64) } else { (x, 0) };
+    let biased = (x.to_bits() >> 52 & 0x7ff) as i32;
+    let significand = f64::from_bits(x.to_bits() & !(0x7ff << 52) | 1022 << 52);
+    (significand, biased - 1022 - bias)
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_add_f32" => binary(|a: f32, b: f32| a + b);
+        "v_sub_f32" => binary(|a: f32, b: f32| a - b);
+        "v_subrev_f32" => binary(|a: f32, b: f32| b - a);
+        "v_mul_f32" => binary(|a: f32, b: f32| a * b);
+        "v_mul_legacy_f32" | "v_mul_dx9_zero_f32" => binary(legacy);
+        "v_min_f32" | "v_min_num_f32" => binary(min_f32);
+        "v_max_f32" | "v_max_num_f32" => binary(max_f32);
+        "v_min3_f32" | "v_min3_num_f32" => ternary(|a: f32, b: f32, c: f32| min_f32(min_f32(a, b), c));
+        "v_max3_f32" | "v_max3_num_f32" => ternary(|a: f32, b: f32, c: f32| max_f32(max_f32(a, b), c));
+        "v_maxmin_f32" | "v_maxmin_num_f32" => ternary(|a: f32, b: f32, c: f32| min_f32(max_f32(a, b), c));
+        "v_minmax_f32" | "v_minmax_num_f32" => ternary(|a: f32, b: f32, c: f32| max_f32(min_f32(a, b), c));
+        "v_med3_f32" | "v_med3_num_f32" => ternary(median_f32);
+        "v_fma_f32" | "v_fmaak_f32" | "v_fmamk_f32" => ternary(|a: f32, b: f32, c: f32| a.mul_add(b, c));
+        "v_fmac_f32" => accumulate(|a: f32, b: f32, c: f32| a.mul_add(b, c));
+        "v_mad_f32" | "v_madak_f32" | "v_madmk_f32" => ternary(|a: f32, b: f32, c: f32| a * b + c);
+        "v_mac_f32" => accumulate(|a: f32, b: f32, c: f32| a * b + c);
+        "v_fma_legacy_f32" | "v_fma_dx9_zero_f32" => ternary(|a: f32, b: f32, c: f32| {
+            if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }
+        });
+        "v_rcp_f32" | "v_rcp_iflag_f32" => unary(|a: f32| 1.0 / a);
+        "v_rsq_f32" => unary(|a: f32| (1.0 / f64::from(a).sqrt()) as f32);
+        "v_sqrt_f32" => unary(|a: f32| a.sqrt());
+        "v_exp_f32" => unary(|a: f32| f64::from(a).exp2() as f32);
+        "v_log_f32" => unary(|a: f32| f64::from(a).log2() as f32);
+        "v_exp_legacy_f32" => unary(|a: f32| f64::from(a).exp2() as f32);
+        "v_log_legacy_f32" => unary(|a: f32| f64::from(a).log2() as f32);
+        "v_sin_f32" => unary(sin);
+        "v_cos_f32" => unary(cos);
+        "v_fract_f32" => unary(fract_f32);
+        "v_floor_f32" => unary(|a: f32| a.floor());
+        "v_ceil_f32" => unary(|a: f32| a.ceil());
+        "v_trunc_f32" => unary(|a: f32| a.trunc());
+        "v_rndne_f32" => unary(|a: f32| a.round_ties_even());
+        "v_ldexp_f32" => binary(scale_f32);
+        "v_frexp_mant_f32" => unary(|a: f32| frexp(f64::from(a)).0 as f32);
+        "v_frexp_exp_i32_f32" => unary(|a: f32| frexp(f64::from(a)).1);
+
+        "v_add_f64" => binary(|a: f64, b: f64| a + b);
+        "v_mul_f64" => binary(|a: f64, b: f64| a * b);
+        "v_min_f64" | "v_min_num_f64" => binary(min_f64);
+        "v_max_f64" | "v_max_num_f64" => binary(max_f64);
+        "v_fma_f64" => ternary(|a: f64, b: f64, c: f64| a.mul_add(b, c));
+        "v_fmac_f64" => accumulate(|a: f64, b: f64, c: f64| a.mul_add(b, c));
+        "v_rcp_f64" => unary(|a: f64| 1.0 / a);
+        "v_rsq_f64" => unary(|a: f64| 1.0 / a.sqrt());
+        "v_sqrt_f64" => unary(|a: f64| a.sqrt());
+        "v_fract_f64" => unary(fract_f64);
+        "v_floor_f64" => unary(|a: f64| a.floor());
+        "v_ceil_f64" => unary(|a: f64| a.ceil());
+        "v_trunc_f64" => unary(|a: f64| a.trunc());
+        "v_rndne_f64" => unary(|a: f64| a.round_ties_even());
+        "v_ldexp_f64" => binary(scale_f64);
+        "v_frexp_mant_f64" => unary(|a: f64| frexp(a).0);
+        "v_frexp_exp_i32_f64" => unary(|a: f64| frexp(a).1);
+    }
+}

@@ -1,0 +1,143 @@
+//! Vector float arithmetic in half precision, and the instructions that mix precisions.
+
+use super::{Table, operations};
+use crate::{
+    exec::{Binder, on_wave},
+    float16::F16,
+    source::Part,
+    text::{Base, Text, Unsupported},
+    value::Value,
+    vector::{accumulate, binary, ternary, unary},
+    wave::{HALF, active},
+};
+
+/// Of one f32 operation: rounding its result to f16 rounds the exact result once, since f32 has more
+/// than twice the digits.
+pub(crate) fn via(
+    f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync,
+) -> impl Fn(F16, F16) -> F16 + Copy + Send + Sync {
+    move |a, b| F16::from_f32(f(a.to_f32(), b.to_f32()))
+}
+
+fn one(f: impl Fn(f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
+    unary(move |a: F16| F16::from_f32(f(a.to_f32())))
+}
+
+fn two(f: impl Fn(f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
+    binary(move |a: F16, b: F16| via(f)(a, b))
+}
+
+fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Binder {
+    ternary(move |a: F16, b: F16, c: F16| F16::from_f32(f(a.to_f32(), b.to_f32(), c.to_f32())))
+}
+
+/// Which part of the destination a mixed instruction writes.
+#[derive(Clone, Copy, PartialEq)]
+enum Destination {
+    Whole,
+    Low,
+    High,
+}
+
+/// `v_fma_mix`: per source, `op_sel_hi` says f16 and `op_sel` which half.
+fn mixed(destination: Destination) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&["op_sel", "op_sel_hi", "clamp"])?;
+        let select = text.list("op_sel").unwrap_or_default();
+        let is_half = text.list("op_sel_hi").unwrap_or_default();
+        let bit = |list: &[u8], at: usize| list.get(at).copied() == Some(1);
+        let mut sources = Vec::new();
+        for position in 0..3 {
+            let operand = text.operand(position + 1)?;
+            let half = bit(&is_half, position);
+            // `neg` and `abs` belong to the value after its conversion.
+            let mut bare = text.clone();
+            bare.operands[position + 1].negate = false;
+            bare.operands[position + 1].absolute = false;
+            let source = if half {
+                bare.plain_source::<F16>(position + 1)?
+            } else {
+                bare.plain_source::<f32>(position + 1)?
+            };
+            let constant = matches!(operand.base, Base::Constant(_));
+            let part = if bit(&select, position) && !constant { Part::HIGH } else { Part::LOW };
+            sources.push((source, half, part, operand.negate, operand.absolute));
+        }
+        let row = text.row(0, 1)?;
+        let clamp = text.has("clamp");
+        let [a, b, c]: [_; 3] = sources.try_into().map_err(|_| Unsupported)?;
+        on_wave(move |wave| {
+            for lane in active(wave.exec()) {
+                let value = |(source, half, part, negate, absolute): &(
+                    crate::source::Source,
+                    bool,
+                    Part,
+                    bool,
+                    bool,
+                )| {
+                    let bits = source.word(wave, lane, 0);
+                    let value =
+                        if *half { F16(part.of(bits) as u16).to_f32() } else { f32::from_bits(bits) };
+                    let value = if *absolute { value.abs() } else { value };
+                    if *negate { -value } else { value }
+                };
+                let (a, b, c) = (value(&a), value(&b), value(&c));
+                let old = wave.lane(row, lane);
+                let narrow = || {
+                    // One rounding: the product is exact in f64, the sum is made odd.
+                    let product = f64::from(a) * f64::from(b);
+                    let sum = crate::float16::add_to_odd(product, f64::from(c));
+                    let result = F16::from_f64(sum);
+                    u32::from(if clamp { result.clamped() } else { result }.0)
+                };
+                let new = match destination {
+                    Destination::Whole => {
+                        let result = a.mul_add(b, c);
+                        (if clamp { result.clamped() } else { result }).to_bits()
+                    }
+                    Destination::Low => (old & 0xffff_0000) | narrow(),
+                    Destination::High => (old & 0xffff) | narrow() << 16,
+                };
+                wave.vector[row][lane / HALF][lane % HALF] = new;
+            }
+        })
+    })
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_add_f16" => two(|a, b| a + b);
+        "v_sub_f16" => two(|a, b| a - b);
+        "v_subrev_f16" => two(|a, b| b - a);
+        "v_mul_f16" => two(|a, b| a * b);
+        "v_min_f16" | "v_min_num_f16" => two(super::float::min_f32);
+        "v_max_f16" | "v_max_num_f16" => two(super::float::max_f32);
+        "v_min3_f16" | "v_min3_num_f16" =>
+            three(|a, b, c| super::float::min_f32(super::float::min_f32(a, b), c));
+        "v_max3_f16" | "v_max3_num_f16" =>
+            three(|a, b, c| super::float::max_f32(super::float::max_f32(a, b), c));
+        "v_med3_f16" | "v_med3_num_f16" => three(super::float::median_f32);
+        "v_fma_f16" | "v_fmaak_f16" | "v_fmamk_f16" => ternary(|a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "v_fmac_f16" => accumulate(|a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "v_mad_f16" => ternary(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
+        "v_mac_f16" => accumulate(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
+        "v_rcp_f16" => one(|a| 1.0 / a);
+        "v_rsq_f16" => unary(|a: F16| F16::from_f64(1.0 / f64::from(a.to_f32()).sqrt()));
+        "v_sqrt_f16" => one(f32::sqrt);
+        "v_exp_f16" => unary(|a: F16| F16::from_f64(f64::from(a.to_f32()).exp2()));
+        "v_log_f16" => unary(|a: F16| F16::from_f64(f64::from(a.to_f32()).log2()));
+        "v_floor_f16" => one(f32::floor);
+        "v_ceil_f16" => one(f32::ceil);
+        "v_trunc_f16" => one(f32::trunc);
+        "v_rndne_f16" => one(f32::round_ties_even);
+        "v_fract_f16" => one(|a| {
+            if a.is_finite() { (a - a.floor()).min(F16(0x3bff).to_f32()) } else { f32::NAN }
+        });
+        "v_ldexp_f16" => binary(|a: F16, n: i16| {
+            F16::from_f64(f64::from(a.to_f32()) * super::float::exponent(i32::from(n).clamp(-100, 100)))
+        });
+        "v_fma_mix_f32" | "v_mad_mix_f32" => mixed(Destination::Whole);
+        "v_fma_mixlo_f16" | "v_mad_mixlo_f16" => mixed(Destination::Low);
+        "v_fma_mixhi_f16" | "v_mad_mixhi_f16" => mixed(Destination::High);
+    }
+}

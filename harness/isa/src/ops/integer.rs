@@ -1,0 +1,320 @@
+//! Vector integer arithmetic, shifts and logic.
+
+use super::{Table, operations};
+use crate::{
+    exec::{Binder, Lanes, bind_lanes},
+    source::Source,
+    text::Text,
+    value::Value,
+    vector::{accumulate, binary, carry, select, ternary, unary},
+    wave::{HALF, Wave},
+};
+
+fn u24(a: u32) -> u32 {
+    a & 0xff_ffff
+}
+
+fn i24(a: u32) -> i32 {
+    (a << 8) as i32 >> 8
+}
+
+fn high_u24(a: u32, b: u32) -> u32 {
+    ((u64::from(u24(a)) * u64::from(u24(b))) >> 32) as u32
+}
+
+fn high_i24(a: u32, b: u32) -> u32 {
+    ((i64::from(i24(a)) * i64::from(i24(b))) >> 32) as u32
+}
+
+pub(crate) fn extract_u32(a: u32, offset: u32, width: u32) -> u32 {
+    let width = width & 31;
+    if width == 0 { 0 } else { (a >> (offset & 31)) & ((1 << width) - 1) }
+}
+
+pub(crate) fn extract_i32(a: i32, offset: u32, width: u32) -> i32 {
+    let (offset, width) = (offset & 31, width & 31);
+    if width == 0 {
+        return 0;
+    }
+    // Bits past the top are copies of the sign.
+    let up = 32 - width;
+    ((a >> offset) << up) >> up
+}
+
+fn permute_bytes(a: u32, b: u32, selector: u32) -> u32 {
+    let bytes = (u64::from(a) << 32) | u64::from(b);
+    let mut result = 0;
+    for position in 0..4 {
+        let select = selector >> (8 * position) & 0xff;
+        let byte = match select {
+            0..=7 => (bytes >> (8 * select)) as u32 & 0xff,
+            // The sign of one of the four halves.
+            8..=11 => 0xff * ((bytes >> (16 * (select - 8) + 15)) as u32 & 1),
+            12 => 0,
+            _ => 0xff,
+        };
+        result |= byte << (8 * position);
+    }
+    result
+}
+
+fn absolute_differences(a: u32, b: u32) -> u32 {
+    (0..4).map(|i| (a >> (8 * i) & 0xff).abs_diff(b >> (8 * i) & 0xff)).sum()
+}
+
+fn median<T: Ord + Copy>(a: T, b: T, c: T) -> T {
+    a.max(b).min(a.min(b).max(c))
+}
+
+fn leading(a: u32) -> u32 {
+    if a == 0 { u32::MAX } else { a.leading_zeros() }
+}
+
+fn add_carry(a: u32, b: u32, carry: u32) -> (u32, bool) {
+    let sum = u64::from(a) + u64::from(b) + u64::from(carry);
+    (sum as u32, sum >> 32 != 0)
+}
+
+fn subtract_borrow(a: u32, b: u32, borrow: u32) -> (u32, bool) {
+    let borrowed = u64::from(b) + u64::from(borrow) > u64::from(a);
+    (a.wrapping_sub(b).wrapping_sub(borrow), borrowed)
+}
+
+struct WideMad<F> {
+    a: Source,
+    b: Source,
+    c: Source,
+    row: usize,
+    carry_out: u16,
+    f: F,
+}
+
+impl<F> Lanes for WideMad<F>
+where
+    F: Fn(u32, u32, u64) -> (u64, bool) + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn run(&self, wave: &mut Wave) {
+        let mut carry_out = 0u64;
+        for half in 0..wave.halves() {
+            let mask = wave.exec_half(half);
+            let (mut a0, mut b0, mut c0, mut c1) = ([0; HALF], [0; HALF], [0; HALF], [0; HALF]);
+            let a = self.a.lanes(wave, half, 0, &mut a0);
+            let b = self.b.lanes(wave, half, 0, &mut b0);
+            let low = self.c.lanes(wave, half, 0, &mut c0);
+            let high = self.c.lanes(wave, half, 1, &mut c1);
+            let (mut r0, mut r1, mut bits) = ([0; HALF], [0; HALF], 0u32);
+            for lane in 0..HALF {
+                let (result, carry) =
+                    (self.f)(a[lane], b[lane], u64::from(low[lane]) | u64::from(high[lane]) << 32);
+                r0[lane] = result as u32;
+                r1[lane] = (result >> 32) as u32;
+                bits |= u32::from(carry) << lane;
+            }
+            carry_out |= u64::from(bits & mask) << (half * HALF);
+            wave.blend(self.row, half, mask, &r0);
+            wave.blend(self.row + 1, half, mask, &r1);
+        }
+        wave.set_mask(self.carry_out, carry_out);
+    }
+}
+
+/// `op dst(64), carry_out, a, b, c(64)`
+fn wide_mad(f: impl Fn(u32, u32, u64) -> (u64, bool) + Copy + Send + Sync + 'static) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&[])?;
+        bind_lanes(WideMad {
+            a: text.plain_source::<u32>(2)?,
+            b: text.plain_source::<u32>(3)?,
+            c: text.plain_source::<u64>(4)?,
+            row: text.row(0, 2)?,
+            carry_out: text.scalar(1, 1)?,
+            f,
+        })
+    })
+}
+
+/// Two 32-bit shifts of 64-bit values: `dst`, shift, value.
+fn shift64<T: Value>(f: impl Fn(T, u32) -> T + Copy + Send + Sync + 'static) -> Binder {
+    binary(move |shift: u32, value: T| f(value, shift & 63))
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_mov_b32" | "v_accvgpr_read_b32" | "v_accvgpr_write_b32" | "v_accvgpr_mov_b32"
+            | "v_accvgpr_read" | "v_accvgpr_write" => unary(|a: u32| a);
+        "v_mov_b64" => unary(|a: u64| a);
+        "v_mov_b16" => unary(|a: u16| a);
+        "v_not_b32" => unary(|a: u32| !a);
+        "v_not_b16" => unary(|a: u16| !a);
+        "v_bfrev_b32" => unary(|a: u32| a.reverse_bits());
+        "v_ffbh_u32" | "v_clz_i32_u32" => unary(leading);
+        "v_ffbh_i32" | "v_cls_i32" => unary(|a: u32| leading(a ^ ((a as i32) >> 31) as u32));
+        "v_ffbl_b32" | "v_ctz_i32_b32" =>
+            unary(|a: u32| if a == 0 { u32::MAX } else { a.trailing_zeros() });
+        "v_sat_pk_u8_i16" => unary(|a: u32| {
+            let low = (a as i16).clamp(0, 255) as u32;
+            let high = ((a >> 16) as i16).clamp(0, 255) as u32;
+            low | high << 8
+        });
+
+        "v_add_u32" | "v_add_nc_u32" => binary(|a: u32, b: u32| a.wrapping_add(b));
+        "v_add_u32 clamp" | "v_add_nc_u32 clamp" => binary(|a: u32, b: u32| a.saturating_add(b));
+        "v_add_i32" | "v_add_nc_i32" => binary(|a: u32, b: u32| a.wrapping_add(b));
+        "v_add_i32 clamp" | "v_add_nc_i32 clamp" => binary(|a: i32, b: i32| a.saturating_add(b));
+        "v_sub_u32" | "v_sub_nc_u32" => binary(|a: u32, b: u32| a.wrapping_sub(b));
+        "v_sub_u32 clamp" | "v_sub_nc_u32 clamp" => binary(|a: u32, b: u32| a.saturating_sub(b));
+        "v_sub_i32" | "v_sub_nc_i32" => binary(|a: u32, b: u32| a.wrapping_sub(b));
+        "v_sub_i32 clamp" | "v_sub_nc_i32 clamp" => binary(|a: i32, b: i32| a.saturating_sub(b));
+        "v_subrev_u32" | "v_subrev_nc_u32" => binary(|a: u32, b: u32| b.wrapping_sub(a));
+        "v_add_nc_u64" | "v_add_u64" => binary(|a: u64, b: u64| a.wrapping_add(b));
+        "v_sub_nc_u64" | "v_sub_u64" => binary(|a: u64, b: u64| a.wrapping_sub(b));
+        "v_add_co_u32" | "v_addc_co_u32" | "v_add_co_ci_u32" => carry(add_carry);
+        "v_sub_co_u32" | "v_subb_co_u32" | "v_sub_co_ci_u32" => carry(subtract_borrow);
+        "v_subrev_co_u32" | "v_subbrev_co_u32" | "v_subrev_co_ci_u32" =>
+            carry(|a, b, borrow| subtract_borrow(b, a, borrow));
+        "v_mul_lo_u32" => binary(|a: u32, b: u32| a.wrapping_mul(b));
+        "v_mul_hi_u32" => binary(|a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32);
+        "v_mul_hi_i32" => binary(|a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32);
+        "v_mul_u32_u24" => binary(|a: u32, b: u32| u24(a).wrapping_mul(u24(b)));
+        "v_mul_i32_i24" => binary(|a: u32, b: u32| i24(a).wrapping_mul(i24(b)));
+        "v_mul_hi_u32_u24" => binary(high_u24);
+        "v_mul_hi_i32_i24" => binary(high_i24);
+        "v_mad_u32_u24" =>
+            ternary(|a: u32, b: u32, c: u32| u24(a).wrapping_mul(u24(b)).wrapping_add(c));
+        "v_mad_i32_i24" =>
+            ternary(|a: u32, b: u32, c: i32| i24(a).wrapping_mul(i24(b)).wrapping_add(c));
+        "v_mad_u32" => ternary(|a: u32, b: u32, c: u32| a.wrapping_mul(b).wrapping_add(c));
+        "v_mad_u64_u32" | "v_mad_co_u64_u32" => wide_mad(|a, b, c| {
+            (u64::from(a) * u64::from(b)).overflowing_add(c)
+        });
+        "v_mad_i64_i32" | "v_mad_co_i64_i32" => wide_mad(|a, b, c| {
+            let product = i64::from(a as i32) * i64::from(b as i32);
+            let (sum, overflow) = product.overflowing_add(c as i64);
+            (sum as u64, overflow)
+        });
+
+        "v_and_b32" => binary(|a: u32, b: u32| a & b);
+        "v_or_b32" => binary(|a: u32, b: u32| a | b);
+        "v_xor_b32" => binary(|a: u32, b: u32| a ^ b);
+        "v_xnor_b32" => binary(|a: u32, b: u32| !(a ^ b));
+        "v_and_b16" => binary(|a: u16, b: u16| a & b);
+        "v_or_b16" => binary(|a: u16, b: u16| a | b);
+        "v_xor_b16" => binary(|a: u16, b: u16| a ^ b);
+        "v_lshlrev_b32" => binary(|shift: u32, a: u32| a << (shift & 31));
+        "v_lshrrev_b32" => binary(|shift: u32, a: u32| a >> (shift & 31));
+        "v_ashrrev_i32" => binary(|shift: u32, a: i32| a >> (shift & 31));
+        "v_lshlrev_b64" => shift64(|a: u64, shift| a << shift);
+        "v_lshrrev_b64" => shift64(|a: u64, shift| a >> shift);
+        "v_ashrrev_i64" => shift64(|a: i64, shift| a >> shift);
+        "v_lshlrev_b16" => binary(|shift: u16, a: u16| a << (shift & 15));
+        "v_lshrrev_b16" => binary(|shift: u16, a: u16| a >> (shift & 15));
+        "v_ashrrev_i16" => binary(|shift: u16, a: i16| a >> (shift & 15));
+        "v_bfm_b32" => binary(|a: u32, b: u32| ((1u32 << (a & 31)) - 1) << (b & 31));
+        "v_bcnt_u32_b32" => binary(|a: u32, b: u32| a.count_ones().wrapping_add(b));
+        "v_min_u32" => binary(|a: u32, b: u32| a.min(b));
+        "v_max_u32" => binary(|a: u32, b: u32| a.max(b));
+        "v_min_i32" => binary(|a: i32, b: i32| a.min(b));
+        "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
+        "v_pack_b32_f16" => Box::new(|text: &Text| {
+            // The sources are halves with `neg` and `abs`, as those of an f16 operation.
+            binary(|a: crate::float16::F16, b: crate::float16::F16| {
+                u32::from(a.0) | u32::from(b.0) << 16
+            })(text)
+        });
+
+        "v_add_u16" | "v_add_nc_u16" => binary(|a: u16, b: u16| a.wrapping_add(b));
+        "v_add_u16 clamp" | "v_add_nc_u16 clamp" => binary(|a: u16, b: u16| a.saturating_add(b));
+        "v_add_i16" | "v_add_nc_i16" => binary(|a: u16, b: u16| a.wrapping_add(b));
+        "v_add_i16 clamp" | "v_add_nc_i16 clamp" => binary(|a: i16, b: i16| a.saturating_add(b));
+        "v_sub_u16" | "v_sub_nc_u16" => binary(|a: u16, b: u16| a.wrapping_sub(b));
+        "v_sub_u16 clamp" | "v_sub_nc_u16 clamp" => binary(|a: u16, b: u16| a.saturating_sub(b));
+        "v_sub_i16" | "v_sub_nc_i16" => binary(|a: u16, b: u16| a.wrapping_sub(b));
+        "v_sub_i16 clamp" | "v_sub_nc_i16 clamp" => binary(|a: i16, b: i16| a.saturating_sub(b));
+        "v_subrev_u16" => binary(|a: u16, b: u16| b.wrapping_sub(a));
+        "v_mul_lo_u16" => binary(|a: u16, b: u16| a.wrapping_mul(b));
+        "v_min_u16" => binary(|a: u16, b: u16| a.min(b));
+        "v_max_u16" => binary(|a: u16, b: u16| a.max(b));
+        "v_min_i16" => binary(|a: i16, b: i16| a.min(b));
+        "v_max_i16" => binary(|a: i16, b: i16| a.max(b));
+        "v_mad_u16" | "v_mad_i16" =>
+            ternary(|a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c));
+        "v_mad_u32_u16" => ternary(|a: u16, b: u16, c: u32| {
+            (u32::from(a) * u32::from(b)).wrapping_add(c)
+        });
+        "v_mad_i32_i16" => ternary(|a: i16, b: i16, c: i32| {
+            (i32::from(a) * i32::from(b)).wrapping_add(c)
+        });
+        "v_min3_u16" => ternary(|a: u16, b: u16, c: u16| a.min(b).min(c));
+        "v_max3_u16" => ternary(|a: u16, b: u16, c: u16| a.max(b).max(c));
+        "v_min3_i16" => ternary(|a: i16, b: i16, c: i16| a.min(b).min(c));
+        "v_max3_i16" => ternary(|a: i16, b: i16, c: i16| a.max(b).max(c));
+        "v_med3_u16" => ternary(|a: u16, b: u16, c: u16| median(a, b, c));
+        "v_med3_i16" => ternary(|a: i16, b: i16, c: i16| median(a, b, c));
+
+        "v_bfe_u32" => ternary(extract_u32);
+        "v_bfe_i32" => ternary(extract_i32);
+        "v_bfi_b32" => ternary(|mask: u32, a: u32, b: u32| (mask & a) | (!mask & b));
+        "v_alignbit_b32" => ternary(|a: u32, b: u32, shift: u32| {
+            ((u64::from(a) << 32 | u64::from(b)) >> (shift & 31)) as u32
+        });
+        "v_alignbyte_b32" => ternary(|a: u32, b: u32, shift: u32| {
+            ((u64::from(a) << 32 | u64::from(b)) >> (8 * (shift & 3))) as u32
+        });
+        "v_perm_b32" => ternary(permute_bytes);
+        "v_lshl_add_u32" => ternary(|a: u32, s: u32, c: u32| (a << (s & 31)).wrapping_add(c));
+        "v_add_lshl_u32" => ternary(|a: u32, b: u32, s: u32| a.wrapping_add(b) << (s & 31));
+        "v_lshl_or_b32" => ternary(|a: u32, s: u32, c: u32| a << (s & 31) | c);
+        "v_lshl_add_u64" => ternary(|a: u64, s: u32, c: u64| (a << (s & 63)).wrapping_add(c));
+        "v_and_or_b32" => ternary(|a: u32, b: u32, c: u32| a & b | c);
+        "v_or3_b32" => ternary(|a: u32, b: u32, c: u32| a | b | c);
+        "v_xor3_b32" => ternary(|a: u32, b: u32, c: u32| a ^ b ^ c);
+        "v_xad_u32" => ternary(|a: u32, b: u32, c: u32| (a ^ b).wrapping_add(c));
+        "v_add3_u32" => ternary(|a: u32, b: u32, c: u32| a.wrapping_add(b).wrapping_add(c));
+        "v_min3_u32" => ternary(|a: u32, b: u32, c: u32| a.min(b).min(c));
+        "v_max3_u32" => ternary(|a: u32, b: u32, c: u32| a.max(b).max(c));
+        "v_min3_i32" => ternary(|a: i32, b: i32, c: i32| a.min(b).min(c));
+        "v_max3_i32" => ternary(|a: i32, b: i32, c: i32| a.max(b).max(c));
+        "v_med3_u32" => ternary(|a: u32, b: u32, c: u32| median(a, b, c));
+        "v_med3_i32" => ternary(|a: i32, b: i32, c: i32| median(a, b, c));
+        "v_maxmin_u32" => ternary(|a: u32, b: u32, c: u32| a.max(b).min(c));
+        "v_minmax_u32" => ternary(|a: u32, b: u32, c: u32| a.min(b).max(c));
+        "v_maxmin_i32" => ternary(|a: i32, b: i32, c: i32| a.max(b).min(c));
+        "v_minmax_i32" => ternary(|a: i32, b: i32, c: i32| a.min(b).max(c));
+        "v_sad_u8" => ternary(|a: u32, b: u32, c: u32| {
+            absolute_differences(a, b).wrapping_add(c)
+        });
+        "v_sad_u32" => ternary(|a: u32, b: u32, c: u32| a.abs_diff(b).wrapping_add(c));
+        "v_bitop3_b32" => Box::new(|text: &Text| {
+            let rows = text.number("bitop3")? as u32;
+            let mut bare = text.clone();
+            bare.drop_modifier("bitop3");
+            ternary(move |a: u32, b: u32, c: u32| {
+                (0..8).filter(|row| rows >> row & 1 == 1).fold(0, |bits, row| {
+                    let pick = |value: u32, bit: u32| if row & bit != 0 { value } else { !value };
+                    bits | (pick(a, 4) & pick(b, 2) & pick(c, 1))
+                })
+            })(&bare)
+        });
+        "v_cndmask_b32" => select::<f32>();
+        "v_cndmask_b16" => select::<crate::float16::F16>();
+        "v_dot4_i32_i8" => ternary(|a: u32, b: u32, c: i32| {
+            (0..4).fold(c, |sum, i| {
+                let byte = |x: u32| i32::from((x >> (8 * i)) as i8);
+                sum.wrapping_add(byte(a) * byte(b))
+            })
+        });
+        "v_dot4_u32_u8" => ternary(|a: u32, b: u32, c: u32| {
+            (0..4).fold(c, |sum, i| {
+                let byte = |x: u32| x >> (8 * i) & 0xff;
+                sum.wrapping_add(byte(a) * byte(b))
+            })
+        });
+        "v_dot4c_i32_i8" => accumulate(|a: u32, b: u32, c: i32| {
+            (0..4).fold(c, |sum, i| {
+                let byte = |x: u32| i32::from((x >> (8 * i)) as i8);
+                sum.wrapping_add(byte(a) * byte(b))
+            })
+        });
+    }
+}

@@ -1,0 +1,234 @@
+//! LDS loads, stores and atomics, and the lane permutations that share the LDS crossbar.
+
+use super::{
+    atomic::Atomic,
+    memory::{Location, Transfer},
+};
+use crate::{
+    exec::{Bound, on_machine, on_wave},
+    source::Source,
+    text::{Text, Unsupported, register},
+    wave::{HALF, Row, Wave, active},
+};
+
+/// Atomics whose LDS mnemonic differs from that of memory.
+fn atomic(name: &str) -> Option<Atomic> {
+    Some(match name {
+        "wrxchg_rtn_b32" | "storexchg_rtn_b32" => Atomic::parse("swap")?,
+        "wrxchg_rtn_b64" | "storexchg_rtn_b64" => Atomic::parse("swap_x2")?,
+        _ => {
+            let plain = name.replace("_rtn", "");
+            // The names without a type belong to memory.
+            if !plain.contains(|c: char| c.is_ascii_digit()) || plain.starts_with("cmpswap") {
+                return None;
+            }
+            Atomic::parse(&plain)?
+        }
+    })
+}
+
+pub(crate) fn bind(text: &Text) -> Bound {
+    let name = text.mnemonic.strip_prefix("ds_").ok_or(Unsupported)?;
+    match name {
+        "bpermute_b32" | "permute_b32" => return permute(text, name == "permute_b32"),
+        "swizzle_b32" => return swizzle(text),
+        "nop" | "gws_barrier" => return Err(Unsupported),
+        "consume" | "append" => return count(text, name == "append"),
+        _ => {}
+    }
+    text.only(&["offset", "offset0", "offset1"])?;
+    if let Some(rest) = name.strip_prefix("read2").or(name.strip_prefix("load_2addr_")) {
+        return two(text, rest, true);
+    }
+    if let Some(rest) = name.strip_prefix("write2").or(name.strip_prefix("store_2addr_")) {
+        return two(text, rest, false);
+    }
+    let offset = text.number("offset")? as u64;
+    if let Some(rest) = name.strip_prefix("read_").or(name.strip_prefix("load_")) {
+        if rest.starts_with("addtid") {
+            return Err(Unsupported);
+        }
+        let transfer = Transfer::parse(rest).ok_or(Unsupported)?;
+        let row = text.row(0, transfer.words())?;
+        let address = text.plain_source::<u32>(1)?;
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
+                transfer.load(wave, machine, row, lane, at)?;
+            }
+            Ok(())
+        });
+    }
+    if let Some(rest) = name.strip_prefix("write_").or(name.strip_prefix("store_")) {
+        if rest.starts_with("addtid") {
+            return Err(Unsupported);
+        }
+        let transfer = Transfer::parse(rest).ok_or(Unsupported)?;
+        let row = text.row(1, transfer.words())?;
+        let address = text.plain_source::<u32>(0)?;
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
+                transfer.store(wave, machine, row, lane, at)?;
+            }
+            Ok(())
+        });
+    }
+    let returns = name.contains("_rtn");
+    let first = usize::from(returns);
+    // `cmpst` has the value to compare with first, `cmpstore` has it second.
+    if let Some(rest) = name.strip_prefix("cmpst") {
+        let atomic =
+            if rest.ends_with("b64") { Atomic::CompareDouble } else { Atomic::CompareWord };
+        let words = atomic.words();
+        let compare_first = !rest.starts_with("ore");
+        let target = if returns { Some(text.row(0, words)?) } else { None };
+        let address = text.plain_source::<u32>(first)?;
+        let (a, b) = (text.row(first + 1, words)?, text.row(first + 2, words)?);
+        let (value_row, compare_row) = if compare_first { (b, a) } else { (a, b) };
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
+                let bits = |wave: &Wave, row: usize| {
+                    let high = if words == 2 { wave.lane(row + 1, lane) } else { 0 };
+                    u64::from(wave.lane(row, lane)) | u64::from(high) << 32
+                };
+                let (value, compare) = (bits(wave, value_row), bits(wave, compare_row));
+                let old = atomic.apply(wave, machine, at, value, compare)?;
+                if let Some(row) = target {
+                    wave.set_lane(row, lane, old as u32);
+                    if words == 2 {
+                        wave.set_lane(row + 1, lane, (old >> 32) as u32);
+                    }
+                }
+            }
+            Ok(())
+        });
+    }
+    let atomic = atomic(name).ok_or(Unsupported)?;
+    let target = if returns { Some(text.row(0, atomic.words())?) } else { None };
+    let address = text.plain_source::<u32>(first)?;
+    let data = text.row(first + 1, atomic.data_words())?;
+    on_machine(move |wave, machine| {
+        for lane in active(wave.exec()) {
+            let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
+            atomic.run(wave, machine, lane, at, data, target)?;
+        }
+        Ok(())
+    })
+}
+
+/// `read2`, `write2` and their `st64` forms: the offsets count elements.
+fn two(text: &Text, name: &str, load: bool) -> Bound {
+    let words: u16 = if name.ends_with("64") && name.ends_with("b64") { 2 } else { 1 };
+    let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
+    let bytes = u64::from(words) * 4;
+    let offsets =
+        ["offset0", "offset1"].map(|name| text.number(name).map(|n| n as u64 * bytes * stride));
+    let [first, second] = offsets;
+    let (first, second) = (first?, second?);
+    let transfer = Transfer::Words(words as u8);
+    if load {
+        let row = text.row(0, words * 2)?;
+        let address = text.plain_source::<u32>(1)?;
+        on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                // The destination may hold the address: read it before the first load.
+                let base = u64::from(address.word(wave, lane, 0));
+                transfer.load(wave, machine, row, lane, Location::Lds(base + first))?;
+                let row = row + usize::from(words);
+                transfer.load(wave, machine, row, lane, Location::Lds(base + second))?;
+            }
+            Ok(())
+        })
+    } else {
+        let address = text.plain_source::<u32>(0)?;
+        let (a, b) = (text.row(1, words)?, text.row(2, words)?);
+        on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                let base = u64::from(address.word(wave, lane, 0));
+                transfer.store(wave, machine, a, lane, Location::Lds(base + first))?;
+                transfer.store(wave, machine, b, lane, Location::Lds(base + second))?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn snapshot(wave: &Wave, source: &Source) -> Row {
+    let mut row = [[0; HALF]; 2];
+    for lane in 0..wave.lanes {
+        row[lane / HALF][lane % HALF] = source.word(wave, lane, 0);
+    }
+    row
+}
+
+/// `bpermute` pulls from the lane that the address names; `permute` pushes to it. Inactive lanes
+/// give zero and take nothing.
+fn permute(text: &Text, push: bool) -> Bound {
+    text.only(&["offset"])?;
+    let target = text.row(0, 1)?;
+    let address = text.plain_source::<u32>(1)?;
+    let data = text.plain_source::<u32>(2)?;
+    let offset = text.number("offset")? as u32;
+    on_wave(move |wave| {
+        let exec = wave.exec();
+        let values = snapshot(wave, &data);
+        let mut result = [[0u32; HALF]; 2];
+        for lane in active(exec) {
+            let at = address.word(wave, lane, 0).wrapping_add(offset) >> 2;
+            let other = at as usize & (wave.lanes - 1);
+            let (from, to) = if push { (lane, other) } else { (other, lane) };
+            if exec >> from & 1 != 0 {
+                result[to / HALF][to % HALF] = values[from / HALF][from % HALF];
+            }
+        }
+        for lane in active(exec) {
+            wave.set_lane(target, lane, result[lane / HALF][lane % HALF]);
+        }
+    })
+}
+
+/// The offset holds either a permutation of four lanes, or and, or and xor masks of five bits.
+fn swizzle(text: &Text) -> Bound {
+    let target = text.row(0, 1)?;
+    let source = text.plain_source::<u32>(1)?;
+    let pattern = usize::from(text.immediate);
+    if pattern >= 0xc000 {
+        // FFT and rotate modes.
+        return Err(Unsupported);
+    }
+    on_wave(move |wave| {
+        let exec = wave.exec();
+        let values = snapshot(wave, &source);
+        for lane in active(exec) {
+            let from = if pattern & 0x8000 != 0 {
+                (lane & !3) | (pattern >> (2 * (lane & 3)) & 3)
+            } else {
+                let (and, or, xor) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
+                (lane & 32) | ((((lane & 31) & and) | or) ^ xor)
+            };
+            let value = if exec >> from & 1 != 0 { values[from / HALF][from % HALF] } else { 0 };
+            wave.set_lane(target, lane, value);
+        }
+    })
+}
+
+/// `ds_append` and `ds_consume`: the counter at M0 plus the offset moves by the active lanes.
+fn count(text: &Text, up: bool) -> Bound {
+    text.only(&["offset"])?;
+    let target = text.row(0, 1)?;
+    let offset = text.number("offset")? as u64;
+    on_machine(move |wave, machine| {
+        let base = wave.scalar[usize::from(register::M0)] >> 16;
+        let at = Location::Lds(u64::from(base) + offset);
+        let lanes = wave.exec().count_ones();
+        let old = u32::from_le_bytes(at.read(wave, machine)?);
+        let new = if up { old.wrapping_add(lanes) } else { old.wrapping_sub(lanes) };
+        at.write(wave, machine, new.to_le_bytes())?;
+        for lane in active(wave.exec()) {
+            wave.set_lane(target, lane, old);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,350 @@
+//! Loads and stores: what is transferred, and the global, flat and scratch ways to address it.
+
+use crate::{
+    exec::{Bound, on_machine},
+    text::{Base, PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
+    wave::{Machine, Step, Stop, Wave, active},
+};
+
+/// Where a lane's access goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Location {
+    /// A device address.
+    Global(u64),
+    /// A byte offset in the LDS of the workgroup.
+    Lds(u64),
+    /// A byte offset in the scratch of a lane.
+    Scratch { lane: usize, offset: u64 },
+}
+
+impl Location {
+    pub(crate) fn plus(self, bytes: u64) -> Location {
+        match self {
+            Location::Global(address) => Location::Global(address.wrapping_add(bytes)),
+            Location::Lds(offset) => Location::Lds(offset + bytes),
+            Location::Scratch { lane, offset } => {
+                Location::Scratch { lane, offset: offset + bytes }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn read<const N: usize>(
+        self,
+        wave: &Wave,
+        machine: &mut Machine<'_>,
+    ) -> Result<[u8; N], Box<Stop>> {
+        match self {
+            Location::Global(address) => machine.read(address),
+            Location::Lds(offset) => {
+                let mut bytes = [0; N];
+                bytes.copy_from_slice(machine.lds(offset, N)?);
+                Ok(bytes)
+            }
+            Location::Scratch { lane, offset } => {
+                let mut bytes = [0; N];
+                for (index, byte) in bytes.iter_mut().enumerate() {
+                    let at = scratch_index(wave, lane, offset + index as u64, false)?;
+                    *byte = wave.scratch[at];
+                }
+                Ok(bytes)
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(
+        self,
+        wave: &mut Wave,
+        machine: &mut Machine<'_>,
+        bytes: [u8; N],
+    ) -> Step {
+        match self {
+            Location::Global(address) => machine.write(address, bytes),
+            Location::Lds(offset) => {
+                machine.lds(offset, N)?.copy_from_slice(&bytes);
+                Ok(())
+            }
+            Location::Scratch { lane, offset } => {
+                for (index, byte) in bytes.iter().enumerate() {
+                    let at = scratch_index(wave, lane, offset + index as u64, true)?;
+                    wave.scratch[at] = *byte;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Scratch interleaves the dwords of the lanes.
+fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<usize, Box<Stop>> {
+    let lanes = wave.lanes as u64;
+    let at = offset / 4 * 4 * lanes + lane as u64 * 4 + offset % 4;
+    if at < wave.scratch.len() as u64 {
+        Ok(at as usize)
+    } else {
+        let address = u64::from(PRIVATE_APERTURE) << 32 | (offset & 0xffff_ffff);
+        Err(Box::new(Stop::PageFault { address, write }))
+    }
+}
+
+/// Where a flat address leads: the high half names the aperture.
+pub(crate) fn flat(address: u64, lane: usize) -> Location {
+    match (address >> 32) as u32 {
+        SHARED_APERTURE => Location::Lds(address & 0xffff_ffff),
+        PRIVATE_APERTURE => Location::Scratch { lane, offset: address & 0xffff_ffff },
+        _ => Location::Global(address),
+    }
+}
+
+/// What moves between a register and memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Transfer {
+    Words(u8),
+    /// One or two bytes; a load extends them.
+    Bytes { count: u8, signed: bool },
+    /// One or two bytes in half a register, the rest of which stays.
+    Half { count: u8, signed: bool, high: bool },
+}
+
+impl Transfer {
+    /// By the part of the mnemonic after `load_` or `store_`.
+    pub(crate) fn parse(name: &str) -> Option<Transfer> {
+        let bytes = |count, signed| Some(Transfer::Bytes { count, signed });
+        let half = |count, signed, high| Some(Transfer::Half { count, signed, high });
+        match name {
+            "dword" | "b32" => Some(Transfer::Words(1)),
+            "dwordx2" | "b64" => Some(Transfer::Words(2)),
+            "dwordx3" | "b96" => Some(Transfer::Words(3)),
+            "dwordx4" | "b128" => Some(Transfer::Words(4)),
+            "ubyte" | "u8" | "byte" | "b8" => bytes(1, false),
+            "sbyte" | "i8" => bytes(1, true),
+            "ushort" | "u16" | "short" | "b16" => bytes(2, false),
+            "sshort" | "i16" => bytes(2, true),
+            "ubyte_d16" | "d16_u8" | "u8_d16" => half(1, false, false),
+            "ubyte_d16_hi" | "d16_hi_u8" | "u8_d16_hi" | "byte_d16_hi" | "d16_hi_b8"
+            | "b8_d16_hi" => half(1, false, true),
+            "sbyte_d16" | "d16_i8" | "i8_d16" => half(1, true, false),
+            "sbyte_d16_hi" | "d16_hi_i8" | "i8_d16_hi" => half(1, true, true),
+            "short_d16" | "d16_b16" | "u16_d16" => half(2, false, false),
+            "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" | "b16_d16_hi" => half(2, false, true),
+            _ => None,
+        }
+    }
+
+    /// Registers that it takes.
+    pub(crate) fn words(self) -> u16 {
+        match self {
+            Transfer::Words(words) => u16::from(words),
+            _ => 1,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(
+        self,
+        wave: &mut Wave,
+        machine: &mut Machine<'_>,
+        row: usize,
+        lane: usize,
+        from: Location,
+    ) -> Step {
+        match self {
+            Transfer::Words(1) => {
+                let bytes = from.read::<4>(wave, machine)?;
+                wave.set_lane(row, lane, u32::from_le_bytes(bytes));
+            }
+            Transfer::Words(words) => {
+                let mut values = [0; 4];
+                for (word, value) in values.iter_mut().enumerate().take(usize::from(words)) {
+                    let bytes = from.plus(word as u64 * 4).read::<4>(wave, machine)?;
+                    *value = u32::from_le_bytes(bytes);
+                }
+                for (word, value) in values.iter().enumerate().take(usize::from(words)) {
+                    wave.set_lane(row + word, lane, *value);
+                }
+            }
+            Transfer::Bytes { count, signed } => {
+                let value = small(wave, machine, count, signed, from)?;
+                wave.set_lane(row, lane, value);
+            }
+            Transfer::Half { count, signed, high } => {
+                let value = small(wave, machine, count, signed, from)?;
+                let old = wave.lane(row, lane);
+                let new = if high {
+                    (old & 0xffff) | value << 16
+                } else {
+                    (old & 0xffff_0000) | (value & 0xffff)
+                };
+                wave.set_lane(row, lane, new);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(
+        self,
+        wave: &mut Wave,
+        machine: &mut Machine<'_>,
+        row: usize,
+        lane: usize,
+        to: Location,
+    ) -> Step {
+        match self {
+            Transfer::Words(words) => {
+                for word in 0..usize::from(words) {
+                    let bytes = wave.lane(row + word, lane).to_le_bytes();
+                    to.plus(word as u64 * 4).write(wave, machine, bytes)?;
+                }
+                Ok(())
+            }
+            Transfer::Bytes { count, .. } | Transfer::Half { count, .. } => {
+                let high = matches!(self, Transfer::Half { high: true, .. });
+                let value = wave.lane(row, lane) >> if high { 16 } else { 0 };
+                let [first, second, ..] = value.to_le_bytes();
+                if count == 1 {
+                    to.write(wave, machine, [first])
+                } else {
+                    to.write(wave, machine, [first, second])
+                }
+            }
+        }
+    }
+}
+
+fn small(
+    wave: &Wave,
+    machine: &mut Machine<'_>,
+    count: u8,
+    signed: bool,
+    from: Location,
+) -> Result<u32, Box<Stop>> {
+    if count == 1 {
+        let [byte] = from.read::<1>(wave, machine)?;
+        Ok(if signed { i32::from(byte as i8) as u32 } else { u32::from(byte) })
+    } else {
+        let word = u16::from_le_bytes(from.read::<2>(wave, machine)?);
+        Ok(if signed { i32::from(word as i16) as u32 } else { u32::from(word) })
+    }
+}
+
+/// The segment of a `global_`, `flat_` or `scratch_` instruction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Segment {
+    Global,
+    Flat,
+    Scratch,
+}
+
+/// The address of each lane.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address {
+    segment: Segment,
+    /// A row with a 64-bit address, or with a 32-bit offset where there is a scalar base.
+    vector: Option<usize>,
+    scalar: Option<u16>,
+    offset: i64,
+}
+
+impl Address {
+    /// `vector` and `scalar` are operand indices; flat instructions have no scalar operand, except
+    /// those of GFX12.
+    fn parse(
+        text: &Text,
+        segment: Segment,
+        vector: usize,
+        scalar: usize,
+    ) -> Result<Address, Unsupported> {
+        let base = match text.operands.get(scalar).map(|operand| &operand.base) {
+            None | Some(Base::Off | Base::Null) => None,
+            Some(_) => Some(text.scalar(scalar, if segment == Segment::Scratch { 1 } else { 2 })?),
+        };
+        let vector = match &text.operand(vector)?.base {
+            Base::Off => None,
+            _ if segment == Segment::Scratch || base.is_some() => Some(text.row(vector, 1)?),
+            _ => Some(text.row(vector, 2)?),
+        };
+        if segment != Segment::Scratch && vector.is_none() {
+            return Err(Unsupported);
+        }
+        Ok(Address { segment, vector, scalar: base, offset: text.number("offset")? })
+    }
+
+    #[inline(always)]
+    pub(crate) fn of(&self, wave: &Wave, lane: usize) -> Location {
+        let low = self.vector.map_or(0, |row| wave.lane(row, lane));
+        if self.segment == Segment::Scratch {
+            let base = self.scalar.map_or(0, |first| wave.scalar[usize::from(first)]);
+            let offset = i64::from(low.wrapping_add(base) as i32) + self.offset;
+            return Location::Scratch { lane, offset: offset as u64 };
+        }
+        let address = match (self.scalar, self.vector) {
+            (Some(base), _) => wave.pair(base).wrapping_add(u64::from(low)),
+            (None, Some(row)) => u64::from(low) | u64::from(wave.lane(row + 1, lane)) << 32,
+            (None, None) => 0,
+        };
+        let address = address.wrapping_add_signed(self.offset);
+        if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
+    }
+}
+
+/// Cache policy: it has no effect without caches.
+pub(crate) const CACHE_POLICY: [&str; 11] =
+    ["glc", "slc", "dlc", "nt", "sc0", "sc1", "scc", "th", "scope", "nv", "lds"];
+
+pub(crate) fn only_addressing(text: &Text, addressing: &[&str]) -> Result<(), Unsupported> {
+    let known = |name: &str| {
+        name != "lds" && CACHE_POLICY.contains(&name) || addressing.contains(&name)
+    };
+    if text.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
+}
+
+pub(crate) fn bind(text: &Text) -> Bound {
+    let (segment, operation) = text.mnemonic.split_once('_').ok_or(Unsupported)?;
+    let segment = match segment {
+        "global" => Segment::Global,
+        "flat" => Segment::Flat,
+        "scratch" => Segment::Scratch,
+        _ => return Err(Unsupported),
+    };
+    only_addressing(text, &["offset"])?;
+    if let Some(name) = operation.strip_prefix("load_") {
+        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let row = text.row(0, transfer.words())?;
+        let address = Address::parse(text, segment, 1, 2)?;
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                let from = address.of(wave, lane);
+                transfer.load(wave, machine, row, lane, from)?;
+            }
+            Ok(())
+        });
+    }
+    if let Some(name) = operation.strip_prefix("store_") {
+        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let row = text.row(1, transfer.words())?;
+        let address = Address::parse(text, segment, 0, 2)?;
+        return on_machine(move |wave, machine| {
+            for lane in active(wave.exec()) {
+                let to = address.of(wave, lane);
+                transfer.store(wave, machine, row, lane, to)?;
+            }
+            Ok(())
+        });
+    }
+    let name = operation.strip_prefix("atomic_").ok_or(Unsupported)?;
+    let atomic = super::atomic::Atomic::parse(name).ok_or(Unsupported)?;
+    let returns = super::atomic::returns_old_value(text);
+    let first = usize::from(returns);
+    let target = if returns { Some(text.row(0, atomic.words())?) } else { None };
+    let address = Address::parse(text, segment, first, first + 2)?;
+    let data = text.row(first + 1, atomic.data_words())?;
+    on_machine(move |wave, machine| {
+        for lane in active(wave.exec()) {
+            let at = address.of(wave, lane);
+            atomic.run(wave, machine, lane, at, data, target)?;
+        }
+        Ok(())
+    })
+}

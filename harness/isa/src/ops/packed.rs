@@ -1,0 +1,194 @@
+//! Packed operations: two halves of a register, or two registers, at once.
+
+use std::marker::PhantomData;
+
+use super::{Table, half::via, operations};
+use crate::{
+    exec::{Binder, Lanes, bind_lanes},
+    float16::F16,
+    source::{Place, Source},
+    text::{Text, Unsupported},
+    value::Value,
+    wave::{HALF, Wave},
+};
+
+/// The operands of a packed instruction: for each source and each half of the result, the word, the
+/// shift within it, and the sign to flip.
+struct Operands<T, const N: usize> {
+    sources: [Source; N],
+    /// `[half][source]`
+    high: [[bool; N]; 2],
+    negate: [[u64; N]; 2],
+    row: usize,
+    clamp: bool,
+    of: PhantomData<fn(T)>,
+}
+
+fn operands<T: Value, const N: usize>(
+    text: &Text,
+    third_is_target: bool,
+) -> Result<Operands<T, N>, Unsupported> {
+    text.only(&["op_sel", "op_sel_hi", "neg_lo", "neg_hi", "clamp"])?;
+    let bits = |name: &str, default: bool| {
+        let list = text.list(name);
+        std::array::from_fn::<bool, N, _>(|source| match &list {
+            Some(list) => list.get(source).map_or(default, |&bit| bit == 1),
+            None => default,
+        })
+    };
+    let sign = |flags: [bool; N]| flags.map(|flag| if flag { T::SIGN } else { 0 });
+    let mut sources = Vec::new();
+    for source in 0..N {
+        let index = if third_is_target && source == 2 { 0 } else { source + 1 };
+        // Halves share a register of 32 bits; single floats have one each.
+        sources.push(if T::HALF {
+            let mut source = text.plain_source::<u32>(index)?;
+            if let Place::Constant(_) = source.place {
+                source.place = text.place::<T>(index)?;
+            }
+            source
+        } else {
+            text.plain_source::<T>(index)?
+        });
+    }
+    Ok(Operands {
+        sources: sources.try_into().map_err(|_| Unsupported)?,
+        high: [bits("op_sel", false), bits("op_sel_hi", true)],
+        negate: [sign(bits("neg_lo", false)), sign(bits("neg_hi", false))],
+        row: text.row(0, if T::HALF { 1 } else { 2 })?,
+        clamp: text.has("clamp"),
+        of: PhantomData,
+    })
+}
+
+struct Packed<T, F, const N: usize> {
+    operands: Operands<T, N>,
+    f: F,
+}
+
+impl<T: Value, F, const N: usize> Lanes for Packed<T, F, N>
+where
+    F: Fn([T; N]) -> T + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn run(&self, wave: &mut Wave) {
+        let operands = &self.operands;
+        for half in 0..wave.halves() {
+            let mask = wave.exec_half(half);
+            let mut results = [[0u32; HALF]; 2];
+            for (part, result) in results.iter_mut().enumerate() {
+                let mut buffers = [[0; HALF]; N];
+                for (source, buffer) in buffers.iter_mut().enumerate() {
+                    let high = operands.high[part][source];
+                    let from = &operands.sources[source];
+                    // A constant is the same in both halves.
+                    let constant = matches!(from.place, Place::Constant(_));
+                    let word = usize::from(high && !T::HALF && !constant);
+                    let shift = if high && T::HALF && !constant { 16 } else { 0 };
+                    let mut scratch = [0; HALF];
+                    let lanes = from.lanes(wave, half, word, &mut scratch);
+                    for lane in 0..HALF {
+                        buffer[lane] = lanes[lane] >> shift;
+                    }
+                }
+                for lane in 0..HALF {
+                    let values = std::array::from_fn(|source| {
+                        let bits = u64::from(buffers[source][lane]);
+                        T::from_bits(bits ^ operands.negate[part][source])
+                    });
+                    let value = (self.f)(values);
+                    result[lane] = value.bits() as u32;
+                }
+                if operands.clamp && T::SIGN != 0 {
+                    for lane in result.iter_mut() {
+                        *lane = T::from_bits(u64::from(*lane)).clamped().bits() as u32;
+                    }
+                }
+            }
+            if T::HALF {
+                for lane in 0..HALF {
+                    results[0][lane] = (results[0][lane] & 0xffff) | results[1][lane] << 16;
+                }
+                wave.blend(operands.row, half, mask, &results[0]);
+            } else {
+                wave.blend(operands.row, half, mask, &results[0]);
+                wave.blend(operands.row + 1, half, mask, &results[1]);
+            }
+        }
+    }
+}
+
+fn refuse_integer_clamp<T: Value>(text: &Text) -> Result<(), Unsupported> {
+    let bare = T::SIGN == 0 && text.has("clamp") && !text.mnemonic.ends_with(" clamp");
+    if bare { Err(Unsupported) } else { Ok(()) }
+}
+
+fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
+    Box::new(move |text| {
+        refuse_integer_clamp::<T>(text)?;
+        bind_lanes(Packed { operands: operands::<T, 2>(text, false)?, f: move |[a, b]: [T; 2]| f(a, b) })
+    })
+}
+
+fn three<T: Value>(
+    third_is_target: bool,
+    f: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        refuse_integer_clamp::<T>(text)?;
+        bind_lanes(Packed {
+            operands: operands::<T, 3>(text, third_is_target)?,
+            f: move |[a, b, c]: [T; 3]| f(a, b, c),
+        })
+    })
+}
+
+/// `v_pk_mov_b32`: `op_sel` picks the word of the first source for the low result, and of the second
+/// source for the high one.
+fn moves() -> Binder {
+    Box::new(|text| {
+        let list = text.list("op_sel").unwrap_or_else(|| vec![0, 0]);
+        let (a, b) = (text.plain_source::<u64>(1)?, text.plain_source::<u64>(2)?);
+        let row = text.row(0, 2)?;
+        let pick = |at: usize| usize::from(list.get(at) == Some(&1));
+        let (first, second) = (pick(0), pick(1));
+        crate::exec::on_wave(move |wave| {
+            for lane in crate::wave::active(wave.exec()) {
+                let (x, y) = (a.word(wave, lane, first), b.word(wave, lane, second));
+                wave.set_lane(row, lane, x);
+                wave.set_lane(row + 1, lane, y);
+            }
+        })
+    })
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_pk_add_f16" => two(via(|a, b| a + b));
+        "v_pk_mul_f16" => two(via(|a, b| a * b));
+        "v_pk_min_f16" | "v_pk_min_num_f16" => two(via(super::float::min_f32));
+        "v_pk_max_f16" | "v_pk_max_num_f16" => two(via(super::float::max_f32));
+        "v_pk_fma_f16" => three(false, |a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "v_pk_fmac_f16" => three(true, |a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "v_pk_add_u16" | "v_pk_add_i16" => two(|a: u16, b: u16| a.wrapping_add(b));
+        "v_pk_add_u16 clamp" => two(|a: u16, b: u16| a.saturating_add(b));
+        "v_pk_add_i16 clamp" => two(|a: i16, b: i16| a.saturating_add(b));
+        "v_pk_sub_u16" | "v_pk_sub_i16" => two(|a: u16, b: u16| a.wrapping_sub(b));
+        "v_pk_sub_u16 clamp" => two(|a: u16, b: u16| a.saturating_sub(b));
+        "v_pk_sub_i16 clamp" => two(|a: i16, b: i16| a.saturating_sub(b));
+        "v_pk_mul_lo_u16" => two(|a: u16, b: u16| a.wrapping_mul(b));
+        "v_pk_mad_u16" | "v_pk_mad_i16" =>
+            three(false, |a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c));
+        "v_pk_min_u16" => two(|a: u16, b: u16| a.min(b));
+        "v_pk_max_u16" => two(|a: u16, b: u16| a.max(b));
+        "v_pk_min_i16" => two(|a: i16, b: i16| a.min(b));
+        "v_pk_max_i16" => two(|a: i16, b: i16| a.max(b));
+        "v_pk_lshlrev_b16" => two(|shift: u16, a: u16| a << (shift & 15));
+        "v_pk_lshrrev_b16" => two(|shift: u16, a: u16| a >> (shift & 15));
+        "v_pk_ashrrev_i16" => two(|shift: i16, a: i16| a >> (shift & 15));
+        "v_pk_add_f32" => two(|a: f32, b: f32| a + b);
+        "v_pk_mul_f32" => two(|a: f32, b: f32| a * b);
+        "v_pk_fma_f32" => three(false, |a: f32, b: f32, c: f32| a.mul_add(b, c));
+        "v_pk_mov_b32" => moves();
+    }
+}

@@ -1,0 +1,93 @@
+//! Scalar loads.
+
+use crate::{
+    exec::{Bound, on_machine},
+    text::{Base, Text, Unsupported},
+};
+
+/// How a scalar load widens what it reads.
+#[derive(Clone, Copy)]
+enum Width {
+    Words(u16),
+    Bytes { count: u8, signed: bool },
+}
+
+fn width(suffix: &str) -> Option<Width> {
+    Some(match suffix {
+        "dword" | "b32" => Width::Words(1),
+        "dwordx2" | "b64" => Width::Words(2),
+        "dwordx3" | "b96" => Width::Words(3),
+        "dwordx4" | "b128" => Width::Words(4),
+        "dwordx8" | "b256" => Width::Words(8),
+        "dwordx16" | "b512" => Width::Words(16),
+        "u8" => Width::Bytes { count: 1, signed: false },
+        "i8" => Width::Bytes { count: 1, signed: true },
+        "u16" => Width::Bytes { count: 2, signed: false },
+        "i16" => Width::Bytes { count: 2, signed: true },
+        _ => return None,
+    })
+}
+
+pub(crate) fn bind(text: &Text) -> Bound {
+    let (suffix, is_buffer) = if let Some(suffix) = text.mnemonic.strip_prefix("s_buffer_load_") {
+        (suffix, true)
+    } else {
+        (text.mnemonic.strip_prefix("s_load_").ok_or(Unsupported)?, false)
+    };
+    let width = width(suffix).ok_or(Unsupported)?;
+    text.only(&["glc", "dlc", "offset", "scope", "th", "nv"])?;
+    let words = match width {
+        Width::Words(words) => words,
+        Width::Bytes { .. } => 1,
+    };
+    let target = text.scalar(0, words)?;
+    let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
+    let mut constant = text.number("offset")?;
+    let register = match &text.operand(2)?.base {
+        Base::Constant(_) => {
+            let crate::source::Place::Constant(bits) = text.place::<i64>(2)? else {
+                return Err(Unsupported);
+            };
+            constant += bits as i64;
+            None
+        }
+        Base::Null | Base::Off => None,
+        _ => Some(text.scalar(2, 1)?),
+    };
+    on_machine(move |wave, machine| {
+        let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
+        let mut address = wave.pair(base).wrapping_add_signed(offset);
+        if is_buffer {
+            address = (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset);
+            let (stride, records) = super::buffer::extent(wave, base);
+            let size = if stride == 0 { records } else { records * stride };
+            if offset as u64 + u64::from(words) * 4 > size {
+                for word in 0..words {
+                    wave.scalar[usize::from(target + word)] = 0;
+                }
+                return Ok(());
+            }
+        }
+        match width {
+            Width::Words(words) => {
+                address &= !3;
+                machine.memory(address, u64::from(words) * 4, false)?;
+                for word in 0..words {
+                    let bytes = machine.read::<4>(address + u64::from(word) * 4)?;
+                    wave.scalar[usize::from(target + word)] = u32::from_le_bytes(bytes);
+                }
+            }
+            Width::Bytes { count: 1, signed } => {
+                let [byte] = machine.read::<1>(address)?;
+                wave.scalar[usize::from(target)] =
+                    if signed { i32::from(byte as i8) as u32 } else { u32::from(byte) };
+            }
+            Width::Bytes { signed, .. } => {
+                let word = u16::from_le_bytes(machine.read::<2>(address)?);
+                wave.scalar[usize::from(target)] =
+                    if signed { i32::from(word as i16) as u32 } else { u32::from(word) };
+            }
+        }
+        Ok(())
+    })
+}

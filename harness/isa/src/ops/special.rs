@@ -1,0 +1,244 @@
+//! The steps of a correctly rounded division, and of argument reduction.
+
+use super::{Table, float::{scale_f32, scale_f64}, operations};
+use crate::{
+    exec::{Binder, on_wave},
+    float16::{F16, add_to_odd},
+    text::{Text, register},
+    value::Value,
+    vector::{Mask, ternary},
+    wave::active,
+};
+
+/// What differs between the precisions.
+trait Division: Value {
+    fn parts(self) -> (bool, i32, f64);
+    fn scale(self, n: i32) -> Self;
+    const FAR_APART: i32;
+    const SCALE: i32;
+    const TINY: i32;
+    const LEAST: i32;
+    const NAN: Self;
+}
+
+impl Division for f32 {
+    fn parts(self) -> (bool, i32, f64) {
+        let exponent = (self.to_bits() >> 23 & 0xff) as i32;
+        (self.is_subnormal(), exponent, f64::from(self))
+    }
+    fn scale(self, n: i32) -> Self {
+        scale_f32(self, n)
+    }
+    const FAR_APART: i32 = 96;
+    const SCALE: i32 = 64;
+    const TINY: i32 = 23;
+    const LEAST: i32 = -126;
+    const NAN: f32 = f32::NAN;
+}
+
+impl Division for f64 {
+    fn parts(self) -> (bool, i32, f64) {
+        let exponent = (self.to_bits() >> 52 & 0x7ff) as i32;
+        (self.is_subnormal(), exponent, self)
+    }
+    fn scale(self, n: i32) -> Self {
+        scale_f64(self, n)
+    }
+    const FAR_APART: i32 = 768;
+    const SCALE: i32 = 128;
+    const TINY: i32 = 53;
+    const LEAST: i32 = -1022;
+    const NAN: f64 = f64::NAN;
+}
+
+/// Whether `n / d` is below the least normal number of the type. Exponents decide: the quotient of
+/// the significands is in (1/2, 2).
+fn is_denormal_quotient<T: Division>(n: T, d: T) -> bool {
+    let log = |x: T| {
+        let (_, _, value) = x.parts();
+        let (mut value, mut log) = (value.abs(), 0);
+        if value < f64::MIN_POSITIVE {
+            value *= super::float::exponent(64);
+            log = -64;
+        }
+        let exponent = (value.to_bits() >> 52) as i32 - 1023 + log;
+        (exponent, value.to_bits() & ((1 << 52) - 1))
+    };
+    let ((n_exponent, n_fraction), (d_exponent, d_fraction)) = (log(n), log(d));
+    let exponent = n_exponent - d_exponent - i32::from(n_fraction < d_fraction);
+    exponent < T::LEAST
+}
+
+/// `v_div_scale`: scales numerator or denominator (`value` is the one that is wanted) so that the
+/// steps of the division neither overflow nor lose bits; the flag tells `v_div_fmas` to scale back.
+/// Source: the AMD RDNA and CDNA ISA guides, `V_DIV_SCALE_F32` and `V_DIV_SCALE_F64`.
+fn div_scale<T: Division + PartialEq>(value: T, denominator: T, numerator: T) -> (T, bool) {
+    let (d_denormal, d_exponent, d) = denominator.parts();
+    let (_, n_exponent, n) = numerator.parts();
+    let is_denominator = value.bits() == denominator.bits();
+    let is_numerator = value.bits() == numerator.bits();
+    let if_denominator = |n: i32| if is_denominator { value.scale(n) } else { value };
+    if n == 0.0 || d == 0.0 {
+        return (T::NAN, false);
+    }
+    if !n.is_finite() || !d.is_finite() {
+        return (value, false);
+    }
+    if n_exponent - d_exponent >= T::FAR_APART {
+        return (if_denominator(T::SCALE), true);
+    }
+    if d_denormal {
+        return (value.scale(T::SCALE), false);
+    }
+    let one = T::from_bits(T::constant(crate::text::Constant::Float(1.0)));
+    let reciprocal_denormal = is_denormal_quotient(one, denominator);
+    let quotient_denormal = is_denormal_quotient(numerator, denominator);
+    if reciprocal_denormal && quotient_denormal {
+        (if_denominator(-T::SCALE), true)
+    } else if reciprocal_denormal {
+        (value.scale(-T::SCALE), false)
+    } else if quotient_denormal {
+        (if is_numerator { value.scale(T::SCALE) } else { value }, true)
+    } else if n_exponent <= T::TINY {
+        (value.scale(T::SCALE), false)
+    } else {
+        (value, false)
+    }
+}
+
+/// `v_div_scale dst, flag, value, denominator, numerator`
+fn scale<T: Division + PartialEq>() -> Binder {
+    Box::new(|text: &Text| {
+        text.only(&[])?;
+        let row = text.row(0, T::WORDS as u16)?;
+        let flags = text.scalar(1, 1)?;
+        let sources =
+            [text.plain_source::<T>(2)?, text.plain_source::<T>(3)?, text.plain_source::<T>(4)?];
+        on_wave(move |wave| {
+            let mut set = 0u64;
+            for lane in active(wave.exec()) {
+                let [value, denominator, numerator] = [0, 1, 2].map(|i| sources[i].lane::<T>(wave, lane));
+                let (result, flag) = div_scale(value, denominator, numerator);
+                let bits = result.bits();
+                wave.set_lane(row, lane, bits as u32);
+                if T::WORDS == 2 {
+                    wave.set_lane(row + 1, lane, (bits >> 32) as u32);
+                }
+                set |= u64::from(flag) << lane;
+            }
+            wave.set_mask(flags, set);
+        })
+    })
+}
+
+/// `a * b + c`, times the power of two that undoes the scaling, rounded once.
+fn fused_scaled_f32(a: f32, b: f32, c: f32) -> f32 {
+    let product = f64::from(a) * f64::from(b);
+    let sum = add_to_odd(product, f64::from(c));
+    let back = if c.abs() >= 2.0 { 64 } else { -64 };
+    (sum * super::float::exponent(back)) as f32
+}
+
+fn fused_scaled_f64(a: f64, b: f64, c: f64) -> f64 {
+    let back = if c.abs() >= 2.0 { 128 } else { -128 };
+    scale_f64(a.mul_add(b, c), back)
+}
+
+/// `v_div_fmas dst, a, b, c`: a fused multiply-add that undoes the scaling in lanes with VCC set.
+fn fused<T: Value>(
+    plain: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
+    scaled: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&[])?;
+        let row = text.row(0, T::WORDS as u16)?;
+        let sources =
+            [text.plain_source::<T>(1)?, text.plain_source::<T>(2)?, text.plain_source::<T>(3)?];
+        on_wave(move |wave| {
+            let flags = Mask::Scalar(register::VCC).read(wave);
+            for lane in active(wave.exec()) {
+                let [a, b, c] = [0, 1, 2].map(|i| sources[i].lane::<T>(wave, lane));
+                let result = if flags >> lane & 1 != 0 { scaled(a, b, c) } else { plain(a, b, c) };
+                let bits = result.bits();
+                wave.set_lane(row, lane, bits as u32);
+                if T::WORDS == 2 {
+                    wave.set_lane(row + 1, lane, (bits >> 32) as u32);
+                }
+            }
+        })
+    })
+}
+
+macro_rules! div_fixup {
+    ($name:ident, $type:ty, $quiet:expr) => {
+        /// `v_div_fixup`: the special cases of numerator / denominator.
+        fn $name(quotient: $type, denominator: $type, numerator: $type) -> $type {
+            let negative = numerator.is_sign_negative() != denominator.is_sign_negative();
+            let signed = |x: $type| if negative { -x } else { x };
+            let quiet = |x: $type| <$type>::from_bits(x.to_bits() | $quiet);
+            if numerator.is_nan() {
+                quiet(numerator)
+            } else if denominator.is_nan() {
+                quiet(denominator)
+            } else if (numerator == 0.0 && denominator == 0.0)
+                || (numerator.is_infinite() && denominator.is_infinite())
+            {
+                -<$type>::NAN
+            } else if denominator == 0.0 || numerator.is_infinite() {
+                signed(<$type>::INFINITY)
+            } else if denominator.is_infinite() || numerator == 0.0 {
+                signed(0.0)
+            } else {
+                signed(quotient.abs())
+            }
+        }
+    };
+}
+
+div_fixup!(fixup_f32, f32, 0x0040_0000);
+div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000);
+
+/// 2/pi as 1201 bits after the binary point, in 64-bit words with the most significant first, as
+/// `v_trig_preop_f64` uses them.
+const TWO_OVER_PI: [u64; 19] = [
+    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
+    0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+];
+
+/// `v_trig_preop_f64`: 53 bits of 2/pi, from the segment that matters for the argument.
+/// Source: the ISA guides; the result of segment n is 2/pi's bits scaled to their place.
+fn trig_preop(a: f64, segment: u32) -> f64 {
+    let exponent = (a.to_bits() >> 52 & 0x7ff) as i32;
+    let mut shift = (segment & 31) as i32 * 53;
+    if exponent > 1077 {
+        shift += exponent - 1077;
+    }
+    let bit = |index: i32| {
+        let index = index as usize;
+        TWO_OVER_PI.get(index / 64).map_or(0, |word| word >> (63 - index % 64) & 1)
+    };
+    let bits = (0..53).fold(0u64, |bits, i| bits << 1 | bit(shift + i));
+    let mut scale = -53 - shift;
+    if exponent >= 1968 {
+        scale += 128;
+    }
+    scale_f64(bits as f64, scale)
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_div_scale_f32" => scale::<f32>();
+        "v_div_scale_f64" => scale::<f64>();
+        "v_div_fmas_f32" => fused(|a: f32, b: f32, c: f32| a.mul_add(b, c), fused_scaled_f32);
+        "v_div_fmas_f64" => fused(|a: f64, b: f64, c: f64| a.mul_add(b, c), fused_scaled_f64);
+        "v_div_fixup_f32" => ternary(fixup_f32);
+        "v_div_fixup_f64" => ternary(fixup_f64);
+        "v_div_fixup_f16" => ternary(|q: F16, d: F16, n: F16| {
+            F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32()))
+        });
+        "v_trig_preop_f64" => crate::vector::binary(trig_preop);
+    }
+}

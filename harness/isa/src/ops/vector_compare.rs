@@ -1,0 +1,101 @@
+//! Vector comparisons and class tests.
+
+use std::sync::Arc;
+
+use super::Table;
+use crate::{exec::Binder, float16::F16, vector::compare};
+
+/// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
+fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
+    let binder = Arc::new(binder);
+    for name in names {
+        for prefix in ["v_cmp", "v_cmpx"] {
+            table.insert(format!("{prefix}_{name}_{type_name}"), binder.clone());
+        }
+    }
+}
+
+macro_rules! integers {
+    ($table:ident, $($type:ident)+) => {
+        $(
+            let name = stringify!($type);
+            add($table, &["f"], name, compare(|_: $type, _: $type| false));
+            add($table, &["lt"], name, compare(|a: $type, b: $type| a < b));
+            add($table, &["eq"], name, compare(|a: $type, b: $type| a == b));
+            add($table, &["le"], name, compare(|a: $type, b: $type| a <= b));
+            add($table, &["gt"], name, compare(|a: $type, b: $type| a > b));
+            add($table, &["ne", "lg"], name, compare(|a: $type, b: $type| a != b));
+            add($table, &["ge"], name, compare(|a: $type, b: $type| a >= b));
+            add($table, &["t"], name, compare(|_: $type, _: $type| true));
+        )+
+    };
+}
+
+macro_rules! floats {
+    ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
+        $(
+            let name = $name;
+            add($table, &["f"], name, compare(|_: $type, _: $type| false));
+            add($table, &["lt"], name, compare(|a: $type, b: $type| $number(a) < $number(b)));
+            add($table, &["eq"], name, compare(|a: $type, b: $type| $number(a) == $number(b)));
+            add($table, &["le"], name, compare(|a: $type, b: $type| $number(a) <= $number(b)));
+            add($table, &["gt"], name, compare(|a: $type, b: $type| $number(a) > $number(b)));
+            add($table, &["lg"], name, compare(|a: $type, b: $type| {
+                $number(a) < $number(b) || $number(a) > $number(b)
+            }));
+            add($table, &["ge"], name, compare(|a: $type, b: $type| $number(a) >= $number(b)));
+            add($table, &["o"], name, compare(|a: $type, b: $type| {
+                !$number(a).is_nan() && !$number(b).is_nan()
+            }));
+            add($table, &["u"], name, compare(|a: $type, b: $type| {
+                $number(a).is_nan() || $number(b).is_nan()
+            }));
+            add($table, &["nge"], name, compare(|a: $type, b: $type| !($number(a) >= $number(b))));
+            add($table, &["nlg"], name, compare(|a: $type, b: $type| {
+                !($number(a) < $number(b) || $number(a) > $number(b))
+            }));
+            add($table, &["ngt"], name, compare(|a: $type, b: $type| !($number(a) > $number(b))));
+            add($table, &["nle"], name, compare(|a: $type, b: $type| !($number(a) <= $number(b))));
+            add($table, &["neq"], name, compare(|a: $type, b: $type| $number(a) != $number(b)));
+            add($table, &["nlt"], name, compare(|a: $type, b: $type| !($number(a) < $number(b))));
+            add($table, &["tru", "t"], name, compare(|_: $type, _: $type| true));
+        )+
+    };
+}
+
+/// The class of a float as the bit that `v_cmp_class` tests: signalling and quiet NaN, then
+/// infinite, normal, denormal and zero, first negative and then positive in the reverse order.
+fn class(bits: u64, exponent_bits: u32, fraction_bits: u32) -> u32 {
+    let fraction = bits & ((1 << fraction_bits) - 1);
+    let exponent = bits >> fraction_bits & ((1 << exponent_bits) - 1);
+    let negative = bits >> (fraction_bits + exponent_bits) & 1 == 1;
+    let kind = match (exponent, fraction) {
+        (0, 0) => 3,
+        (0, _) => 2,
+        (e, f) if e == (1 << exponent_bits) - 1 => {
+            if f != 0 {
+                return 1 << (f >> (fraction_bits - 1) & 1);
+            }
+            0
+        }
+        _ => 1,
+    };
+    1 << if negative { 2 + kind } else { 9 - kind }
+}
+
+#[expect(clippy::neg_cmp_op_on_partial_ord, reason = "`nlt` is true for unordered operands")]
+pub(crate) fn register(table: &mut Table) {
+    integers!(table, i16 u16 i32 u32 i64 u64);
+    floats! { table,
+        "f16" F16 F16::to_f32;
+        "f32" f32 (|x: f32| x);
+        "f64" f64 (|x: f64| x);
+    }
+    add(table, &["class"], "f32", compare(|a: f32, mask: u32| {
+        class(u64::from(a.to_bits()), 8, 23) & mask != 0
+    }));
+    add(table, &["class"], "f64", compare(|a: f64, mask: u32| class(a.to_bits(), 11, 52) & mask != 0));
+    add(table, &["class"], "f16", compare(|a: F16, mask: u32| {
+        class(u64::from(a.0), 5, 10) & mask != 0
+    }));
+}

@@ -1,0 +1,160 @@
+//! Decoded code, kept per page of code memory for the life of the process.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
+};
+
+use device::Arch;
+
+use crate::{
+    AddressSpace,
+    disassembler::{self, LONGEST},
+    exec::{Bound, Exec, on_machine},
+    ops,
+    text::{Base, Text, Unsupported},
+    wave::Row,
+};
+
+const PAGE: u64 = 4096;
+
+/// A decoded instruction.
+pub(crate) struct Instruction {
+    pub(crate) exec: Box<dyn Exec>,
+    pub(crate) size: u64,
+    pub(crate) text: Box<str>,
+}
+
+/// A page of code with the instructions decoded so far. The bytes tell when other code has come to
+/// lie at the same address.
+pub(crate) struct Page {
+    pub(crate) base: u64,
+    bytes: Vec<u8>,
+    slots: Vec<OnceLock<Instruction>>,
+}
+
+/// Why an instruction cannot be had.
+pub(crate) enum Missing {
+    Unmapped,
+    Illegal,
+    Unimplemented(String),
+    NoDisassembler(String),
+}
+
+type Pages = HashMap<(Arch, u64), Arc<Page>>;
+static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
+
+/// The pages that one launch uses, each checked once against memory.
+pub(crate) struct Code<'a> {
+    arch: Arch,
+    space: &'a dyn AddressSpace,
+    pages: Vec<Arc<Page>>,
+}
+
+impl<'a> Code<'a> {
+    pub(crate) fn new(arch: Arch, space: &'a dyn AddressSpace) -> Code<'a> {
+        Code { arch, space, pages: Vec::new() }
+    }
+
+    pub(crate) fn page(&mut self, pc: u64) -> Result<Arc<Page>, Missing> {
+        let base = pc & !(PAGE - 1);
+        if let Some(page) = self.pages.iter().find(|page| page.base == base) {
+            return Ok(page.clone());
+        }
+        let bytes = self.snapshot(pc)?;
+        let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = match pages.get(&(self.arch, base)) {
+            Some(page) if page.bytes == bytes => page.clone(),
+            _ => {
+                let slots = (0..PAGE / 4).map(|_| OnceLock::new()).collect();
+                let page = Arc::new(Page { base, bytes, slots });
+                pages.insert((self.arch, base), page.clone());
+                page
+            }
+        };
+        self.pages.push(page.clone());
+        Ok(page)
+    }
+
+    /// The bytes of the page and of the instruction that may cross its end; zeros where not mapped.
+    fn snapshot(&self, pc: u64) -> Result<Vec<u8>, Missing> {
+        let base = pc & !(PAGE - 1);
+        let range = self.space.range(pc).ok_or(Missing::Unmapped)?;
+        let first = base.max(range.start);
+        let last = (base + PAGE + LONGEST as u64).min(range.end);
+        let mut bytes = vec![0u8; PAGE as usize + LONGEST];
+        let target = &mut bytes[(first - base) as usize..(last - base) as usize];
+        let source = std::ptr::with_exposed_provenance::<u8>(first as usize);
+        // SAFETY: the address space says that first..last is mapped; the target is as long.
+        unsafe { std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
+        Ok(bytes)
+    }
+
+    /// The instruction at `pc`, which is in the page.
+    #[inline(always)]
+    pub(crate) fn instruction<'p>(
+        &self,
+        page: &'p Page,
+        pc: u64,
+    ) -> Result<&'p Instruction, Missing> {
+        let slot = &page.slots[((pc - page.base) / 4) as usize];
+        match slot.get() {
+            Some(instruction) => Ok(instruction),
+            None => {
+                let instruction = self.decode(page, pc)?;
+                Ok(slot.get_or_init(|| instruction))
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn decode(&self, page: &Page, pc: u64) -> Result<Instruction, Missing> {
+        let start = (pc - page.base) as usize;
+        if !start.is_multiple_of(4) {
+            return Err(Missing::Illegal);
+        }
+        let bytes = &page.bytes[start..start + LONGEST];
+        let (text, size) = disassembler::disassemble(self.arch, pc, bytes)
+            .map_err(Missing::NoDisassembler)?
+            .ok_or(Missing::Illegal)?;
+        let immediate = u16::from_le_bytes([bytes[0], bytes[1]]);
+        let exec = bind(&text, self.arch, pc, size, immediate)
+            .map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
+        Ok(Instruction { exec, size, text: text.into_boxed_str() })
+    }
+}
+
+/// From the text of an instruction to what executes it.
+pub(crate) fn bind(text: &str, arch: Arch, address: u64, size: u64, immediate: u16) -> Bound {
+    let parse = |text: &str| Text::parse(text, arch, address, size, immediate);
+    match text.split_once(" :: ") {
+        None => ops::bind(&parse(text)?),
+        Some((first, second)) => bind_dual(&parse(first)?, &parse(second)?),
+    }
+}
+
+/// Two operations at once: both read their sources before either writes.
+fn bind_dual(first: &Text, second: &Text) -> Bound {
+    let target = first.row(0, 1)?;
+    let (first_exec, second_exec) = (ops::bind(first)?, ops::bind(second)?);
+    // Operand 0 counts as a source: `fmac` reads it.
+    let conflict = second.operands.iter().any(|operand| match operand.base {
+        Base::Vector { first, count } => {
+            (usize::from(first)..usize::from(first + count)).contains(&target)
+        }
+        _ => false,
+    });
+    on_machine(move |wave, machine| {
+        if !conflict {
+            first_exec.run(wave, machine)?;
+            return second_exec.run(wave, machine);
+        }
+        let before: Row = wave.vector[target];
+        first_exec.run(wave, machine)?;
+        let after = std::mem::replace(&mut wave.vector[target], before);
+        second_exec.run(wave, machine)?;
+        wave.vector[target] = after;
+        Ok(())
+    })
+}

@@ -1,0 +1,170 @@
+//! Families of scalar instructions.
+
+use crate::{
+    exec::{Binder, on_wave},
+    source::Source,
+    text::{Text, Unsupported},
+    value::Value,
+    wave::Wave,
+};
+
+fn write<R: Value>(wave: &mut Wave, target: u16, value: R) {
+    let bits = value.bits();
+    wave.scalar[usize::from(target)] = bits as u32;
+    if R::WORDS == 2 {
+        wave.scalar[usize::from(target) + 1] = (bits >> 32) as u32;
+    }
+}
+
+fn target<R: Value>(text: &Text, index: usize) -> Result<u16, Unsupported> {
+    text.scalar(index, R::WORDS as u16)
+}
+
+fn source<T: Value>(text: &Text, index: usize) -> Result<Source, Unsupported> {
+    text.only(&[])?;
+    text.plain_source::<T>(index)
+}
+
+/// `op dst, a`; SCC stays.
+pub(crate) fn unary<A: Value, R: Value>(
+    f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a) = (target::<R>(text, 0)?, source::<A>(text, 1)?);
+        on_wave(move |wave| {
+            let result = f(a.uniform(wave));
+            write(wave, d, result);
+        })
+    })
+}
+
+/// `op dst, a`; SCC becomes "not zero".
+pub(crate) fn unary_nz<A: Value, R: Value>(
+    f: impl Fn(A) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a) = (target::<R>(text, 0)?, source::<A>(text, 1)?);
+        on_wave(move |wave| {
+            let result = f(a.uniform(wave));
+            write(wave, d, result);
+            wave.set_scc(result.bits() != 0);
+        })
+    })
+}
+
+/// `op dst, a, b`; SCC stays.
+pub(crate) fn binary<A: Value, B: Value, R: Value>(
+    f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
+        on_wave(move |wave| {
+            let result = f(a.uniform(wave), b.uniform(wave));
+            write(wave, d, result);
+        })
+    })
+}
+
+/// `op dst, a, b`; SCC becomes "not zero".
+pub(crate) fn binary_nz<A: Value, B: Value, R: Value>(
+    f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
+        on_wave(move |wave| {
+            let result = f(a.uniform(wave), b.uniform(wave));
+            write(wave, d, result);
+            wave.set_scc(result.bits() != 0);
+        })
+    })
+}
+
+/// `op dst, a, b`; the function takes SCC and says what it becomes.
+pub(crate) fn binary_scc<A: Value, B: Value, R: Value>(
+    f: impl Fn(A, B, bool) -> (R, bool) + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
+        on_wave(move |wave| {
+            let (result, scc) = f(a.uniform(wave), b.uniform(wave), wave.scc());
+            write(wave, d, result);
+            wave.set_scc(scc);
+        })
+    })
+}
+
+/// `op dst, a, b, c` or, where the third source is the destination, `op dst, a, b`.
+pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
+    third: usize,
+    f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a, b) = (target::<R>(text, 0)?, source::<A>(text, 1)?, source::<B>(text, 2)?);
+        let c = source::<C>(text, third)?;
+        on_wave(move |wave| {
+            let result = f(a.uniform(wave), b.uniform(wave), c.uniform(wave));
+            write(wave, d, result);
+        })
+    })
+}
+
+/// `op a, b`: SCC becomes the verdict.
+pub(crate) fn compare<A: Value, B: Value>(
+    f: impl Fn(A, B) -> bool + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (a, b) = (source::<A>(text, 0)?, source::<B>(text, 1)?);
+        on_wave(move |wave| {
+            let verdict = f(a.uniform(wave), b.uniform(wave));
+            wave.set_scc(verdict);
+        })
+    })
+}
+
+/// `op dst, imm16`: the function takes the old destination and the raw immediate, and says what SCC
+/// becomes if it writes it.
+pub(crate) fn with_immediate(
+    f: impl Fn(u32, u16) -> (u32, Option<bool>) + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, immediate) = (target::<u32>(text, 0)?, text.immediate);
+        on_wave(move |wave| {
+            let (result, scc) = f(wave.scalar[usize::from(d)], immediate);
+            write(wave, d, result);
+            if let Some(scc) = scc {
+                wave.set_scc(scc);
+            }
+        })
+    })
+}
+
+/// `op a, imm16`: SCC becomes the verdict.
+pub(crate) fn compare_immediate(
+    f: impl Fn(u32, u16) -> bool + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let (a, immediate) = (target::<u32>(text, 0)?, text.immediate);
+        on_wave(move |wave| {
+            let verdict = f(wave.scalar[usize::from(a)], immediate);
+            wave.set_scc(verdict);
+        })
+    })
+}
+
+/// `op dst, a`: combines the operand with EXEC, saves the old EXEC in `dst`.
+/// `words` is the width of the mask, which is that of the instruction and not that of the wave.
+pub(crate) fn save_exec<T: Value>(
+    f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static,
+    keeps_result: bool,
+) -> Binder {
+    Box::new(move |text| {
+        let (d, a) = (target::<T>(text, 0)?, source::<T>(text, 1)?);
+        on_wave(move |wave| {
+            let exec = T::from_bits(wave.pair(crate::text::register::EXEC));
+            let result = f(a.uniform(wave), exec);
+            write(wave, d, if keeps_result { result } else { exec });
+            write(wave, crate::text::register::EXEC, result);
+            wave.set_scc(result.bits() != 0);
+        })
+    })
+}

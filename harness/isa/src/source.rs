@@ -1,0 +1,466 @@
+//! Sources, destinations and lane control of vector instructions, resolved once at decoding.
+
+use crate::{
+    text::{Base, Text, Unsupported, register},
+    value::Value,
+    wave::{HALF, Half, Wave},
+};
+
+/// Where a source comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Place {
+    Vector(u16),
+    Scalar(u16),
+    Constant(u64),
+    /// [`Wave::permuted`]: the result of DPP.
+    Permuted,
+}
+
+/// Part of a 32-bit register.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Part {
+    pub(crate) shift: u8,
+    pub(crate) bits: u8,
+    pub(crate) sign_extend: bool,
+}
+
+impl Part {
+    pub(crate) const LOW: Part = Part { shift: 0, bits: 16, sign_extend: false };
+    pub(crate) const HIGH: Part = Part { shift: 16, bits: 16, sign_extend: false };
+
+    fn parse(name: &str) -> Result<Option<Part>, Unsupported> {
+        let (shift, bits) = match name {
+            "DWORD" => return Ok(None),
+            "WORD_0" => (0, 16),
+            "WORD_1" => (16, 16),
+            "BYTE_0" => (0, 8),
+            "BYTE_1" => (8, 8),
+            "BYTE_2" => (16, 8),
+            "BYTE_3" => (24, 8),
+            _ => return Err(Unsupported),
+        };
+        Ok(Some(Part { shift, bits, sign_extend: false }))
+    }
+
+    pub(crate) fn of(self, value: u32) -> u32 {
+        let top = value << (32 - self.shift - self.bits);
+        let down = 32 - u32::from(self.bits);
+        if self.sign_extend { ((top as i32) >> down) as u32 } else { top >> down }
+    }
+}
+
+/// One source operand.
+#[derive(Clone, Debug)]
+pub(crate) struct Source {
+    pub(crate) place: Place,
+    part: Option<Part>,
+    /// `abs`, then `neg`, as masks of the sign bit.
+    keep: u64,
+    flip: u64,
+}
+
+impl Source {
+    /// The bits of the value with its modifiers applied.
+    #[inline(always)]
+    pub(crate) fn value<T: Value>(&self, low: u32, high: u32) -> T {
+        let mut bits = u64::from(low);
+        if T::WORDS == 2 {
+            bits |= u64::from(high) << 32;
+        }
+        if T::SIGN != 0 {
+            bits = (bits & self.keep) ^ self.flip;
+        }
+        T::from_bits(bits)
+    }
+
+    /// One word of 32 lanes; `buffer` holds it where it is not a register.
+    #[inline(always)]
+    pub(crate) fn lanes<'a>(
+        &self,
+        wave: &'a Wave,
+        half: usize,
+        word: usize,
+        buffer: &'a mut Half,
+    ) -> &'a Half {
+        if self.part.is_some() {
+            self.parts(wave, half, buffer);
+            return buffer;
+        }
+        match self.place {
+            Place::Vector(row) => &wave.vector[usize::from(row) + word][half],
+            Place::Permuted => &wave.permuted[word][half],
+            Place::Scalar(index) => {
+                *buffer = [wave.scalar[usize::from(index) + word]; HALF];
+                buffer
+            }
+            Place::Constant(bits) => {
+                *buffer = [(bits >> (32 * word)) as u32; HALF];
+                buffer
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn parts(&self, wave: &Wave, half: usize, buffer: &mut Half) {
+        let Some(part) = self.part else { return };
+        for (lane, target) in buffer.iter_mut().enumerate() {
+            *target = part.of(self.word(wave, half * HALF + lane, 0));
+        }
+    }
+
+    /// One word of one lane, without modifiers.
+    #[inline(always)]
+    pub(crate) fn word(&self, wave: &Wave, lane: usize, word: usize) -> u32 {
+        match self.place {
+            Place::Vector(row) => wave.lane(usize::from(row) + word, lane),
+            Place::Permuted => wave.permuted[word][lane / HALF][lane % HALF],
+            Place::Scalar(index) => wave.scalar[usize::from(index) + word],
+            Place::Constant(bits) => (bits >> (32 * word)) as u32,
+        }
+    }
+
+    /// One lane.
+    #[inline(always)]
+    pub(crate) fn lane<T: Value>(&self, wave: &Wave, lane: usize) -> T {
+        let mut low = self.word(wave, lane, 0);
+        if let Some(part) = self.part {
+            low = part.of(low);
+        }
+        let high = if T::WORDS == 2 { self.word(wave, lane, 1) } else { 0 };
+        self.value(low, high)
+    }
+
+    /// The value of a source that is the same in all lanes.
+    #[inline(always)]
+    pub(crate) fn uniform<T: Value>(&self, wave: &Wave) -> T {
+        self.lane(wave, 0)
+    }
+}
+
+/// One destination row, or half of one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) row: u16,
+    part: Option<(Part, Unused)>,
+}
+
+/// What happens to the bits of the destination that are not written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Unused {
+    Zero,
+    SignExtend,
+    Preserve,
+}
+
+impl Target {
+    /// Writes one word of the lanes of `mask`.
+    #[inline(always)]
+    pub(crate) fn write(&self, wave: &mut Wave, half: usize, word: usize, mask: u32, values: &Half) {
+        if self.part.is_some() {
+            self.write_part(wave, half, mask, values);
+        } else {
+            wave.blend(usize::from(self.row) + word, half, mask, values);
+        }
+    }
+
+    #[inline(never)]
+    fn write_part(&self, wave: &mut Wave, half: usize, mask: u32, values: &Half) {
+        let Some((part, unused)) = self.part else { return };
+        let row = usize::from(self.row);
+        let field = (u32::MAX >> (32 - u32::from(part.bits))) << part.shift;
+        let mut merged = wave.vector[row][half];
+        for (target, value) in merged.iter_mut().zip(values) {
+            let placed = (value << part.shift) & field;
+            *target = match unused {
+                Unused::Zero => placed,
+                Unused::Preserve => placed | (*target & !field),
+                Unused::SignExtend => {
+                    let up = 32 - part.bits - part.shift;
+                    let signed = ((placed << up) as i32 >> up) as u32;
+                    signed & !((1u32 << part.shift) - 1)
+                }
+            };
+        }
+        wave.blend(row, half, mask, &merged);
+    }
+}
+
+/// Which lanes an instruction writes, and how the first source's lanes move.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Control {
+    permutation: Option<Box<Permutation>>,
+    /// Output modifiers of floats.
+    pub(crate) scale: Option<f32>,
+    pub(crate) clamp: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Permutation {
+    source: Place,
+    /// The lane that each lane reads; none past the end of a row or wave.
+    from: [Option<u8>; 64],
+    /// Lanes enabled by `row_mask` and `bank_mask`.
+    enabled: u64,
+    /// Lanes without a source read zero instead of staying unwritten.
+    zero: bool,
+    /// Inactive lanes may be read.
+    fetch_inactive: bool,
+}
+
+impl Control {
+    /// Moves the lanes of the first source and returns the lanes to write.
+    #[inline(always)]
+    pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {
+        match &self.permutation {
+            None => wave.exec(),
+            Some(permutation) => permutation.apply(wave, words),
+        }
+    }
+}
+
+impl Permutation {
+    #[inline(never)]
+    fn apply(&self, wave: &mut Wave, words: usize) -> u64 {
+        let exec = wave.exec();
+        let mut mask = exec & self.enabled;
+        for lane in 0..wave.lanes {
+            let from = self.from[lane].map(usize::from).filter(|&from| {
+                from < wave.lanes && (self.fetch_inactive || exec & (1 << from) != 0)
+            });
+            if from.is_none() && !self.zero {
+                mask &= !(1 << lane);
+            }
+            for word in 0..words {
+                let value = match (from, self.source) {
+                    (None, _) => 0,
+                    (Some(from), Place::Vector(row)) => wave.lane(usize::from(row) + word, from),
+                    (Some(_), Place::Scalar(index)) => wave.scalar[usize::from(index) + word],
+                    (Some(_), Place::Constant(bits)) => (bits >> (32 * word)) as u32,
+                    (Some(_), Place::Permuted) => 0,
+                };
+                wave.permuted[word][lane / HALF][lane % HALF] = value;
+            }
+        }
+        mask
+    }
+}
+
+const LANE_MODIFIERS: [&str; 18] = [
+    "row_mask", "bank_mask", "bound_ctrl", "fi", "quad_perm", "row_shl", "row_shr", "row_ror",
+    "wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_mirror", "row_half_mirror", "row_bcast",
+    "row_share", "row_newbcast", "row_xmask",
+];
+const PART_MODIFIERS: [&str; 9] = [
+    "dpp8", "dst_sel", "dst_unused", "src0_sel", "src1_sel", "op_sel", "clamp", "mul", "div",
+];
+
+impl Text {
+    /// Refuses modifiers that ordinary vector instructions do not have.
+    pub(crate) fn only_lane_modifiers(&self) -> Result<(), Unsupported> {
+        let known = |name: &str| LANE_MODIFIERS.contains(&name) || PART_MODIFIERS.contains(&name);
+        if self.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
+    }
+
+    /// The operand as a source of type `T`. `position` counts the sources; it selects the bits of
+    /// `op_sel` and the SDWA selection.
+    pub(crate) fn source<T: Value>(
+        &self,
+        index: usize,
+        position: usize,
+    ) -> Result<Source, Unsupported> {
+        let mut source = self.plain_source::<T>(index)?;
+        let operand = self.operand(index)?;
+        let register = !matches!(source.place, Place::Constant(_));
+        if T::HALF && register {
+            let selected = self.list("op_sel").and_then(|bits| bits.get(position).copied());
+            let high = operand.high || selected == Some(1);
+            source.part = Some(if high { Part::HIGH } else { Part::LOW });
+        }
+        let selection = ["src0_sel", "src1_sel"].get(position).and_then(|name| self.value(name));
+        if let Some(selection) = selection
+            && let Some(mut part) = Part::parse(selection)?
+        {
+            part.sign_extend = operand.sign_extend;
+            source.part = Some(part);
+        } else if operand.sign_extend {
+            return Err(Unsupported);
+        }
+        // Reading a plain low half needs no extraction: the value types ignore the upper bits.
+        if source.part == Some(Part::LOW) && T::HALF {
+            source.part = None;
+        }
+        Ok(source)
+    }
+
+    /// The operand as a source whose register is read whole.
+    pub(crate) fn plain_source<T: Value>(&self, index: usize) -> Result<Source, Unsupported> {
+        let operand = self.operand(index)?;
+        if T::SIGN == 0 && (operand.negate || operand.absolute) {
+            return Err(Unsupported);
+        }
+        Ok(Source {
+            place: self.place::<T>(index)?,
+            part: None,
+            keep: if operand.absolute { !T::SIGN } else { u64::MAX },
+            flip: if operand.negate { T::SIGN } else { 0 },
+        })
+    }
+
+    pub(crate) fn place<T: Value>(&self, index: usize) -> Result<Place, Unsupported> {
+        let wide = |count: u16| usize::from(count) >= T::WORDS;
+        match self.operand(index)?.base {
+            Base::Vector { first, count } if wide(count) => Ok(Place::Vector(first)),
+            Base::Scalar { first, count } if wide(count) => Ok(Place::Scalar(first)),
+            Base::Constant(constant) => Ok(Place::Constant(T::constant(constant))),
+            Base::Bits(bits) if T::WORDS == 2 => Ok(Place::Constant(bits)),
+            // The 32-bit form of an aperture reads its high half.
+            Base::Bits(bits) => Ok(Place::Constant(bits >> 32)),
+            Base::Null => Ok(Place::Constant(0)),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// The destination of a vector instruction with a result of type `T`. `preserves` says that
+    /// GFX9 keeps the upper half of a 16-bit result; from GFX10 on all instructions do (LLVM,
+    /// `GCNSubtarget::zeroesHigh16BitsOfDest`).
+    pub(crate) fn target<T: Value>(
+        &self,
+        index: usize,
+        preserves: bool,
+    ) -> Result<Target, Unsupported> {
+        let operand = self.operand(index)?;
+        let Base::Vector { first, count } = operand.base else { return Err(Unsupported) };
+        if usize::from(count) < T::WORDS {
+            return Err(Unsupported);
+        }
+        let mut part = None;
+        if T::HALF {
+            let sources = self.operands.len() - index - 1;
+            let selected = self.list("op_sel").and_then(|bits| bits.get(sources).copied());
+            let high = operand.high || selected == Some(1);
+            part = match (high, self.is_gfx9() && !preserves) {
+                (true, _) => Some((Part::HIGH, Unused::Preserve)),
+                (false, true) => None,
+                (false, false) => Some((Part::LOW, Unused::Preserve)),
+            };
+        }
+        if let Some(selection) = self.value("dst_sel") {
+            let unused = match self.value("dst_unused") {
+                None | Some("UNUSED_PAD") => Unused::Zero,
+                Some("UNUSED_SEXT") => Unused::SignExtend,
+                Some("UNUSED_PRESERVE") => Unused::Preserve,
+                Some(_) => return Err(Unsupported),
+            };
+            part = Part::parse(selection)?.map(|part| (part, unused));
+        }
+        Ok(Target { row: first, part })
+    }
+
+    /// A row that is written whole.
+    pub(crate) fn row(&self, index: usize, words: u16) -> Result<usize, Unsupported> {
+        match self.operand(index)?.base {
+            Base::Vector { first, count } if count >= words => Ok(usize::from(first)),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// A scalar destination of `words` registers; `null` swallows it.
+    pub(crate) fn scalar(&self, index: usize, words: u16) -> Result<u16, Unsupported> {
+        match self.operand(index)?.base {
+            Base::Scalar { first, count } if count >= words => Ok(first),
+            Base::Null => Ok(register::NULL),
+            _ => Err(Unsupported),
+        }
+    }
+
+    /// Lane control, with the first source redirected when lanes move.
+    pub(crate) fn control(&self, first_source: &mut Source) -> Result<Control, Unsupported> {
+        self.only_lane_modifiers()?;
+        let scale = match (self.value("mul"), self.value("div")) {
+            (None, None) => None,
+            (Some("2"), None) => Some(2.0),
+            (Some("4"), None) => Some(4.0),
+            (None, Some("2")) => Some(0.5),
+            _ => return Err(Unsupported),
+        };
+        let mut control = Control { permutation: None, scale, clamp: self.has("clamp") };
+        if let Some(from) = self.permutation()? {
+            let row_mask = self.value("row_mask").map_or(Ok(15), |_| self.number("row_mask"))?;
+            let bank_mask = self.value("bank_mask").map_or(Ok(15), |_| self.number("bank_mask"))?;
+            let enabled = (0..64)
+                .filter(|lane| row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane % 16 / 4) & 1 != 0)
+                .fold(0u64, |mask, lane| mask | 1 << lane);
+            control.permutation = Some(Box::new(Permutation {
+                source: first_source.place,
+                from,
+                enabled,
+                // The text says `bound_ctrl:0` or `bound_ctrl:1`, by LLVM version, for the same bit.
+                zero: self.has("bound_ctrl") || self.has("dpp8"),
+                fetch_inactive: self.value("fi") == Some("1"),
+            }));
+            first_source.place = Place::Permuted;
+        }
+        Ok(control)
+    }
+
+    /// The lane that each lane reads.
+    fn permutation(&self) -> Result<Option<[Option<u8>; 64]>, Unsupported> {
+        let map = |from: &dyn Fn(usize) -> Option<usize>| {
+            let mut lanes = [None; 64];
+            for (lane, source) in lanes.iter_mut().enumerate() {
+                *source = from(lane).map(|from| from as u8);
+            }
+            Ok(Some(lanes))
+        };
+        if let Some(order) = self.list("quad_perm") {
+            let order: [u8; 4] = order.try_into().map_err(|_| Unsupported)?;
+            return map(&|lane| Some((lane & !3) + usize::from(order[lane & 3])));
+        }
+        if let Some(order) = self.list("dpp8") {
+            let order: [u8; 8] = order.try_into().map_err(|_| Unsupported)?;
+            return map(&|lane| Some((lane & !7) + usize::from(order[lane & 7])));
+        }
+        if self.has("row_mirror") {
+            return map(&|lane| Some(lane ^ 15));
+        }
+        if self.has("row_half_mirror") {
+            return map(&|lane| Some(lane ^ 7));
+        }
+        let moves = |name: &str| self.value(name).map(|_| self.number(name).map(|n| n as usize));
+        if let Some(n) = moves("row_shl").transpose()? {
+            return map(&|lane| (lane % 16 + n < 16).then_some(lane + n));
+        }
+        if let Some(n) = moves("row_shr").transpose()? {
+            return map(&|lane| (lane % 16 >= n).then(|| lane - n));
+        }
+        if let Some(n) = moves("row_ror").transpose()? {
+            return map(&|lane| Some((lane & !15) + (lane + 16 - n) % 16));
+        }
+        if let Some(n) = moves("row_share").or(moves("row_newbcast")).transpose()? {
+            return map(&|lane| Some((lane & !15) + n));
+        }
+        if let Some(n) = moves("row_xmask").transpose()? {
+            return map(&|lane| Some(lane ^ n));
+        }
+        match moves("row_bcast").transpose()? {
+            Some(15) => return map(&|lane| (lane >= 16).then(|| (lane & !15) - 1)),
+            Some(31) => return map(&|lane| (lane >= 32).then_some(31)),
+            Some(_) => return Err(Unsupported),
+            None => {}
+        }
+        // These exist on GFX9 only, where waves have 64 lanes.
+        if self.has("wave_shl") {
+            return map(&|lane| (lane < 63).then_some(lane + 1));
+        }
+        if self.has("wave_shr") {
+            return map(&|lane| lane.checked_sub(1));
+        }
+        if self.has("wave_rol") {
+            return map(&|lane| Some((lane + 1) % 64));
+        }
+        if self.has("wave_ror") {
+            return map(&|lane| Some((lane + 63) % 64));
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,432 @@
+//! Parses the disassembler's text of one instruction into operands and modifiers.
+
+use device::Arch;
+
+/// Registers of the scalar file that have names of their own. The numbers up to `M0` follow the
+/// operand encoding of GFX9; the rest are places of this interpreter.
+pub(crate) mod register {
+    pub(crate) const FLAT_SCRATCH: u16 = 102;
+    pub(crate) const XNACK_MASK: u16 = 104;
+    pub(crate) const VCC: u16 = 106;
+    pub(crate) const TTMP: u16 = 108;
+    pub(crate) const M0: u16 = 124;
+    pub(crate) const EXEC: u16 = 126;
+    pub(crate) const SCC: u16 = 128;
+    /// Where writes to `null` go; up to 16 registers.
+    pub(crate) const NULL: u16 = 130;
+    pub(crate) const COUNT: usize = 146;
+    /// The first accumulation register, `a0`, in the vector file.
+    pub(crate) const ACCUMULATION: u16 = 256;
+}
+
+/// High halves of the addresses that flat accesses take for LDS and for scratch. The same numbers
+/// must come out of `src_shared_base`, `src_private_base` and HW_REG_SH_MEM_BASES.
+pub(crate) const SHARED_APERTURE: u32 = 0x0002_0000;
+pub(crate) const PRIVATE_APERTURE: u32 = 0x0001_0000;
+
+/// A constant operand. Its bits depend on the type of the operation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Constant {
+    /// An inline integer, printed in decimal.
+    Inline(i64),
+    /// A literal, printed in hexadecimal.
+    Literal(u64),
+    /// An inline float.
+    Float(f64),
+}
+
+/// What an operand names, without its modifiers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Base {
+    Vector { first: u16, count: u16 },
+    Scalar { first: u16, count: u16 },
+    Constant(Constant),
+    /// Bits that do not depend on the type: `src_shared_base`.
+    Bits(u64),
+    Null,
+    Off,
+    /// `hwreg(...)`, `sendmsg(...)` and other words.
+    Word(String),
+}
+
+/// One operand with its source modifiers.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Operand {
+    pub(crate) base: Base,
+    pub(crate) negate: bool,
+    pub(crate) absolute: bool,
+    pub(crate) sign_extend: bool,
+    /// `.h`: the upper half of a register. `.l` and no suffix are the lower one.
+    pub(crate) high: bool,
+}
+
+/// One instruction, parsed.
+#[derive(Clone, Debug)]
+pub(crate) struct Text {
+    /// Without the suffix that names the encoding.
+    pub(crate) mnemonic: String,
+    pub(crate) operands: Vec<Operand>,
+    /// What follows the operands: `name:value` or `name`.
+    modifiers: Vec<(String, String)>,
+    pub(crate) arch: Arch,
+    /// Where the instruction is.
+    pub(crate) address: u64,
+    /// Its size in bytes.
+    pub(crate) size: u64,
+    /// The low half of its first dword: the immediate of SOPP and SOPK, the offset of DS.
+    pub(crate) immediate: u16,
+}
+
+/// Why an instruction could not be bound to an operation; the caller names the instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unsupported;
+
+impl Text {
+    pub(crate) fn parse(
+        text: &str,
+        arch: Arch,
+        address: u64,
+        size: u64,
+        immediate: u16,
+    ) -> Result<Text, Unsupported> {
+        let text = text.split("//").next().unwrap_or_default().trim();
+        let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+        let mnemonic = strip_encoding(mnemonic);
+        let mut parsed = Text {
+            mnemonic,
+            operands: Vec::new(),
+            modifiers: Vec::new(),
+            arch,
+            address,
+            size,
+            immediate,
+        };
+        if has_no_operands_of_interest(&parsed.mnemonic) {
+            return Ok(parsed);
+        }
+        let mut parts = split(rest, ',');
+        if let Some(last) = parts.pop() {
+            let mut words = split(last, ' ').into_iter().filter(|w| !w.is_empty()).peekable();
+            if let Some(word) = words.peek()
+                && (!parts.is_empty() || parse_operand(word).is_some_and(|o| o.is_register()))
+            {
+                parts.push(words.next().unwrap_or_default());
+            } else if let Some(word) = words.peek()
+                && !word.contains(':')
+            {
+                parts.push(words.next().unwrap_or_default());
+            }
+            for word in words {
+                let (name, value) = word.split_once(':').unwrap_or((word, ""));
+                parsed.modifiers.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        for part in parts {
+            parsed.operands.push(parse_operand(part).ok_or(Unsupported)?);
+        }
+        Ok(parsed)
+    }
+
+    pub(crate) fn operand(&self, index: usize) -> Result<&Operand, Unsupported> {
+        self.operands.get(index).ok_or(Unsupported)
+    }
+
+    pub(crate) fn has(&self, modifier: &str) -> bool {
+        self.modifiers.iter().any(|(name, _)| name == modifier)
+    }
+
+    pub(crate) fn value(&self, modifier: &str) -> Option<&str> {
+        self.modifiers.iter().find(|(name, _)| name == modifier).map(|(_, value)| value.as_str())
+    }
+
+    /// A number such as that of `offset:16`; 0 if it is not there.
+    pub(crate) fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
+        match self.value(modifier) {
+            None => Ok(0),
+            Some(text) => integer(text).ok_or(Unsupported),
+        }
+    }
+
+    /// A list such as that of `op_sel:[0,1]`.
+    pub(crate) fn list(&self, modifier: &str) -> Option<Vec<u8>> {
+        let inner = self.value(modifier)?.strip_prefix('[')?.strip_suffix(']')?;
+        inner.split(',').map(|item| item.trim().parse().ok()).collect()
+    }
+
+    /// For an operation that has consumed the modifier and binds the rest to a family.
+    pub(crate) fn drop_modifier(&mut self, modifier: &str) {
+        self.modifiers.retain(|(name, _)| name != modifier);
+    }
+
+    /// Refuses modifiers that the operation does not know: ignoring one would be a guess.
+    pub(crate) fn only(&self, known: &[&str]) -> Result<(), Unsupported> {
+        if self.modifiers.iter().all(|(name, _)| known.contains(&name.as_str())) {
+            Ok(())
+        } else {
+            Err(Unsupported)
+        }
+    }
+
+    /// The names of all modifiers.
+    pub(crate) fn modifier_names(&self) -> impl Iterator<Item = &str> {
+        self.modifiers.iter().map(|(name, _)| name.as_str())
+    }
+
+    pub(crate) fn is_gfx9(&self) -> bool {
+        matches!(self.arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942)
+    }
+
+    /// The target of a SOPP branch.
+    pub(crate) fn branch_target(&self) -> u64 {
+        let offset = i64::from(self.immediate as i16) * 4;
+        (self.address + 4).wrapping_add_signed(offset)
+    }
+
+    pub(crate) fn next_address(&self) -> u64 {
+        self.address + self.size
+    }
+}
+
+impl Operand {
+    fn is_register(&self) -> bool {
+        !matches!(self.base, Base::Word(_))
+    }
+}
+
+fn has_no_operands_of_interest(mnemonic: &str) -> bool {
+    ["s_waitcnt", "s_wait_", "s_delay_alu", "s_sendmsg", "s_nop", "s_branch", "s_cbranch"]
+        .iter()
+        .any(|prefix| mnemonic.starts_with(prefix) && !mnemonic.starts_with("s_sendmsg_rtn"))
+}
+
+fn strip_encoding(mnemonic: &str) -> String {
+    let mut name = mnemonic;
+    for suffix in ["_dpp", "_sdwa", "_e64", "_e32"] {
+        name = name.strip_suffix(suffix).unwrap_or(name);
+    }
+    match name.strip_prefix("v_dual_") {
+        Some(rest) => format!("v_{rest}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Splits at a separator outside brackets.
+fn split(text: &str, separator: char) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut start) = (0, 0);
+    for (at, letter) in text.char_indices() {
+        match letter {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth -= 1,
+            _ if letter == separator && depth == 0 => {
+                parts.push(text[start..at].trim());
+                start = at + letter.len_utf8();
+            }
+            _ => {}
+        }
+    }
+    let last = text[start..].trim();
+    if !last.is_empty() {
+        parts.push(last);
+    }
+    parts
+}
+
+fn integer(text: &str) -> Option<i64> {
+    let (negative, digits) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text),
+    };
+    let magnitude = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16).ok()? as i64,
+        None => digits.parse().ok()?,
+    };
+    Some(if negative { magnitude.wrapping_neg() } else { magnitude })
+}
+
+fn enclosed<'a>(text: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
+    text.strip_prefix(prefix)?.strip_suffix(suffix)
+}
+
+fn parse_operand(text: &str) -> Option<Operand> {
+    let mut rest = text.trim();
+    let mut operand = Operand {
+        base: Base::Off,
+        negate: false,
+        absolute: false,
+        sign_extend: false,
+        high: false,
+    };
+    loop {
+        if let Some(inner) = enclosed(rest, "neg(", ")") {
+            operand.negate = true;
+            rest = inner;
+        } else if let Some(inner) = enclosed(rest, "abs(", ")").or(enclosed(rest, "|", "|")) {
+            operand.absolute = true;
+            rest = inner;
+        } else if let Some(inner) = enclosed(rest, "sext(", ")") {
+            operand.sign_extend = true;
+            rest = inner;
+        } else if let Some(inner) = enclosed(rest, "lit(", ")").or(enclosed(rest, "lit64(", ")")) {
+            rest = inner;
+        } else if let Some(inner) = rest.strip_prefix('-')
+            && !inner.starts_with(|c: char| c.is_ascii_digit())
+        {
+            operand.negate = true;
+            rest = inner;
+        } else {
+            break;
+        }
+    }
+    if let Some(inner) = rest.strip_suffix(".h") {
+        operand.high = true;
+        rest = inner;
+    } else if let Some(inner) = rest.strip_suffix(".l") {
+        rest = inner;
+    }
+    operand.base = parse_base(rest)?;
+    Some(operand)
+}
+
+fn parse_base(text: &str) -> Option<Base> {
+    let scalar = |first, count| Some(Base::Scalar { first, count });
+    match text {
+        "" => return None,
+        "off" => return Some(Base::Off),
+        "null" => return Some(Base::Null),
+        "vcc" => return scalar(register::VCC, 2),
+        "vcc_lo" => return scalar(register::VCC, 1),
+        "vcc_hi" => return scalar(register::VCC + 1, 1),
+        "exec" => return scalar(register::EXEC, 2),
+        "exec_lo" => return scalar(register::EXEC, 1),
+        "exec_hi" => return scalar(register::EXEC + 1, 1),
+        "m0" => return scalar(register::M0, 1),
+        "scc" | "src_scc" => return scalar(register::SCC, 1),
+        "flat_scratch" => return scalar(register::FLAT_SCRATCH, 2),
+        "flat_scratch_lo" => return scalar(register::FLAT_SCRATCH, 1),
+        "flat_scratch_hi" => return scalar(register::FLAT_SCRATCH + 1, 1),
+        "xnack_mask" => return scalar(register::XNACK_MASK, 2),
+        "xnack_mask_lo" => return scalar(register::XNACK_MASK, 1),
+        "xnack_mask_hi" => return scalar(register::XNACK_MASK + 1, 1),
+        "src_shared_base" => return Some(Base::Bits(u64::from(SHARED_APERTURE) << 32)),
+        "src_private_base" => return Some(Base::Bits(u64::from(PRIVATE_APERTURE) << 32)),
+        _ => {}
+    }
+    if let Some(rest) = text.strip_prefix("ttmp")
+        && let Some((first, count)) = registers(rest)
+    {
+        return scalar(register::TTMP + first, count);
+    }
+    for (prefix, vector, base) in
+        [("s", false, 0), ("v", true, 0), ("a", true, register::ACCUMULATION)]
+    {
+        if let Some(rest) = text.strip_prefix(prefix)
+            && let Some((first, count)) = registers(rest)
+        {
+            let first = first.checked_add(base)?;
+            let limit = if vector { 2 * register::ACCUMULATION } else { register::VCC };
+            if first.checked_add(count)? > limit {
+                return None;
+            }
+            return if vector {
+                Some(Base::Vector { first, count })
+            } else {
+                scalar(first, count)
+            };
+        }
+    }
+    if let Some(hex) = text.strip_prefix("0x") {
+        return Some(Base::Constant(Constant::Literal(u64::from_str_radix(hex, 16).ok()?)));
+    }
+    if text.starts_with("-0x") {
+        return Some(Base::Constant(Constant::Inline(integer(text)?)));
+    }
+    if text.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+        let constant = match text.parse() {
+            Ok(value) => Constant::Inline(value),
+            Err(_) => Constant::Float(text.parse().ok()?),
+        };
+        return Some(Base::Constant(constant));
+    }
+    Some(Base::Word(text.to_owned()))
+}
+
+/// `5` or `[4:7]`: the first register and how many.
+fn registers(text: &str) -> Option<(u16, u16)> {
+    if let Some(range) = enclosed(text, "[", "]") {
+        let (first, last) = range.split_once(':').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
+        return Some((first, last.checked_sub(first)? + 1));
+    }
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    Some((text.parse().ok()?, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, mnemonic: &str, operands: &[Base]) -> Text {
+        let parsed = Text::parse(text, Arch::Gfx1100, 0x1000, 4, 0xfffe).expect(text);
+        assert_eq!(parsed.mnemonic, mnemonic);
+        let bases: Vec<_> = parsed.operands.iter().map(|o| o.base.clone()).collect();
+        assert_eq!(bases, operands, "{text}");
+        parsed
+    }
+
+    #[test]
+    fn operands_and_modifiers() {
+        let v = |first, count| Base::Vector { first, count };
+        let s = |first, count| Base::Scalar { first, count };
+        check("\tv_add_f32_e32 v0, 1.0, v1", "v_add_f32", &[
+            v(0, 1),
+            Base::Constant(Constant::Float(1.0)),
+            v(1, 1),
+        ]);
+        let store = check(
+            "global_store_dwordx4 v[0:1], a[4:7], off offset:-16 glc",
+            "global_store_dwordx4",
+            &[v(0, 2), v(260, 4), Base::Off],
+        );
+        assert_eq!(store.number("offset"), Ok(-16));
+        assert!(store.has("glc"));
+        let packed = check("v_pk_fma_f16 v1, v2, s3, -v4 op_sel_hi:[1,0,1] // 0000: FF", "v_pk_fma_f16", &[
+            v(1, 1),
+            v(2, 1),
+            s(3, 1),
+            v(4, 1),
+        ]);
+        assert_eq!(packed.list("op_sel_hi"), Some(vec![1, 0, 1]));
+        assert!(packed.operands[3].negate);
+        let half = check("v_add_f16_e32 v0.h, v1.l, |v2.h|", "v_add_f16", &[v(0, 1), v(1, 1), v(2, 1)]);
+        assert!(half.operands[0].high && !half.operands[1].high && half.operands[2].absolute);
+        let dpp = check(
+            "v_mov_b32_dpp v0, v1 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf bound_ctrl:1",
+            "v_mov_b32",
+            &[v(0, 1), v(1, 1)],
+        );
+        assert_eq!(dpp.list("quad_perm"), Some(vec![1, 0, 3, 2]));
+        assert_eq!(dpp.number("row_mask"), Ok(15));
+        check("s_getreg_b32 s0, hwreg(HW_REG_MODE, 4, 2)", "s_getreg_b32", &[
+            s(0, 1),
+            Base::Word("hwreg(HW_REG_MODE, 4, 2)".into()),
+        ]);
+        check("s_waitcnt vmcnt(0) lgkmcnt(0)", "s_waitcnt", &[]);
+        assert_eq!(check("s_cbranch_scc0 65534", "s_cbranch_scc0", &[]).branch_target(), 0xffc);
+    }
+
+    #[test]
+    fn registers_out_of_range_are_refused() {
+        for text in ["v_mov_b32 v512, 0", "s_mov_b32 s106, 0", "v_mov_b32 v[3:1], 0"] {
+            assert!(
+                !matches!(
+                    Text::parse(text, Arch::Gfx90a, 0, 4, 0).map(|t| t.operands[0].base.clone()),
+                    Ok(Base::Vector { .. } | Base::Scalar { .. })
+                ),
+                "{text}"
+            );
+        }
+    }
+}

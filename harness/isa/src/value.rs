@@ -1,0 +1,201 @@
+//! The types that operations compute in, and how registers and constants become them.
+
+use crate::{
+    float16::{Bf16, F16},
+    text::Constant,
+};
+
+/// A type of a lane or of a scalar: one or two 32-bit registers, or half of one.
+pub(crate) trait Value: Copy + Send + Sync + 'static {
+    /// Registers that it takes.
+    const WORDS: usize;
+    /// Whether it is 16 bits in half a register.
+    const HALF: bool = false;
+    /// The sign bit of a float; 0 for integers, which have no `neg` and `abs` modifiers.
+    const SIGN: u64 = 0;
+
+    fn from_bits(bits: u64) -> Self;
+    fn bits(self) -> u64;
+    /// What an inline constant or a literal means for this type.
+    fn constant(constant: Constant) -> u64;
+    /// Output modifiers of floats: multiply, then clamp to 0..=1.
+    fn scaled(self, _factor: f32) -> Self {
+        self
+    }
+    fn clamped(self) -> Self {
+        self
+    }
+}
+
+fn constant32(constant: Constant) -> u64 {
+    match constant {
+        Constant::Inline(value) => u64::from(value as u32),
+        Constant::Literal(value) => u64::from(value as u32),
+        Constant::Float(value) => u64::from((value as f32).to_bits()),
+    }
+}
+
+/// 1/(2*pi) is the one inline constant that is not exact, so the text need not have all its digits.
+const INVERSE_TWO_PI: u64 = 0x3fc4_5f30_6dc9_c882;
+
+fn float64(value: f64) -> u64 {
+    if (value - f64::from_bits(INVERSE_TWO_PI)).abs() < 1e-4 {
+        INVERSE_TWO_PI
+    } else {
+        value.to_bits()
+    }
+}
+
+macro_rules! integer {
+    ($type:ty, words $words:expr, half $half:expr, $constant:expr) => {
+        impl Value for $type {
+            const WORDS: usize = $words;
+            const HALF: bool = $half;
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                bits as $type
+            }
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                // Through the unsigned 32-bit or 64-bit type, so that no sign leaks upward.
+                integer_bits(self as i64 as u64, $words, $half)
+            }
+            fn constant(constant: Constant) -> u64 {
+                $constant(constant)
+            }
+        }
+    };
+}
+
+#[inline(always)]
+fn integer_bits(bits: u64, words: usize, half: bool) -> u64 {
+    match (words, half) {
+        (1, true) => bits & 0xffff,
+        (1, false) => bits & 0xffff_ffff,
+        _ => bits,
+    }
+}
+
+fn constant16(constant: Constant) -> u64 {
+    match constant {
+        Constant::Inline(value) => u64::from(value as u16),
+        Constant::Literal(value) => u64::from(value as u16),
+        Constant::Float(value) => u64::from(F16::from_f32(value as f32).0),
+    }
+}
+
+integer!(u32, words 1, half false, constant32);
+integer!(i32, words 1, half false, constant32);
+integer!(u16, words 1, half true, constant16);
+integer!(i16, words 1, half true, constant16);
+integer!(u64, words 2, half false, |constant| match constant {
+    Constant::Inline(value) => value as u64,
+    Constant::Literal(value) => value,
+    Constant::Float(value) => float64(value),
+});
+integer!(i64, words 2, half false, |constant| match constant {
+    Constant::Inline(value) => value as u64,
+    Constant::Literal(value) if value <= u64::from(u32::MAX) => i64::from(value as i32) as u64,
+    Constant::Literal(value) => value,
+    Constant::Float(value) => float64(value),
+});
+
+impl Value for f32 {
+    const WORDS: usize = 1;
+    const SIGN: u64 = 1 << 31;
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        f32::from_bits(bits as u32)
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+    fn constant(constant: Constant) -> u64 {
+        constant32(constant)
+    }
+    fn scaled(self, factor: f32) -> Self {
+        self * factor
+    }
+    fn clamped(self) -> Self {
+        // `max` first: the clamp of a NaN is 0.
+        self.max(0.0).min(1.0)
+    }
+}
+
+impl Value for f64 {
+    const WORDS: usize = 2;
+    const SIGN: u64 = 1 << 63;
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        f64::from_bits(bits)
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+    fn constant(constant: Constant) -> u64 {
+        match constant {
+            Constant::Inline(value) => value as u64,
+            // A 32-bit literal is the high word of the float.
+            Constant::Literal(value) if value <= u64::from(u32::MAX) => value << 32,
+            Constant::Literal(value) => value,
+            Constant::Float(value) => float64(value),
+        }
+    }
+    fn scaled(self, factor: f32) -> Self {
+        self * f64::from(factor)
+    }
+    fn clamped(self) -> Self {
+        self.max(0.0).min(1.0)
+    }
+}
+
+impl Value for F16 {
+    const WORDS: usize = 1;
+    const HALF: bool = true;
+    const SIGN: u64 = 1 << 15;
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        F16(bits as u16)
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+    fn constant(constant: Constant) -> u64 {
+        constant16(constant)
+    }
+    fn scaled(self, factor: f32) -> Self {
+        F16::from_f32(self.to_f32() * factor)
+    }
+    fn clamped(self) -> Self {
+        F16::from_f32(self.to_f32().clamped())
+    }
+}
+
+impl Value for Bf16 {
+    const WORDS: usize = 1;
+    const HALF: bool = true;
+    const SIGN: u64 = 1 << 15;
+    #[inline(always)]
+    fn from_bits(bits: u64) -> Self {
+        Bf16(bits as u16)
+    }
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        u64::from(self.0)
+    }
+    fn constant(constant: Constant) -> u64 {
+        match constant {
+            Constant::Float(value) => u64::from(Bf16::from_f32(value as f32).0),
+            other => constant16(other),
+        }
+    }
+    fn scaled(self, factor: f32) -> Self {
+        Bf16::from_f32(self.to_f32() * factor)
+    }
+    fn clamped(self) -> Self {
+        Bf16::from_f32(self.to_f32().clamped())
+    }
+}

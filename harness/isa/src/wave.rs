@@ -1,0 +1,251 @@
+//! The registers of a wave, and what the instructions of a workgroup share.
+
+use std::ops::Range;
+
+use device::Arch;
+
+use crate::{AddressSpace, text::register};
+
+/// Half a row: 32 lanes. A wave of 64 lanes is two halves, so that loops have a fixed length.
+pub(crate) const HALF: usize = 32;
+pub(crate) type Half = [u32; HALF];
+/// One vector register: all lanes.
+pub(crate) type Row = [Half; 2];
+
+/// Rows of a wave: `v0` to `v255`, then `a0` to `a255`.
+pub(crate) const ROWS: usize = 512;
+
+/// Why an instruction did not complete.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    PageFault { address: u64, write: bool },
+    LdsOutOfRange { offset: u64 },
+    Abort,
+    Unsupported,
+}
+
+pub(crate) type Step = Result<(), Box<Stop>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    Running,
+    AtBarrier,
+    Ended,
+}
+
+pub(crate) struct Wave {
+    pub(crate) scalar: [u32; register::COUNT],
+    pub(crate) vector: Vec<Row>,
+    /// Address of the next instruction.
+    pub(crate) pc: u64,
+    pub(crate) lanes: usize,
+    pub(crate) state: State,
+    pub(crate) executed: u64,
+    /// Scratch of all lanes, with the dwords of the lanes interleaved as hardware does.
+    pub(crate) scratch: Vec<u8>,
+    /// The first source of a DPP instruction after its permutation.
+    pub(crate) permuted: [Row; 2],
+    /// Which wave of the workgroup it is.
+    pub(crate) index: u32,
+    /// HW_REG_MODE as the kernel descriptor set it up.
+    pub(crate) mode: u32,
+}
+
+impl Wave {
+    pub(crate) fn new(lanes: usize) -> Wave {
+        Wave {
+            scalar: [0; register::COUNT],
+            // `vec!` of zeros takes untouched pages: registers that no kernel uses cost nothing.
+            vector: vec![[[0; HALF]; 2]; ROWS],
+            pc: 0,
+            lanes,
+            state: State::Ended,
+            executed: 0,
+            scratch: Vec::new(),
+            permuted: [[[0; HALF]; 2]; 2],
+            index: 0,
+            mode: 0,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn halves(&self) -> usize {
+        self.lanes / HALF
+    }
+
+    /// A pair of scalar registers, such as an address.
+    #[inline(always)]
+    pub(crate) fn pair(&self, first: u16) -> u64 {
+        let first = usize::from(first);
+        u64::from(self.scalar[first]) | u64::from(self.scalar[first + 1]) << 32
+    }
+
+    pub(crate) fn set_pair(&mut self, first: u16, value: u64) {
+        let first = usize::from(first);
+        self.scalar[first] = value as u32;
+        self.scalar[first + 1] = (value >> 32) as u32;
+    }
+
+    /// A lane mask: one register in a wave of 32 lanes, else two.
+    #[inline(always)]
+    pub(crate) fn mask(&self, first: u16) -> u64 {
+        if self.lanes == HALF {
+            u64::from(self.scalar[usize::from(first)])
+        } else {
+            self.pair(first)
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_mask(&mut self, first: u16, value: u64) {
+        self.scalar[usize::from(first)] = value as u32;
+        if self.lanes != HALF {
+            self.scalar[usize::from(first) + 1] = (value >> 32) as u32;
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn exec(&self) -> u64 {
+        self.mask(register::EXEC)
+    }
+
+    #[inline(always)]
+    pub(crate) fn exec_half(&self, half: usize) -> u32 {
+        self.scalar[usize::from(register::EXEC) + half]
+    }
+
+    #[inline(always)]
+    pub(crate) fn scc(&self) -> bool {
+        self.scalar[usize::from(register::SCC)] != 0
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_scc(&mut self, value: bool) {
+        self.scalar[usize::from(register::SCC)] = u32::from(value);
+    }
+
+    #[inline(always)]
+    pub(crate) fn lane(&self, row: usize, lane: usize) -> u32 {
+        self.vector[row][lane / HALF][lane % HALF]
+    }
+
+    #[inline(always)]
+    pub(crate) fn set_lane(&mut self, row: usize, lane: usize, value: u32) {
+        self.vector[row][lane / HALF][lane % HALF] = value;
+    }
+
+    /// Writes the lanes of `mask`.
+    #[inline(always)]
+    pub(crate) fn blend(&mut self, row: usize, half: usize, mask: u32, values: &Half) {
+        let target = &mut self.vector[row][half];
+        if mask == u32::MAX {
+            *target = *values;
+        } else {
+            for lane in 0..HALF {
+                let active = mask & (1 << lane) != 0;
+                target[lane] = if active { values[lane] } else { target[lane] };
+            }
+        }
+    }
+}
+
+/// The lanes whose bit is set.
+pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
+    let mut rest = mask;
+    std::iter::from_fn(move || {
+        (rest != 0).then(|| {
+            let lane = rest.trailing_zeros() as usize;
+            rest &= rest - 1;
+            lane
+        })
+    })
+}
+
+/// What the waves of a workgroup share, and the way to memory.
+pub(crate) struct Machine<'a> {
+    pub(crate) arch: Arch,
+    pub(crate) lds: Vec<u8>,
+    space: &'a dyn AddressSpace,
+    /// The ranges used last, newest first: most accesses go to a handful of buffers.
+    recent: [Range<u64>; 4],
+    started: std::time::Instant,
+}
+
+impl<'a> Machine<'a> {
+    pub(crate) fn new(arch: Arch, space: &'a dyn AddressSpace) -> Machine<'a> {
+        Machine {
+            arch,
+            lds: Vec::new(),
+            space,
+            recent: [0..0, 0..0, 0..0, 0..0],
+            started: std::time::Instant::now(),
+        }
+    }
+
+    /// Checks that `bytes` bytes at `address` are mapped and returns where they are.
+    #[inline(always)]
+    pub(crate) fn memory(
+        &mut self,
+        address: u64,
+        bytes: u64,
+        write: bool,
+    ) -> Result<*mut u8, Box<Stop>> {
+        let range = &self.recent[0];
+        if address >= range.start && address.wrapping_add(bytes) <= range.end && bytes <= range.end
+        {
+            return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
+        }
+        self.find(address, bytes, write)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
+        let inside = |range: &Range<u64>| {
+            range.contains(&address) && range.end - address >= bytes
+        };
+        if let Some(at) = self.recent.iter().position(inside) {
+            self.recent[..=at].rotate_right(1);
+            return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
+        }
+        match self.space.range(address) {
+            Some(range) if inside(&range) => {
+                self.recent.rotate_right(1);
+                self.recent[0] = range;
+                Ok(std::ptr::with_exposed_provenance_mut(address as usize))
+            }
+            Some(range) => Err(Box::new(Stop::PageFault { address: range.end, write })),
+            None => Err(Box::new(Stop::PageFault { address, write })),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn read<const N: usize>(&mut self, address: u64) -> Result<[u8; N], Box<Stop>> {
+        let at = self.memory(address, N as u64, false)?;
+        // SAFETY: `memory` found the bytes mapped; unaligned reads of bytes are fine. Other
+        // threads may write them, as on a device: no reference to them is ever made.
+        Ok(unsafe { at.cast::<[u8; N]>().read_unaligned() })
+    }
+
+    #[inline(always)]
+    pub(crate) fn write<const N: usize>(&mut self, address: u64, bytes: [u8; N]) -> Step {
+        let at = self.memory(address, N as u64, true)?;
+        // SAFETY: as in `read`; the address space promises that the range is writable.
+        unsafe { at.cast::<[u8; N]>().write_unaligned(bytes) };
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub(crate) fn lds(&mut self, offset: u64, bytes: usize) -> Result<&mut [u8], Box<Stop>> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        match self.lds.get_mut(start..start.saturating_add(bytes)) {
+            Some(slice) => Ok(slice),
+            None => Err(Box::new(Stop::LdsOutOfRange { offset })),
+        }
+    }
+
+    /// Nanoseconds since the launch began: the clock that `s_memtime` shows.
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        self.started.elapsed().as_nanos() as u64
+    }
+}
