@@ -1,0 +1,119 @@
+use std::collections::BTreeMap;
+
+use device::Fault;
+use judge::VerdictKind;
+
+use crate::Record;
+
+/// The records are not those of the planned trials. A run that loses trials silently looks better than it is.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{planned} trials were planned and {recorded} have a record{}", self.names())]
+pub struct Incomplete {
+    /// Trials that were planned.
+    pub planned: usize,
+    /// Records that there are.
+    pub recorded: usize,
+    /// Trials without a record.
+    pub missing: Vec<String>,
+    /// Trials with more records than planned.
+    pub surplus: Vec<String>,
+}
+
+impl Incomplete {
+    fn names(&self) -> String {
+        let list = |about: &str, names: &[String]| match names {
+            [] => String::new(),
+            [first] => format!("; {about}: {first}"),
+            [first, rest @ ..] => format!("; {about}: {first} and {} more", rest.len()),
+        };
+        list("missing", &self.missing) + &list("not planned", &self.surplus)
+    }
+}
+
+/// Checks that each planned trial, by its id and planted faults, has its one record, so that the verdicts add up to
+/// the trials.
+///
+/// # Errors
+/// The trials that lack a record or have too many.
+pub fn complete<'a>(
+    planned: impl IntoIterator<Item = (&'a str, &'a [Fault])>,
+    records: &[Record],
+) -> Result<(), Incomplete> {
+    let mut balance: BTreeMap<String, i64> = BTreeMap::new();
+    let mut count = 0;
+    for (trial, faults) in planned {
+        *balance.entry(name(trial, faults)).or_default() += 1;
+        count += 1;
+    }
+    for record in records {
+        *balance.entry(name(&record.trial, &record.faults)).or_default() -= 1;
+    }
+    let pick = |wanted: fn(i64) -> bool| -> Vec<String> {
+        balance.iter().filter(|(_, n)| wanted(**n)).map(|(name, _)| name.clone()).collect()
+    };
+    let (missing, surplus) = (pick(|n| n > 0), pick(|n| n < 0));
+    if missing.is_empty() && surplus.is_empty() {
+        return Ok(());
+    }
+    Err(Incomplete { planned: count, recorded: records.len(), missing, surplus })
+}
+
+fn name(trial: &str, faults: &[Fault]) -> String {
+    let faults: Vec<&str> = faults.iter().map(|f| f.name()).collect();
+    match faults.as_slice() {
+        [] => trial.to_owned(),
+        faults => format!("{trial} under {}", faults.join(", ")),
+    }
+}
+
+/// The exit status of a run: 0 as expected, 1 news, 3 no verdict, 4 nothing ran. News is louder
+/// than a missing verdict. 2, a mistake in the command line, is the command's own.
+pub fn exit_status(records: &[Record]) -> u8 {
+    let any = |kind: fn(VerdictKind) -> bool| records.iter().any(|r| kind(r.verdict.kind));
+    if any(VerdictKind::is_news) {
+        1
+    } else if any(|kind| kind == VerdictKind::NoVerdict) {
+        3
+    } else if any(|kind| kind != VerdictKind::Skip) {
+        0
+    } else {
+        4
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{failed, fixed, known, passed, skipped, under, unproven};
+
+    #[test]
+    fn exit_statuses() {
+        let check = |records: &[Record], status: u8| assert_eq!(exit_status(records), status);
+        check(&[], 4);
+        check(&[skipped("a/b")], 4);
+        check(&[skipped("a/b"), passed("a/b")], 0);
+        check(&[known("a/b")], 0);
+        check(&[unproven("a/b"), passed("a/b")], 3);
+        check(&[unproven("a/b"), failed("a/b")], 1);
+        check(&[fixed("a/b")], 1);
+    }
+
+    #[test]
+    fn verdicts_add_up() {
+        let none: &[Fault] = &[];
+        let planned = [("a/b[x=1]", none), ("a/b[x=1]", &[Fault::CopyZero]), ("a/c", none)];
+        let all = [passed("a/c"), passed("a/b[x=1]"), under(Fault::CopyZero, failed("a/b[x=1]"))];
+        assert_eq!(complete(planned, &all), Ok(()));
+        let error = complete(planned, &all[..2]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "3 trials were planned and 2 have a record; missing: a/b[x=1] under copy.zero"
+        );
+        let twice = [all[0].clone(), all[0].clone(), all[0].clone()];
+        let error = complete([("a/c", none)], &twice).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "1 trials were planned and 3 have a record; not planned: a/c"
+        );
+    }
+}

@@ -1,0 +1,150 @@
+use std::fmt::Write;
+
+use judge::{Kind, VerdictKind};
+
+use crate::{
+    Record,
+    words::{BOLD, DIM, count, link, place, style, styled, window, word},
+};
+
+/// Trials of the same failure that are named one by one.
+const NAMED: usize = 3;
+/// Lines of standard error that are shown.
+const STDERR_LINES: usize = 5;
+
+/// Explains all news and every missing verdict, each failure once: trials of one case with the same signature share
+/// an explanation. Empty where there is nothing to explain.
+pub fn explanations(records: &[Record]) -> String {
+    let mut groups: Vec<Vec<&Record>> = Vec::new();
+    let told = |r: &&Record| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict;
+    for record in records.iter().filter(told) {
+        let key =
+            |r: &Record| (r.case.clone(), r.verdict.kind, r.outcome.signature.clone(), place(r));
+        match groups.iter_mut().find(|group| key(group[0]) == key(record)) {
+            Some(group) => group.push(record),
+            None => groups.push(vec![record]),
+        }
+    }
+    groups.sort_by_key(|group| crate::words::rank(group[0].verdict.kind));
+    let texts: Vec<String> = groups
+        .iter()
+        .map(|group| {
+            let others: Vec<&str> = group[1..].iter().map(|r| r.trial.as_str()).collect();
+            explain_with(group[0], &others)
+        })
+        .collect();
+    texts.join("\n")
+}
+
+/// Explains one trial: what it stands for, where it ran, what happened at which call, and how to repeat it.
+pub fn explain(record: &Record) -> String {
+    explain_with(record, &[])
+}
+
+fn explain_with(record: &Record, others: &[&str]) -> String {
+    let mut text = String::new();
+    let kind = record.verdict.kind;
+    let mut line = |line: &str| {
+        let _ = writeln!(text, "{line}");
+    };
+    line(&format!("{} {}", styled(style(kind), word(kind)), styled(BOLD, &record.trial)));
+    line(&format!("    {}", record.title));
+    for issue in &record.upstream {
+        line(&format!("    {}", link(issue)));
+    }
+    line(&format!("    {}", place(record)));
+    line("");
+    let outcome = &record.outcome;
+    if outcome.kind.is_failure() {
+        line(&format!("    {}", styled(BOLD, &outcome.signature)));
+    }
+    line(&format!("    {}", outcome.summary));
+    if let Some(at) = location(record) {
+        line(&format!("    {at}"));
+    }
+    for detail in &outcome.details {
+        line(&format!("        {detail}"));
+    }
+    if let Some(next) = next(record) {
+        line(&format!("    {next}"));
+    }
+    let stderr: Vec<&str> = record.stderr_tail.lines().collect();
+    if outcome.kind != Kind::Pass && !stderr.is_empty() {
+        line("    End of standard error:");
+        for text in &stderr[stderr.len().saturating_sub(STDERR_LINES)..] {
+            line(&format!("        {}", styled(DIM, text)));
+        }
+    }
+    if !others.is_empty() {
+        let more = others.len().saturating_sub(NAMED);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let named = others[..others.len().min(NAMED)].join(", ");
+        line(&format!("    The same in {}: {named}{more}", count(others.len(), "other trial")));
+    }
+    line(&format!("    Again: {}", record.again));
+    text
+}
+
+/// The call and phase of an outcome.
+fn location(record: &Record) -> Option<String> {
+    let at = &record.outcome.at;
+    let phase = at.phase?;
+    let line = at.line.map_or(String::new(), |line| format!(", line {line} of the case"));
+    let iteration = match at.occurrence {
+        Some(n) if n > 0 => format!(", iteration {}", n + 1),
+        _ => String::new(),
+    };
+    Some(match &at.api {
+        Some(api) => format!("Call: {api}{line}{iteration}; phase: {phase}"),
+        None => format!("Phase: {phase}"),
+    })
+}
+
+/// What the windows say, and what to do about it.
+pub(crate) fn next(record: &Record) -> Option<String> {
+    let known = record.verdict.known.as_ref()?;
+    let window = window(known);
+    Some(match record.verdict.kind {
+        VerdictKind::NewsFixed => format!(
+            "Known to fail here: {window}. Possibly fixed: run it some more times, then end the window in \
+             `known` at this version and tell the issue."
+        ),
+        VerdictKind::NewsChanged => format!("Known here is another failure: {window}."),
+        _ => format!("Known: {window}."),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{changed, failed, fixed, known, on_gpu, passed, plain, unproven};
+
+    #[test]
+    fn failures_are_explained() {
+        insta::assert_snapshot!(plain(&explain(&failed(
+            "copies/small-sizes[bytes=2,host=pageable]"
+        ))));
+    }
+
+    #[test]
+    fn a_gpu_is_named() {
+        let text = explain(&on_gpu(failed("copies/small-sizes[bytes=2]")));
+        assert!(text.contains("on AMD Radeon RX 7900 XTX (gfx1100)\n"), "{text}");
+        assert!(!text.contains("emulated"), "{text}");
+    }
+
+    #[test]
+    fn each_failure_is_told_once() {
+        let small = |n: u32| format!("copies/small-sizes[bytes={n}]");
+        let mut records: Vec<Record> = (1..7).map(|n| failed(&small(n))).collect();
+        records.extend([
+            passed("a/a"),
+            known("a/b"),
+            unproven("a/c"),
+            changed("a/d"),
+            fixed("a/e"),
+        ]);
+        insta::assert_snapshot!(plain(&explanations(&records)));
+        assert_eq!(explanations(&[passed("a/a"), known("a/b")]), "");
+    }
+}

@@ -1,0 +1,257 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use anstyle::{AnsiColor, Style};
+use device::Fault;
+use judge::{Kind, VerdictKind, expected_under, signature_fits};
+
+use crate::{
+    Record,
+    words::{count, styled},
+};
+
+/// Whether a case noticed a fault: all trials that ran under it have to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// Noticed.
+    Caught {
+        /// The signatures by which they did, each once.
+        by: Vec<String>,
+    },
+    /// Trials passed, or failed in a way that does not show the fault.
+    Missed {
+        /// These trials with what they did instead, by signature.
+        trials: Vec<(String, String)>,
+        /// What was to be seen: a signature, or kinds of outcome.
+        wanted: String,
+    },
+    /// No trial missed it, and some have no verdict or were skipped.
+    Unsure {
+        /// Why.
+        why: String,
+    },
+}
+
+/// A case under its faults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The case.
+    pub case: String,
+    /// Trials on the healthy device whose verdict is news or missing, by trial and signature.
+    pub unhealthy: Vec<(String, String)>,
+    /// What it did under each declared fault.
+    pub cells: BTreeMap<Fault, Cell>,
+}
+
+/// Cases under faults: whether the tests test.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proof {
+    /// By case.
+    pub rows: Vec<Row>,
+}
+
+impl Proof {
+    /// 0 when every case is as expected on the healthy device and catches all its faults, 1 when not,
+    /// 3 when something has no verdict, 4 when no fault was planted.
+    pub fn exit_status(&self) -> u8 {
+        let cells = || self.rows.iter().flat_map(|row| row.cells.values());
+        let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
+        if missed || self.rows.iter().any(|row| !row.unhealthy.is_empty()) {
+            1
+        } else if cells().any(|cell| matches!(cell, Cell::Unsure { .. })) {
+            3
+        } else if cells().next().is_none() {
+            4
+        } else {
+            0
+        }
+    }
+}
+
+/// Sorts the records of healthy runs and of runs with one planted fault each. `signature` gives the pattern that a record
+/// under a fault must have, where its case declares one; else any outcome serves that shows the fault.
+pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
+    let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        cases.entry(&record.case).or_default().push(record);
+    }
+    let rows = cases
+        .into_iter()
+        .map(|(case, records)| {
+            let unhealthy = records
+                .iter()
+                .filter(|r| r.faults.is_empty())
+                .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
+                .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
+                .collect();
+            let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
+            for record in records {
+                if let [fault] = record.faults[..] {
+                    under.entry(fault).or_default().push(record);
+                }
+            }
+            let cells = under
+                .into_iter()
+                .map(|(fault, records)| (fault, cell(fault, &records, &signature)));
+            Row { case: case.to_owned(), unhealthy, cells: cells.collect() }
+        })
+        .collect();
+    Proof { rows }
+}
+
+fn cell(
+    fault: Fault,
+    records: &[&Record],
+    signature: impl Fn(&Record, Fault) -> Option<String>,
+) -> Cell {
+    let mut by = BTreeSet::new();
+    let mut missed = Vec::new();
+    let mut wanted = BTreeSet::new();
+    let mut unclear = None;
+    for record in records {
+        let outcome = &record.outcome;
+        let pattern = signature(record, fault);
+        let caught = expected_under(fault).contains(&outcome.kind)
+            && pattern.as_ref().is_none_or(|p| signature_fits(p, &outcome.signature));
+        if caught {
+            by.insert(outcome.signature.clone());
+        } else if matches!(outcome.kind, Kind::NoVerdict | Kind::Skip) {
+            unclear.get_or_insert(&outcome.summary);
+        } else {
+            missed.push((record.trial.clone(), outcome.signature.clone()));
+            wanted.insert(pattern.unwrap_or_else(|| {
+                let names: Vec<&str> = expected_under(fault).iter().map(|k| k.name()).collect();
+                names.join(" or ")
+            }));
+        }
+    }
+    if !missed.is_empty() {
+        let wanted: Vec<String> = wanted.into_iter().collect();
+        return Cell::Missed { trials: missed, wanted: wanted.join(" or ") };
+    }
+    match unclear {
+        Some(why) => Cell::Unsure { why: why.clone() },
+        None => Cell::Caught { by: by.into_iter().collect() },
+    }
+}
+
+const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
+const BAD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Red))).bold();
+const OPEN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Magenta)));
+
+/// The matrix of cases and faults, what was missed, and a last line with the numbers.
+pub fn matrix(proof: &Proof) -> String {
+    let faults: BTreeSet<Fault> =
+        proof.rows.iter().flat_map(|row| row.cells.keys().copied()).collect();
+    let width = proof.rows.iter().map(|row| row.case.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    // Names of faults are long; a column for each, and the names on a stair above them.
+    for (n, fault) in faults.iter().enumerate() {
+        text.push_str(&format!("{:width$}  {:9}{}{fault}\n", "", "", "| ".repeat(n)));
+    }
+    for row in &proof.rows {
+        let healthy = match row.unhealthy.is_empty() {
+            true => styled(GOOD, format!("{:<8}", "healthy")),
+            false => styled(BAD, format!("{:<8}", "RED")),
+        };
+        let marks: Vec<String> = faults
+            .iter()
+            .map(|fault| match row.cells.get(fault) {
+                Some(Cell::Caught { .. }) => styled(GOOD, "x"),
+                Some(Cell::Missed { .. }) => styled(BAD, "-"),
+                Some(Cell::Unsure { .. }) => styled(OPEN, "?"),
+                None => " ".to_owned(),
+            })
+            .collect();
+        let line = format!("{:width$}  {healthy} {}", row.case, marks.join(" "));
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text.push_str(
+        "\nx caught, - missed, ? no verdict; a blank is a fault that the case does not declare\n",
+    );
+    for problem in problems(proof) {
+        text.push_str(&problem);
+        text.push('\n');
+    }
+    let cells = || proof.rows.iter().flat_map(|row| row.cells.values());
+    let caught = cells().filter(|cell| matches!(cell, Cell::Caught { .. })).count();
+    text.push_str(&format!(
+        "{} of {} caught in {}\n",
+        caught,
+        count(cells().count(), "planted fault"),
+        count(proof.rows.len(), "case")
+    ));
+    text
+}
+
+fn problems(proof: &Proof) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in &proof.rows {
+        for (trial, signature) in &row.unhealthy {
+            lines
+                .push(format!("{} {trial} on the healthy device: {signature}", styled(BAD, "RED")));
+        }
+        for (fault, cell) in &row.cells {
+            match cell {
+                Cell::Caught { .. } => {}
+                Cell::Missed { trials, wanted } => {
+                    lines.extend(trials.iter().map(|(trial, signature)| {
+                        let mark = styled(BAD, "MISSED");
+                        format!("{mark} {trial} under {fault}: {signature} instead of {wanted}")
+                    }));
+                }
+                Cell::Unsure { why } => {
+                    lines.push(format!("{} {} under {fault}: {why}", styled(OPEN, "?"), row.case));
+                }
+            }
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{failed, passed, plain, under, unproven};
+
+    fn proof(records: &[Vec<Record>]) -> Proof {
+        prove(&records.concat(), |_, fault| {
+            (fault == Fault::CopyTorn).then(|| "wrong-data:back:torn".to_owned())
+        })
+    }
+
+    #[test]
+    fn faults_are_caught_or_missed() {
+        let healthy = || vec![passed("copies/a[x=1]"), passed("copies/a[x=2]"), passed("graphs/b")];
+        let caught = || {
+            vec![
+                under(Fault::CopyZero, failed("copies/a[x=1]")),
+                under(Fault::CopyZero, failed("copies/a[x=2]")),
+                under(Fault::KernelDrop, failed("graphs/b")),
+            ]
+        };
+        let good = proof(&[healthy(), caught()]);
+        assert_eq!(good.exit_status(), 0);
+        let by = vec!["wrong-data:back:zero".to_owned()];
+        assert_eq!(good.rows[0].cells[&Fault::CopyZero], Cell::Caught { by });
+
+        let missed = vec![
+            // A hang is to be seen as a hang, and not as wrong data.
+            under(Fault::SignalStuck, failed("copies/a[x=1]")),
+            // One trial that misses it is enough.
+            under(Fault::CopyDrop, failed("copies/a[x=1]")),
+            under(Fault::CopyDrop, passed("copies/a[x=2]")),
+            // The case declares another signature.
+            under(Fault::CopyTorn, failed("copies/a[x=1]")),
+        ];
+        let unsure = || vec![under(Fault::CopyTorn, unproven("graphs/b"))];
+        let bad = proof(&[healthy(), caught(), missed, unsure()]);
+        assert_eq!(bad.exit_status(), 1);
+        insta::assert_snapshot!(plain(&matrix(&bad)));
+
+        assert_eq!(proof(&[healthy(), caught(), unsure()]).exit_status(), 3);
+        assert_eq!(proof(&[caught(), vec![failed("graphs/b")]]).exit_status(), 1);
+        assert_eq!(proof(&[healthy()]).exit_status(), 4);
+        assert_eq!(proof(&[]).exit_status(), 4);
+    }
+}

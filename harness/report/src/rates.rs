@@ -1,0 +1,73 @@
+use std::collections::BTreeMap;
+
+use judge::{Rate, VerdictKind};
+
+use crate::{
+    Record,
+    words::{self, styled},
+};
+
+/// For every trial that ran several times: in how many runs it failed, and what that says of the probability. Runs
+/// without verdict count neither way. Empty where no trial ran twice.
+pub fn rates(records: &[Record]) -> String {
+    let mut trials: BTreeMap<(&str, Option<String>), Vec<&Record>> = BTreeMap::new();
+    for record in records {
+        trials.entry((&record.trial, words::faults(record))).or_default().push(record);
+    }
+    let mut text = String::new();
+    for ((trial, faults), records) in trials.into_iter().filter(|(_, r)| r.len() > 1) {
+        let under = faults.map_or(String::new(), |faults| format!(" under {faults}"));
+        let counted = records
+            .iter()
+            .filter(|r| !matches!(r.verdict.kind, VerdictKind::NoVerdict | VerdictKind::Skip));
+        let failed = counted.clone().filter(|r| r.outcome.kind.is_failure());
+        let rate = Rate { hits: failed.clone().count() as u32, runs: counted.count() as u32 };
+        if rate.runs == 0 {
+            continue;
+        }
+        let (low, high) = rate.interval();
+        let bounds = match rate.hits {
+            0 => format!("fails in at most {} of runs", percent(high)),
+            n if n == rate.runs => format!("fails in at least {} of runs", percent(low)),
+            _ => format!("fails in {} to {} of runs", percent(low), percent(high)),
+        };
+        let mut signatures: BTreeMap<&str, u32> = BTreeMap::new();
+        for record in failed {
+            *signatures.entry(&record.outcome.signature).or_default() += 1;
+        }
+        let kind = if rate.hits == 0 { VerdictKind::Pass } else { VerdictKind::NewsFail };
+        let count = styled(words::style(kind), format!("{} of {} failed", rate.hits, rate.runs));
+        text.push_str(&format!("{trial}{under}: {count}; {bounds} (95 % confidence)\n"));
+        for (signature, n) in signatures {
+            text.push_str(&format!("    {n} x {signature}\n"));
+        }
+    }
+    text
+}
+
+fn percent(p: f64) -> String {
+    let value = 100.0 * p;
+    if (1.0..=99.0).contains(&value) { format!("{value:.1} %") } else { format!("{value:.2} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{changed, failed, passed, plain, unproven};
+
+    #[test]
+    fn repeated_trials_have_rates() {
+        let runs = |n: usize, record: Record| vec![record; n];
+        let records = [
+            runs(30, passed("a/clean")),
+            runs(4, passed("a/flaky")),
+            runs(2, failed("a/flaky")),
+            runs(1, changed("a/flaky")),
+            runs(3, unproven("a/flaky")),
+            runs(5, failed("a/red")),
+            runs(1, failed("a/once")),
+            runs(2, unproven("a/unclear")),
+        ];
+        insta::assert_snapshot!(plain(&rates(&records.concat())));
+    }
+}

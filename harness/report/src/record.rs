@@ -1,0 +1,270 @@
+use std::time::SystemTime;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use device::{Fault, Identity};
+use judge::{End, Outcome, PhaseUse, Verdict};
+use plan::{Event, LoadedLibrary, Version};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
+pub const FORMAT: u32 = 1;
+
+/// Lines and bytes of standard error that a record keeps.
+const TAIL_LINES: usize = 20;
+const TAIL_BYTES: usize = 4096;
+
+/// What happened in one trial. One line of JSON.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Record {
+    /// Version of this format, 1.
+    pub format: u32,
+    /// When the trial ended, RFC 3339 in UTC.
+    pub date: String,
+    /// Version of rocrepro.
+    pub rocrepro: String,
+    /// The case, such as `copies/small-sizes`.
+    pub case: String,
+    /// The trial, such as `copies/small-sizes[bytes=2,host=pageable]`.
+    pub trial: String,
+    /// The case's title.
+    pub title: String,
+    /// Issues that the case stands for, such as `ROCm/rocm-systems#10639`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub upstream: Vec<String>,
+    /// Faults that were planted on purpose; a record with one says nothing about a ROCm release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub faults: Vec<Fault>,
+    /// The ROCm user space.
+    pub stack: Stack,
+    /// What stood under the HIP runtime.
+    pub device: Device,
+    /// What happened.
+    pub outcome: Outcome,
+    /// What it means.
+    pub verdict: Verdict,
+    /// How the process ended.
+    pub exit: End,
+    /// The phases that the worker went through.
+    pub phases: Vec<PhaseUse>,
+    /// Calls that returned.
+    pub calls: u64,
+    /// Wall time of the process, in nanoseconds.
+    pub wall_ns: u64,
+    /// Processor time of the process, in nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Largest resident set of the process, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rss_bytes: Option<u64>,
+    /// The end of standard error.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stderr_tail: String,
+    /// The nonce by which the worker proved itself.
+    pub nonce: String,
+    /// The command that repeats this trial.
+    pub again: String,
+}
+
+/// A ROCm user space.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Stack {
+    /// How the user names it, such as `debian:7.2.4`.
+    pub spec: String,
+    /// Its folder.
+    pub root: String,
+    /// Its ROCm version, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub rocm: Option<Version>,
+    /// The ROCm libraries that the worker had loaded, as it said itself.
+    pub libraries: Vec<Library>,
+}
+
+impl Stack {
+    /// A stack with the libraries that a worker reported.
+    pub fn seen(spec: &str, root: &str, rocm: Option<Version>, events: &[Event]) -> Self {
+        let mut libraries: Vec<Library> = Vec::new();
+        for event in events {
+            if let Event::Loaded { libraries: loaded } = event {
+                for library in loaded.iter().map(Library::from) {
+                    if !libraries.contains(&library) {
+                        libraries.push(library);
+                    }
+                }
+            }
+        }
+        Stack { spec: spec.to_owned(), root: root.to_owned(), rocm, libraries }
+    }
+}
+
+/// A library mapped into the worker.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Library {
+    /// File name, such as `libamdhip64.so.7`.
+    pub name: String,
+    /// The path it was mapped from.
+    pub path: String,
+    /// GNU build id in hexadecimal; the identity of a build where version strings are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build_id: Option<String>,
+}
+
+impl From<&LoadedLibrary> for Library {
+    fn from(library: &LoadedLibrary) -> Self {
+        let LoadedLibrary { name, path, build_id } = library.clone();
+        Library { name, path, build_id }
+    }
+}
+
+/// What stands under the HIP runtime.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Device {
+    /// The runtime's name for it; empty where nobody asked.
+    pub name: String,
+    /// Its architecture with features, such as `gfx90a:sramecc+:xnack-`.
+    pub gfx: String,
+    /// Whether it is emulated. An emulated result is no GPU result.
+    pub emulated: bool,
+    /// Whether the worker proved this; else it is what was planned.
+    pub proven: bool,
+    /// The emulated device's own statement, with its configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub identity: Option<Identity>,
+}
+
+impl Device {
+    /// What a worker reported, or what was planned where it did not come that far.
+    pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
+        let found = events.iter().find_map(|event| match event {
+            Event::Device { count, name, gfx, emulated, .. } if *count > 0 => Some(Device {
+                name: name.clone(),
+                gfx: gfx.clone(),
+                emulated: emulated.is_some(),
+                proven: true,
+                identity: emulated.clone(),
+            }),
+            _ => None,
+        });
+        found.unwrap_or_else(|| Device {
+            name: String::new(),
+            gfx: planned_gfx.to_owned(),
+            emulated: planned_emulated,
+            proven: false,
+            identity: None,
+        })
+    }
+}
+
+/// A line is no record of this format.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// Not JSON, or not a record.
+    #[error("not a record: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Of a later format.
+    #[error("a record of format {0}; this rocrepro reads format {FORMAT}")]
+    Format(u32),
+}
+
+/// A record as one line of JSON, without the newline.
+///
+/// # Errors
+/// None in practice: every record can be written as JSON.
+pub fn to_line(record: &Record) -> Result<String, RecordError> {
+    Ok(serde_json::to_string(record)?)
+}
+
+/// Reads a line that [`to_line`] wrote.
+///
+/// # Errors
+/// Text that is no record, or a record of another format.
+pub fn parse(line: &str) -> Result<Record, RecordError> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: u32,
+    }
+    // The format first: a record of a later one may lack what this one must have.
+    let Head { format } = serde_json::from_str(line)?;
+    if format != FORMAT {
+        return Err(RecordError::Format(format));
+    }
+    Ok(serde_json::from_str(line)?)
+}
+
+/// The JSON Schema of a record.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(Record).to_value()
+}
+
+/// A time as RFC 3339 in UTC, to the second.
+pub fn date(time: SystemTime) -> String {
+    DateTime::<Utc>::from(time).to_rfc3339_opts(SecondsFormat::Secs, true)
+}
+
+/// The part of a standard error that a record keeps: its last lines.
+pub fn stderr_tail(stderr: &str) -> String {
+    let mut from = stderr.len().saturating_sub(TAIL_BYTES);
+    while !stderr.is_char_boundary(from) {
+        from += 1;
+    }
+    let lines: Vec<&str> = stderr[from..].lines().collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::fixture::{failed, passed};
+
+    #[test]
+    fn a_record_survives_its_line() {
+        for record in [passed("copies/plain[bytes=2]"), failed("copies/plain[bytes=2]")] {
+            let line = to_line(&record).unwrap();
+            assert!(!line.contains('\n'));
+            assert_eq!(parse(&line).unwrap(), record);
+            assert!(line.contains(r#""emulated":true"#));
+        }
+    }
+
+    #[test]
+    fn other_formats_are_refused() {
+        assert!(matches!(parse(r#"{"format":2}"#), Err(RecordError::Format(2))));
+        assert!(matches!(parse(r#"{"format":1}"#), Err(RecordError::Json(_))));
+        assert!(matches!(parse("{"), Err(RecordError::Json(_))));
+    }
+
+    #[test]
+    fn every_field_is_documented_in_the_schema() {
+        let schema = schema();
+        let definitions = schema["$defs"].as_object().unwrap();
+        for (name, definition) in definitions.iter().chain([(&"Record".to_owned(), &schema)]) {
+            let Some(properties) = definition["properties"].as_object() else { continue };
+            for (field, property) in properties {
+                assert!(property["description"].is_string(), "{name}.{field}");
+            }
+        }
+        insta::assert_json_snapshot!(schema);
+    }
+
+    #[test]
+    fn dates_are_utc() {
+        assert_eq!(
+            date(UNIX_EPOCH + Duration::from_millis(1_795_222_923_999)),
+            "2026-11-21T01:02:03Z"
+        );
+    }
+
+    #[test]
+    fn the_end_of_standard_error_is_kept() {
+        assert_eq!(stderr_tail(""), "");
+        assert_eq!(stderr_tail("a\nb\n"), "a\nb");
+        let long: String = (0..100).map(|n| format!("{n}\n")).collect();
+        assert_eq!(stderr_tail(&long).lines().next(), Some("80"));
+        assert!(stderr_tail(&"é".repeat(5000)).len() <= TAIL_BYTES);
+    }
+}

@@ -1,0 +1,198 @@
+use std::{collections::BTreeMap, time::Duration};
+
+use judge::VerdictKind;
+
+use crate::{
+    Record,
+    words::{count, counted, faults, place, rank, style, styled, window, word},
+};
+
+/// What a line of a table stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rows {
+    /// A case with all its trials.
+    Cases,
+    /// A trial.
+    Trials,
+}
+
+/// A table of a run, what needs attention first.
+pub fn table(records: &[Record], rows: Rows) -> String {
+    let mut lines: Vec<Line> = match rows {
+        Rows::Trials => records.iter().map(trial).collect(),
+        Rows::Cases => {
+            let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+            for record in records {
+                cases.entry(&record.case).or_default().push(record);
+            }
+            cases.into_iter().map(|(name, records)| case(name, &records)).collect()
+        }
+    };
+    lines.sort_by(|a, b| (rank(a.kind), &a.name).cmp(&(rank(b.kind), &b.name)));
+    let width = |column: fn(&Line) -> &str| {
+        lines.iter().map(|line| column(line).chars().count()).max().unwrap_or(0)
+    };
+    let (names, numbers) = (width(|l| &l.name), width(|l| &l.number));
+    lines
+        .iter()
+        .map(|Line { kind, name, number, note }| {
+            let status = styled(style(*kind), format!("{:<10}", word(*kind)));
+            let line = format!("{status} {name:<names$}  {number:>numbers$}  {note}");
+            format!("{}\n", line.trim_end())
+        })
+        .collect()
+}
+
+struct Line {
+    kind: VerdictKind,
+    name: String,
+    number: String,
+    note: String,
+}
+
+fn trial(record: &Record) -> Line {
+    let kind = record.verdict.kind;
+    let note = match (kind, &record.verdict.known) {
+        (VerdictKind::Pass, _) => String::new(),
+        (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => window(known),
+        (VerdictKind::Skip, _) => record.outcome.summary.clone(),
+        _ => record.outcome.signature.clone(),
+    };
+    let name = match faults(record) {
+        Some(faults) => format!("{} under {faults}", record.trial),
+        None => record.trial.clone(),
+    };
+    let ms = Duration::from_nanos(record.wall_ns).as_millis();
+    Line { kind, name, number: format!("{ms} ms"), note }
+}
+
+fn case(name: &str, records: &[&Record]) -> Line {
+    let mut kinds: Vec<VerdictKind> = VerdictKind::ALL.to_vec();
+    kinds.sort_by_key(|kind| rank(*kind));
+    let of = |kind: VerdictKind| records.iter().filter(move |r| r.verdict.kind == kind);
+    let worst = kinds.iter().copied().find(|kind| of(*kind).count() > 0);
+    let notes: Vec<String> = kinds
+        .iter()
+        .copied()
+        .filter(|kind| *kind != VerdictKind::Pass)
+        .filter_map(|kind| {
+            let n = of(kind).count();
+            (n > 0).then(|| format!("{n} {}{}", counted(kind), because(of(kind))))
+        })
+        .collect();
+    Line {
+        kind: worst.unwrap_or(VerdictKind::Skip),
+        name: name.to_owned(),
+        number: format!("{}/{}", of(VerdictKind::Pass).count(), records.len()),
+        note: notes.join("; "),
+    }
+}
+
+/// The one reason for several trials, where it is one.
+fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
+    let reason = |record: &Record| match (record.verdict.kind, &record.verdict.known) {
+        (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => {
+            known.upstream.clone().unwrap_or_else(|| known.signature.clone())
+        }
+        (VerdictKind::Skip, _) => record.outcome.summary.clone(),
+        _ => record.outcome.signature.clone(),
+    };
+    let mut reasons: Vec<String> = records.map(|record| reason(record)).collect();
+    reasons.sort();
+    reasons.dedup();
+    match reasons.as_slice() {
+        [] => String::new(),
+        [one] => format!(": {one}"),
+        several => format!(", in {} ways", several.len()),
+    }
+}
+
+/// The last lines of a run: the verdicts, which add up to the trials, then stack, device, date and time.
+pub fn summary(records: &[Record], wall: Duration) -> String {
+    let cases = {
+        let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.len()
+    };
+    let mut kinds = VerdictKind::ALL.to_vec();
+    kinds.sort_by_key(|kind| (*kind != VerdictKind::Pass, rank(*kind)));
+    let parts: Vec<String> = kinds
+        .into_iter()
+        .filter_map(|kind| {
+            let n = records.iter().filter(|r| r.verdict.kind == kind).count();
+            let always = kind == VerdictKind::Pass;
+            (n > 0 || always).then(|| styled(style(kind), format!("{n} {}", counted(kind))))
+        })
+        .collect();
+    let mut places: Vec<String> = records.iter().map(place).collect();
+    places.sort();
+    places.dedup();
+    let date = records.iter().map(|r| r.date.as_str()).max().unwrap_or_default();
+    let mut text = format!(
+        "{} of {}: {} in {:.1} s\n",
+        count(records.len(), "trial"),
+        count(cases, "case"),
+        parts.join(", "),
+        wall.as_secs_f64()
+    );
+    for place in places {
+        text.push_str(&format!("{place}; {date}\n"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{
+        changed, failed, fixed, known, on_gpu, passed, plain, skipped, under, unproven,
+    };
+
+    fn records() -> Vec<Record> {
+        vec![
+            passed("copies/small-sizes[bytes=64]"),
+            failed("copies/small-sizes[bytes=2]"),
+            failed("copies/small-sizes[bytes=4]"),
+            passed("copies/tensors[shape=4x4]"),
+            passed("copies/tensors[shape=16x1x64x64]"),
+            known("graphs/replay[n=1]"),
+            passed("graphs/replay[n=2]"),
+            changed("graphs/destroy[n=1]"),
+            fixed("graphs/fork[n=1]"),
+            skipped("rng/capture[kind=philox]"),
+            skipped("rng/capture[kind=xorwow]"),
+            unproven("gemm/handles"),
+        ]
+    }
+
+    #[test]
+    fn cases() {
+        insta::assert_snapshot!(plain(&table(&records(), Rows::Cases)));
+    }
+
+    #[test]
+    fn trials() {
+        let mut records = records();
+        records.push(under(device::Fault::CopyZero, failed("copies/tensors[shape=4x4]")));
+        insta::assert_snapshot!(plain(&table(&records, Rows::Trials)));
+    }
+
+    #[test]
+    fn summaries() {
+        let wall = Duration::from_millis(1234);
+        insta::assert_snapshot!(plain(&summary(&records(), wall)));
+        let gpu = [passed("a/b"), on_gpu(passed("a/b"))];
+        let text = plain(&summary(&gpu, wall));
+        assert_eq!(
+            text.lines().count(),
+            3,
+            "an emulated device and a GPU never share a line: {text}"
+        );
+    }
+
+    #[test]
+    fn styles_are_there_for_those_who_see_them() {
+        assert!(table(&[failed("a/b")], Rows::Cases).contains("\u{1b}["));
+    }
+}

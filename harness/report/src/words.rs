@@ -1,0 +1,142 @@
+//! Wording and styles that all views share.
+
+use std::fmt::Display;
+
+use anstyle::{AnsiColor, Style};
+use judge::{Known, VerdictKind};
+
+use crate::Record;
+
+pub(crate) const BOLD: Style = Style::new().bold();
+pub(crate) const DIM: Style = Style::new().dimmed();
+
+/// A text in a style.
+pub(crate) fn styled(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// The word of a verdict in a table.
+pub(crate) fn word(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::Pass => "ok",
+        VerdictKind::Known => "known",
+        VerdictKind::NewsFail => "FAIL",
+        VerdictKind::NewsChanged => "CHANGED",
+        VerdictKind::NewsFixed => "FIXED?",
+        VerdictKind::Skip => "skip",
+        VerdictKind::NoVerdict => "no verdict",
+    }
+}
+
+/// What a number of trials did.
+pub(crate) fn counted(kind: VerdictKind) -> &'static str {
+    match kind {
+        VerdictKind::Pass => "passed",
+        VerdictKind::Known => "failed as known",
+        VerdictKind::NewsFail => "failed",
+        VerdictKind::NewsChanged => "failed in a new way",
+        VerdictKind::NewsFixed => "passed against a known bug",
+        VerdictKind::Skip => "skipped",
+        VerdictKind::NoVerdict => "without verdict",
+    }
+}
+
+pub(crate) fn style(kind: VerdictKind) -> Style {
+    let color = match kind {
+        VerdictKind::Pass => AnsiColor::Green,
+        VerdictKind::Known => AnsiColor::Yellow,
+        VerdictKind::NewsFail | VerdictKind::NewsChanged => AnsiColor::Red,
+        VerdictKind::NewsFixed => AnsiColor::Cyan,
+        VerdictKind::Skip => return DIM,
+        VerdictKind::NoVerdict => AnsiColor::Magenta,
+    };
+    let style = Style::new().fg_color(Some(color.into()));
+    if kind.is_news() { style.bold() } else { style }
+}
+
+/// What deserves to be seen first.
+pub(crate) fn rank(kind: VerdictKind) -> u8 {
+    match kind {
+        VerdictKind::NewsFail => 0,
+        VerdictKind::NewsChanged => 1,
+        VerdictKind::NewsFixed => 2,
+        VerdictKind::NoVerdict => 3,
+        VerdictKind::Known => 4,
+        VerdictKind::Pass => 5,
+        VerdictKind::Skip => 6,
+    }
+}
+
+/// Stack and device: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
+pub(crate) fn place(record: &Record) -> String {
+    let stack = match &record.stack.rocm {
+        Some(version) => format!("ROCm {version} ({})", record.stack.spec),
+        None => format!("ROCm of {}", record.stack.spec),
+    };
+    let device = &record.device;
+    let gfx = &device.gfx;
+    let name = match (device.emulated, device.name.as_str()) {
+        (true, _) => format!("the emulated {gfx}; not a GPU result"),
+        (false, "") => gfx.clone(),
+        (false, name) => format!("{name} ({gfx})"),
+    };
+    let planned = if device.proven { "" } else { "; the worker did not prove it" };
+    let faults = match faults(record) {
+        Some(faults) => format!("; planted fault: {faults}"),
+        None => String::new(),
+    };
+    format!("{stack} on {name}{planned}{faults}")
+}
+
+/// Names of the planted faults.
+pub(crate) fn faults(record: &Record) -> Option<String> {
+    let names: Vec<&str> = record.faults.iter().map(|f| f.name()).collect();
+    (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// A window in words: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.
+pub(crate) fn window(known: &Known) -> String {
+    let gfx = match known.gfx.as_slice() {
+        [] => String::new(),
+        gfx => format!(" on {}", gfx.join(", ")),
+    };
+    let rocm = match known.rocm.to_string().as_str() {
+        "*" => "every ROCm".to_owned(),
+        range => format!("ROCm {range}"),
+    };
+    let upstream = known.upstream.as_ref().map_or(String::new(), |issue| format!(" ({issue})"));
+    format!("{} in {rocm}{gfx}{upstream}", known.signature)
+}
+
+/// The address of an issue written as `owner/name#number`; other text stays as it is.
+pub(crate) fn link(issue: &str) -> String {
+    match issue.split_once('#') {
+        Some((repository, number))
+            if repository.split('/').filter(|part| !part.is_empty()).count() == 2
+                && !number.is_empty()
+                && number.bytes().all(|b| b.is_ascii_digit()) =>
+        {
+            format!("https://github.com/{repository}/issues/{number}")
+        }
+        _ => issue.to_owned(),
+    }
+}
+
+/// `1 trial`, `2 trials`.
+pub(crate) fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn issues_become_links() {
+        let check = |issue: &str, expected: &str| assert_eq!(link(issue), expected);
+        check("ROCm/hip#1401", "https://github.com/ROCm/hip/issues/1401");
+        check("https://example.org/a#1", "https://example.org/a#1");
+        check("seed document", "seed document");
+        check("ROCm/hip#", "ROCm/hip#");
+    }
+}
