@@ -2,17 +2,33 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::Stop;
+use crate::{Stop, stop::chain};
 
 /// The file that cargo builds.
 const BUILT: &str = "libhsa_runtime64.so";
 
-/// Installs the device library below the cache folder and returns the folder that holds it as `libhsa-runtime64.so.1`.
+/// Installs the device library below the cache folder and returns the folder that holds it as
+/// `libhsa-runtime64.so.1`. Each build of it has a folder of its own, so that nothing that runs is disturbed.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
     let source = find()?;
-    emulator::install(&source, &cache.join("device")).map_err(|e| {
-        Stop::no_verdict(format!("error: cannot install the emulated device: {}", crate::stop::chain(&e)))
-    })
+    let failed = |e: &dyn std::error::Error| {
+        Stop::no_verdict(format!("error: cannot install the emulated device: {}", chain(e)))
+    };
+    let build = build_of(&source).map_err(|e| failed(&e))?;
+    let folder = cache.join("device").join(build);
+    if !folder.join(hsa_runtime64::install::FILE_NAME).is_file() {
+        hsa_runtime64::install::install(&source, &folder).map_err(|e| failed(&e))?;
+    }
+    Ok(folder)
+}
+
+/// A name for one build of the library: reading 40 MB at every start to digest them would cost more than a trial.
+fn build_of(source: &Path) -> std::io::Result<String> {
+    let data = source.metadata()?;
+    let changed =
+        data.modified()?.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let identity = format!("{}\n{}\n{changed}", source.display(), data.len());
+    Ok(plan::digest(identity.as_bytes()))
 }
 
 /// Looks beside this program, where cargo puts the library (`target/<profile>` for the command, `deps` for its
@@ -21,8 +37,9 @@ fn find() -> Result<PathBuf, Stop> {
     if let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY") {
         return Ok(PathBuf::from(path));
     }
-    let program = std::env::current_exe()
-        .map_err(|e| Stop::no_verdict(format!("error: cannot find this program's own file: {e}")))?;
+    let program = std::env::current_exe().map_err(|e| {
+        Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
+    })?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     let places = ["deps", ".", "../lib/rocrepro"].map(|place| folder.join(place).join(BUILT));
     places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {

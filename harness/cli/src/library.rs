@@ -46,7 +46,9 @@ impl CaseLibrary {
                 Ok(case) => {
                     cases.insert(id.clone(), case);
                 }
-                Err(found) => mistakes.push(diagnostics::render(&source.path, &source.text, &found)),
+                Err(found) => {
+                    mistakes.push(diagnostics::render(&source.path, &source.text, &found))
+                }
             }
         }
         if !mistakes.is_empty() {
@@ -84,7 +86,12 @@ impl CaseLibrary {
     }
 }
 
-fn embedded(dir: &Dir<'_>, ending: &str, prefix: &str, add: &mut dyn FnMut(String, String, String)) {
+fn embedded(
+    dir: &Dir<'_>,
+    ending: &str,
+    prefix: &str,
+    add: &mut dyn FnMut(String, String, String),
+) {
     for file in dir.files() {
         let path = file.path();
         let (Some(stem), Some(text)) = (path.file_stem(), file.contents_utf8()) else { continue };

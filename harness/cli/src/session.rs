@@ -1,9 +1,5 @@
 use std::{
-    collections::BTreeMap,
-    num::NonZeroUsize,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
+    collections::BTreeMap, num::NonZeroUsize, path::PathBuf, process::Command, time::Duration,
 };
 
 use device::{Arch, Config, Planted};
@@ -53,6 +49,8 @@ pub struct SessionOptions {
 pub struct Session {
     /// The stack.
     pub stack: Stack,
+    /// Its ROCm version, as far as files tell.
+    pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
     /// Trials at once.
@@ -139,15 +137,18 @@ impl Session {
         });
         let worker = match options.worker {
             Some(path) => path,
-            None => std::env::current_exe()
-                .map_err(|e| Stop::no_verdict(format!("error: cannot find this program's own file: {e}")))?,
+            None => std::env::current_exe().map_err(|e| {
+                Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
+            })?,
         };
         let scratch = tempfile::Builder::new()
             .prefix("rocrepro-")
             .tempdir()
             .map_err(|e| Stop::no_verdict(format!("error: cannot make a temporary folder: {e}")))?;
+        let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
         Ok(Session {
             stack,
+            rocm,
             device: options.device,
             jobs,
             limits: options.limits,
@@ -211,9 +212,9 @@ impl Session {
     }
 }
 
-/// `$XDG_CACHE_HOME/rocrepro`, or `~/.cache/rocrepro`.
+/// The folder for everything that is kept between runs.
 fn cache_folder() -> Result<PathBuf, Stop> {
-    rocm::Store::default_root()
-        .map(|root| root.parent().map(Path::to_path_buf).unwrap_or(root))
-        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+    rocm::Store::from_environment()
+        .map(|store| store.path().to_path_buf())
+        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
 }

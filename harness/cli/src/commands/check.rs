@@ -17,7 +17,11 @@ pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     }
     anstream::println!(
         "{} well-formed: {} trials, {plans} plans with their faults",
-        if cases.len() == 1 { "1 case is".to_owned() } else { format!("{} cases are", cases.len()) },
+        if cases.len() == 1 {
+            "1 case is".to_owned()
+        } else {
+            format!("{} cases are", cases.len())
+        },
         selected.len(),
     );
     Ok(ExitCode::SUCCESS)

@@ -77,7 +77,8 @@ fn explain_cases(library: &CaseLibrary, wanted: &str) -> Result<(), Stop> {
             println!("  fault     {}: {}", entry.fault, entry.fault.about());
         }
         for known in &case.known {
-            let gfx = if known.gfx.is_empty() { "every gfx".to_owned() } else { known.gfx.join(", ") };
+            let gfx =
+                if known.gfx.is_empty() { "every gfx".to_owned() } else { known.gfx.join(", ") };
             let issue = known.upstream.as_deref().unwrap_or("no issue yet");
             println!("  known     ROCm {} on {gfx}: {} ({issue})", known.rocm, known.signature);
         }
