@@ -7,7 +7,7 @@ use crate::Record;
 
 /// The records are not those of the planned trials. A run that loses trials silently looks better than it is.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{planned} trials were planned and {recorded} have a record{}", self.names())]
+#[error("{planned} planned, {recorded} with a record{}", self.names())]
 pub struct Incomplete {
     /// Trials that were planned.
     pub planned: usize,
@@ -107,13 +107,10 @@ mod tests {
         let error = complete(planned, &all[..2]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "3 trials were planned and 2 have a record; missing: a/b[x=1] under copy.zero"
+            "3 planned, 2 with a record; missing: a/b[x=1] under copy.zero"
         );
         let twice = [all[0].clone(), all[0].clone(), all[0].clone()];
         let error = complete([("a/c", none)], &twice).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "1 trials were planned and 3 have a record; not planned: a/c"
-        );
+        assert_eq!(error.to_string(), "1 planned, 3 with a record; not planned: a/c");
     }
 }

@@ -14,7 +14,7 @@ const STDERR_LINES: usize = 5;
 
 /// Explains all news and every missing verdict, each failure once: trials of one case with the same signature share
 /// an explanation. Empty where there is nothing to explain.
-pub fn explanations(records: &[Record]) -> String {
+pub(crate) fn explanations(records: &[Record]) -> String {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     let told = |r: &&Record| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict;
     for record in records.iter().filter(told) {

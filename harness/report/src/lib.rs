@@ -3,7 +3,7 @@
 //! One [`Record`] is one trial, one line of JSON. All views are made from records, so a run can be looked at again in another form
 //! without being repeated. No other crate formats for people.
 //!
-//! Views are text with ANSI styles; [`print`] leaves the styles out where nobody sees them.
+//! Views are text with ANSI styles; [`print()`] leaves the styles out where nobody sees them.
 
 mod complete;
 mod explain;
@@ -20,14 +20,14 @@ mod fixture;
 use std::io::Write;
 
 pub use complete::{Incomplete, complete, exit_status};
-pub use explain::{explain, explanations};
+pub use explain::explain;
 pub use junit::junit;
 pub use prove::{Cell, Proof, Row, matrix, prove};
-pub use rates::rates;
+
 pub use record::{
     Device, FORMAT, Library, Record, RecordError, Stack, date, parse, schema, stderr_tail, to_line,
 };
-pub use table::{Rows, summary, table};
+pub use table::{Rows, run_view};
 
 /// Writes a view to standard output, with its styles only where they are seen: not into a pipe, and not
 /// where `NO_COLOR` is set.

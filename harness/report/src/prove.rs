@@ -6,7 +6,7 @@ use judge::{Kind, VerdictKind, expected_under, signature_fits};
 
 use crate::{
     Record,
-    words::{count, styled},
+    words::{count, stack_and_device, styled, unique},
 };
 
 /// Whether a case noticed a fault: all trials that ran under it have to.
@@ -47,6 +47,8 @@ pub struct Row {
 pub struct Proof {
     /// By case.
     pub rows: Vec<Row>,
+    /// The stacks and devices, in words.
+    pub places: Vec<String>,
 }
 
 impl Proof {
@@ -74,28 +76,24 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
     for record in records {
         cases.entry(&record.case).or_default().push(record);
     }
-    let rows = cases
-        .into_iter()
-        .map(|(case, records)| {
-            let unhealthy = records
-                .iter()
-                .filter(|r| r.faults.is_empty())
-                .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
-                .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
-                .collect();
-            let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
-            for record in records {
-                if let [fault] = record.faults[..] {
-                    under.entry(fault).or_default().push(record);
-                }
+    let rows = cases.into_iter().map(|(case, records)| {
+        let unhealthy = records
+            .iter()
+            .filter(|r| r.faults.is_empty())
+            .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
+            .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
+            .collect();
+        let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
+        for record in records {
+            if let [fault] = record.faults[..] {
+                under.entry(fault).or_default().push(record);
             }
-            let cells = under
-                .into_iter()
-                .map(|(fault, records)| (fault, cell(fault, &records, &signature)));
-            Row { case: case.to_owned(), unhealthy, cells: cells.collect() }
-        })
-        .collect();
-    Proof { rows }
+        }
+        let cells =
+            under.into_iter().map(|(fault, records)| (fault, cell(fault, &records, &signature)));
+        Row { case: case.to_owned(), unhealthy, cells: cells.collect() }
+    });
+    Proof { rows: rows.collect(), places: unique(records.iter().map(stack_and_device)) }
 }
 
 fn cell(
@@ -181,6 +179,9 @@ pub fn matrix(proof: &Proof) -> String {
         count(cells().count(), "planted fault"),
         count(proof.rows.len(), "case")
     ));
+    for place in &proof.places {
+        text.push_str(&format!("{place}\n"));
+    }
     text
 }
 

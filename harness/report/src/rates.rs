@@ -9,7 +9,7 @@ use crate::{
 
 /// For every trial that ran several times: in how many runs it failed, and what that says of the probability. Runs
 /// without verdict count neither way. Empty where no trial ran twice.
-pub fn rates(records: &[Record]) -> String {
+pub(crate) fn rates(records: &[Record]) -> String {
     let mut trials: BTreeMap<(&str, Option<String>), Vec<&Record>> = BTreeMap::new();
     for record in records {
         trials.entry((&record.trial, words::faults(record))).or_default().push(record);

@@ -4,7 +4,9 @@ use judge::VerdictKind;
 
 use crate::{
     Record,
-    words::{count, counted, faults, place, rank, style, styled, window, word},
+    explain::explanations,
+    rates::rates,
+    words::{count, counted, faults, place, rank, style, styled, unique, window, word},
 };
 
 /// What a line of a table stands for.
@@ -16,8 +18,16 @@ pub enum Rows {
     Trials,
 }
 
-/// A table of a run, what needs attention first.
-pub fn table(records: &[Record], rows: Rows) -> String {
+/// A whole run: the table, what needs attention first; explanations of all news; rates, where trials were repeated; the
+/// numbers, the stack and the device. `wall` is how long the run took.
+pub fn run_view(records: &[Record], rows: Rows, wall: Duration) -> String {
+    let parts =
+        [table(records, rows), explanations(records), rates(records), summary(records, wall)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+fn table(records: &[Record], rows: Rows) -> String {
     let mut lines: Vec<Line> = match rows {
         Rows::Trials => records.iter().map(trial).collect(),
         Rows::Cases => {
@@ -107,8 +117,8 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     }
 }
 
-/// The last lines of a run: the verdicts, which add up to the trials, then stack, device, date and time.
-pub fn summary(records: &[Record], wall: Duration) -> String {
+/// The verdicts, which add up to the trials, then stacks, devices and the date of the last trial.
+fn summary(records: &[Record], wall: Duration) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();
         names.sort_unstable();
@@ -125,9 +135,7 @@ pub fn summary(records: &[Record], wall: Duration) -> String {
             (n > 0 || always).then(|| styled(style(kind), format!("{n} {}", counted(kind))))
         })
         .collect();
-    let mut places: Vec<String> = records.iter().map(place).collect();
-    places.sort();
-    places.dedup();
+
     let date = records.iter().map(|r| r.date.as_str()).max().unwrap_or_default();
     let mut text = format!(
         "{} of {}: {} in {:.1} s\n",
@@ -136,7 +144,7 @@ pub fn summary(records: &[Record], wall: Duration) -> String {
         parts.join(", "),
         wall.as_secs_f64()
     );
-    for place in places {
+    for place in unique(records.iter().map(place)) {
         text.push_str(&format!("{place}; {date}\n"));
     }
     text
@@ -189,6 +197,18 @@ mod tests {
             3,
             "an emulated device and a GPU never share a line: {text}"
         );
+    }
+
+    #[test]
+    fn a_whole_run() {
+        let records = [
+            passed("copies/a[x=1]"),
+            passed("copies/a[x=1]"),
+            failed("copies/b"),
+            known("copies/c"),
+        ];
+        let view = run_view(&records, Rows::Cases, Duration::from_secs(2));
+        insta::assert_snapshot!(plain(&view));
     }
 
     #[test]

@@ -67,8 +67,17 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
     }
 }
 
-/// Stack and device: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
+/// Stack, device and planted faults: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
 pub(crate) fn place(record: &Record) -> String {
+    let place = stack_and_device(record);
+    match faults(record) {
+        Some(faults) => format!("{place}; planted fault: {faults}"),
+        None => place,
+    }
+}
+
+/// Stack and device.
+pub(crate) fn stack_and_device(record: &Record) -> String {
     let stack = match &record.stack.rocm {
         Some(version) => format!("ROCm {version} ({})", record.stack.spec),
         None => format!("ROCm of {}", record.stack.spec),
@@ -81,11 +90,12 @@ pub(crate) fn place(record: &Record) -> String {
         (false, name) => format!("{name} ({gfx})"),
     };
     let planned = if device.proven { "" } else { "; the worker did not prove it" };
-    let faults = match faults(record) {
-        Some(faults) => format!("; planted fault: {faults}"),
-        None => String::new(),
-    };
-    format!("{stack} on {name}{planned}{faults}")
+    format!("{stack} on {name}{planned}")
+}
+
+/// Each text once, sorted.
+pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
+    texts.collect::<std::collections::BTreeSet<String>>().into_iter().collect()
 }
 
 /// Names of the planted faults.
