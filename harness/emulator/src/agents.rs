@@ -105,7 +105,7 @@ fn common_info(attribute: u32, value: Answer) -> Status {
         18 => value.put([0u32; 4]),
         // VERSION_MAJOR, VERSION_MINOR
         21 | 22 => value.put(1u16),
-        // EXTENSIONS: images are not emulated.
+        // EXTENSIONS: none.
         20 => value.put([0u8; 128]),
         // AMD_MEMORY_PROPERTIES, AMD_AQL_EXTENSIONS: bit fields of eight bytes.
         0xA114 | 0xA115 => value.put([0u8; 8]),
@@ -146,6 +146,13 @@ fn device_info(attribute: u32, value: Answer) -> Status {
         18 => {
             let [l1, l2, l3] = model.caches.map(|kib| kib << 10);
             value.put([l1, l2, l3, 0])
+        }
+        // EXTENSIONS: a bit for images, which ROCr sets on every GPU and without which HIP refuses
+        // even `hipMallocPitch`. Making an image is a gap.
+        20 => {
+            let mut extensions = [0u8; 128];
+            extensions[0] = 1 << 1;
+            value.put(extensions)
         }
         // ISA
         19 => value.put(ISA),

@@ -93,7 +93,12 @@ fn done(signal: Signal, start: u64) -> Outcome {
 
 fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
     IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).push(queue.device_address());
-    let result = dispatch::run(packet, slot as u64, queue.device_address());
+    // Whoever destroys the queue either finds it in the list or is found here.
+    let result = if queue.stopping() {
+        Err(dispatch::Failure::Hang)
+    } else {
+        dispatch::run(packet, slot as u64, queue.device_address())
+    };
     let mut inside = IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
     inside.retain(|address| *address != queue.device_address());
     drop(inside);

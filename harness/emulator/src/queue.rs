@@ -22,10 +22,11 @@ use crate::{
 /// Bytes of one packet.
 const PACKET: usize = 64;
 
-/// Where the emulated GPU maps a workgroup's LDS and a work-item's scratch in the flat address
-/// space: the upper 32 bits, as `amd_queue_t` tells kernels of older code objects.
-const GROUP_APERTURE_HI: u32 = 0x0001_0000;
-const PRIVATE_APERTURE_HI: u32 = 0x0002_0000;
+/// Where a workgroup's LDS and a work-item's scratch appear in the flat address space: the upper 32
+/// bits, as `amd_queue_t` tells kernels of older code objects. They are those of the crate `isa`,
+/// which decides on them.
+const GROUP_APERTURE_HI: u32 = 0x0002_0000;
+const PRIVATE_APERTURE_HI: u32 = 0x0001_0000;
 
 /// A queue and the thread that works on it.
 pub(crate) struct Queue {
