@@ -131,7 +131,7 @@ fn initial_scalars(
 ) -> Result<(), Trap> {
     let enabled = |bit: u32| descriptor.properties >> bit & 1 == 1;
     let mut next = 0u16;
-    let mut pair = |wave: &mut Wave, value: u64, next: &mut u16| {
+    let pair = |wave: &mut Wave, value: u64, next: &mut u16| {
         wave.set_pair(*next, value);
         *next += 2;
     };

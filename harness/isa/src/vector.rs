@@ -154,7 +154,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
             a,
             b: text.source::<B>(2, 1)?,
             c: text.source::<C>(3, 2)?,
-            target: text.target::<R>(0, true)?,
+            target: text.target::<R>(0, !text.mnemonic.contains("_legacy_"))?,
             control,
             f,
             types: PhantomData,

@@ -1,4 +1,3 @@
-#include <hip/hip_fp16.h>
 #define K extern "C" __global__ void
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -116,7 +115,7 @@ K flats(u32 *o, int which) {
 }
 K lds64(u64 *o) {
     __shared__ u64 s[128]; u32 t = threadIdx.x; s[t] = t * 0x100000001ull; s[t + 64] = ~s[t]; __syncthreads();
-    o[t] = s[63 - t] + s[64 + (t ^ 5)]; atomicAdd(&s[0], (u64)t); __syncthreads(); if (t == 0) o[64] = s[0];
+    o[t] = s[63 - t] + s[64 + (t ^ 5)]; __syncthreads(); atomicAdd(&s[0], (u64)t); __syncthreads(); if (t == 0) o[64] = s[0];
 }
 K bits(const u32 *a, u32 *o) {
     u32 i = I; u32 x = a[i]; u64 y = (u64)x << 13 | x;

@@ -117,9 +117,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_max3_f16" | "v_max3_num_f16" =>
             three(|a, b, c| super::float::max_f32(super::float::max_f32(a, b), c));
         "v_med3_f16" | "v_med3_num_f16" => three(super::float::median_f32);
-        "v_fma_f16" | "v_fmaak_f16" | "v_fmamk_f16" => ternary(|a: F16, b: F16, c: F16| a.mul_add(b, c));
+        "v_fma_f16" | "v_fma_legacy_f16" | "v_fmaak_f16" | "v_fmamk_f16" => ternary(|a: F16, b: F16, c: F16| a.mul_add(b, c));
         "v_fmac_f16" => accumulate(|a: F16, b: F16, c: F16| a.mul_add(b, c));
-        "v_mad_f16" => ternary(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
+        "v_mad_f16" | "v_mad_legacy_f16" => ternary(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
         "v_mac_f16" => accumulate(|a: F16, b: F16, c: F16| via(|x, y| x + y)(via(|x, y| x * y)(a, b), c));
         "v_rcp_f16" => one(|a| 1.0 / a);
         "v_rsq_f16" => unary(|a: F16| F16::from_f64(1.0 / f64::from(a.to_f32()).sqrt()));

@@ -237,7 +237,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_u16" => binary(|a: u16, b: u16| a.max(b));
         "v_min_i16" => binary(|a: i16, b: i16| a.min(b));
         "v_max_i16" => binary(|a: i16, b: i16| a.max(b));
-        "v_mad_u16" | "v_mad_i16" =>
+        "v_mad_u16" | "v_mad_i16" | "v_mad_legacy_u16" | "v_mad_legacy_i16" =>
             ternary(|a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c));
         "v_mad_u32_u16" => ternary(|a: u16, b: u16, c: u32| {
             (u32::from(a) * u32::from(b)).wrapping_add(c)

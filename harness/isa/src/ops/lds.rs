@@ -27,6 +27,11 @@ fn atomic(name: &str) -> Option<Atomic> {
     })
 }
 
+/// The sum wraps: compilers fold negative constants into the register.
+fn at(address: u32, offset: u32) -> Location {
+    Location::Lds(u64::from(address.wrapping_add(offset)))
+}
+
 pub(crate) fn bind(text: &Text) -> Bound {
     let name = text.mnemonic.strip_prefix("ds_").ok_or(Unsupported)?;
     match name {
@@ -43,7 +48,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     if let Some(rest) = name.strip_prefix("write2").or(name.strip_prefix("store_2addr_")) {
         return two(text, rest, false);
     }
-    let offset = text.number("offset")? as u64;
+    let offset = text.number("offset")? as u32;
     if let Some(rest) = name.strip_prefix("read_").or(name.strip_prefix("load_")) {
         if rest.starts_with("addtid") {
             return Err(Unsupported);
@@ -53,8 +58,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let address = text.plain_source::<u32>(1)?;
         return on_machine(move |wave, machine| {
             for lane in active(wave.exec()) {
-                let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
-                transfer.load(wave, machine, row, lane, at)?;
+                let place = at(address.word(wave, lane, 0), offset);
+                transfer.load(wave, machine, row, lane, place)?;
             }
             Ok(())
         });
@@ -68,8 +73,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let address = text.plain_source::<u32>(0)?;
         return on_machine(move |wave, machine| {
             for lane in active(wave.exec()) {
-                let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
-                transfer.store(wave, machine, row, lane, at)?;
+                let place = at(address.word(wave, lane, 0), offset);
+                transfer.store(wave, machine, row, lane, place)?;
             }
             Ok(())
         });
@@ -88,13 +93,13 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let (value_row, compare_row) = if compare_first { (b, a) } else { (a, b) };
         return on_machine(move |wave, machine| {
             for lane in active(wave.exec()) {
-                let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
+                let place = at(address.word(wave, lane, 0), offset);
                 let bits = |wave: &Wave, row: usize| {
                     let high = if words == 2 { wave.lane(row + 1, lane) } else { 0 };
                     u64::from(wave.lane(row, lane)) | u64::from(high) << 32
                 };
                 let (value, compare) = (bits(wave, value_row), bits(wave, compare_row));
-                let old = atomic.apply(wave, machine, at, value, compare)?;
+                let old = atomic.apply(wave, machine, place, value, compare)?;
                 if let Some(row) = target {
                     wave.set_lane(row, lane, old as u32);
                     if words == 2 {
@@ -111,8 +116,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
     let data = text.row(first + 1, atomic.data_words())?;
     on_machine(move |wave, machine| {
         for lane in active(wave.exec()) {
-            let at = Location::Lds(u64::from(address.word(wave, lane, 0)) + offset);
-            atomic.run(wave, machine, lane, at, data, target)?;
+            let place = at(address.word(wave, lane, 0), offset);
+            atomic.run(wave, machine, lane, place, data, target)?;
         }
         Ok(())
     })
@@ -122,9 +127,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
 fn two(text: &Text, name: &str, load: bool) -> Bound {
     let words: u16 = if name.ends_with("64") && name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
-    let bytes = u64::from(words) * 4;
+    let bytes = u32::from(words) * 4;
     let offsets =
-        ["offset0", "offset1"].map(|name| text.number(name).map(|n| n as u64 * bytes * stride));
+        ["offset0", "offset1"].map(|name| text.number(name).map(|n| n as u32 * bytes * stride));
     let [first, second] = offsets;
     let (first, second) = (first?, second?);
     let transfer = Transfer::Words(words as u8);
@@ -134,10 +139,10 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
         on_machine(move |wave, machine| {
             for lane in active(wave.exec()) {
                 // The destination may hold the address: read it before the first load.
-                let base = u64::from(address.word(wave, lane, 0));
-                transfer.load(wave, machine, row, lane, Location::Lds(base + first))?;
+                let base = address.word(wave, lane, 0);
+                transfer.load(wave, machine, row, lane, at(base, first))?;
                 let row = row + usize::from(words);
-                transfer.load(wave, machine, row, lane, Location::Lds(base + second))?;
+                transfer.load(wave, machine, row, lane, at(base, second))?;
             }
             Ok(())
         })
@@ -146,9 +151,9 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
         let (a, b) = (text.row(1, words)?, text.row(2, words)?);
         on_machine(move |wave, machine| {
             for lane in active(wave.exec()) {
-                let base = u64::from(address.word(wave, lane, 0));
-                transfer.store(wave, machine, a, lane, Location::Lds(base + first))?;
-                transfer.store(wave, machine, b, lane, Location::Lds(base + second))?;
+                let base = address.word(wave, lane, 0);
+                transfer.store(wave, machine, a, lane, at(base, first))?;
+                transfer.store(wave, machine, b, lane, at(base, second))?;
             }
             Ok(())
         })

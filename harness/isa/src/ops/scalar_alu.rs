@@ -164,6 +164,10 @@ fn get_register() -> Binder {
 fn set_register() -> Binder {
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
+        if name.starts_with("HW_REG_FLAT_SCR") {
+            // Scratch has no address here: each wave has its own.
+            return on_wave(|_| {});
+        }
         if name != "HW_REG_MODE" {
             return Err(Unsupported);
         }

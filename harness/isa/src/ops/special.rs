@@ -170,7 +170,7 @@ fn fused<T: Value>(
 }
 
 macro_rules! div_fixup {
-    ($name:ident, $type:ty, $quiet:expr) => {
+    ($name:ident, $type:ty, $quiet:expr, least $least:expr) => {
         /// `v_div_fixup`: the special cases of numerator / denominator.
         fn $name(quotient: $type, denominator: $type, numerator: $type) -> $type {
             let negative = numerator.is_sign_negative() != denominator.is_sign_negative();
@@ -188,6 +188,11 @@ macro_rules! div_fixup {
                 signed(<$type>::INFINITY)
             } else if denominator.is_infinite() || numerator == 0.0 {
                 signed(0.0)
+            } else if Division::parts(numerator).1 - Division::parts(denominator).1 < $least {
+                signed(0.0)
+            } else if quotient.is_nan() {
+                // Of ordinary operands, only an overflow in the steps before makes a NaN.
+                signed(<$type>::INFINITY)
             } else {
                 signed(quotient.abs())
             }
@@ -195,8 +200,8 @@ macro_rules! div_fixup {
     };
 }
 
-div_fixup!(fixup_f32, f32, 0x0040_0000);
-div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000);
+div_fixup!(fixup_f32, f32, 0x0040_0000, least -150);
+div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000, least -1075);
 
 /// 2/pi as 1201 bits after the binary point, in 64-bit words with the most significant first, as
 /// `v_trig_preop_f64` uses them.

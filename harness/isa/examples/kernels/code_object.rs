@@ -1,0 +1,128 @@
+//! A loader for AMDGPU code objects, just enough to run kernels without an HSA runtime.
+
+use std::collections::HashMap;
+
+/// A code object in executable memory of this process.
+pub struct CodeObject {
+    base: u64,
+    length: usize,
+    symbols: HashMap<String, u64>,
+    /// Code object version: 4, 5 or 6.
+    pub version: u8,
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> usize {
+    usize::from(u16::from_le_bytes(bytes[at..at + 2].try_into().expect("two bytes")))
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> usize {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes")) as usize
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> usize {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")) as usize
+}
+
+/// The code objects of a clang offload bundle by their target, such as `...--gfx90a:xnack-`.
+pub fn bundle(bytes: &[u8]) -> Vec<(String, &[u8])> {
+    let mut entries = Vec::new();
+    if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") {
+        let mut at = 32;
+        for _ in 0..u64_at(bytes, 24) {
+            let (offset, size, length) =
+                (u64_at(bytes, at), u64_at(bytes, at + 8), u64_at(bytes, at + 16));
+            let name = String::from_utf8_lossy(&bytes[at + 24..at + 24 + length]).into_owned();
+            entries.push((name, &bytes[offset..offset + size]));
+            at += 24 + length;
+        }
+    }
+    entries
+}
+
+impl CodeObject {
+    pub fn load(elf: &[u8]) -> CodeObject {
+        assert_eq!(&elf[..4], b"\x7fELF", "not an ELF file");
+        let header = |index: usize| u64_at(elf, 32) + index * u16_at(elf, 54);
+        let segments: Vec<_> = (0..u16_at(elf, 56)).map(header).collect();
+        let loads = || segments.iter().copied().filter(|&at| u32_at(elf, at) == 1);
+        let length = loads().map(|at| u64_at(elf, at + 16) + u64_at(elf, at + 40)).max();
+        let length = length.expect("no segment to load").next_multiple_of(4096);
+        // SAFETY: a fresh anonymous mapping.
+        let memory = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        assert_ne!(memory, libc::MAP_FAILED, "mmap of {length} bytes");
+        // SAFETY: the mapping has `length` bytes, and nothing else refers to it yet.
+        let image = unsafe { std::slice::from_raw_parts_mut(memory.cast::<u8>(), length) };
+        for at in loads() {
+            let (offset, address, size) =
+                (u64_at(elf, at + 8), u64_at(elf, at + 16), u64_at(elf, at + 32));
+            image[address..address + size].copy_from_slice(&elf[offset..offset + size]);
+        }
+        let base = memory as u64;
+        let mut object = CodeObject { base, length, symbols: HashMap::new(), version: elf[8] + 2 };
+        object.link(image, segments.iter().copied().find(|&at| u32_at(elf, at) == 2), elf);
+        object
+    }
+
+    /// Reads the dynamic symbols and applies the relocations that refer to them.
+    fn link(&mut self, image: &mut [u8], dynamic: Option<usize>, elf: &[u8]) {
+        let Some(dynamic) = dynamic else { return };
+        let (start, size) = (u64_at(elf, dynamic + 16), u64_at(elf, dynamic + 40));
+        let tags: HashMap<usize, usize> = (start..start + size)
+            .step_by(16)
+            .map(|at| (u64_at(image, at), u64_at(image, at + 8)))
+            .collect();
+        let (symbols, strings) = (tags[&6], tags[&5]);
+        let count = tags.get(&4).map_or(0, |&hash| u32_at(image, hash + 4));
+        let symbol = |image: &[u8], index: usize| {
+            let at = symbols + index * 24;
+            let name = &image[strings + u32_at(image, at)..];
+            let end = name.iter().position(|&byte| byte == 0).expect("unterminated name");
+            (String::from_utf8_lossy(&name[..end]).into_owned(), u64_at(image, at + 8) as u64)
+        };
+        for index in 1..count {
+            let (name, value) = symbol(image, index);
+            self.symbols.insert(name, self.base + value);
+        }
+        let (rela, size) = (tags.get(&7).copied().unwrap_or(0), tags.get(&8).copied().unwrap_or(0));
+        for at in (rela..rela + size).step_by(24) {
+            let (place, kind, index) = (u64_at(image, at), u32_at(image, at + 8), u32_at(image, at + 12));
+            let addend = u64_at(image, at + 16) as u64;
+            let value = match kind {
+                // R_AMDGPU_RELATIVE64 and R_AMDGPU_ABS64.
+                13 => self.base + addend,
+                3 => self.base + symbol(image, index).1 + addend,
+                other => panic!("relocation of type {other}"),
+            };
+            image[place..place + 8].copy_from_slice(&value.to_le_bytes());
+        }
+    }
+
+    /// The kernel descriptor.
+    pub fn kernel(&self, name: &str) -> Option<u64> {
+        self.symbols.get(&format!("{name}.kd")).copied()
+    }
+
+    pub fn symbols(&self) -> impl Iterator<Item = &String> {
+        self.symbols.keys()
+    }
+
+    pub fn range(&self) -> std::ops::Range<u64> {
+        self.base..self.base + self.length as u64
+    }
+}
+
+impl Drop for CodeObject {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this object's own.
+        unsafe { libc::munmap(self.base as *mut libc::c_void, self.length) };
+    }
+}

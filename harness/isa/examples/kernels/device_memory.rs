@@ -1,0 +1,135 @@
+//! Buffers and dispatches without an HSA runtime.
+
+use std::{cell::{Cell, RefCell}, ops::Range, sync::Mutex};
+
+use device::Arch;
+use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Launch, Trap};
+
+use crate::code_object::CodeObject;
+
+/// Every mapped range: buffers and code.
+#[derive(Default)]
+pub struct Space(Mutex<Vec<Range<u64>>>);
+
+impl AddressSpace for Space {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.0.lock().expect("not poisoned").iter().find(|range| range.contains(&address)).cloned()
+    }
+}
+
+/// A kernel argument.
+#[derive(Clone, Copy)]
+pub enum Argument {
+    Word(u32),
+    Double(u64),
+}
+
+impl From<u32> for Argument {
+    fn from(value: u32) -> Self {
+        Argument::Word(value)
+    }
+}
+
+impl From<f32> for Argument {
+    fn from(value: f32) -> Self {
+        Argument::Word(value.to_bits())
+    }
+}
+
+impl From<f64> for Argument {
+    fn from(value: f64) -> Self {
+        Argument::Double(value.to_bits())
+    }
+}
+
+impl<T> From<&mut Vec<T>> for Argument {
+    fn from(buffer: &mut Vec<T>) -> Self {
+        Argument::Double(buffer.as_mut_ptr().expose_provenance() as u64)
+    }
+}
+
+/// A code object on an emulated device.
+pub struct Device {
+    pub arch: Arch,
+    pub code: CodeObject,
+    pub executed: RefCell<Executed>,
+    pub step_limit: Cell<u64>,
+}
+
+/// The ranges of the buffers that a kernel may touch.
+pub fn mapped<T>(buffer: &[T]) -> Range<u64> {
+    let start = buffer.as_ptr().addr() as u64;
+    start..start + size_of_val(buffer) as u64
+}
+
+impl Device {
+    pub fn new(arch: Arch, code: CodeObject) -> Device {
+        Device { arch, code, executed: RefCell::default(), step_limit: Cell::new(DEFAULT_STEP_LIMIT) }
+    }
+
+    /// Runs a kernel over `groups` workgroups. The arguments are laid out as in C; behind them lie
+    /// the hidden ones of the code object's version (AMDGPU usage guide, "Code Object Metadata").
+    pub fn launch(
+        &self,
+        name: &str,
+        groups: [u32; 3],
+        workgroup: [u32; 3],
+        dynamic_lds: u32,
+        arguments: &[Argument],
+        ranges: &[Range<u64>],
+    ) -> Result<(), Trap> {
+        let descriptor = self.code.kernel(name).unwrap_or_else(|| panic!("no kernel `{name}`"));
+        let mut kernarg = Vec::new();
+        for argument in arguments {
+            match argument {
+                Argument::Word(value) => kernarg.extend(value.to_le_bytes()),
+                Argument::Double(value) => {
+                    kernarg.resize(kernarg.len().next_multiple_of(8), 0);
+                    kernarg.extend(value.to_le_bytes());
+                }
+            }
+        }
+        let hidden = kernarg.len().next_multiple_of(8);
+        kernarg.resize(hidden + 256, 0);
+        if self.code.version >= 5 {
+            for axis in 0..3 {
+                kernarg[hidden + axis * 4..][..4].copy_from_slice(&groups[axis].to_le_bytes());
+                let size = (workgroup[axis] as u16).to_le_bytes();
+                kernarg[hidden + 12 + axis * 2..][..2].copy_from_slice(&size);
+            }
+            kernarg[hidden + 64] = 3;
+        }
+        let grid = [0, 1, 2].map(|axis| groups[axis] * workgroup[axis]);
+        let mut packet = [0u8; 64];
+        for axis in 0..3 {
+            packet[4 + axis * 2..][..2].copy_from_slice(&(workgroup[axis] as u16).to_le_bytes());
+            packet[12 + axis * 4..][..4].copy_from_slice(&grid[axis].to_le_bytes());
+        }
+        // SAFETY: the descriptor is 64 bytes of the loaded code object.
+        let [lds, scratch] =
+            unsafe { std::ptr::with_exposed_provenance::<[u32; 2]>(descriptor as usize).read() };
+        let queue = [0u8; 256];
+        let space = Space::default();
+        let mut all = ranges.to_vec();
+        all.extend([self.code.range(), mapped(&kernarg), mapped(&packet), mapped(&queue)]);
+        *space.0.lock().expect("not poisoned") = all;
+        let launch = Launch {
+            kernel_name: name,
+            descriptor,
+            packet: mapped(&packet).start,
+            queue: mapped(&queue).start,
+            kernarg: mapped(&kernarg).start,
+            grid,
+            workgroup,
+            group_segment_bytes: lds + dynamic_lds,
+            // What a recursive function needs is not in the descriptor.
+            private_segment_bytes: scratch.max(16 << 10),
+            arch: self.arch,
+            step_limit: self.step_limit.get(),
+        };
+        let executed = isa::launch(&launch, &space)?;
+        self.executed.borrow_mut().instructions += executed.instructions;
+        self.executed.borrow_mut().waves += executed.waves;
+        Ok(())
+    }
+}

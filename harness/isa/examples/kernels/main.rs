@@ -1,0 +1,103 @@
+//! Compiles kernels with the hipRTC of a ROCm release, runs them in the interpreter, and compares
+//! with references computed on the host.
+//!
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
+//!
+//! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
+
+mod checks;
+mod code_object;
+mod device_memory;
+mod hiprtc;
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+    time::Instant,
+};
+
+use code_object::CodeObject;
+use device_memory::Device;
+
+const ROOT: &str = "ROCREPRO_ROCM_ROOT";
+/// Set in the process that runs inside the root.
+const INSIDE: &str = "ROCREPRO_KERNELS_INSIDE";
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+fn main() -> ExitCode {
+    if env::var_os(INSIDE).is_some() {
+        return inside();
+    }
+    let Some(root) = env::var_os(ROOT).map(PathBuf::from) else {
+        println!("SKIPPED: nothing ran; set {ROOT} to an unpacked ROCm user space");
+        return ExitCode::from(4);
+    };
+    let status = command(&root).args(env::args_os().skip(1)).env(INSIDE, "1").status();
+    match status.map(|status| status.code()) {
+        Ok(Some(code)) => ExitCode::from(code as u8),
+        other => {
+            println!("FAIL: the process in {} ended with {other:?}", root.display());
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// This program inside the root: by its own loader where it has one.
+fn command(root: &Path) -> Command {
+    let program = env::current_exe().expect("own path");
+    let loader = root.join(LIBRARIES).join("ld-linux-x86-64.so.2");
+    if loader.exists() {
+        let mut command = Command::new(loader);
+        command.arg("--library-path").arg(root.join(LIBRARIES)).arg(program);
+        command
+    } else {
+        let mut command = Command::new(program);
+        command.env("LD_LIBRARY_PATH", root.join("lib"));
+        command
+    }
+}
+
+fn inside() -> ExitCode {
+    let mut names: Vec<String> = env::args().skip(1).collect();
+    if names.is_empty() {
+        names = ["gfx90a", "gfx1030", "gfx1100", "gfx1151"].map(str::to_owned).to_vec();
+    }
+    let mut failures = 0;
+    for name in &names {
+        let Ok(arch) = name.parse() else {
+            println!("{name}: not an emulated architecture");
+            return ExitCode::from(2);
+        };
+        for level in ["-O3", "-O0"] {
+            let code = match hiprtc::compile(include_str!("kernels.hip"), name, &[level]) {
+                Ok(code) => code,
+                Err(error) => {
+                    println!("{name} {level}: does not compile: {error}");
+                    failures += 1;
+                    continue;
+                }
+            };
+            let device = Device::new(arch, CodeObject::load(&code));
+            for (kernel, check) in checks::CHECKS {
+                let started = Instant::now();
+                device.executed.take();
+                let result = check(&device);
+                let (seconds, executed) = (started.elapsed().as_secs_f64(), *device.executed.borrow());
+                let rate = executed.instructions as f64 / seconds / 1e6;
+                let verdict = result.as_ref().map_or("FAIL", |()| "ok");
+                println!(
+                    "{name:8} {level} {kernel:12} {verdict:4} {:>9} instructions {:8.3} ms {rate:7.1} M/s",
+                    executed.instructions,
+                    seconds * 1e3,
+                );
+                if let Err(reason) = result {
+                    failures += 1;
+                    println!("    {reason}");
+                }
+            }
+        }
+    }
+    println!("{failures} failures");
+    if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
