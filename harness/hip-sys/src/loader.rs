@@ -125,6 +125,9 @@ macro_rules! functions {
 
         #[allow(non_snake_case, clippy::too_many_arguments)]
         impl $table {
+            /// The names of the functions in the table.
+            pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
+
             fn resolve(shared: $crate::loader::Shared) -> Self {
                 $table {
                     // SAFETY: the types are transcribed from the header that the table's documentation names.

@@ -158,3 +158,167 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
         | Call::Thread { .. } => &[],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hip_sys::{Blaslt, Hip, Rand, Rocblas, Rtc};
+    use serde_json::json;
+
+    /// A plan with these calls, on a buffer of every kind of memory.
+    fn plan(calls: serde_json::Value) -> Plan {
+        let mut body = calls;
+        for (id, call) in body.as_array_mut().unwrap().iter_mut().enumerate() {
+            call["id"] = id.into();
+        }
+        let buffer = |memory| json!({"memory": memory, "bytes": 4, "guarded": true});
+        serde_json::from_value(json!({
+            "version": 1, "trial": "t", "streams": {}, "setup": [], "body": body, "verify": [], "teardown": [],
+            "buffers": {
+                "device": buffer("device"), "device_async": buffer("device_async"), "managed": buffer("managed"),
+                "pageable": buffer("host_pageable"), "pinned": buffer("host_pinned"),
+                "registered": buffer("host_registered"),
+            },
+        }))
+        .unwrap()
+    }
+
+    #[track_caller]
+    fn check(calls: serde_json::Value, functions_: &[&str], homes_: &[Home]) {
+        let plan = plan(calls);
+        assert_eq!(functions(&plan), functions_.iter().copied().collect());
+        assert_eq!(homes(&plan), homes_.iter().copied().collect());
+    }
+
+    #[test]
+    fn what_a_call_needs_depends_on_its_arguments() {
+        let alloc = |buffer| json!({"call": "alloc", "buffer": buffer, "stream": "default"});
+        check(json!([alloc("device"), alloc("pageable")]), &["hipMalloc"], &[Home::Hip]);
+        check(json!([alloc("managed")]), &["hipMallocManaged"], &[Home::Hip]);
+        check(json!([{"call": "poison", "buffer": "pinned"}]), &[], &[]);
+        check(json!([{"call": "poison", "buffer": "device"}]), &["hipMemset"], &[Home::Hip]);
+        let copy = |to: &str, from: &str, api| {
+            json!({"call": "copy", "to": {"buffer": to}, "from": {"buffer": from}, "bytes": 4, "api": api,
+                "stream": "default"})
+        };
+        check(
+            json!([
+                copy("device", "pageable", "memcpy_directed"),
+                copy("pinned", "pinned", "memcpy")
+            ]),
+            &["hipMemcpyHtoD", "hipMemcpy"],
+            &[Home::Hip],
+        );
+        let create =
+            |host| json!({"call": "rand_create", "generator": "g", "kind": "philox", "host": host});
+        check(json!([create(true)]), &["hiprandCreateGeneratorHost"], &[Home::Rand]);
+        check(
+            json!([{"call": "repeat", "count": 2, "body": [
+                {"id": 9, "call": "thread", "body": [{"id": 10, "call": "rocblas_create", "handle": "h"}]},
+            ]}]),
+            &["rocblas_create_handle"],
+            &[Home::Rocblas],
+        );
+    }
+
+    /// A misspelt name would make every trial that needs it a skip.
+    #[test]
+    fn every_needed_function_is_bound() {
+        let tables = [
+            Hip::FUNCTIONS,
+            Rtc::FUNCTIONS,
+            Rand::FUNCTIONS,
+            Blaslt::FUNCTIONS,
+            Rocblas::FUNCTIONS,
+        ];
+        let homes = [Home::Hip, Home::Rtc, Home::Rand, Home::Blaslt, Home::Rocblas];
+        for (table, home) in tables.into_iter().zip(homes) {
+            assert!(table.iter().all(|function| Home::of(function) == home), "{home:?}");
+        }
+
+        let place = |buffer: &str| json!({"buffer": buffer});
+        let copy = |to, from, api| json!({"call": "copy", "to": place(to), "from": place(from), "bytes": 4, "api": api, "stream": "s"});
+        let copy_2d = |asynchronous: bool| {
+            json!({"call": "copy2d", "to": place("device"), "to_pitch": 4, "from": place("pinned"), "from_pitch": 4,
+                "width": 4, "height": 1, "asynchronous": asynchronous, "stream": "s"})
+        };
+        let set = |asynchronous: bool| json!({"call": "set", "to": place("device"), "value": 1, "bytes": 4, "asynchronous": asynchronous, "stream": "s"});
+        let create = |host: bool| json!({"call": "rand_create", "generator": "g", "kind": "xorwow", "host": host});
+        let mut calls = vec![
+            copy("device", "pinned", "memcpy"),
+            copy("device", "pinned", "memcpy_async"),
+            copy("device", "pinned", "memcpy_with_stream"),
+            copy("device", "pinned", "memcpy_directed"),
+            copy("pinned", "device", "memcpy_directed"),
+            copy("device", "device", "memcpy_directed"),
+            copy_2d(true),
+            copy_2d(false),
+            set(true),
+            set(false),
+            create(true),
+            create(false),
+            json!({"call": "launch", "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "args": [], "stream": "s"}),
+            json!({"call": "stream_wait_event", "stream": "s", "event": "e"}),
+            json!({"call": "event_record", "stream": "s", "event": "e"}),
+            json!({"call": "begin_capture", "stream": "s", "mode": "global"}),
+            json!({"call": "end_capture", "stream": "s", "graph": "g"}),
+            json!({"call": "graph_launch", "exec": "x", "stream": "s"}),
+            json!({"call": "rand_seed", "generator": "g", "seed": 1}),
+            json!({"call": "rand_offset", "generator": "g", "offset": 1}),
+            json!({"call": "rand_stream", "generator": "g", "stream": "s"}),
+            json!({"call": "rand_generate", "generator": "g", "to": place("device"), "count": 1}),
+            json!({"call": "rand_destroy", "generator": "g"}),
+            json!({"call": "blaslt_heuristic", "handle": "h", "problem": {"dtype": "f16", "m": 1, "n": 1, "k": 1,
+                "transpose_a": false, "transpose_b": false, "bias": false}}),
+        ];
+        for buffer in ["device", "device_async", "managed", "pageable", "pinned", "registered"] {
+            for call in ["alloc", "free", "poison", "guards"] {
+                calls.push(json!({"call": call, "buffer": buffer, "stream": "s"}));
+            }
+        }
+        for call in ["compile", "load", "unload"] {
+            calls.push(json!({"call": call, "kernel": "k"}));
+        }
+        for call in [
+            "stream_create",
+            "stream_destroy",
+            "stream_synchronize",
+            "stream_query",
+            "is_capturing",
+        ] {
+            calls.push(json!({"call": call, "stream": "s"}));
+        }
+        for call in ["event_create", "event_destroy", "event_synchronize", "event_query"] {
+            calls.push(json!({"call": call, "event": "e"}));
+        }
+        for call in [
+            "graph_node_count",
+            "graph_instantiate",
+            "graph_exec_update",
+            "graph_exec_destroy",
+            "graph_destroy",
+        ] {
+            calls.push(json!({"call": call, "graph": "g", "exec": "x"}));
+        }
+        for call in ["blaslt_create", "blaslt_destroy", "rocblas_create", "rocblas_destroy"] {
+            calls.push(json!({"call": call, "handle": "h"}));
+        }
+        for call in ["device_synchronize", "get_last_error", "mem_get_info", "trim_pool"] {
+            calls.push(json!({"call": call}));
+        }
+        // What the worker itself calls before set-up and to name a status.
+        let own = [
+            "hipInit",
+            "hipRuntimeGetVersion",
+            "hipGetDeviceCount",
+            "hipGetDeviceProperties",
+            "hipGetDevicePropertiesR0600",
+            "hipGetErrorName",
+            "hiprtcGetErrorString",
+        ];
+        let plan = plan(calls.into());
+        let needed: BTreeSet<&str> = functions(&plan).into_iter().chain(own).collect();
+        let bound: BTreeSet<&str> = tables.into_iter().flatten().copied().collect();
+        assert_eq!(needed, bound);
+    }
+}

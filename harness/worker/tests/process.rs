@@ -1,33 +1,79 @@
-//! The worker as a process, on a machine without ROCm: what it says and how it ends.
+//! The worker as a process: what it says and how it ends. No ROCm is needed; where a runtime must answer, the library of
+//! `examples/pretend_hip.rs` does.
 
 use std::{
-    env,
-    io::{Read, Write},
-    os::unix::process::{CommandExt, ExitStatusExt},
+    env, fs,
+    io::{BufRead, BufReader, Write},
+    os::unix::{
+        fs::symlink,
+        process::{CommandExt, ExitStatusExt},
+    },
+    path::{Path, PathBuf},
     process::{Command, ExitCode, Output, Stdio},
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use plan::{Event, Order, PLAN_VERSION, Phase, Plan};
+use plan::{Event, Order, PLAN_VERSION, Plan, digest, fill_stamp, pattern};
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some("__worker") {
         return worker::main();
     }
-    let trials = vec![
-        Trial::test("without_rocm_the_library_is_missing", without_rocm_the_library_is_missing),
-        Trial::test("bad_orders_exit_with_2", bad_orders_exit_with_2),
-        Trial::test("a_closed_input_kills_the_group", a_closed_input_kills_the_group),
+    macro_rules! trials {
+        ($($name:ident),* $(,)?) => { vec![$(Trial::test(stringify!($name), $name)),*] };
+    }
+    let trials = trials![
+        without_rocm_the_library_is_missing,
+        a_missing_function_is_noticed_before_set_up,
+        bad_orders_exit_with_2,
+        calls_are_reported_in_order_with_their_occurrence,
+        a_failed_checked_call_stops_the_plan,
+        planted_effects_take_place_at_their_call,
+        an_abort_ends_the_process_after_begin,
+        only_bytes_that_are_not_wanted_are_kept,
+        a_closed_input_ends_the_worker,
+        what_libraries_print_is_not_among_the_events,
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
-fn worker() -> Command {
+/// A folder with the pretended runtime under the runtime's name, and a spool.
+struct Stack(TempDir);
+
+impl Stack {
+    fn new() -> Result<Self, Failed> {
+        let folder = tempfile::tempdir()?;
+        symlink(pretend_hip()?, folder.path().join("libamdhip64.so.7"))?;
+        Ok(Stack(folder))
+    }
+
+    fn spool(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn talk(&self, plan: &Value) -> Result<Output, Failed> {
+        talk(worker(self.0.path()), &order(plan, self.spool(), &[]))
+    }
+}
+
+/// `cargo test` builds examples beside the tests.
+fn pretend_hip() -> Result<PathBuf, Failed> {
+    let this = env::current_exe()?;
+    let profile = this.parent().and_then(Path::parent).ok_or("no build folder")?;
+    let library = profile.join("examples/libpretend_hip.so");
+    match library.exists() {
+        true => Ok(library),
+        false => Err("run `cargo build -p worker --examples` first".into()),
+    }
+}
+
+fn worker(libraries: &Path) -> Command {
     let mut command = Command::new(env::current_exe().expect("the path of this test"));
     command
         .arg("__worker")
-        // An empty folder first: this machine's own ROCm, where it has one, is not what is tested.
-        .env("LD_LIBRARY_PATH", "/nonexistent")
+        .env("LD_LIBRARY_PATH", libraries)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
@@ -35,104 +81,289 @@ fn worker() -> Command {
 }
 
 /// Sends `input` and closes standard input only after the worker's output ended.
-fn talk(input: &str) -> Output {
-    let mut child = worker().spawn().expect("the worker starts");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    stdin.write_all(input.as_bytes()).expect("the worker reads");
-    let output = child.wait_with_output().expect("the worker ends");
+fn talk(mut command: Command, input: &str) -> Result<Output, Failed> {
+    let mut child = command.spawn()?;
+    let mut stdin = child.stdin.take().ok_or("no pipe")?;
+    stdin.write_all(input.as_bytes())?;
+    let output = child.wait_with_output()?;
     drop(stdin);
-    output
+    Ok(output)
 }
 
-fn order(plan: Plan) -> String {
+/// A plan that is empty but for `edit`.
+fn plan(edit: &Value) -> Value {
+    let mut plan = json!({
+        "version": PLAN_VERSION, "trial": "t", "buffers": {}, "streams": {},
+        "setup": [], "body": [], "verify": [], "teardown": [],
+    });
+    for (key, value) in edit.as_object().expect("an object") {
+        plan[key] = value.clone();
+    }
+    plan
+}
+
+fn order(edit: &Value, spool: &Path, wanted: &[(u32, u32, String)]) -> String {
+    let plan: Plan = serde_json::from_value(plan(edit)).expect("a plan");
     let order = Order {
         nonce: "a nonce".into(),
         plan,
-        spool: "/nonexistent".into(),
+        spool: spool.to_string_lossy().into_owned(),
         code_cache: None,
-        wanted: Vec::new(),
+        wanted: wanted.to_vec(),
     };
     serde_json::to_string(&order).expect("an order serialises") + "\n"
 }
 
-fn plan(edit: &str) -> Plan {
-    let base = serde_json::json!({
-        "version": PLAN_VERSION, "trial": "t", "buffers": {}, "streams": {},
-        "setup": [], "body": [], "verify": [], "teardown": [],
-    });
-    let mut base = base.as_object().expect("an object").clone();
-    let edit: serde_json::Value = serde_json::from_str(edit).expect("JSON");
-    base.extend(edit.as_object().expect("an object").clone());
-    serde_json::from_value(base.into()).expect("a plan")
+fn events(output: &Output) -> Result<Vec<Event>, Failed> {
+    let text = String::from_utf8(output.stdout.clone())?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
 }
 
-fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
-    if hip_sys::Hip::load(&hip_sys::Hip::SONAMES).is_ok() {
-        // This machine has ROCm where the loader always looks; then there is nothing missing to see.
-        return Ok(());
+/// The events in short, without the report of the stack.
+fn short(events: &[Event]) -> Vec<String> {
+    let mut out = Vec::new();
+    for event in events {
+        out.push(match event {
+            Event::Phase { phase } => phase.to_string(),
+            Event::Missing { what, .. } => format!("missing {what}"),
+            Event::Begin { step, occurrence } => format!("begin {step}.{occurrence}"),
+            Event::End { step, occurrence, code, status, .. } => {
+                format!("end {step}.{occurrence} {code} {status}").trim_end().to_owned()
+            }
+            Event::Data { step, occurrence, buffer, .. } => {
+                format!("data {step}.{occurrence} {buffer}")
+            }
+            Event::Stopped { step } => format!("stopped {step}"),
+            Event::Done => "done".into(),
+            Event::Bye => "bye".into(),
+            Event::Hello { .. } | Event::Loaded { .. } | Event::Device { .. } => continue,
+        });
     }
-    let output = talk(&order(plan("{}")));
-    let events: Vec<Event> = String::from_utf8(output.stdout)?
-        .lines()
-        .map(serde_json::from_str)
-        .collect::<Result<_, _>>()?;
-    let [
-        Event::Hello { version: PLAN_VERSION, nonce, .. },
-        start,
-        load,
-        Event::Missing { what, why },
-    ] = &events[..]
-    else {
-        return Err(format!("{events:?}").into());
-    };
-    assert_eq!(nonce, "a nonce");
-    assert_eq!(*start, Event::Phase { phase: Phase::Start });
-    assert_eq!(*load, Event::Phase { phase: Phase::Load });
-    assert_eq!(what, "libamdhip64");
-    assert!(why.contains("libamdhip64.so.6"), "{why}");
+    out
+}
+
+/// What follows the look at the device, for a plan on the pretended runtime that ends well.
+fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
+    let output = Stack::new()?.talk(edit)?;
+    let said = short(&events(&output)?);
+    let after_init = said.iter().position(|s| s == "init").map_or(said.len(), |at| at + 1);
+    let expected: Vec<_> = expected.iter().flat_map(|line| line.split(", ")).collect();
+    assert_eq!(said[after_init..], expected[..], "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0));
     Ok(())
 }
 
-fn bad_orders_exit_with_2() -> Result<(), Failed> {
-    let other_version = order(plan(r#"{"version": 99}"#));
-    let unknown_buffer = order(plan(r#"{"body": [{"id": 7, "call": "check", "buffer": "b"}]}"#));
-    let device_check = order(plan(
-        r#"{"buffers": {"b": {"memory": "device", "bytes": 4, "guarded": true}},
-            "body": [{"id": 7, "call": "check", "buffer": "b"}]}"#,
-    ));
-    for (input, expected) in [
-        ("\n", "EOF while parsing"),
-        ("{\"nonce\": 1}\n", "cannot be read"),
-        ("\u{0}\u{1}\n", "cannot be read"),
-        (&other_version, "version 99"),
-        (&unknown_buffer, "step 7 of the plan: there is no buffer `b`"),
-        (&device_check, "the host cannot read or write buffer `b`"),
+fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
+    if hip_sys::Hip::load(&hip_sys::Hip::SONAMES).is_ok() {
+        // This machine has ROCm where the loader always looks: nothing is missing.
+        return Ok(());
+    }
+    let empty = tempfile::tempdir()?;
+    let output = talk(worker(empty.path()), &order(&json!({}), empty.path(), &[]))?;
+    let events = events(&output)?;
+    assert_eq!(short(&events), ["start", "load", "missing libamdhip64"]);
+    let Some(Event::Hello { version: PLAN_VERSION, nonce, .. }) = events.first() else {
+        return Err("no hello".into());
+    };
+    assert_eq!(nonce, "a nonce");
+    let Some(Event::Missing { why, .. }) = events.last() else {
+        return Err("nothing missing".into());
+    };
+    assert!(why.contains("libamdhip64.so.7") && why.contains("libamdhip64.so.5"), "{why}");
+    assert_eq!(output.status.code(), Some(0));
+    Ok(())
+}
+
+fn a_missing_function_is_noticed_before_set_up() -> Result<(), Failed> {
+    let stack = Stack::new()?;
+    for (edit, expected) in [
+        (json!({"functions": ["hipInit", "hipNothing"]}), "missing hipNothing"),
+        (json!({"body": [{"id": 1, "call": "mem_get_info"}]}), "missing hipMemGetInfo"),
+        (
+            json!({"teardown": [{"id": 1, "call": "rocblas_destroy", "handle": "h"}]}),
+            "missing librocblas",
+        ),
+        (
+            json!({"kernels": {"k": ""}, "setup": [{"id": 1, "call": "compile", "kernel": "k"}]}),
+            "missing libhiprtc",
+        ),
     ] {
-        let output = talk(input);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{input}: {errors}");
-        assert!(errors.starts_with("worker: "), "{errors}");
-        assert!(errors.contains(expected), "{input}: {errors}");
+        let output = stack.talk(&edit)?;
+        assert_eq!(short(&events(&output)?), ["start", "load", expected], "{edit}");
+        assert_eq!(output.status.code(), Some(0));
     }
     Ok(())
 }
 
-fn a_closed_input_kills_the_group() -> Result<(), Failed> {
-    // Not a leader: it ends by itself, as the group is this test's.
-    let mut child = worker().spawn()?;
-    drop(child.stdin.take());
-    assert_eq!(child.wait()?.code(), Some(2));
+fn bad_orders_exit_with_2() -> Result<(), Failed> {
+    let empty = tempfile::tempdir()?;
+    let order = |edit: Value| order(&edit, empty.path(), &[]);
+    for (input, expected) in [
+        (String::new(), "closed before an order"),
+        ("\n".into(), "EOF while parsing"),
+        ("{\"nonce\": 1}\n".into(), "cannot be read"),
+        ("\u{0}\u{1}\n".into(), "cannot be read"),
+        (order(json!({"version": 99})), "version 99"),
+        (
+            order(json!({"body": [{"id": 7, "call": "check", "buffer": "b"}]})),
+            "step 7 of the plan: there is no buffer `b`",
+        ),
+        (
+            order(json!({
+                "buffers": {"b": {"memory": "device", "bytes": 4, "guarded": true}},
+                "body": [{"id": 7, "call": "check", "buffer": "b"}],
+            })),
+            "the host cannot read or write buffer `b`",
+        ),
+    ] {
+        let mut command = worker(empty.path());
+        if input.is_empty() {
+            command.stdin(Stdio::null());
+        }
+        let output = if input.is_empty() { command.output()? } else { talk(command, &input)? };
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{input}: {errors}");
+        assert!(errors.starts_with("worker: ") && errors.contains(expected), "{input}: {errors}");
+    }
+    Ok(())
+}
 
-    // The leader of its group. The order is cut off by the end of input, so the worker never gets to the leash; what it
-    // says is the same.
-    let mut child = worker().process_group(0).spawn()?;
-    let mut stdin = child.stdin.take().ok_or("a pipe")?;
-    stdin.write_all(b"{\"nonce\"")?;
-    drop(stdin);
-    let mut errors = String::new();
-    child.stderr.take().ok_or("a pipe")?.read_to_string(&mut errors)?;
-    let status = child.wait()?;
-    assert_eq!((status.code(), status.signal()), (Some(2), None), "{errors}");
+fn calls_are_reported_in_order_with_their_occurrence() -> Result<(), Failed> {
+    check(
+        &json!({
+            "body": [{"id": 1, "call": "repeat", "count": 2, "body": [
+                {"id": 2, "call": "sleep", "ms": 0},
+                {"id": 3, "call": "thread", "body": [{"id": 4, "call": "device_synchronize"}]},
+            ]}],
+            "teardown": [{"id": 5, "call": "sleep", "ms": 0}],
+        }),
+        &[
+            "setup",
+            "body, begin 2.0, end 2.0 0, begin 4.0, end 4.0 0 hipSuccess",
+            "begin 2.1, end 2.1 0, begin 4.1, end 4.1 0 hipSuccess",
+            "verify, done, teardown, begin 5.0, end 5.0 0, bye",
+        ],
+    )
+}
+
+fn a_failed_checked_call_stops_the_plan() -> Result<(), Failed> {
+    let destroy = |id: u32| json!({"id": id, "call": "graph_destroy", "graph": "g"});
+    let mut unchecked = destroy(1);
+    unchecked["returns"] = json!([["*", ["hipErrorInvalidValue"]]]);
+    check(
+        &json!({
+            "body": [unchecked, {"id": 2, "call": "repeat", "count": 9, "body": [
+                {"id": 3, "call": "thread", "body": [destroy(4)]},
+            ]}],
+            "verify": [destroy(5)],
+            "teardown": [destroy(6)],
+        }),
+        &[
+            "setup",
+            "body, begin 1.0, end 1.0 1 hipErrorInvalidValue",
+            "begin 4.0, end 4.0 1 hipErrorInvalidValue, stopped 4, teardown",
+        ],
+    )
+}
+
+fn planted_effects_take_place_at_their_call() -> Result<(), Failed> {
+    let launch =
+        |id: u32| json!({"id": id, "call": "graph_launch", "exec": "x", "stream": "default"});
+    let late =
+        |id: u32| json!({"id": id, "call": "sleep", "ms": 0, "planted": "after_next_launch"});
+    check(
+        &json!({"body": [late(1), launch(2), launch(3), late(4), {"id": 5, "call": "sleep", "ms": 0}]}),
+        &[
+            "setup",
+            "body, begin 2.0, end 2.0 0 hipSuccess, begin 1.0, end 1.0 0",
+            "begin 3.0, end 3.0 0 hipSuccess, begin 5.0, end 5.0 0, begin 4.0, end 4.0 0",
+            "verify, done, teardown, bye",
+        ],
+    )?;
+    check(
+        &json!({"body": [{"id": 1, "call": "device_synchronize", "planted": {"return": 1}}]}),
+        &["setup, body, begin 1.0, end 1.0 1 hipErrorInvalidValue, stopped 1, teardown"],
+    )
+}
+
+fn an_abort_ends_the_process_after_begin() -> Result<(), Failed> {
+    let output = Stack::new()?
+        .talk(&json!({"body": [{"id": 1, "call": "device_synchronize", "planted": "abort"}]}))?;
+    assert_eq!(short(&events(&output)?).last().map(String::as_str), Some("begin 1.0"));
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT));
+    Ok(())
+}
+
+fn only_bytes_that_are_not_wanted_are_kept() -> Result<(), Failed> {
+    let stack = Stack::new()?;
+    let edit = json!({
+        "buffers": {"b": {"memory": "host_pageable", "bytes": 6, "guarded": true}},
+        "setup": [
+            {"id": 1, "call": "alloc", "buffer": "b", "stream": "default"},
+            {"id": 2, "call": "poison", "buffer": "b"},
+        ],
+        "body": [
+            {"id": 3, "call": "check", "buffer": "b"},
+            {"id": 4, "call": "fill", "buffer": "b", "stamp": 3},
+            {"id": 5, "call": "check", "buffer": "b"},
+            {"id": 6, "call": "equal", "a": "b", "b": "b"},
+        ],
+        "verify": [{"id": 7, "call": "guards", "buffer": "b"}],
+        "teardown": [{"id": 8, "call": "free", "buffer": "b", "stream": "default"}],
+    });
+    let mut filled = [0; 6];
+    pattern(fill_stamp(3, 0), &mut filled);
+    let guards = [plan::GUARD_BYTE; 2 * plan::GUARD_BYTES as usize];
+    // The first check finds poison where the pattern is wanted.
+    let wanted = [(3, 0, digest(&filled)), (5, 0, digest(&filled)), (7, 0, digest(&guards))];
+    let output = talk(worker(stack.0.path()), &order(&edit, stack.spool(), &wanted))?;
+    let mut data = Vec::new();
+    for event in events(&output)? {
+        if let Event::Data { step, buffer, bytes, digest, file, .. } = event {
+            let kept = file.map(|f| fs::read(stack.spool().join(f))).transpose()?;
+            data.push((step, buffer, bytes, digest, kept));
+        }
+    }
+    let poison = [plan::POISON_BYTE; 6];
+    let b = || "b".to_owned();
+    assert_eq!(
+        data,
+        [
+            (3, b(), 6, digest(&poison), Some(poison.to_vec())),
+            (5, b(), 6, digest(&filled), None),
+            (6, b(), 6, digest(&filled), Some(filled.to_vec())),
+            (6, b(), 6, digest(&filled), Some(filled.to_vec())),
+            (7, "b.guards".to_owned(), 512, digest(&guards), None),
+        ]
+    );
+    Ok(())
+}
+
+fn a_closed_input_ends_the_worker() -> Result<(), Failed> {
+    let stack = Stack::new()?;
+    let edit = json!({"body": [{"id": 1, "call": "sleep", "ms": 3_600_000}]});
+    // The leader kills its group; in a group that is not its own it ends alone.
+    for (leader, expected) in [(true, (None, Some(libc::SIGKILL))), (false, (Some(2), None))] {
+        let mut command = worker(stack.0.path());
+        if leader {
+            command.process_group(0);
+        }
+        let mut child = command.spawn()?;
+        let mut stdin = child.stdin.take().ok_or("no pipe")?;
+        stdin.write_all(order(&edit, stack.spool(), &[]).as_bytes())?;
+        let said = BufReader::new(child.stdout.take().ok_or("no pipe")?);
+        let began = said.lines().any(|line| line.is_ok_and(|l| l.contains("\"begin\"")));
+        assert!(began, "the plan began");
+        drop(stdin);
+        let status = child.wait()?;
+        assert_eq!((status.code(), status.signal()), expected);
+    }
+    Ok(())
+}
+
+fn what_libraries_print_is_not_among_the_events() -> Result<(), Failed> {
+    let output = Stack::new()?.talk(&json!({"body": [{"id": 1, "call": "device_synchronize"}]}))?;
+    assert_eq!(short(&events(&output)?).last().map(String::as_str), Some("bye"));
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "chatter\n");
     Ok(())
 }

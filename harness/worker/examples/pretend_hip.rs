@@ -1,0 +1,69 @@
+//! A `libamdhip64` of a few functions that pretend to work. Tests of the worker's own rules load it; it says nothing about HIP.
+
+use std::{
+    ffi::{CStr, c_char, c_int, c_uint, c_void},
+    ptr,
+};
+
+const SUCCESS: c_int = 0;
+const INVALID_VALUE: c_int = 1;
+
+#[unsafe(no_mangle)]
+extern "C" fn hipInit(_: c_uint) -> c_int {
+    SUCCESS
+}
+
+/// # Safety
+/// The result is a place for one number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { version.write(1) };
+    SUCCESS
+}
+
+/// # Safety
+/// The result is a place for one number.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
+    // SAFETY: the caller's contract.
+    unsafe { count.write(1) };
+    SUCCESS
+}
+
+/// # Safety
+/// There is room for the structure, and it is zeroed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut c_void, _: c_int) -> c_int {
+    let gcn_arch_name = properties.wrapping_byte_add(1160).cast::<u8>();
+    // SAFETY: the caller's contract; the field has 256 bytes.
+    unsafe { ptr::copy_nonoverlapping(b"gfx0".as_ptr(), gcn_arch_name, 4) };
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
+    let name: &CStr = match status {
+        SUCCESS => c"hipSuccess",
+        INVALID_VALUE => c"hipErrorInvalidValue",
+        _ => c"hipErrorUnknown",
+    };
+    name.as_ptr()
+}
+
+/// Prints where libraries should not.
+#[unsafe(no_mangle)]
+extern "C" fn hipDeviceSynchronize() -> c_int {
+    println!("chatter");
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipGraphLaunch(_: *mut c_void, _: *mut c_void) -> c_int {
+    SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hipGraphDestroy(graph: *mut c_void) -> c_int {
+    if graph.is_null() { INVALID_VALUE } else { SUCCESS }
+}
