@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
 
 use crate::{Error, Version};
 
@@ -62,6 +63,9 @@ impl Apt {
     ) -> Result<Self, Error> {
         let dump = Command::new("apt-config").arg("dump").env("LC_ALL", "C").output();
         let dump = dump.map_err(|_| Error::NoApt { spec: spec.into() })?;
+        if !is_address(mirror) {
+            return Err(Error::BadMirror { mirror: mirror.into() });
+        }
         for part in ["lists/partial", "archives/partial", "none/partial"] {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
@@ -218,50 +222,58 @@ impl Apt {
         command
     }
 
-    fn log(&self) -> PathBuf {
-        self.directory.join("apt-get.log")
-    }
-
     fn error(&self, action: &'static str, detail: String) -> Error {
-        Error::Apt { action, detail, log: self.log() }
+        Error::Apt { action, detail }
     }
 
     /// Runs apt-get and hands over each line of its standard output.
     fn run(&self, arguments: &[&str], mut line: impl FnMut(&str)) -> Result<(), Failure> {
-        let io = |path: &Path, source| Failure::Error(Error::io("run apt-get with", path)(source));
-        let log = self.log();
-        let stderr = File::create(&log).map_err(|e| io(&log, e))?;
+        let io = |source| Failure::Error(Error::io("run apt-get in", &self.directory)(source));
         // The lock as standard input: should this process be killed, the state stays locked for as long as
         // apt is still writing to it.
-        let stdin = self.lock.try_clone().map_err(|e| io(&log, e))?;
         let mut child = self
             .command("apt-get")
             .args(["-q", "-y"])
             .args(arguments)
-            .stdin(stdin)
+            .stdin(self.lock.try_clone().map_err(io)?)
             .stdout(Stdio::piped())
-            .stderr(stderr)
+            .stderr(Stdio::piped())
             .spawn()
-            .map_err(|e| io(&log, e))?;
-        let mut bytes = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            let mut stdout = BufReader::new(stdout);
-            while stdout.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
-                line(String::from_utf8_lossy(&bytes).trim_end());
-                bytes.clear();
+            .map_err(io)?;
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let errors = thread::scope(|scope| {
+            let errors = scope.spawn(|| {
+                let mut bytes = Vec::new();
+                let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
+                String::from_utf8_lossy(&bytes).into_owned()
+            });
+            if let Some(stdout) = stdout {
+                let mut stdout = BufReader::new(stdout);
+                let mut bytes = Vec::new();
+                while stdout.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+                    line(String::from_utf8_lossy(&bytes).trim_end());
+                    bytes.clear();
+                }
             }
-        }
-        let status = child.wait().map_err(|e| io(&log, e))?;
+            errors.join().unwrap_or_default()
+        });
+        let status = child.wait().map_err(io)?;
         if status.success() {
             return Ok(());
         }
-        let mut text = String::new();
-        let _ = File::open(&log).and_then(|mut file| file.read_to_string(&mut text));
-        if text.contains("No space left on device") || text.contains("enough free space") {
-            return Err(Failure::Error(Error::DiskFull { path: self.archives() }));
+        if errors.contains("No space left on device") || errors.contains("enough free space") {
+            return Err(Failure::Error(Error::DiskFull { path: self.directory.clone() }));
         }
-        Err(Failure::Lines(error_lines(&text).unwrap_or_else(|| status.to_string())))
+        Err(Failure::Lines(error_lines(&errors).unwrap_or_else(|| status.to_string())))
     }
+}
+
+/// Whether a mirror can stand in a sources file: a URI of one word.
+fn is_address(mirror: &str) -> bool {
+    let scheme = mirror.split_once(":/").map_or("", |(scheme, _)| scheme);
+    !scheme.is_empty()
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+')
+        && !mirror.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// apt's own words for what went wrong, in one line.
@@ -336,7 +348,7 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
         ("APT::Keep-Downloaded-Packages", "true".to_owned()),
         ("Acquire::Languages", "none".to_owned()),
         ("Acquire::PDiffs", "false".to_owned()),
-        ("Acquire::Retries", "3".to_owned()),
+        ("Acquire::Retries", "2".to_owned()),
     ];
     settings.iter().map(|(name, value)| format!("{name} \"{value}\";\n")).collect()
 }
@@ -372,6 +384,19 @@ mod tests {
             ["", "Reading package lists...", "'x", "'x' y_1.deb 1", "'x' y_1_amd64.deb 1 MD5Sum:1"]
         {
             assert_eq!(planned(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_mirror_is_one_address() {
+        let check = |mirror: &str, expected| assert_eq!(is_address(mirror), expected, "{mirror:?}");
+        check("http://mirror.example/debian", true);
+        check("mirror+file:/etc/apt/mirrors.txt", true);
+        check("file:/srv/debian", true);
+        for mirror in
+            ["", "mirror.example", "/srv/debian", "://x", "http://x\nTrusted: yes", "http://x y"]
+        {
+            check(mirror, false);
         }
     }
 

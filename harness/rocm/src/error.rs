@@ -76,6 +76,14 @@ pub enum Error {
         /// Files read.
         looked: String,
     },
+    /// Not the address of a mirror.
+    #[error(
+        "{mirror:?} is not the address of a mirror; expected one as in apt's sources, such as http://HOST/debian"
+    )]
+    BadMirror {
+        /// What was given.
+        mirror: String,
+    },
     /// Debian's signing keys are not installed.
     #[error(
         "Debian's archive keys are not on this machine (looked for {looked}); \
@@ -140,14 +148,14 @@ pub enum Error {
         name: String,
     },
     /// apt failed in a way that is not one of the above.
-    #[error("apt-get could not {action}: {detail}; its full output is in {log}")]
+    #[error(
+        "apt-get could not {action}: {detail}; see whether `apt-get update` works on this machine"
+    )]
     Apt {
         /// What it was doing.
         action: &'static str,
-        /// Its error lines.
+        /// What it said.
         detail: String,
-        /// Its output.
-        log: PathBuf,
     },
     /// A downloaded package is not what the index promises.
     #[error("{path} is damaged ({detail}); it has been removed, fetch again")]

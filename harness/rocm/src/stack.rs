@@ -129,8 +129,11 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
     let Some(first) = libraries.first() else {
         return Err(Error::NoRocm { path: root, looked: LIBRARY_DIRECTORIES.join(", ") });
     };
-    let loader = Some(root.join(MULTIARCH).join("ld-linux-x86-64.so.2"))
-        .filter(|loader| loader.is_file() && root.join(MULTIARCH).join("libc.so.6").is_file());
+    // The host's own root is no root of its own.
+    let loader = Some(root.join(MULTIARCH).join("ld-linux-x86-64.so.2")).filter(|loader| {
+        let libc = root.join(MULTIARCH).join("libc.so.6");
+        root != Path::new("/") && loader.is_file() && libc.is_file()
+    });
     let manifest = Manifest::read(&root);
     let rocm = manifest.as_ref().map(|m| m.rocm.clone()).or_else(|| version(&root, first));
     // Wheels keep the math libraries in packages of their own beside the core.
