@@ -58,7 +58,7 @@ pub(crate) struct Selection {
     pub(crate) cases_from: Option<PathBuf>,
 }
 
-#[derive(Args)]
+#[derive(Parser)]
 pub(crate) struct On {
     /// The ROCm to run on: `debian:7.2.4`, `debian:latest`, `system`, or a folder; fetched when needed
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]

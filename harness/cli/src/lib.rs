@@ -4,6 +4,7 @@
 //! to the judge. Whatever decides something lives in a crate of its own.
 
 mod args;
+mod batch;
 mod commands;
 mod device_library;
 mod diagnostics;
@@ -22,7 +23,7 @@ pub use library::CaseLibrary;
 pub use select::{Selected, select};
 pub use session::{DeviceChoice, Session, SessionOptions};
 pub use stop::Stop;
-pub use trial::{Job, run_trial};
+pub use trial::{Job, lower_all, run_trial};
 
 /// The first argument that makes this program a worker. The worker is the same program, so it always
 /// matches the harness that started it, and `cargo run` builds it.

@@ -2,6 +2,7 @@ use std::{
     collections::BTreeMap, num::NonZeroUsize, path::PathBuf, process::Command, time::Duration,
 };
 
+use clap::Parser;
 use device::{Arch, Config, Planted};
 use rocm::Stack;
 use supervise::Limits;
@@ -112,6 +113,17 @@ impl TryFrom<&On> for SessionOptions {
     }
 }
 
+impl SessionOptions {
+    /// The options that the command would have without arguments; what the environment says of them counts.
+    ///
+    /// # Errors
+    /// Values of the environment that cannot be.
+    pub fn from_environment(worker: PathBuf) -> Result<SessionOptions, Stop> {
+        let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
+        Ok(SessionOptions { worker: Some(worker), ..SessionOptions::try_from(&on)? })
+    }
+}
+
 /// Whether the kernel driver offers an AMD GPU for compute to this user.
 fn gpu_present() -> bool {
     std::fs::OpenOptions::new().read(true).write(true).open("/dev/kfd").is_ok()
@@ -146,6 +158,10 @@ impl Session {
             .tempdir()
             .map_err(|e| Stop::no_verdict(format!("error: cannot make a temporary folder: {e}")))?;
         let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
+        let code_cache = cache.join("code");
+        std::fs::create_dir_all(&code_cache).map_err(|e| {
+            Stop::no_verdict(format!("error: cannot create `{}`: {e}", code_cache.display()))
+        })?;
         Ok(Session {
             stack,
             rocm,
@@ -156,7 +172,7 @@ impl Session {
             launcher: options.launcher,
             worker,
             device_folder,
-            code_cache: cache.join("code"),
+            code_cache,
             scratch,
         })
     }

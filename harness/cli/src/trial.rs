@@ -2,17 +2,20 @@ use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
     path::Path,
+    time::SystemTime,
 };
 
 use case::{Case, Lowered, Trial, lower};
 use device::{Fault, Place, Planted};
-use judge::{Context, End, Limit, Observation, Outcome, Verdict, judge, verdict};
+use judge::{Context, End, Limit, Observation, Outcome, judge, verdict};
 use plan::{Event, Order};
+use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Usage};
 
 use crate::{CaseLibrary, Selected, Session, Stop};
 
 /// One trial to run once.
+#[derive(Clone)]
 pub struct Job<'a> {
     /// Its case.
     pub case: &'a Case,
@@ -24,18 +27,11 @@ pub struct Job<'a> {
     pub faults: Vec<Planted>,
 }
 
-/// What one run of a trial gave.
-pub struct Finished {
+impl Job<'_> {
     /// The trial's id.
-    pub id: String,
-    /// What was seen.
-    pub observation: Observation,
-    /// What happened.
-    pub outcome: Outcome,
-    /// What it means.
-    pub verdict: Verdict,
-    /// What the process used.
-    pub usage: Option<Usage>,
+    pub fn id(&self) -> String {
+        self.case.trial_id(self.trial)
+    }
 }
 
 /// Lowers trials, all with the same planted fault or none.
@@ -70,37 +66,76 @@ pub fn lower_all<'a>(
     Err(Stop::usage(shown.join("\n\n")))
 }
 
-/// Runs one trial in a fresh process and judges it.
-pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Finished {
-    let id = job.case.trial_id(job.trial);
+/// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped.
+pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Record {
     let nonce = nonce();
+    if let Some(unmet) = unmet(job.case, session.rocm.as_ref(), session.gfx()) {
+        return record(session, job, &nonce, not_started(String::new()), None, skipped(unmet));
+    }
     let folder = session.trial_folder();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
-    let wanted: Vec<_> = job
-        .lowered
-        .reference
-        .expected
-        .iter()
-        .map(|e| (e.step, e.occurrence, e.digest.clone()))
-        .collect();
+    let expected = &job.lowered.reference.expected;
+    let wanted: Vec<_> =
+        expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
     let (observation, usage) = match &folder {
         Ok(_) => observe(session, job, &nonce, &spool, &wanted, cancel),
         Err(error) => (not_started(format!("no folder for the trial: {error}")), None),
     };
-    let rocm = session.rocm.clone();
     let context = Context {
         plan: &job.lowered.plan,
         nonce: &nonce,
         wanted: &wanted,
         spec: &session.stack.spec,
-        rocm: rocm.clone(),
+        rocm: session.rocm.clone(),
         expect_gfx: session.gfx(),
         expect_emulated: Some(session.gfx().is_some()),
         stack_root: Some(&session.stack.root),
         spool: &|name| std::fs::read(spool.join(name)).ok(),
     };
     let outcome = judge(&observation, &context);
-    let gfx = gfx_of(&observation).or(session.gfx().map(str::to_owned)).unwrap_or_default();
+    record(session, job, &nonce, observation, usage, outcome)
+}
+
+/// Why a case does not apply, in words that say what would make it run.
+fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option<String> {
+    let needs = &case.needs;
+    if let (Some(range), Some(version)) = (&needs.rocm, rocm)
+        && !range.contains(version)
+    {
+        return Some(format!("needs ROCm {range}, and this is {version}"));
+    }
+    match gfx {
+        Some(gfx) if !needs.gfx.is_empty() && !needs.gfx.iter().any(|g| g == gfx) => {
+            Some(format!("needs {}, and this is {gfx}", needs.gfx.join(" or ")))
+        }
+        _ => None,
+    }
+}
+
+fn skipped(why: String) -> Outcome {
+    Outcome {
+        kind: judge::Kind::Skip,
+        signature: "skip:needs".to_owned(),
+        at: judge::Location::default(),
+        summary: why,
+        details: Vec::new(),
+    }
+}
+
+fn record(
+    session: &Session,
+    job: &Job<'_>,
+    nonce: &str,
+    observation: Observation,
+    usage: Option<Usage>,
+    outcome: Outcome,
+) -> Record {
+    let device = Device::seen(
+        &observation.events,
+        session.gfx().unwrap_or_default(),
+        session.gfx().is_some(),
+    );
+    let rocm = session.rocm.clone();
     let known: Vec<_> = job
         .case
         .known
@@ -113,8 +148,51 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Finished 
             upstream: k.upstream.clone(),
         })
         .collect();
-    let verdict = verdict(&outcome, &known, &gfx, rocm.as_ref());
-    Finished { id, observation, outcome, verdict, usage }
+    let phases = judge::phases(&observation.events);
+    Record {
+        format: report::FORMAT,
+        date: report::date(SystemTime::now()),
+        rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+        case: job.case.id.clone(),
+        trial: job.id(),
+        title: job.case.title.clone(),
+        upstream: job.case.upstream.clone(),
+        faults: job.faults.iter().map(|p| p.fault).collect(),
+        verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
+        outcome,
+        stack: report::Stack::seen(
+            &session.stack.spec,
+            &session.stack.root.display().to_string(),
+            rocm,
+            &observation.events,
+        ),
+        calls: phases.iter().map(|p| p.calls).sum(),
+        phases,
+        wall_ns: observation.wall.as_nanos() as u64,
+        cpu_ns: usage.map(|u| (u.user_cpu + u.system_cpu).as_nanos() as u64),
+        max_rss_bytes: usage.map(|u| u.max_rss_bytes),
+        stderr_tail: report::stderr_tail(&observation.stderr),
+        exit: observation.end,
+        nonce: nonce.to_owned(),
+        again: again(session, job),
+        device,
+    }
+}
+
+/// The command that repeats a trial.
+fn again(session: &Session, job: &Job<'_>) -> String {
+    let mut text = format!("rocrepro run '{}' --rocm {}", job.id(), session.stack.spec);
+    match session.gfx() {
+        Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
+        None => text.push_str(" --device gpu"),
+    }
+    for planted in &job.faults {
+        text.push_str(&format!(" --fault {}", planted.fault));
+        if planted.probability < 1.0 {
+            text.push_str(&format!(",probability={},seed={}", planted.probability, planted.seed));
+        }
+    }
+    text
 }
 
 /// The faults that the device is told of; the others are part of the plan.
@@ -193,13 +271,6 @@ fn not_started(why: String) -> Observation {
         left_behind: 0,
         wall: std::time::Duration::ZERO,
     }
-}
-
-fn gfx_of(observation: &Observation) -> Option<String> {
-    observation.events.iter().find_map(|event| match event {
-        Event::Device { gfx, .. } => Some(gfx.clone()),
-        _ => None,
-    })
 }
 
 /// Unguessable enough to prove that a worker of this run answered; the standard library seeds its

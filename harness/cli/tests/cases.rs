@@ -1,1 +1,54 @@
-fn main() {}
+//! The case library as tests, one per trial: `cargo test --test cases`, also under nextest.
+//!
+//! The stack is the one that ROCREPRO_ROCM names (default `debian:7.2.4`, fetched once); ROCREPRO_GFX names the emulated
+//! architecture. On a machine with an AMD GPU, ROCREPRO_DEVICE_KIND=gpu runs the same tests there.
+
+use std::{path::PathBuf, process::ExitCode, sync::OnceLock};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+use rocrepro::{CaseLibrary, Job, Selected, Session, SessionOptions, lower_all, run_trial, select};
+use supervise::Cancel;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    // The tests live as long as the process; so do what they borrow.
+    let library: &'static CaseLibrary = match CaseLibrary::load(None) {
+        Ok(library) => Box::leak(Box::new(library)),
+        Err(stop) => return stop.report(),
+    };
+    let selected = match select(library, &[]) {
+        Ok(selected) => selected,
+        Err(stop) => return stop.report(),
+    };
+    let tests = selected
+        .into_iter()
+        .map(|entry| Trial::ignorable_test(entry.id(), move || run(library, &entry)))
+        .collect();
+    libtest_mimic::run(&arguments, tests).exit_code()
+}
+
+/// Opened by the first test that runs: `--list` needs no ROCm.
+fn session() -> Result<&'static (Session, Cancel), Failed> {
+    static SESSION: OnceLock<Result<(Session, Cancel), String>> = OnceLock::new();
+    let opened = SESSION.get_or_init(|| {
+        let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
+        let options = SessionOptions::from_environment(worker).map_err(|e| e.to_string())?;
+        let session = Session::open(options).map_err(|e| e.to_string())?;
+        Ok((session, Cancel::new().map_err(|e| e.to_string())?))
+    });
+    opened.as_ref().map_err(|message| Failed::from(message.as_str()))
+}
+
+fn run(library: &CaseLibrary, entry: &Selected<'_>) -> Result<Completion, Failed> {
+    let lowered = lower_all(library, std::slice::from_ref(entry), None)
+        .map_err(|e| Failed::from(e.to_string()))?
+        .remove(0);
+    let (session, cancel) = session()?;
+    let job = Job { case: entry.case, trial: &entry.trial, lowered, faults: Vec::new() };
+    let record = run_trial(session, &job, cancel);
+    match record.verdict.kind {
+        judge::VerdictKind::Pass | judge::VerdictKind::Known => Ok(Completion::Completed),
+        judge::VerdictKind::Skip => Ok(Completion::ignored_with(record.outcome.summary)),
+        _ => Err(Failed::from(report::explain(&record))),
+    }
+}

@@ -1,7 +1,53 @@
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Duration};
 
-use crate::{Stop, args::Prove};
+use device::Planted;
 
-pub(crate) fn prove(_args: &Prove) -> Result<ExitCode, Stop> {
-    Err(Stop::usage("error: being written"))
+use crate::{
+    CaseLibrary, DeviceChoice, Session, SessionOptions, Stop,
+    args::Prove,
+    batch::run_jobs,
+    select,
+    trial::{Job, lower_all},
+};
+
+/// Silence that counts as a hang while a fault is planted: a proof has many hangs on purpose, and a trial
+/// on the emulated device is never silent for a second.
+const QUIET_UNDER_FAULT: Duration = Duration::from_secs(8);
+
+/// Runs every selected trial on the healthy device, and under each fault that its case declares for it.
+pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
+    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let selected = select(&library, &args.selection.cases)?;
+    let mut options = SessionOptions::try_from(&args.on)?;
+    if options.device == DeviceChoice::Gpu {
+        return Err(Stop::usage(
+            "error: faults are planted in the emulated device; use `--device emulated`",
+        ));
+    }
+    options.limits.quiet = options.limits.quiet.min(QUIET_UNDER_FAULT);
+    let mut jobs = Vec::new();
+    for (entry, lowered) in selected.iter().zip(lower_all(&library, &selected, None)?) {
+        jobs.push(Job { case: entry.case, trial: &entry.trial, lowered, faults: Vec::new() });
+        for declared in entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial)) {
+            let planned = lower_all(&library, std::slice::from_ref(entry), Some(declared.fault))?;
+            jobs.extend(planned.into_iter().map(|lowered| Job {
+                case: entry.case,
+                trial: &entry.trial,
+                lowered,
+                faults: vec![Planted::from(declared.fault)],
+            }));
+        }
+    }
+    let session = Session::open(options)?;
+    let (records, trouble) = run_jobs(&session, jobs, args.on.record.as_deref())?;
+    let signature = |record: &report::Record, fault| {
+        let case = library.case(&record.case)?;
+        case.faults.iter().find(|f| f.fault == fault)?.signature.clone()
+    };
+    let proof = report::prove(&records, signature);
+    let _ = report::print(&report::matrix(&proof));
+    match trouble {
+        Some(stop) => Err(stop),
+        None => Ok(ExitCode::from(proof.exit_status())),
+    }
 }

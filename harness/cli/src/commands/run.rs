@@ -1,12 +1,15 @@
-use std::process::ExitCode;
+use std::{process::ExitCode, time::Instant};
 
 use device::{Fault, Place, Planted};
+use report::Rows;
 
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     args::Run,
+    batch::run_jobs,
     select,
-    trial::{Job, lower_all, run_trial},
+    stop::chain,
+    trial::{Job, lower_all},
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
@@ -20,31 +23,35 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         [one] => Some(*one),
         _ => return Err(Stop::usage("error: only one fault can be planted at calls")),
     };
+    let options = SessionOptions::try_from(&args.on)?;
     let lowered = lower_all(&library, &selected, call_fault)?;
-    let session = Session::open(SessionOptions::try_from(&args.on)?)?;
-    let cancel = supervise::Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-    cancel.on_signals().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-    let jobs: Vec<_> = selected
+    let session = Session::open(options)?;
+    let begun = Instant::now();
+    let jobs = selected
         .iter()
         .zip(lowered)
-        .map(|(s, lowered)| Job { case: s.case, trial: &s.trial, lowered, faults: faults.clone() })
+        .flat_map(|(s, lowered)| {
+            let job = Job { case: s.case, trial: &s.trial, lowered, faults: faults.clone() };
+            std::iter::repeat_n(job, args.repeat as usize)
+        })
         .collect();
-    supervise::for_each(
-        jobs,
-        session.jobs,
-        &cancel,
-        |_, job| run_trial(&session, &job, &cancel),
-        supervise::in_order(|_, finished: crate::trial::Finished| {
-            println!("{:?} {} {}", finished.verdict.kind, finished.id, finished.outcome.signature);
-            if finished.outcome.kind != judge::Kind::Pass {
-                println!("    {}", finished.outcome.summary);
-                for line in &finished.outcome.details {
-                    println!("    {line}");
-                }
-            }
-        }),
-    );
-    Ok(ExitCode::SUCCESS)
+    let (records, trouble) = run_jobs(&session, jobs, args.on.record.as_deref())?;
+
+    let rows = if args.trials { Rows::Trials } else { Rows::Cases };
+    let view = report::run_view(&records, rows, begun.elapsed());
+    // A reader that closes the pipe has seen enough.
+    let _ = report::print(&view);
+    if let Some(path) = &args.junit {
+        let xml = report::junit(&records)
+            .map_err(|e| Stop::no_verdict(format!("error: cannot make the JUnit report: {e}")))?;
+        std::fs::write(path, xml).map_err(|e| {
+            Stop::no_verdict(format!("error: cannot write `{}`: {}", path.display(), chain(&e)))
+        })?;
+    }
+    match trouble {
+        Some(stop) => Err(stop),
+        None => Ok(ExitCode::from(report::exit_status(&records))),
+    }
 }
 
 /// Reads `copy.zero` or `copy.zero,probability=0.2,seed=7`.

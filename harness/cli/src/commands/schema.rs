@@ -7,7 +7,7 @@ const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");
 
 pub(crate) fn schema(args: &Schema) -> Result<ExitCode, Stop> {
     if args.record {
-        anstream::println!("");
+        anstream::println!("{:#}", report::schema());
     } else {
         anstream::print!("{CASE_SCHEMA}");
     }
