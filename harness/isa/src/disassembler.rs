@@ -130,7 +130,13 @@ pub(crate) fn disassemble(
             let mut info = Info { handle: 0 };
             // SAFETY: all pointers live through the call, and the callbacks have the right types.
             let status = unsafe {
-                (library.create)(name.as_ptr(), read_memory, print_instruction, print_address, &mut info)
+                (library.create)(
+                    name.as_ptr(),
+                    read_memory,
+                    print_instruction,
+                    print_address,
+                    &mut info,
+                )
             };
             if status != 0 {
                 return Err(format!("this comgr does not know {arch} (status {status})"));

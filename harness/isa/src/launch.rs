@@ -140,8 +140,7 @@ fn initial_scalars(
         pair(wave, u64::from(PRIVATE_APERTURE) << 32 | u64::from(SWIZZLE_ENABLE) << 32, &mut next);
         pair(wave, u64::from(u32::MAX), &mut next);
     }
-    for (bit, value) in
-        [(1, launch.packet), (2, launch.queue), (3, launch.kernarg), (4, 0), (5, 0)]
+    for (bit, value) in [(1, launch.packet), (2, launch.queue), (3, launch.kernarg), (4, 0), (5, 0)]
     {
         if enabled(bit) {
             pair(wave, value, &mut next);

@@ -155,7 +155,14 @@ enum Unused {
 impl Target {
     /// Writes one word of the lanes of `mask`.
     #[inline(always)]
-    pub(crate) fn write(&self, wave: &mut Wave, half: usize, word: usize, mask: u32, values: &Half) {
+    pub(crate) fn write(
+        &self,
+        wave: &mut Wave,
+        half: usize,
+        word: usize,
+        mask: u32,
+        values: &Half,
+    ) {
         if self.part.is_some() {
             self.write_part(wave, half, mask, values);
         } else {
@@ -246,13 +253,27 @@ impl Permutation {
 }
 
 const LANE_MODIFIERS: [&str; 18] = [
-    "row_mask", "bank_mask", "bound_ctrl", "fi", "quad_perm", "row_shl", "row_shr", "row_ror",
-    "wave_shl", "wave_rol", "wave_shr", "wave_ror", "row_mirror", "row_half_mirror", "row_bcast",
-    "row_share", "row_newbcast", "row_xmask",
+    "row_mask",
+    "bank_mask",
+    "bound_ctrl",
+    "fi",
+    "quad_perm",
+    "row_shl",
+    "row_shr",
+    "row_ror",
+    "wave_shl",
+    "wave_rol",
+    "wave_shr",
+    "wave_ror",
+    "row_mirror",
+    "row_half_mirror",
+    "row_bcast",
+    "row_share",
+    "row_newbcast",
+    "row_xmask",
 ];
-const PART_MODIFIERS: [&str; 9] = [
-    "dpp8", "dst_sel", "dst_unused", "src0_sel", "src1_sel", "op_sel", "clamp", "mul", "div",
-];
+const PART_MODIFIERS: [&str; 9] =
+    ["dpp8", "dst_sel", "dst_unused", "src0_sel", "src1_sel", "op_sel", "clamp", "mul", "div"];
 
 impl Text {
     /// Refuses modifiers that ordinary vector instructions do not have.
@@ -388,7 +409,9 @@ impl Text {
             let row_mask = self.value("row_mask").map_or(Ok(15), |_| self.number("row_mask"))?;
             let bank_mask = self.value("bank_mask").map_or(Ok(15), |_| self.number("bank_mask"))?;
             let enabled = (0..64)
-                .filter(|lane| row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane % 16 / 4) & 1 != 0)
+                .filter(|lane| {
+                    row_mask >> (lane / 16) & 1 != 0 && bank_mask >> (lane % 16 / 4) & 1 != 0
+                })
                 .fold(0u64, |mask, lane| mask | 1 << lane);
             control.permutation = Some(Box::new(Permutation {
                 source: first_source.place,

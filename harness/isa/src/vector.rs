@@ -32,7 +32,14 @@ impl<R: Value> Results<R> {
     }
 
     #[inline(always)]
-    fn write(&mut self, wave: &mut Wave, control: &Control, target: &Target, half: usize, mask: u32) {
+    fn write(
+        &mut self,
+        wave: &mut Wave,
+        control: &Control,
+        target: &Target,
+        half: usize,
+        mask: u32,
+    ) {
         if R::SIGN != 0 && (control.clamp || control.scale.is_some()) {
             self.modify(control);
         }

@@ -201,9 +201,7 @@ impl<'a> Machine<'a> {
     #[cold]
     #[inline(never)]
     fn find(&mut self, address: u64, bytes: u64, write: bool) -> Result<*mut u8, Box<Stop>> {
-        let inside = |range: &Range<u64>| {
-            range.contains(&address) && range.end - address >= bytes
-        };
+        let inside = |range: &Range<u64>| range.contains(&address) && range.end - address >= bytes;
         if let Some(at) = self.recent.iter().position(inside) {
             self.recent[..=at].rotate_right(1);
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 /// A code object in executable memory of this process.
-pub struct CodeObject {
+pub(crate) struct CodeObject {
     base: u64,
     length: usize,
     symbols: HashMap<String, u64>,
     /// Code object version: 4, 5 or 6.
-    pub version: u8,
+    pub(crate) version: u8,
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> usize {
@@ -23,24 +23,8 @@ fn u64_at(bytes: &[u8], at: usize) -> usize {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes")) as usize
 }
 
-/// The code objects of a clang offload bundle by their target, such as `...--gfx90a:xnack-`.
-pub fn bundle(bytes: &[u8]) -> Vec<(String, &[u8])> {
-    let mut entries = Vec::new();
-    if bytes.starts_with(b"__CLANG_OFFLOAD_BUNDLE__") {
-        let mut at = 32;
-        for _ in 0..u64_at(bytes, 24) {
-            let (offset, size, length) =
-                (u64_at(bytes, at), u64_at(bytes, at + 8), u64_at(bytes, at + 16));
-            let name = String::from_utf8_lossy(&bytes[at + 24..at + 24 + length]).into_owned();
-            entries.push((name, &bytes[offset..offset + size]));
-            at += 24 + length;
-        }
-    }
-    entries
-}
-
 impl CodeObject {
-    pub fn load(elf: &[u8]) -> CodeObject {
+    pub(crate) fn load(elf: &[u8]) -> CodeObject {
         assert_eq!(&elf[..4], b"\x7fELF", "not an ELF file");
         let header = |index: usize| u64_at(elf, 32) + index * u16_at(elf, 54);
         let segments: Vec<_> = (0..u16_at(elf, 56)).map(header).collect();
@@ -94,7 +78,8 @@ impl CodeObject {
         }
         let (rela, size) = (tags.get(&7).copied().unwrap_or(0), tags.get(&8).copied().unwrap_or(0));
         for at in (rela..rela + size).step_by(24) {
-            let (place, kind, index) = (u64_at(image, at), u32_at(image, at + 8), u32_at(image, at + 12));
+            let (place, kind, index) =
+                (u64_at(image, at), u32_at(image, at + 8), u32_at(image, at + 12));
             let addend = u64_at(image, at + 16) as u64;
             let value = match kind {
                 // R_AMDGPU_RELATIVE64 and R_AMDGPU_ABS64.
@@ -107,15 +92,11 @@ impl CodeObject {
     }
 
     /// The kernel descriptor.
-    pub fn kernel(&self, name: &str) -> Option<u64> {
+    pub(crate) fn kernel(&self, name: &str) -> Option<u64> {
         self.symbols.get(&format!("{name}.kd")).copied()
     }
 
-    pub fn symbols(&self) -> impl Iterator<Item = &String> {
-        self.symbols.keys()
-    }
-
-    pub fn range(&self) -> std::ops::Range<u64> {
+    pub(crate) fn range(&self) -> std::ops::Range<u64> {
         self.base..self.base + self.length as u64
     }
 }

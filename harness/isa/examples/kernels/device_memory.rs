@@ -1,6 +1,10 @@
 //! Buffers and dispatches without an HSA runtime.
 
-use std::{cell::{Cell, RefCell}, ops::Range, sync::Mutex};
+use std::{
+    cell::{Cell, RefCell},
+    ops::Range,
+    sync::Mutex,
+};
 
 use device::Arch;
 use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Launch, Trap};
@@ -9,7 +13,7 @@ use crate::code_object::CodeObject;
 
 /// Every mapped range: buffers and code.
 #[derive(Default)]
-pub struct Space(Mutex<Vec<Range<u64>>>);
+pub(crate) struct Space(Mutex<Vec<Range<u64>>>);
 
 impl AddressSpace for Space {
     fn range(&self, address: u64) -> Option<Range<u64>> {
@@ -19,7 +23,7 @@ impl AddressSpace for Space {
 
 /// A kernel argument.
 #[derive(Clone, Copy)]
-pub enum Argument {
+pub(crate) enum Argument {
     Word(u32),
     Double(u64),
 }
@@ -49,27 +53,32 @@ impl<T> From<&mut Vec<T>> for Argument {
 }
 
 /// A code object on an emulated device.
-pub struct Device {
-    pub arch: Arch,
-    pub code: CodeObject,
-    pub executed: RefCell<Executed>,
-    pub step_limit: Cell<u64>,
+pub(crate) struct Device {
+    pub(crate) arch: Arch,
+    pub(crate) code: CodeObject,
+    pub(crate) executed: RefCell<Executed>,
+    pub(crate) step_limit: Cell<u64>,
 }
 
 /// The ranges of the buffers that a kernel may touch.
-pub fn mapped<T>(buffer: &[T]) -> Range<u64> {
+pub(crate) fn mapped<T>(buffer: &[T]) -> Range<u64> {
     let start = buffer.as_ptr().addr() as u64;
     start..start + size_of_val(buffer) as u64
 }
 
 impl Device {
-    pub fn new(arch: Arch, code: CodeObject) -> Device {
-        Device { arch, code, executed: RefCell::default(), step_limit: Cell::new(DEFAULT_STEP_LIMIT) }
+    pub(crate) fn new(arch: Arch, code: CodeObject) -> Device {
+        Device {
+            arch,
+            code,
+            executed: RefCell::default(),
+            step_limit: Cell::new(DEFAULT_STEP_LIMIT),
+        }
     }
 
     /// Runs a kernel over `groups` workgroups. The arguments are laid out as in C; behind them lie
     /// the hidden ones of the code object's version (AMDGPU usage guide, "Code Object Metadata").
-    pub fn launch(
+    pub(crate) fn launch(
         &self,
         name: &str,
         groups: [u32; 3],

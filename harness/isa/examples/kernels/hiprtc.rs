@@ -18,7 +18,7 @@ fn library() -> *mut c_void {
 }
 
 macro_rules! call {
-    ($library:expr, $name:literal, fn($($type:ty),*), $($argument:expr),*) => {{
+    ($library:expr, $name:literal, fn($($type:ty),* $(,)?), $($argument:expr),*) => {{
         // SAFETY: the handle is open; the declaration is that of hip/hiprtc.h.
         unsafe {
             let symbol = libc::dlsym($library, concat!($name, "\0").as_ptr().cast());
@@ -30,14 +30,27 @@ macro_rules! call {
 }
 
 /// The code object for one architecture, or the compiler's log.
-pub fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
+pub(crate) fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, String> {
     let library = library();
     let source = CString::new(source).expect("no NUL in the source");
     let mut program: *mut c_void = std::ptr::null_mut();
     let status = call!(
-        library, "hiprtcCreateProgram",
-        fn(*mut *mut c_void, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char),
-        &mut program, source.as_ptr(), c"kernels.hip".as_ptr(), 0, std::ptr::null(), std::ptr::null()
+        library,
+        "hiprtcCreateProgram",
+        fn(
+            *mut *mut c_void,
+            *const c_char,
+            *const c_char,
+            c_int,
+            *const *const c_char,
+            *const *const c_char,
+        ),
+        &mut program,
+        source.as_ptr(),
+        c"kernels.hip".as_ptr(),
+        0,
+        std::ptr::null(),
+        std::ptr::null()
     );
     assert_eq!(status, 0, "hiprtcCreateProgram");
     let mut arguments = vec![format!("--offload-arch={arch}")];
@@ -46,9 +59,12 @@ pub fn compile(source: &str, arch: &str, options: &[&str]) -> Result<Vec<u8>, St
         arguments.into_iter().map(|a| CString::new(a).expect("no NUL in an option")).collect();
     let pointers: Vec<_> = arguments.iter().map(|argument| argument.as_ptr()).collect();
     let status = call!(
-        library, "hiprtcCompileProgram",
+        library,
+        "hiprtcCompileProgram",
         fn(*mut c_void, c_int, *const *const c_char),
-        program, pointers.len() as c_int, pointers.as_ptr()
+        program,
+        pointers.len() as c_int,
+        pointers.as_ptr()
     );
     let mut size = 0usize;
     if status != 0 {

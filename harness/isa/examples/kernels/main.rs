@@ -83,7 +83,8 @@ fn inside() -> ExitCode {
                 let started = Instant::now();
                 device.executed.take();
                 let result = check(&device);
-                let (seconds, executed) = (started.elapsed().as_secs_f64(), *device.executed.borrow());
+                let (seconds, executed) =
+                    (started.elapsed().as_secs_f64(), *device.executed.borrow());
                 let rate = executed.instructions as f64 / seconds / 1e6;
                 let verdict = result.as_ref().map_or("FAIL", |()| "ok");
                 println!(

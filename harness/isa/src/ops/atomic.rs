@@ -40,15 +40,15 @@ impl Atomic {
             "inc" | "inc_u32" => Word(|a, b| if a >= b { 0 } else { a + 1 }),
             "dec" | "dec_u32" => Word(|a, b| if a == 0 || a > b { b } else { a - 1 }),
             "add_f32" => Word(|a, b| (f32::from_bits(a) + f32::from_bits(b)).to_bits()),
-            "fmin" | "min_f32" | "min_num_f32" => Word(|a, b| {
-                super::float::min_f32(f32::from_bits(a), f32::from_bits(b)).to_bits()
-            }),
-            "fmax" | "max_f32" | "max_num_f32" => Word(|a, b| {
-                super::float::max_f32(f32::from_bits(a), f32::from_bits(b)).to_bits()
-            }),
-            "pk_add_f16" => Word(|a, b| {
-                pair(a, b, |a, b| F16::from_f32(F16(a).to_f32() + F16(b).to_f32()).0)
-            }),
+            "fmin" | "min_f32" | "min_num_f32" => {
+                Word(|a, b| super::float::min_f32(f32::from_bits(a), f32::from_bits(b)).to_bits())
+            }
+            "fmax" | "max_f32" | "max_num_f32" => {
+                Word(|a, b| super::float::max_f32(f32::from_bits(a), f32::from_bits(b)).to_bits())
+            }
+            "pk_add_f16" => {
+                Word(|a, b| pair(a, b, |a, b| F16::from_f32(F16(a).to_f32() + F16(b).to_f32()).0))
+            }
             "pk_add_bf16" => Word(|a, b| {
                 pair(a, b, |a, b| Bf16::from_f32(Bf16(a).to_f32() + Bf16(b).to_f32()).0)
             }),
@@ -67,12 +67,12 @@ impl Atomic {
             "inc_x2" | "inc_u64" => Double(|a, b| if a >= b { 0 } else { a + 1 }),
             "dec_x2" | "dec_u64" => Double(|a, b| if a == 0 || a > b { b } else { a - 1 }),
             "add_f64" => Double(|a, b| (f64::from_bits(a) + f64::from_bits(b)).to_bits()),
-            "min_f64" | "fmin_x2" => Double(|a, b| {
-                super::float::min_f64(f64::from_bits(a), f64::from_bits(b)).to_bits()
-            }),
-            "max_f64" | "fmax_x2" => Double(|a, b| {
-                super::float::max_f64(f64::from_bits(a), f64::from_bits(b)).to_bits()
-            }),
+            "min_f64" | "fmin_x2" => {
+                Double(|a, b| super::float::min_f64(f64::from_bits(a), f64::from_bits(b)).to_bits())
+            }
+            "max_f64" | "fmax_x2" => {
+                Double(|a, b| super::float::max_f64(f64::from_bits(a), f64::from_bits(b)).to_bits())
+            }
             _ => return None,
         })
     }
@@ -188,7 +188,5 @@ fn pair(a: u32, b: u32, f: fn(u16, u16) -> u16) -> u32 {
 /// Whether a global, flat or buffer atomic wants the old value: `glc` up to GFX11, `sc0` on GFX940,
 /// `th` on GFX12.
 pub(crate) fn returns_old_value(text: &Text) -> bool {
-    text.has("glc")
-        || text.has("sc0")
-        || text.value("th").is_some_and(|th| th.contains("RETURN"))
+    text.has("glc") || text.has("sc0") || text.value("th").is_some_and(|th| th.contains("RETURN"))
 }

@@ -122,7 +122,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
             Ok(())
         });
     }
-    let atomic = Atomic::parse(name.strip_prefix("atomic_").ok_or(Unsupported)?).ok_or(Unsupported)?;
+    let atomic =
+        Atomic::parse(name.strip_prefix("atomic_").ok_or(Unsupported)?).ok_or(Unsupported)?;
     let row = text.row(0, atomic.data_words())?;
     let target = returns_old_value(text).then_some(row);
     let address = Address::parse(text, 1)?;

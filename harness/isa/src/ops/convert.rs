@@ -8,7 +8,11 @@ use crate::{
 
 /// Normalised conversions clamp, scale and round to nearest even.
 fn signed_normal(a: f32) -> u32 {
-    if a.is_nan() { 0 } else { (a.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i32 as u32 & 0xffff }
+    if a.is_nan() {
+        0
+    } else {
+        (a.clamp(-1.0, 1.0) * 32767.0).round_ties_even() as i32 as u32 & 0xffff
+    }
 }
 
 fn unsigned_normal(a: f32) -> u32 {

@@ -49,7 +49,8 @@ fn permute_rows(other_row: bool) -> Binder {
         on_wave(move |wave| {
             let exec = wave.exec();
             let values = copy_row(wave, source);
-            let nibbles = u64::from(low.uniform::<u32>(wave)) | u64::from(high.uniform::<u32>(wave)) << 32;
+            let nibbles =
+                u64::from(low.uniform::<u32>(wave)) | u64::from(high.uniform::<u32>(wave)) << 32;
             for lane in active(exec) {
                 let index = (nibbles >> (4 * (lane % 16)) & 15) as usize;
                 let row = if other_row { (lane & !15) ^ 16 } else { lane & !15 };

@@ -55,7 +55,11 @@ macro_rules! float_rules {
         /// `x - floor(x)`, below one.
         pub(crate) fn $fract(x: $type) -> $type {
             let below_one = <$type>::from_bits((1.0 as $type).to_bits() - 1);
-            if x.is_nan() || x.is_infinite() { <$type>::NAN } else { (x - x.floor()).min(below_one) }
+            if x.is_nan() || x.is_infinite() {
+                <$type>::NAN
+            } else {
+                (x - x.floor()).min(below_one)
+            }
         }
     };
 }

@@ -76,8 +76,11 @@ fn mixed(destination: Destination) -> Binder {
                     bool,
                 )| {
                     let bits = source.word(wave, lane, 0);
-                    let value =
-                        if *half { F16(part.of(bits) as u16).to_f32() } else { f32::from_bits(bits) };
+                    let value = if *half {
+                        F16(part.of(bits) as u16).to_f32()
+                    } else {
+                        f32::from_bits(bits)
+                    };
                     let value = if *absolute { value.abs() } else { value };
                     if *negate { -value } else { value }
                 };

@@ -102,9 +102,16 @@ pub(crate) fn flat(address: u64, lane: usize) -> Location {
 pub(crate) enum Transfer {
     Words(u8),
     /// One or two bytes; a load extends them.
-    Bytes { count: u8, signed: bool },
+    Bytes {
+        count: u8,
+        signed: bool,
+    },
     /// One or two bytes in half a register, the rest of which stays.
-    Half { count: u8, signed: bool, high: bool },
+    Half {
+        count: u8,
+        signed: bool,
+        high: bool,
+    },
 }
 
 impl Transfer {
@@ -294,9 +301,8 @@ pub(crate) const CACHE_POLICY: [&str; 11] =
     ["glc", "slc", "dlc", "nt", "sc0", "sc1", "scc", "th", "scope", "nv", "lds"];
 
 pub(crate) fn only_addressing(text: &Text, addressing: &[&str]) -> Result<(), Unsupported> {
-    let known = |name: &str| {
-        name != "lds" && CACHE_POLICY.contains(&name) || addressing.contains(&name)
-    };
+    let known =
+        |name: &str| name != "lds" && CACHE_POLICY.contains(&name) || addressing.contains(&name);
     if text.modifier_names().all(known) { Ok(()) } else { Err(Unsupported) }
 }
 

@@ -126,7 +126,10 @@ fn refuse_integer_clamp<T: Value>(text: &Text) -> Result<(), Unsupported> {
 fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
     Box::new(move |text| {
         refuse_integer_clamp::<T>(text)?;
-        bind_lanes(Packed { operands: operands::<T, 2>(text, false)?, f: move |[a, b]: [T; 2]| f(a, b) })
+        bind_lanes(Packed {
+            operands: operands::<T, 2>(text, false)?,
+            f: move |[a, b]: [T; 2]| f(a, b),
+        })
     })
 }
 

@@ -59,7 +59,10 @@ fn sum(a: u32, b: u32, carry: bool) -> (u32, bool) {
 }
 
 fn difference(a: u32, b: u32, borrow: bool) -> (u32, bool) {
-    (a.wrapping_sub(b).wrapping_sub(u32::from(borrow)), u64::from(b) + u64::from(borrow) > u64::from(a))
+    (
+        a.wrapping_sub(b).wrapping_sub(u32::from(borrow)),
+        u64::from(b) + u64::from(borrow) > u64::from(a),
+    )
 }
 
 fn found(index: u32, bits: u32) -> u32 {
@@ -115,8 +118,7 @@ fn set_bit<T: Value>(value: bool) -> Binder {
 /// The name and the bit field of `hwreg(NAME, offset, width)`.
 fn hardware_register(text: &Text, index: usize) -> Result<(String, u32, u32), Unsupported> {
     let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
-    let inner =
-        word.strip_prefix("hwreg(").and_then(|w| w.strip_suffix(')')).ok_or(Unsupported)?;
+    let inner = word.strip_prefix("hwreg(").and_then(|w| w.strip_suffix(')')).ok_or(Unsupported)?;
     let mut parts = inner.split(',').map(str::trim);
     let name = parts.next().unwrap_or_default().to_owned();
     let mut number = |default: u32| match parts.next() {
@@ -141,10 +143,12 @@ fn get_register() -> Binder {
             "HW_REG_MODE" => on_wave(move |wave| {
                 wave.scalar[usize::from(target)] = bits(wave.mode);
             }),
-            "HW_REG_SHADER_CYCLES" | "HW_REG_SHADER_CYCLES_LO" => on_machine(move |wave, machine| {
-                wave.scalar[usize::from(target)] = bits(machine.nanoseconds() as u32);
-                Ok(())
-            }),
+            "HW_REG_SHADER_CYCLES" | "HW_REG_SHADER_CYCLES_LO" => {
+                on_machine(move |wave, machine| {
+                    wave.scalar[usize::from(target)] = bits(machine.nanoseconds() as u32);
+                    Ok(())
+                })
+            }
             "HW_REG_SHADER_CYCLES_HI" => on_machine(move |wave, machine| {
                 wave.scalar[usize::from(target)] = bits((machine.nanoseconds() >> 32) as u32);
                 Ok(())

@@ -1,6 +1,10 @@
 //! The steps of a correctly rounded division, and of argument reduction.
 
-use super::{Table, float::{scale_f32, scale_f64}, operations};
+use super::{
+    Table,
+    float::{scale_f32, scale_f64},
+    operations,
+};
 use crate::{
     exec::{Binder, on_wave},
     float16::{F16, add_to_odd},
@@ -117,7 +121,8 @@ fn scale<T: Division + PartialEq>() -> Binder {
         on_wave(move |wave| {
             let mut set = 0u64;
             for lane in active(wave.exec()) {
-                let [value, denominator, numerator] = [0, 1, 2].map(|i| sources[i].lane::<T>(wave, lane));
+                let [value, denominator, numerator] =
+                    [0, 1, 2].map(|i| sources[i].lane::<T>(wave, lane));
                 let (result, flag) = div_scale(value, denominator, numerator);
                 let bits = result.bits();
                 wave.set_lane(row, lane, bits as u32);
@@ -200,17 +205,31 @@ macro_rules! div_fixup {
     };
 }
 
-div_fixup!(fixup_f32, f32, 0x0040_0000, least -150);
-div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000, least -1075);
+div_fixup!(fixup_f32, f32, 0x0040_0000, least - 150);
+div_fixup!(fixup_f64, f64, 0x0008_0000_0000_0000, least - 1075);
 
 /// 2/pi as 1201 bits after the binary point, in 64-bit words with the most significant first, as
 /// `v_trig_preop_f64` uses them.
 const TWO_OVER_PI: [u64; 19] = [
-    0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561,
-    0xb7246e3a424dd2e0, 0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484,
-    0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
-    0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b,
-    0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab,
+    0xa2f9836e4e441529,
+    0xfc2757d1f534ddc0,
+    0xdb6295993c439041,
+    0xfe5163abdebbc561,
+    0xb7246e3a424dd2e0,
+    0x06492eea09d1921c,
+    0xfe1deb1cb129a73e,
+    0xe88235f52ebb4484,
+    0xe99c7026b45f7e41,
+    0x3991d639835339f4,
+    0x9c845f8bbdf9283b,
+    0x1ff897ffde05980f,
+    0xef2f118b5a0a6d1f,
+    0x6d367ecf27cb09b7,
+    0x4f463f669e5fea2d,
+    0x7527bac7ebe5f17b,
+    0x3d0739f78a5292ea,
+    0x6bfb5fb11f8d5d08,
+    0x56033046fc7b6bab,
 ];
 
 /// `v_trig_preop_f64`: 53 bits of 2/pi, from the segment that matters for the argument.

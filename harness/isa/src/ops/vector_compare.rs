@@ -91,11 +91,22 @@ pub(crate) fn register(table: &mut Table) {
         "f32" f32 (|x: f32| x);
         "f64" f64 (|x: f64| x);
     }
-    add(table, &["class"], "f32", compare(|a: f32, mask: u32| {
-        class(u64::from(a.to_bits()), 8, 23) & mask != 0
-    }));
-    add(table, &["class"], "f64", compare(|a: f64, mask: u32| class(a.to_bits(), 11, 52) & mask != 0));
-    add(table, &["class"], "f16", compare(|a: F16, mask: u32| {
-        class(u64::from(a.0), 5, 10) & mask != 0
-    }));
+    add(
+        table,
+        &["class"],
+        "f32",
+        compare(|a: f32, mask: u32| class(u64::from(a.to_bits()), 8, 23) & mask != 0),
+    );
+    add(
+        table,
+        &["class"],
+        "f64",
+        compare(|a: f64, mask: u32| class(a.to_bits(), 11, 52) & mask != 0),
+    );
+    add(
+        table,
+        &["class"],
+        "f16",
+        compare(|a: F16, mask: u32| class(u64::from(a.0), 5, 10) & mask != 0),
+    );
 }
