@@ -219,6 +219,8 @@ impl<'a> Evidence<'a> {
         };
         for (at, write) in self.earlier.iter().enumerate().rev() {
             match way.get(write.buffer.as_str()) {
+                // Of a copy in rows each row is a write; half a copy is no earlier version.
+                Some(right) if same_call(write, &self.earlier[*right]) => {}
                 _ if write.buffer == self.buffer => add(0, Class::Stale, write),
                 Some(right) if at > *right => add(1, Class::Later, write),
                 Some(_) => add(1, Class::Stale, write),
@@ -252,15 +254,15 @@ impl<'a> Evidence<'a> {
         })
     }
 
-    /// The offset from which on everything is wrong, where what is wrong there was there before.
+    /// The offset from which on everything is what it was before, where that is not the beginning.
     fn torn(&self, runs: &[Range<usize>], source: &Source<'_>) -> Option<usize> {
-        let [run] = runs else { return None };
+        let start = runs.first()?.start;
         let old = matches!(source.class(), Class::Zero | Class::Poison | Class::Stale);
-        // The last bytes may be right by chance.
-        let tail = run.start > 0 && source.fits(self.got, &(run.start..self.want.len()));
-        // Where right and old begin alike, as they may by chance, nothing need have arrived.
+        // What is right after the first wrong byte may be so by chance, or because it was so before.
+        let tail = start > 0 && source.fits(self.got, &(start..self.want.len()));
+        // Where right and old begin alike, nothing need have arrived.
         let all = source.fits(self.got, &(0..self.got.len()));
-        (old && tail && !all && !self.guards).then_some(run.start)
+        (old && tail && !all && !self.guards).then_some(start)
     }
 
     /// The write in which the right bytes appear first.
@@ -306,6 +308,10 @@ impl<'a> Evidence<'a> {
             _ => format!("the write {line} (to {buffer}{iteration})"),
         }
     }
+}
+
+fn same_call(a: &Write, b: &Write) -> bool {
+    (a.step, a.occurrence) == (b.step, b.occurrence)
 }
 
 /// A range of bytes, moved; none where it leaves them.

@@ -77,7 +77,7 @@ pub(crate) fn wrong(
         found.text
     );
     if guards {
-        text.push_str(&guard_side(&diff.runs, content.want.len() / 2));
+        text.push_str(guard_side(&diff, content.want.len() / 2));
     }
     if got.len() != content.want.len() {
         text.push_str(&format!("; {} were read", words::count(got.len(), "byte")));
@@ -153,13 +153,13 @@ fn with_later(context: &Context<'_>, earlier: Vec<Write>) -> Vec<Write> {
 }
 
 /// Which side of the buffer was overwritten.
-fn guard_side(runs: &[std::ops::Range<usize>], guard: usize) -> String {
-    let before = runs.iter().any(|run| run.start < guard);
-    let after = runs.iter().any(|run| run.end > guard);
-    let side = match (before, after) {
-        (true, true) => "on both sides of",
-        (true, false) => "before",
-        _ => "after",
-    };
-    format!("; something wrote {side} the buffer")
+fn guard_side(diff: &bytes::Diff, guard: usize) -> &'static str {
+    let before = diff.runs.iter().any(|run| run.start < guard);
+    let after = diff.runs.iter().any(|run| run.end > guard);
+    match (before, after) {
+        _ if diff.wrong == 2 * guard => "; the guards were overwritten, or not read",
+        (true, true) => "; something wrote on both sides of the buffer",
+        (true, false) => "; something wrote before the buffer",
+        _ => "; something wrote after the buffer",
+    }
 }

@@ -414,6 +414,26 @@ fn wrong_bytes_are_traced() {
 }
 
 #[test]
+fn rows_that_did_not_arrive_are_a_tear() {
+    // Three rows of 8 bytes with 8 bytes of padding, over an older pattern.
+    let stream = "default".to_owned();
+    let rows = Call::Copy2d {
+        to: at("back"),
+        to_pitch: 16,
+        from: at("src"),
+        from_pitch: 16,
+        width: 8,
+        height: 3,
+        asynchronous: false,
+        stream,
+    };
+    let body = vec![fill(1, 3, "src"), fill(2, 4, "back"), step(3, 5, rows), read(4, 6, "back")];
+    let (new, old) = (pattern(1, 0, 64), pattern(2, 0, 64));
+    let got = [&new[..8], &old[8..]].concat();
+    wrong(plan(64, body, vec![]), (4, 0), got, "wrong-data:back:torn", "right up to offset 16");
+}
+
+#[test]
 fn a_source_that_was_rewritten_shows_as_later() {
     let body = vec![
         fill(1, 3, "src"),
@@ -484,6 +504,8 @@ fn guards_are_watched() {
     let run = touched(250..256, 0x77);
     check(&run, Kind::WrongData, "wrong-data:dst.guards:garbage", "something wrote before");
     let run = touched(0..512, POISON_BYTE);
+    check(&run, Kind::WrongData, "wrong-data:dst.guards:poison", "were overwritten, or not read");
+    let run = touched(100..400, POISON_BYTE);
     check(&run, Kind::WrongData, "wrong-data:dst.guards:poison", "on both sides of");
     let own = pattern(1, 2, 64);
     let run = healthy().read(6, 0, |got| got[256..288].copy_from_slice(&own[16..48]));
