@@ -289,7 +289,11 @@ pub(crate) struct PointerInfo {
     pub(crate) user_data: u64,
     pub(crate) owner: Agent,
     pub(crate) global_flags: u32,
+    /// Since version 1.13 of the extension (ROCm 7.0).
+    pub(crate) registered: u32,
 }
+
+const _: () = assert!(size_of::<PointerInfo>() == 56);
 
 /// `hsa_amd_event_t` holding an `hsa_amd_gpu_memory_fault_info_t`.
 #[repr(C)]

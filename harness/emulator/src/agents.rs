@@ -107,11 +107,16 @@ fn common_info(attribute: u32, value: Answer) -> Status {
         21 | 22 => value.put(1u16),
         // EXTENSIONS: none.
         20 => value.put([0u8; 128]),
+        // FBARRIER_MAX_SIZE
+        11 => value.put(32u32),
+        // AMD_MAX_ADDRESS_WATCH_POINTS, AMD_ASIC_FAMILY_ID, AMD_UCODE_VERSION and
+        // AMD_SDMA_UCODE_VERSION: there is no firmware.
+        0xA005 | 0xA107..=0xA109 => value.put(0u32),
         // AMD_MEMORY_PROPERTIES, AMD_AQL_EXTENSIONS: bit fields of eight bytes.
         0xA114 | 0xA115 => value.put([0u8; 8]),
         _ => {
-            trace!("agent_get_info: attribute {attribute:#x} is answered with zero");
-            value.put(0u32)
+            trace!("agent_get_info: attribute {attribute:#x} is not known");
+            Status::INVALID_ARGUMENT
         }
     }
 }
@@ -205,6 +210,8 @@ fn device_info(attribute: u32, value: Answer) -> Status {
         0xA113 => value.put(Agent::CPU),
         // MEMORY_PROPERTIES: bit 0 tells an APU.
         0xA114 => value.put([u8::from(model.apu), 0, 0, 0, 0, 0, 0, 0]),
+        // SCRATCH_LIMIT_MAX, SCRATCH_LIMIT_CURRENT (ROCm 7.0), in bytes.
+        0xA116 | 0xA117 => value.put(config::get().memory / 2),
         _ => common_info(attribute, value),
     }
 }

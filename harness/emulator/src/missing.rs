@@ -1,14 +1,15 @@
 //! Calls that the HIP runtime binds but the emulated device does not offer.
 //!
-//! They must exist, or the runtime cannot be loaded. Each says so when tracing, and fails.
+//! They must exist, or the runtime cannot be loaded. Each fails, and says so: the program under test
+//! went where the emulation cannot follow.
 
-use crate::{abi::Status, report::trace};
+use crate::{abi::Status, report};
 
 macro_rules! missing {
     ($($name:ident)*) => {
         $(#[unsafe(no_mangle)]
         extern "C" fn $name() -> Status {
-            trace!(concat!(stringify!($name), " is not implemented"));
+            report::gap("(none)", concat!("call not emulated: ", stringify!($name)));
             Status::ERROR
         })*
     };

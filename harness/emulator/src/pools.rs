@@ -265,6 +265,7 @@ extern "C" fn hsa_amd_pointer_info(
         user_data: 0,
         owner: Agent(0),
         global_flags: 0,
+        registered: 0,
     };
     let found = memory::map().find(pointer);
     let answer = found.map_or(unknown, |(start, region)| PointerInfo {
@@ -279,6 +280,7 @@ extern "C" fn hsa_amd_pointer_info(
         bytes: region.len,
         owner: region.owner,
         global_flags: region.flags,
+        registered: 1,
         ..unknown
     });
     let reachable = if found.is_some() { [Agent::CPU, Agent::GPU].as_slice() } else { &[] };

@@ -1,0 +1,278 @@
+//! The device at its interface, in processes of their own: the configuration is read once.
+//!
+//! Each test starts this program again with a configuration and the name of a scenario.
+
+use std::{
+    ffi::c_void,
+    process::{Command, Output},
+};
+
+// Links the device into this program.
+use hsa_runtime64 as _;
+
+const SCENARIO: &str = "ROCREPRO_TEST_SCENARIO";
+const CPU: u64 = 1;
+const GPU: u64 = 2;
+const HOST_POOL: u64 = 0x11;
+const DEVICE_POOL: u64 = 0x21;
+
+unsafe extern "C" {
+    safe fn hsa_init() -> u32;
+    safe fn hsa_shut_down() -> u32;
+    fn hsa_agent_get_info(agent: u64, attribute: u32, value: *mut c_void) -> u32;
+    fn hsa_amd_memory_pool_allocate(pool: u64, bytes: usize, flags: u32, out: *mut *mut u8) -> u32;
+    fn hsa_amd_memory_pool_free(pointer: *mut u8) -> u32;
+    fn hsa_signal_create(value: i64, count: u32, agents: *const u64, out: *mut u64) -> u32;
+    fn hsa_signal_wait_scacquire(signal: u64, condition: u32, to: i64, ns: u64, hint: u32) -> i64;
+    fn hsa_signal_store_screlease(signal: u64, value: i64);
+    fn hsa_amd_memory_async_copy(
+        to: *mut u8,
+        to_agent: u64,
+        from: *const u8,
+        from_agent: u64,
+        bytes: usize,
+        count: u32,
+        dependencies: *const u64,
+        completion: u64,
+    ) -> u32;
+    fn hsa_queue_create(
+        agent: u64,
+        size: u32,
+        kind: u32,
+        callback: extern "C" fn(u32, *mut Queue, *mut c_void),
+        data: *mut c_void,
+        private: u32,
+        group: u32,
+        out: *mut *mut Queue,
+    ) -> u32;
+    fn hsa_queue_add_write_index_screlease(queue: *mut Queue, count: u64) -> u64;
+    fn hsa_queue_destroy(queue: *mut Queue) -> u32;
+    fn hsa_ext_image_create() -> u32;
+}
+
+/// The start of `hsa_queue_t`.
+#[repr(C)]
+struct Queue {
+    kind: u32,
+    features: u32,
+    base: *mut u8,
+    doorbell: u64,
+}
+
+fn start() {
+    assert_eq!(hsa_init(), 0);
+}
+
+fn allocate(pool: u64, bytes: usize) -> *mut u8 {
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: the answer is a local.
+    assert_eq!(unsafe { hsa_amd_memory_pool_allocate(pool, bytes, 0, &mut pointer) }, 0);
+    pointer
+}
+
+fn signal() -> u64 {
+    let mut signal = 0;
+    // SAFETY: the answer is a local.
+    assert_eq!(unsafe { hsa_signal_create(1, 0, std::ptr::null(), &mut signal) }, 0);
+    signal
+}
+
+/// Copies to the device and waits for at most 50 ms; whether it was completed.
+fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
+    let done = signal();
+    // SAFETY: no dependencies; the device checks the two ranges itself.
+    unsafe {
+        let none = std::ptr::null();
+        assert_eq!(hsa_amd_memory_async_copy(to, GPU, from, CPU, bytes, 0, none, done), 0);
+        hsa_signal_wait_scacquire(done, 0, 0, 50_000_000, 0) == 0
+    }
+}
+
+/// Four copies of as many bytes of 7 over bytes of 9; prints the first and the last of each.
+fn copies(bytes: usize) {
+    start();
+    let (from, to) = (allocate(HOST_POOL, bytes), allocate(DEVICE_POOL, bytes));
+    let seen: Vec<_> = (0..4)
+        .map(|_| {
+            // SAFETY: two allocations of that many bytes, and the copy is over when they are read.
+            unsafe {
+                from.write_bytes(7, bytes);
+                to.write_bytes(9, bytes);
+                let done = copy(to, from, bytes);
+                let last = to.add(bytes - 1);
+                if done { format!("{}{}", to.read(), last.read()) } else { "--".to_owned() }
+            }
+        })
+        .collect();
+    println!("{}", seen.join(" "));
+    assert_eq!(hsa_shut_down(), 0);
+}
+
+fn available() -> u64 {
+    let mut bytes = 0u64;
+    // SAFETY: HSA_AMD_AGENT_INFO_MEMORY_AVAIL is a `uint64_t`.
+    assert_eq!(unsafe { hsa_agent_get_info(GPU, 0xA015, (&raw mut bytes).cast()) }, 0);
+    bytes
+}
+
+fn accounting() {
+    start();
+    let before = available();
+    let pointer = allocate(DEVICE_POOL, 5000);
+    let during = available();
+    // SAFETY: allocated above.
+    assert_eq!(unsafe { hsa_amd_memory_pool_free(pointer) }, 0);
+    println!("{} {}", before - during, before - available());
+}
+
+/// A dispatch whose kernel object is nothing.
+fn dispatch_of_nothing() {
+    extern "C" fn error(status: u32, _queue: *mut Queue, data: *mut c_void) {
+        println!("queue error {status:#x}");
+        // SAFETY: the data is a signal.
+        unsafe { hsa_signal_store_screlease(data as u64, 0) };
+    }
+    start();
+    let called = signal();
+    let mut queue = std::ptr::null_mut();
+    let data = called as *mut c_void;
+    // SAFETY: the answer is a local; the packet goes to the slot that was reserved for it.
+    unsafe {
+        assert_eq!(hsa_queue_create(GPU, 64, 0, error, data, 0, 0, &mut queue), 0);
+        let index = hsa_queue_add_write_index_screlease(queue, 1);
+        let slot = (*queue).base.add(index as usize * 64);
+        slot.add(32).cast::<u64>().write(0x1000);
+        slot.cast::<u16>().write_volatile(2);
+        hsa_signal_store_screlease((*queue).doorbell, 0);
+        hsa_signal_wait_scacquire(called, 0, 0, 10_000_000_000, 0);
+        assert_eq!(hsa_queue_destroy(queue), 0);
+    }
+    assert_eq!(hsa_shut_down(), 0);
+}
+
+fn wild_copy() {
+    start();
+    copy(0x1000 as *mut u8, allocate(HOST_POOL, 64), 64);
+}
+
+fn images() {
+    start();
+    // SAFETY: the call is not emulated and looks at no argument.
+    assert_ne!(unsafe { hsa_ext_image_create() }, 0);
+}
+
+fn report_status() {
+    println!("{:#x}", hsa_init());
+}
+
+/// Not a test of its own: what the processes started by the tests run.
+#[test]
+fn scenario() {
+    match std::env::var(SCENARIO).as_deref() {
+        Ok("small copies") => copies(64),
+        Ok("copies") => copies(65),
+        Ok("accounting") => accounting(),
+        Ok("dispatch of nothing") => dispatch_of_nothing(),
+        Ok("wild copy") => wild_copy(),
+        Ok("images") => images(),
+        Ok("init") => report_status(),
+        Ok(other) => panic!("no scenario is called {other}"),
+        Err(_) => {}
+    }
+}
+
+fn run(scenario: &str, configuration: &str) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "scenario", "--nocapture", "--test-threads=1"])
+        .env(SCENARIO, scenario)
+        .env(device::CONFIG_VARIABLE, configuration)
+        .output()
+        .unwrap()
+}
+
+/// Runs a scenario and looks for a line on standard output, and for the device's own lines.
+#[track_caller]
+fn check(scenario: &str, configuration: &str, out: &str, err: &[&str]) {
+    let output = run(scenario, configuration);
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let said: Vec<_> = stderr.lines().filter(|l| l.starts_with("rocrepro-device:")).collect();
+    assert!(
+        stdout.contains(out) && said == err,
+        "{configuration}\n{}\nstdout: {stdout}\nstderr: {stderr}",
+        output.status
+    );
+}
+
+fn with(fault: &str) -> String {
+    format!(r#"{{"faults":[{{"fault":"{fault}"}}]}}"#)
+}
+
+#[test]
+fn copy_faults_leave_their_trace() {
+    check("copies", "{}", "77 77 77 77", &[]);
+    check("copies", &with("copy.zero"), "00 00 00 00", &[]);
+    check("copies", &with("copy.drop"), "99 99 99 99", &[]);
+    check("copies", &with("copy.torn"), "79 79 79 79", &[]);
+    check("copies", &with("copy.lost-small-slot"), "77 77 77 77", &[]);
+    check("small copies", &with("copy.lost-small-slot"), "77 00 77 00", &[]);
+    check("copies", &with("signal.stuck"), "-- -- -- --", &[]);
+    check("copies", &with("kernel.drop"), "77 77 77 77", &[]);
+}
+
+#[test]
+fn a_seed_repeats_its_choice() {
+    let configuration =
+        |seed| format!(r#"{{"faults":[{{"fault":"copy.zero","probability":0.5,"seed":{seed}}}]}}"#);
+    let line = |seed| run("copies", &configuration(seed)).stdout;
+    assert_eq!(line(3), line(3));
+    let all: std::collections::HashSet<_> = (0..8).map(line).collect();
+    assert!(all.len() > 1, "every seed chose alike");
+}
+
+#[test]
+fn freed_memory_comes_back_unless_it_leaks() {
+    check("accounting", "{}", "8192 0\n", &[]);
+    check("accounting", &with("alloc.leak"), "8192 8192\n", &[]);
+}
+
+#[test]
+fn errors_are_said_in_one_line_each() {
+    check("init", "{}", "0x0\n", &[]);
+    check(
+        "init",
+        r#"{"arch":"gfx803"}"#,
+        "0x1000\n",
+        &[
+            "rocrepro-device: bad configuration: ROCREPRO_DEVICE: unknown variant `gfx803`, expected \
+           one of `gfx906`, `gfx90a`, `gfx942`, `gfx1030`, `gfx1100`, `gfx1151`, `gfx1201` at \
+           line 1 column 16",
+        ],
+    );
+    check(
+        "wild copy",
+        "{}",
+        "",
+        &["rocrepro-device: fault: kernel copy engine: page fault at 0x1000"],
+    );
+    check(
+        "dispatch of nothing",
+        "{}",
+        "",
+        &["rocrepro-device: fault: kernel unknown: no kernel is loaded at 0x1000"],
+    );
+    check("dispatch of nothing", &with("device.lost"), "queue error 0x1016", &[]);
+    check(
+        "images",
+        "{}",
+        "",
+        &["rocrepro-device: gap: kernel (none): call not emulated: hsa_ext_image_create"],
+    );
+}
+
+#[test]
+fn a_fault_that_nobody_deals_with_ends_the_process() {
+    use std::os::unix::process::ExitStatusExt;
+    let output = run("wild copy", "{}");
+    assert_eq!(output.status.signal(), Some(libc::SIGABRT), "{output:?}");
+}
