@@ -7,7 +7,7 @@ use crate::{
 
 /// Rust's exit status after a panic.
 const PANIC_STATUS: i32 = 101;
-/// The worker's exit status when it cannot carry out its order, and how it then begins its last line.
+/// The worker's exit status when it cannot carry out its order, and how the line begins that says why.
 const BROKEN_STATUS: i32 = 2;
 const BROKEN_LINE: &str = "worker: ";
 
@@ -54,7 +54,7 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
             Some(Outcome::no_verdict("worker", summary).with(lines))
         }
         End::Exited(BROKEN_STATUS) => {
-            let line = words::last_line(&seen.stderr)?.strip_prefix(BROKEN_LINE)?;
+            let line = seen.stderr.lines().rev().find_map(|l| l.strip_prefix(BROKEN_LINE))?;
             let summary = format!("the worker could not carry out its order: {line}");
             Some(Outcome::no_verdict("worker", summary))
         }
