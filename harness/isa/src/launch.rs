@@ -53,7 +53,7 @@ fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descript
 }
 
 pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
-    let mut machine = Machine::new(launch.arch, space);
+    let mut machine = Machine::new(space);
     let descriptor = descriptor(launch, &mut machine)?;
     let size = launch.workgroup.map(|n| n.max(1));
     let grid = launch.grid.map(|n| n.max(1));

@@ -14,6 +14,8 @@ mod ops;
 mod program;
 mod scalar;
 mod source;
+#[cfg(test)]
+mod tests;
 mod text;
 mod value;
 mod vector;

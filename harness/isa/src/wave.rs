@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use device::Arch;
-
 use crate::{AddressSpace, text::register};
 
 /// Half a row: 32 lanes. A wave of 64 lanes is two halves, so that loops have a fixed length.
@@ -163,7 +161,6 @@ pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
 
 /// What the waves of a workgroup share, and the way to memory.
 pub(crate) struct Machine<'a> {
-    pub(crate) arch: Arch,
     pub(crate) lds: Vec<u8>,
     space: &'a dyn AddressSpace,
     /// The ranges used last, newest first: most accesses go to a handful of buffers.
@@ -172,9 +169,8 @@ pub(crate) struct Machine<'a> {
 }
 
 impl<'a> Machine<'a> {
-    pub(crate) fn new(arch: Arch, space: &'a dyn AddressSpace) -> Machine<'a> {
+    pub(crate) fn new(space: &'a dyn AddressSpace) -> Machine<'a> {
         Machine {
-            arch,
             lds: Vec::new(),
             space,
             recent: [0..0, 0..0, 0..0, 0..0],

@@ -4,7 +4,7 @@ use super::{Table, operations};
 use crate::vector::{accumulate, binary, ternary, unary};
 
 macro_rules! float_rules {
-    ($type:ty, $min:ident, $max:ident, $median:ident, $fract:ident, $quiet:expr, $mantissa:expr) => {
+    ($type:ty, $min:ident, $max:ident, $fract:ident, $quiet:expr) => {
         /// IEEE 754-2008 minNum: a quiet NaN loses against a number, -0 is less than +0, and a
         /// signalling NaN gives a quiet one.
         #[inline(always)]
@@ -37,21 +37,6 @@ macro_rules! float_rules {
             }
         }
 
-        /// The middle one; with a NaN among them, the least of the three.
-        pub(crate) fn $median(a: $type, b: $type, c: $type) -> $type {
-            if a.is_nan() || b.is_nan() || c.is_nan() {
-                return $min($min(a, b), c);
-            }
-            let greatest = $max($max(a, b), c);
-            if greatest == a {
-                $max(b, c)
-            } else if greatest == b {
-                $max(a, c)
-            } else {
-                $max(a, b)
-            }
-        }
-
         /// `x - floor(x)`, below one.
         pub(crate) fn $fract(x: $type) -> $type {
             let below_one = <$type>::from_bits((1.0 as $type).to_bits() - 1);
@@ -65,13 +50,28 @@ macro_rules! float_rules {
 }
 
 mod single {
-    float_rules!(f32, min_f32, max_f32, median_f32, fract_f32, 0x0040_0000, 23);
+    float_rules!(f32, min_f32, max_f32, fract_f32, 0x0040_0000);
 }
 mod double {
-    float_rules!(f64, min_f64, max_f64, median_f64, fract_f64, 0x0008_0000_0000_0000, 52);
+    float_rules!(f64, min_f64, max_f64, fract_f64, 0x0008_0000_0000_0000);
 }
 pub(crate) use double::{fract_f64, max_f64, min_f64};
-pub(crate) use single::{fract_f32, max_f32, median_f32, min_f32};
+pub(crate) use single::{fract_f32, max_f32, min_f32};
+
+/// The middle one; with a NaN among them, the least of the three.
+pub(crate) fn median_f32(a: f32, b: f32, c: f32) -> f32 {
+    if a.is_nan() || b.is_nan() || c.is_nan() {
+        return min_f32(min_f32(a, b), c);
+    }
+    let greatest = max_f32(max_f32(a, b), c);
+    if greatest == a {
+        max_f32(b, c)
+    } else if greatest == b {
+        max_f32(a, c)
+    } else {
+        max_f32(a, b)
+    }
+}
 
 /// The legacy product: zero times anything is zero.
 fn legacy(a: f32, b: f32) -> f32 {

@@ -43,6 +43,11 @@ impl Location {
             }
             Location::Scratch { lane, offset } => {
                 let mut bytes = [0; N];
+                if N <= 4 && offset % 4 + N as u64 <= 4 {
+                    let at = scratch_index(wave, lane, offset, false)?;
+                    bytes.copy_from_slice(&wave.scratch[at..at + N]);
+                    return Ok(bytes);
+                }
                 for (index, byte) in bytes.iter_mut().enumerate() {
                     let at = scratch_index(wave, lane, offset + index as u64, false)?;
                     *byte = wave.scratch[at];
@@ -66,6 +71,11 @@ impl Location {
                 Ok(())
             }
             Location::Scratch { lane, offset } => {
+                if N <= 4 && offset % 4 + N as u64 <= 4 {
+                    let at = scratch_index(wave, lane, offset, true)?;
+                    wave.scratch[at..at + N].copy_from_slice(&bytes);
+                    return Ok(());
+                }
                 for (index, byte) in bytes.iter().enumerate() {
                     let at = scratch_index(wave, lane, offset + index as u64, true)?;
                     wave.scratch[at] = *byte;

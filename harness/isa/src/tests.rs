@@ -1,0 +1,269 @@
+//! Instructions from their text, against values computed here in another way.
+
+use device::Arch::{self, *};
+use proptest::prelude::*;
+
+use crate::{
+    AddressSpace,
+    program::bind,
+    text::register::{EXEC, SCC, VCC},
+    wave::{Machine, Wave},
+};
+
+struct Nothing;
+impl AddressSpace for Nothing {
+    fn range(&self, _: u64) -> Option<std::ops::Range<u64>> {
+        None
+    }
+}
+
+fn wave(arch: Arch) -> Wave {
+    let mut wave = Wave::new(arch.wave_size() as usize);
+    wave.set_pair(EXEC, u64::MAX);
+    wave
+}
+
+/// Executes instructions, one a line.
+fn execute(arch: Arch, wave: &mut Wave, text: &str) {
+    let mut machine = Machine::new(&Nothing);
+    machine.lds = vec![0; 1024];
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let Ok(exec) = bind(line, arch, 0, 4, 0) else { panic!("not bound: {line}") };
+        exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
+    }
+}
+
+/// Sets v1, v2, ... in all lanes, executes, and returns v0 and the next register of lane 3.
+fn vector(arch: Arch, text: &str, sources: &[u32]) -> u64 {
+    let mut wave = wave(arch);
+    for (index, value) in sources.iter().enumerate() {
+        for lane in 0..wave.lanes {
+            wave.set_lane(index + 1, lane, *value);
+        }
+    }
+    execute(arch, &mut wave, text);
+    u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
+}
+
+fn check(arch: Arch, text: &str, sources: &[u32], expected: u32) {
+    let got = vector(arch, text, sources) as u32;
+    assert_eq!(got, expected, "{arch}: {text} of {sources:x?} gives {got:#x}");
+}
+
+fn f(value: f32) -> u32 {
+    value.to_bits()
+}
+
+#[test]
+fn integer_operations() {
+    check(Gfx90a, "v_mad_u32_u24 v0, v1, v2, v3", &[0xff00_0003, 5, 7], 22);
+    check(Gfx90a, "v_bfe_i32 v0, v1, 4, 4", &[0x80], 0xffff_fff8);
+    check(Gfx90a, "v_alignbit_b32 v0, v1, v2, 8", &[0x1234_5678, 0x9abc_def0], 0x789a_bcde);
+    check(
+        Gfx90a,
+        "v_perm_b32 v0, v1, v2, v3",
+        &[0x8877_6655, 0x4433_2211, 0x0c07_000d],
+        0x0088_11ff,
+    );
+    check(Gfx1100, "v_med3_i32 v0, v1, v2, v3", &[5, u32::MAX, 2], 2);
+    check(Gfx1100, "v_add_nc_u32_e64 v0, v1, v2 clamp", &[u32::MAX, 2], u32::MAX);
+    check(Gfx1100, "v_bcnt_u32_b32 v0, v1, v2", &[0xf0f0, 3], 11);
+    check(Gfx1100, "v_sad_u8 v0, v1, v2, v3", &[0x0102_0304, 0x0403_0201, 10], 18);
+    check(
+        Gfx1100,
+        "v_dot4_i32_iu8 v0, v1, v2, v3 neg_lo:[1,1,0]",
+        &[0xff02_0304, 0x0101_0101, 10],
+        18,
+    );
+}
+
+#[test]
+fn float_operations() {
+    check(Gfx1100, "v_fma_f32 v0, |v1|, -v2, 1.0", &[f(-2.0), f(3.0)], f(-5.0));
+    check(Gfx1100, "v_add_f32_e64 v0, v1, v2 clamp", &[f(0.75), f(3.0)], f(1.0));
+    check(Gfx1100, "v_add_f32_e64 v0, v1, v2 mul:2", &[f(0.75), f(3.0)], f(7.5));
+    check(Gfx90a, "v_mul_f32 v0, 0.15915494, v1", &[f(1.0)], 0x3e22_f983);
+    check(Gfx90a, "v_max_f32 v0, v1, v2", &[f(f32::NAN), f(-1.0)], f(-1.0));
+    check(Gfx90a, "v_max_f32 v0, v1, v2", &[f(-0.0), f(0.0)], f(0.0));
+    check(Gfx90a, "v_min_f32 v0, v1, v2", &[0x7f80_0001, f(0.0)], 0x7fc0_0001);
+    check(Gfx90a, "v_med3_f32 v0, v1, v2, v3", &[f(1.0), f(9.0), f(-3.0)], f(1.0));
+    check(Gfx90a, "v_cvt_i32_f32 v0, v1", &[f(-1e20)], 0x8000_0000);
+    check(Gfx90a, "v_cvt_u32_f32 v0, v1", &[f(f32::NAN)], 0);
+    check(Gfx90a, "v_ldexp_f32 v0, v1, -149", &[f(1.5)], 2);
+    check(Gfx90a, "v_sin_f32 v0, v1", &[f(0.25)], f(1.0));
+    check(Gfx90a, "v_exp_f32 v0, v1", &[f(-1.0)], f(0.5));
+    check(Gfx90a, "v_frexp_mant_f32 v0, v1", &[f(-12.0)], f(-0.75));
+    check(Gfx90a, "v_frexp_exp_i32_f32 v0, v1", &[f(-12.0)], 4);
+    assert_eq!(vector(Gfx90a, "v_add_f64 v[0:1], v[1:2], 1.0", &[0, 0x4000_0000]), 3f64.to_bits());
+    assert_eq!(
+        vector(Gfx90a, "v_mul_f64 v[0:1], v[1:2], 0x40080000", &[0, 0x4000_0000]),
+        6f64.to_bits()
+    );
+}
+
+#[test]
+fn half_precision_keeps_or_clears_the_other_half() {
+    // 1.0 + 2.0; GFX9 clears the upper half, GFX10 and later keep it.
+    let sources = &[0x3c00, 0x4000];
+    check(Gfx90a, "v_mov_b32 v0, -1\nv_add_f16 v0, v1, v2", sources, 0x0000_4200);
+    check(Gfx1030, "v_mov_b32 v0, -1\nv_add_f16 v0, v1, v2", sources, 0xffff_4200);
+    check(Gfx1100, "v_mov_b32 v0, -1\nv_add_f16_e64 v0.h, v1.l, v2.l", sources, 0x4200_ffff);
+    check(Gfx1100, "v_pk_add_f16 v0, v1, v2", &[0x4000_3c00, 0xc000_4000], 0x0000_4200);
+    check(Gfx1100, "v_pk_mul_f16 v0, v1, 2.0 op_sel_hi:[1,0]", &[0x4000_3c00], 0x4400_4000);
+    check(
+        Gfx1100,
+        "v_fma_mix_f32 v0, v1, v2, -v3 op_sel:[1,0,0] op_sel_hi:[1,1,0]",
+        &[0x4000_0000, 0x4200, f(1.0)],
+        f(5.0),
+    );
+    check(Gfx90a, "v_pack_b32_f16 v0, v1, v2 op_sel:[1,0,0]", &[0x1234_0000, 0xabcd], 0xabcd_1234);
+}
+
+#[test]
+fn parts_of_registers() {
+    let sdwa = "v_add_u32_sdwa v0, v1, v2 dst_sel:BYTE_1 dst_unused:UNUSED_PRESERVE src0_sel:WORD_1 src1_sel:BYTE_0";
+    check(Gfx90a, &format!("v_mov_b32 v0, -1\n{sdwa}"), &[0x0012_ffff, 0xff01], 0xffff_13ff);
+    let extend = "v_add_u32_sdwa v0, sext(v1), v2 dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_0 src1_sel:DWORD";
+    check(Gfx90a, extend, &[0x80, 1], 0xffff_ff81);
+}
+
+#[test]
+fn lanes_move() {
+    let moved = |arch, text: &str| {
+        let mut wave = wave(arch);
+        for lane in 0..wave.lanes {
+            wave.set_lane(1, lane, lane as u32 + 100);
+        }
+        execute(arch, &mut wave, text);
+        (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
+    };
+    let quad =
+        moved(Gfx1100, "v_mov_b32_dpp v0, v1 quad_perm:[1,0,3,2] row_mask:0xf bank_mask:0xf");
+    assert_eq!(quad[..4], [101, 100, 103, 102]);
+    let left = moved(Gfx1100, "v_mov_b32_dpp v0, v1 row_shl:1 row_mask:0xf bank_mask:0xf");
+    assert_eq!((left[0], left[15], left[16]), (101, 0, 117));
+    let bounded =
+        moved(Gfx90a, "v_mov_b32 v0, 7\nv_mov_b32_dpp v0, v1 row_shr:1 row_mask:0x3 bank_mask:0xf");
+    assert_eq!((bounded[0], bounded[1], bounded[17], bounded[33]), (7, 100, 116, 7));
+    let broadcast = moved(Gfx90a, "v_mov_b32_dpp v0, v1 row_bcast:15 row_mask:0xa bank_mask:0xf");
+    assert_eq!((broadcast[15], broadcast[16], broadcast[48], broadcast[32]), (0, 115, 147, 0));
+    let eight = moved(Gfx1030, "v_mov_b32_dpp v0, v1 dpp8:[7,6,5,4,3,2,1,0]");
+    assert_eq!(eight[..9], [107, 106, 105, 104, 103, 102, 101, 100, 115]);
+    let rows = moved(Gfx1030, "v_permlanex16_b32 v0, v1, 0, 0");
+    assert_eq!((rows[0], rows[16], rows[31]), (116, 100, 100));
+    let pulled = moved(Gfx90a, "v_mov_b32 v2, 20\nds_bpermute_b32 v0, v2, v1");
+    assert_eq!(pulled[63], 105);
+}
+
+#[test]
+fn inactive_lanes_stay() {
+    let mut wave = wave(Gfx90a);
+    wave.set_pair(EXEC, 0x8000_0000_0000_0002);
+    execute(Gfx90a, &mut wave, "v_mov_b32 v0, 9\nv_cmp_eq_u32_e64 s[4:5], v0, 9");
+    assert_eq!([0, 1, 2, 62, 63].map(|lane| wave.lane(0, lane)), [0, 9, 0, 0, 9]);
+    assert_eq!(wave.pair(4), 0x8000_0000_0000_0002);
+}
+
+#[test]
+fn dual_operations_read_before_they_write() {
+    let text = "v_dual_mov_b32 v0, v1 :: v_dual_add_f32 v1, v0, v2";
+    let got = vector(Gfx1100, &format!("v_mov_b32 v0, 1.0\n{text}"), &[77, f(2.0)]);
+    assert_eq!(got, 77 | u64::from(f(3.0)) << 32);
+}
+
+#[test]
+fn scalar_operations() {
+    let run = |text: &str| {
+        let mut wave = wave(Gfx1151);
+        wave.scalar[1] = 0xffff_fff0;
+        wave.scalar[2] = 0x20;
+        execute(Gfx1151, &mut wave, text);
+        (wave.scalar[0], wave.scalar[usize::from(SCC)])
+    };
+    assert_eq!(run("s_add_u32 s0, s1, s2"), (0x10, 1));
+    assert_eq!(run("s_sub_i32 s0, s1, s2"), (0xffff_ffd0, 0));
+    assert_eq!(run("s_ashr_i32 s0, s1, 2"), (0xffff_fffc, 1));
+    assert_eq!(run("s_bfe_i32 s0, s1, 0x40004"), (0xffff_ffff, 1));
+    assert_eq!(run("s_ctz_i32_b32 s0, s1"), (4, 0));
+    assert_eq!(run("s_cls_i32 s0, s1"), (28, 0));
+    assert_eq!(run("s_lshl4_add_u32 s0, s2, 1"), (0x201, 0));
+    assert_eq!(run("s_mul_hi_u32 s0, s1, s2"), (31, 0));
+    assert_eq!(run("s_add_f32 s0, 1.0, 2.0"), (f(3.0), 0));
+    assert_eq!(run("s_cmp_lt_i32 s1, s2\ns_cselect_b32 s0, 5, 6"), (5, 1));
+}
+
+#[test]
+fn unknown_instructions_and_modifiers_are_refused() {
+    for text in [
+        "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15]",
+        "v_add_u32_e64 v0, v1, v2 frobnicate:1",
+        "v_add_i16 v0, v1, v2 mul:3",
+        "image_load v0, v1, s[0:7]",
+        "s_set_gpr_idx_on s0, 1",
+    ] {
+        assert!(bind(text, Gfx90a, 0, 8, 0).is_err(), "{text}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn shifts(a: u32, high: u32, n: u32) {
+        let wide = u64::from(a) | u64::from(high) << 32;
+        prop_assert_eq!(vector(Gfx90a, "v_lshlrev_b32 v0, v2, v1", &[a, n]) as u32, a << (n % 32));
+        prop_assert_eq!(vector(Gfx90a, "v_lshrrev_b64 v[0:1], v3, v[1:2]", &[a, high, n]), wide >> (n % 64));
+        prop_assert_eq!(
+            vector(Gfx90a, "v_ashrrev_i64 v[0:1], v3, v[1:2]", &[a, high, n]),
+            (i128::from(wide as i64) >> (n % 64)) as u64
+        );
+    }
+
+    #[test]
+    fn bit_fields(a: u32, offset: u32, width: u32) {
+        let (o, w) = (offset % 32, width % 32);
+        let expected = ((u128::from(a) >> o) % (1u128 << w)) as u32;
+        prop_assert_eq!(vector(Gfx1100, "v_bfe_u32 v0, v1, v2, v3", &[a, offset, width]) as u32, expected);
+    }
+
+    #[test]
+    fn wide_multiply_add(a: u32, b: u32, low: u32, high: u32) {
+        let c = u128::from(low) | u128::from(high) << 32;
+        let text = "v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]";
+        let mut wave = wave(Gfx90a);
+        for (row, value) in [(1, a), (2, b), (3, low), (4, high)] {
+            wave.set_lane(row, 40, value);
+        }
+        execute(Gfx90a, &mut wave, text);
+        let got = u128::from(wave.lane(0, 40)) | u128::from(wave.lane(1, 40)) << 32
+            | u128::from(wave.pair(VCC) >> 40 & 1) << 64;
+        prop_assert_eq!(got, u128::from(a) * u128::from(b) + c);
+    }
+
+    #[test]
+    fn addition_with_carry(a: u64, b: u64) {
+        let text = "v_add_co_u32 v0, vcc_lo, v1, v3\nv_add_co_ci_u32_e32 v1, vcc_lo, v2, v4, vcc_lo";
+        let sources = [a as u32, (a >> 32) as u32, b as u32, (b >> 32) as u32];
+        prop_assert_eq!(vector(Gfx1100, text, &sources), a.wrapping_add(b));
+        let text = "v_sub_co_u32 v0, vcc_lo, v1, v3\nv_sub_co_ci_u32_e32 v1, vcc_lo, v2, v4, vcc_lo";
+        prop_assert_eq!(vector(Gfx1100, text, &sources), a.wrapping_sub(b));
+    }
+
+    /// The compiler's sequence for a correctly rounded quotient.
+    #[test]
+    fn division_is_correctly_rounded(n: u32, d: u32) {
+        let text = "v_div_scale_f32 v3, s[4:5], v2, v2, v1
+            v_rcp_f32 v4, v3
+            v_fma_f32 v5, -v3, v4, 1.0
+            v_fmac_f32 v4, v5, v4
+            v_div_scale_f32 v5, vcc, v1, v2, v1
+            v_mul_f32 v6, v5, v4
+            v_fma_f32 v7, -v3, v6, v5
+            v_fmac_f32 v6, v7, v4
+            v_fma_f32 v3, -v3, v6, v5
+            v_div_fmas_f32 v3, v3, v4, v6
+            v_div_fixup_f32 v0, v3, v2, v1";
+        let got = f32::from_bits(vector(Gfx90a, text, &[n, d]) as u32);
+        let expected = f32::from_bits(n) / f32::from_bits(d);
+        prop_assert!(got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(),
+            "{:e} / {:e} is {:e}, not {:e}", f32::from_bits(n), f32::from_bits(d), got, expected);
+    }
+}
