@@ -118,8 +118,7 @@ impl Value for f32 {
         self * factor
     }
     fn clamped(self) -> Self {
-        // `max` first: the clamp of a NaN is 0.
-        self.max(0.0).min(1.0)
+        if self.is_nan() { 0.0 } else { self.clamp(0.0, 1.0) }
     }
 }
 
@@ -147,7 +146,7 @@ impl Value for f64 {
         self * f64::from(factor)
     }
     fn clamped(self) -> Self {
-        self.max(0.0).min(1.0)
+        if self.is_nan() { 0.0 } else { self.clamp(0.0, 1.0) }
     }
 }
 

@@ -267,8 +267,9 @@ fn shuffles(device: &Device) -> Result<(), String> {
             3 => x(group + 5),
             4 | 5 => {
                 let first = t / lanes * lanes;
-                let ballot =
-                    (0..lanes).filter(|l| (first + l) % 3 == 0).fold(0u64, |mask, l| mask | 1 << l);
+                let ballot = (0..lanes)
+                    .filter(|l| (first + l).is_multiple_of(3))
+                    .fold(0u64, |mask, l| mask | 1 << l);
                 if i / 64 == 4 { ballot as u32 } else { ballot.count_ones() }
             }
             _ => u32::from(t / lanes == 0) | 2,
@@ -403,7 +404,7 @@ fn dims(device: &Device) -> Result<(), String> {
     let mut o = vec![0u32; 8 * 6 * 4];
     launch!(device, "dims", [2, 3, 2], [4, 2, 2], lds 0, [&mut o], [o])
         .map_err(|trap| trap.to_string())?;
-    equal(&o, |i| (i % 8 | (i / 8 % 6) << 8 | (i / 48) << 16) as u32)
+    equal(&o, |i| ((i % 8) | ((i / 8 % 6) << 8) | ((i / 48) << 16)) as u32)
 }
 
 fn locals(device: &Device) -> Result<(), String> {

@@ -49,7 +49,7 @@ impl Address {
             Base::Null => ScalarOffset::Constant(0),
             _ => ScalarOffset::Register(text.scalar(vector + 2, 1)?),
         };
-        if row.is_none() != !(by_index || by_offset) {
+        if row.is_some() != (by_index || by_offset) {
             return Err(Unsupported);
         }
         Ok(Address {

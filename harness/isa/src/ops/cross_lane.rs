@@ -72,7 +72,7 @@ fn swap_blocks(block: usize) -> Binder {
         let (first, second) = (text.row(0, 1)?, text.row(1, 1)?);
         on_wave(move |wave| {
             let exec = wave.exec();
-            for lane in (0..wave.lanes).filter(|lane| lane / block % 2 == 0) {
+            for lane in (0..wave.lanes).filter(|lane| (lane / block).is_multiple_of(2)) {
                 let odd = lane + block;
                 let (a, b) = (wave.lane(first, odd), wave.lane(second, lane));
                 if exec >> odd & 1 != 0 {

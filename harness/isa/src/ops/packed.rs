@@ -91,13 +91,13 @@ where
                         buffer[lane] = lanes[lane] >> shift;
                     }
                 }
-                for lane in 0..HALF {
+                for (lane, result) in result.iter_mut().enumerate() {
                     let values = std::array::from_fn(|source| {
                         let bits = u64::from(buffers[source][lane]);
                         T::from_bits(bits ^ operands.negate[part][source])
                     });
                     let value = (self.f)(values);
-                    result[lane] = value.bits() as u32;
+                    *result = value.bits() as u32;
                 }
                 if operands.clamp && T::SIGN != 0 {
                     for lane in result.iter_mut() {
@@ -106,10 +106,11 @@ where
                 }
             }
             if T::HALF {
-                for lane in 0..HALF {
-                    results[0][lane] = (results[0][lane] & 0xffff) | results[1][lane] << 16;
+                let [mut low, high] = results;
+                for (low, high) in low.iter_mut().zip(high) {
+                    *low = (*low & 0xffff) | high << 16;
                 }
-                wave.blend(operands.row, half, mask, &results[0]);
+                wave.blend(operands.row, half, mask, &low);
             } else {
                 wave.blend(operands.row, half, mask, &results[0]);
                 wave.blend(operands.row + 1, half, mask, &results[1]);

@@ -7,7 +7,7 @@ use crate::{
         binary, binary_nz, binary_scc, compare, compare_immediate, save_exec, ternary, unary,
         unary_nz, with_immediate,
     },
-    text::{Base, Text, Unsupported, register},
+    text::{Base, Text, Unsupported},
     value::Value,
 };
 
@@ -188,6 +188,11 @@ fn set_register() -> Binder {
     })
 }
 
+#[expect(
+    clippy::neg_cmp_op_on_partial_ord,
+    clippy::double_comparisons,
+    reason = "`nlt` holds for unordered operands and `lg` does not"
+)]
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
         "s_mov_b32" => unary(|a: u32| a);
@@ -420,5 +425,4 @@ pub(crate) fn register(table: &mut Table) {
             on_wave(move |wave| wave.set_pair(target, next))
         });
     }
-    debug_assert!(register::COUNT > usize::from(register::NULL) + 15);
 }
