@@ -74,25 +74,38 @@ pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Op
     Some(start)
 }
 
+/// Large allocations start at a multiple of a large page, as the kernel driver places them; the
+/// device-side heap of ROCm relies on it.
+const LARGE_PAGE: usize = 2 << 20;
+
 fn map_pages(len: usize) -> Option<usize> {
-    let whole = len.checked_add(PAGE)?;
+    let align = if len >= LARGE_PAGE { LARGE_PAGE } else { PAGE };
+    let kept = len.checked_add(PAGE)?;
+    let whole = kept.checked_add(align - PAGE)?;
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     // SAFETY: a fresh mapping at an address of the kernel's choice touches no memory in use.
-    let start = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
-    if start == libc::MAP_FAILED {
+    let all = unsafe { libc::mmap(std::ptr::null_mut(), whole, libc::PROT_NONE, flags, -1, 0) };
+    if all == libc::MAP_FAILED {
         return None;
     }
-    // SAFETY: the first `len` bytes of the mapping just made.
-    if unsafe { libc::mprotect(start, len, libc::PROT_READ | libc::PROT_WRITE) } != 0 {
-        unmap(start as usize, whole);
+    let all = all as usize;
+    let start = all.next_multiple_of(align);
+    unmap(all, start - all);
+    unmap(start + kept, all + whole - start - kept);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: the first `len` bytes of what is left of the mapping.
+    if unsafe { libc::mprotect(start as *mut libc::c_void, len, protection) } != 0 {
+        unmap(start, kept);
         return None;
     }
-    Some(start as usize)
+    Some(start)
 }
 
 fn unmap(start: usize, len: usize) {
-    // SAFETY: callers pass exactly what `map_pages` mapped, once nothing uses it any more.
-    unsafe { libc::munmap(start as *mut libc::c_void, len) };
+    if len > 0 {
+        // SAFETY: callers pass what `map_pages` mapped, once nothing uses it any more.
+        unsafe { libc::munmap(start as *mut libc::c_void, len) };
+    }
 }
 
 /// Takes an allocation out of the map; the memory itself goes when no kernel or copy runs that may
@@ -176,6 +189,14 @@ mod tests {
         assert_eq!(unsafe { *(start as *const u8) }, 0);
         drop(in_use);
         assert!(!free(start));
+    }
+
+    #[test]
+    fn large_allocations_are_aligned_to_large_pages() {
+        let start = allocate(LARGE_PAGE + 1, Agent::CPU, 0, Kind::Pool).unwrap();
+        assert_eq!(start % LARGE_PAGE, 0);
+        assert_eq!(map().check(start, LARGE_PAGE + PAGE), Ok(()));
+        assert!(free(start));
     }
 
     #[test]
