@@ -17,7 +17,7 @@ mod version;
 
 pub use call::*;
 pub use event::*;
-pub use kernel::{KERNELS, Kernel, Parameter, kernel};
+pub use kernel::{Computes, KERNELS, Kernel, Parameter, kernel};
 pub use model::{Content, Expected, Mistake, Reference, Write, reference};
 
 pub use order::races;

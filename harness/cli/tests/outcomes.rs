@@ -1,0 +1,72 @@
+//! What each case does on the healthy device and under each fault that it declares, kept in `reports/snapshots`.
+//!
+//! A changed line is a changed behaviour, of ROCm, of the device or of ours: look at it, then `cargo insta review`.
+//! Cases that need a library beyond HIP are left to `rocrepro prove`, as not every machine has fetched it.
+
+use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use device::Planted;
+use rocrepro::{CaseLibrary, Job, Selected, Session, SessionOptions, lower_all, run_trial, select};
+use supervise::{Cancel, for_each, in_order};
+
+#[test]
+fn outcomes_are_those_of_the_snapshots() {
+    let library = CaseLibrary::load(None).expect("the library is well-formed");
+    let mut options =
+        SessionOptions::from_environment(PathBuf::from(env!("CARGO_BIN_EXE_rocrepro")))
+            .expect("the environment is good");
+    // The snapshots are of one stack and one device, whatever this machine has.
+    options.rocm = "debian:7.2.4".to_owned();
+    options.device = rocrepro::DeviceChoice::Emulated(device::Arch::Gfx1151);
+    options.limits.quiet = Duration::from_secs(10);
+    let session = Session::open(options).expect("the stack can be had");
+    let selected = select(&library, &[]).expect("everything");
+    let first: BTreeMap<&str, &Selected<'_>> = selected
+        .iter()
+        .filter(|s| s.case.needs.libraries.is_empty())
+        .rev()
+        .map(|s| (s.case.id.as_str(), s))
+        .collect();
+    let mut jobs = Vec::new();
+    for entry in first.values() {
+        let faults =
+            entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial)).map(|f| Some(f.fault));
+        for fault in [None].into_iter().chain(faults) {
+            let one = std::slice::from_ref(*entry);
+            let lowered = lower_all(&library, one, fault).expect("it lowers").remove(0);
+            let faults = fault.map(Planted::from).into_iter().collect();
+            jobs.push(Job { case: entry.case, trial: &entry.trial, lowered, faults });
+        }
+    }
+    let cancel = Cancel::new().expect("a descriptor is free");
+    let mut families: BTreeMap<String, String> = BTreeMap::new();
+    let mut keep = in_order(|_, record: report::Record| {
+        let family = record.case.split('/').next().unwrap_or_default().to_owned();
+        let text = families.entry(family).or_default();
+        match record.faults.first() {
+            None => text
+                .push_str(&format!("{}\n  healthy: {}\n", record.trial, record.outcome.signature)),
+            Some(fault) => text.push_str(&format!("  {fault}: {}\n", record.outcome.signature)),
+        }
+    });
+    let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    for_each(
+        jobs,
+        threads,
+        &cancel,
+        |_, job| run_trial(&session, &job, &cancel),
+        |index, record| {
+            keep(index, record);
+        },
+    );
+    drop(keep);
+    let mut settings = insta::Settings::clone_current();
+    settings.set_snapshot_path(concat!(env!("CARGO_MANIFEST_DIR"), "/../../reports/snapshots"));
+    settings.set_prepend_module_to_snapshot(false);
+    settings.set_omit_expression(true);
+    settings.bind(|| {
+        for (family, text) in families {
+            insta::assert_snapshot!(family, text);
+        }
+    });
+}
