@@ -125,7 +125,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
 
 /// `read2`, `write2` and their `st64` forms: the offsets count elements.
 fn two(text: &Text, name: &str, load: bool) -> Bound {
-    let words: u16 = if name.ends_with("64") && name.ends_with("b64") { 2 } else { 1 };
+    let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
     let bytes = u32::from(words) * 4;
     let offsets =
