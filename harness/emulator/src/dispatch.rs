@@ -104,7 +104,9 @@ pub(crate) fn run(packet: &DispatchPacket, packet_address: u64, queue: u64) -> R
 
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     match trap {
-        Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } => {
+        // HIP hands over no launch that makes no sense; what cannot be launched is something that
+        // the interpreter lacks, such as a rounding mode.
+        Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
         }
@@ -118,7 +120,6 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             match trap {
                 Trap::IllegalInstruction { .. } => Failure::Queue(Status::ILLEGAL_INSTRUCTION),
                 Trap::LdsOutOfRange { .. } => Failure::Queue(APERTURE_VIOLATION),
-                Trap::InvalidLaunch { .. } => Failure::Queue(Status::INVALID_PACKET_FORMAT),
                 Trap::StepLimit { .. } => Failure::Hang,
                 _ => Failure::Queue(Status::EXCEPTION),
             }

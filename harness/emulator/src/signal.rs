@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     ffi::c_void,
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -79,6 +79,13 @@ pub(crate) fn create(value: i64) -> Signal {
     Signal(std::ptr::from_ref(cell) as u64)
 }
 
+/// Signals whose value the host may write without a call, until they are destroyed.
+static EXPOSED: Mutex<Vec<(Signal, events::SilentWriter)>> = Mutex::new(Vec::new());
+
+fn exposed() -> MutexGuard<'static, Vec<(Signal, events::SilentWriter)>> {
+    EXPOSED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Gives a signal back; `false` when it is not one.
 pub(crate) fn destroy(signal: Signal) -> bool {
     let Some(cell) = signal.cell() else { return false };
@@ -86,7 +93,9 @@ pub(crate) fn destroy(signal: Signal) -> bool {
         return false;
     }
     // A cell whose address is known outside is not used again: the host may still write it.
-    if cell.exposed.load(Ordering::Acquire) == 0 {
+    if cell.exposed.load(Ordering::Acquire) != 0 {
+        exposed().retain(|(known, _)| *known != signal);
+    } else {
         FREE.lock().unwrap_or_else(PoisonError::into_inner).push_back(cell);
     }
     true
@@ -276,10 +285,10 @@ extern "C" fn hsa_signal_wait_relaxed(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_signal_value_pointer(signal: Signal, pointer: Out<*const i64>) -> Status {
-    static EXPOSED: OnceLock<events::SilentWriter> = OnceLock::new();
     let Some(cell) = signal.cell() else { return Status::INVALID_SIGNAL };
-    cell.exposed.store(1, Ordering::Release);
-    EXPOSED.get_or_init(events::SilentWriter::new);
+    if cell.exposed.swap(1, Ordering::AcqRel) == 0 {
+        exposed().push((signal, events::SilentWriter::new()));
+    }
     trace!("signal_value_pointer {:#x}", signal.0);
     pointer.put(cell.value.as_ptr().cast_const())
 }
