@@ -1,7 +1,8 @@
 //! Copies that the HIP runtime makes with kernels of its own.
 //!
 //! Which copies go through the copy engine and which through a kernel differs from release to
-//! release (7.2 copies up to 16 KiB by kernel), so a planted copy fault has to bite in both.
+//! release (6.4 and 7.2 copy up to 16 KiB by kernel, 5.7 does not), so a planted copy fault has to bite
+//! in both.
 
 use isa::{Executed, Trap};
 
