@@ -4,11 +4,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A ROCm version: `7.2.4`, `7.2`, or a nightly such as `7.15.0a20260901`.
 ///
-/// A nightly sorts before the release whose number it carries.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// A nightly sorts before the release whose number it carries. A version without a patch number, which is all that some
+/// installations tell, compares as its first release.
+#[derive(Clone, Debug)]
 pub struct Version {
-    /// Major, minor, patch.
-    pub numbers: [u32; 3],
+    /// Major and minor number.
+    pub series: [u32; 2],
+    /// Patch number, where it is known.
+    pub patch: Option<u32>,
     /// The date of a nightly, `yyyymmdd`.
     pub nightly: Option<u32>,
 }
@@ -16,9 +19,21 @@ pub struct Version {
 impl Version {
     /// A release.
     pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
-        Version { numbers: [major, minor, patch], nightly: None }
+        Version { series: [major, minor], patch: Some(patch), nightly: None }
+    }
+
+    fn key(&self) -> ([u32; 2], u32, u32) {
+        (self.series, self.patch.unwrap_or(0), self.nightly.unwrap_or(u32::MAX))
     }
 }
+
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Version {}
 
 impl PartialOrd for Version {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
@@ -28,15 +43,17 @@ impl PartialOrd for Version {
 
 impl Ord for Version {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |v: &Version| (v.numbers, v.nightly.unwrap_or(u32::MAX));
-        key(self).cmp(&key(other))
+        self.key().cmp(&other.key())
     }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [major, minor, patch] = self.numbers;
-        write!(f, "{major}.{minor}.{patch}")?;
+        let [major, minor] = self.series;
+        write!(f, "{major}.{minor}")?;
+        if let Some(patch) = self.patch {
+            write!(f, ".{patch}")?;
+        }
         match self.nightly {
             Some(date) => write!(f, "a{date}"),
             None => Ok(()),
@@ -72,18 +89,18 @@ impl FromStr for Version {
             Some(_) => return Err(bad()),
             None => (s, None),
         };
-        let mut numbers = [0; 3];
-        let parts: Vec<_> = release.split('.').collect();
-        if parts.is_empty() || parts.len() > 3 {
-            return Err(bad());
-        }
-        for (slot, part) in numbers.iter_mut().zip(&parts) {
-            if !part.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(bad());
-            }
-            *slot = part.parse().map_err(|_| bad())?;
-        }
-        Ok(Version { numbers, nightly })
+        let number = |part: &str| {
+            let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+            digits.then(|| part.parse().ok()).flatten().ok_or_else(bad)
+        };
+        let parts: Vec<&str> = release.split('.').collect();
+        let (series, patch) = match parts[..] {
+            [major] => ([number(major)?, 0], None),
+            [major, minor] => ([number(major)?, number(minor)?], None),
+            [major, minor, patch] => ([number(major)?, number(minor)?], Some(number(patch)?)),
+            _ => return Err(bad()),
+        };
+        Ok(Version { series, patch, nightly })
     }
 }
 
