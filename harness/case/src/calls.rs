@@ -160,7 +160,7 @@ fn read_call(
         }
         "copy" => args.copy(),
         "copy_2d" => {
-            let (to, from) = (args.buffer("to")?, args.buffer("from")?);
+            let (to, from) = args.to_and_from()?;
             let width = args.number("width")?;
             let pitch = |args: &mut Args, key| args.number_or(key, width);
             Some(Call::Copy2d {
@@ -179,9 +179,10 @@ fn read_call(
             let offset = args.number_or("offset", 0)?;
             let rest = args.scope.buffers[&buffer].bytes.saturating_sub(offset);
             let value = args.number("value")?;
-            let value = u8::try_from(value)
-                .map_err(|_| args.reader.mistake(at, "`value` is a byte, 0 to 255"))
-                .ok()?;
+            let Ok(value) = u8::try_from(value) else {
+                args.reader.mistake(args.at("value"), "`value` is a byte, 0 to 255");
+                return None;
+            };
             Some(Call::Set {
                 to: Place { buffer, offset },
                 value,
@@ -253,7 +254,7 @@ fn read_call(
             let count = args.number("count")?;
             let count = u32::try_from(count).ok().filter(|c| (1..=1_000_000).contains(c));
             if count.is_none() {
-                args.reader.mistake(at, "`count` must be 1 to 1000000");
+                args.reader.mistake(args.at("count"), "`count` must be 1 to 1000000");
             }
             let steps = args.required("steps")?;
             let body = read_steps(reader, scope, steps);
@@ -352,6 +353,17 @@ impl<'n> Args<'_, '_, 'n, '_> {
         self.scope.buffer(self.reader, node)
     }
 
+    fn to_and_from(&mut self) -> Option<(String, String)> {
+        // Both are read before either may be missing, so that both mistakes are told.
+        let (to, from) = (self.buffer("to"), self.buffer("from"));
+        Some((to?, from?))
+    }
+
+    /// Where a key's value stands, or the whole mapping.
+    fn at(&self, key: &str) -> At {
+        self.fields.get(key).map_or(self.fields.at, |node| node.at)
+    }
+
     fn event(&mut self) -> Option<String> {
         let name = self.name("event")?;
         Some(self.scope.event(&name))
@@ -392,7 +404,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
     }
 
     fn copy(&mut self) -> Option<Call> {
-        let (to, from) = (self.buffer("to")?, self.buffer("from")?);
+        let (to, from) = self.to_and_from()?;
         let (to_offset, from_offset) =
             (self.number_or("to_offset", 0)?, self.number_or("from_offset", 0)?);
         let size = |name: &str, offset| self.scope.buffers[name].bytes.saturating_sub(offset);
@@ -427,7 +439,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
 
     fn launch(&mut self) -> Option<Call> {
         let name = self.name("kernel")?;
-        let at = self.fields.get("kernel").map_or(self.fields.at, |n| n.at);
+        let at = self.at("kernel");
         if !self.scope.has_kernel(&name) {
             let help = suggest(&name, self.scope.kernel_names());
             self.reader.mistake_with_help(at, format!("there is no kernel `{name}`"), help);
@@ -474,7 +486,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
             && parameters.len() != nodes.len()
         {
             self.reader.mistake(
-                self.fields.at,
+                self.at("args"),
                 format!(
                     "kernel `{name}` takes {} arguments, here are {}",
                     parameters.len(),

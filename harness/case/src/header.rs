@@ -132,9 +132,9 @@ fn read(reader: &mut Reader, id: &str, root: &Node) -> Option<Case> {
     };
     let about = fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned));
     let upstream = texts(reader, "upstream");
-    for link in &upstream {
-        if !is_issue(link)
-            && let Some(node) = fields.get("upstream")
+    for node in fields.get("upstream").map(|n| reader.list(n)).unwrap_or_default() {
+        if let yaml::Value::Scalar(link) = &node.value
+            && !is_issue(link)
         {
             reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
         }
@@ -153,15 +153,18 @@ fn read(reader: &mut Reader, id: &str, root: &Node) -> Option<Case> {
         .get("exclude")
         .map(|n| reader.list(n).iter().map(|n| read_selector(reader, n, &axes)).collect())
         .unwrap_or_default();
-    if !axes.is_empty() && expand(&axes, &exclude).is_empty() {
-        reader.mistake(fields.at, "`exclude` leaves no trial");
+    if let Some(node) = fields.get("exclude")
+        && axes.iter().all(|axis| !axis.values.is_empty())
+        && expand(&axes, &exclude).is_empty()
+    {
+        reader.mistake(node.at, "`exclude` leaves no trial");
     }
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
     let faults: Vec<_> = fields
         .get("faults")
         .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &axes)).collect())
         .unwrap_or_default();
-    if faults.is_empty() {
+    if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
         reader.mistake_with_help(
             fields.at,
             "a case needs at least one fault that turns it red",
@@ -227,10 +230,13 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
 }
 
 fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
-    let names = reader.texts(node, "an architecture");
-    for name in &names {
-        if !name.starts_with("gfx") {
-            reader.mistake(node.at, format!("`{name}` is not an architecture such as `gfx1151`"));
+    let mut names = Vec::new();
+    for item in reader.list(node) {
+        match reader.text(item, "an architecture") {
+            Some(name) if name.starts_with("gfx") => names.push(name.to_owned()),
+            Some(name) => reader
+                .mistake(item.at, format!("`{name}` is not an architecture such as `gfx1151`")),
+            None => {}
         }
     }
     names

@@ -15,7 +15,7 @@ use crate::{
     header::finish,
     matrix::{Axis, substitute},
     read::Reader,
-    yaml::Node,
+    yaml::{Node, Value},
 };
 
 /// Kernel sources by name.
@@ -45,27 +45,57 @@ pub fn lower(
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let root = substitute(&case.root, trial, &mut reader.mistakes);
+    let unknown_axes = reader.mistakes.len();
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    finish(reader.mistakes)?;
+    // What stands where an axis is unknown is not judged: one mistake there is enough.
+    let mistakes = std::mem::take(&mut reader.mistakes);
+    let (unknown, others) = mistakes.split_at(unknown_axes);
+    finish(
+        unknown
+            .iter()
+            .chain(others.iter().filter(|m| unknown.iter().all(|u| u.at != m.at)))
+            .cloned()
+            .collect(),
+    )?;
     let mut plan = plan.ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
     let reference = reference(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
         Reference::default()
     });
-    finish(mistakes.into_iter().map(|m| in_case(m, trial)).collect())?;
+    // Buffers that lowering adds for a check have names that the case does not know; the mistake that led there says it better.
+    let added = |m: &plan::Mistake| m.message.contains(&format!("{BACK}`"));
+    if !mistakes.iter().all(added) {
+        mistakes.retain(|m| !added(m));
+    }
+    finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
     if let Some(fault) = fault {
         plant(&mut plan, fault);
     }
     Ok(Lowered { plan, reference })
 }
 
-fn in_case(mistake: plan::Mistake, trial: &Trial) -> Diagnostic {
+/// Ending of the names of host buffers that checks copy device buffers to.
+const BACK: &str = ".back";
+
+fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();
+    let line = mistake.line.max(1);
     Diagnostic {
-        at: At { line: mistake.line.max(1), column: 1, length: 1 },
+        at: first_key_of_line(root, line).unwrap_or(At { line, column: 1, length: 1 }),
         message: mistake.message,
         help: (!trial.is_empty()).then(|| format!("seen in the trial {trial}")),
+    }
+}
+
+/// Where the verb of a step stands, of which a plan knows the line only.
+fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
+    match &node.value {
+        Value::Map(entries) => entries.iter().find_map(|(key, value)| {
+            if key.at.line == line { Some(key.at) } else { first_key_of_line(value, line) }
+        }),
+        Value::List(items) => items.iter().find_map(|item| first_key_of_line(item, line)),
+        Value::Scalar(_) => None,
     }
 }
 
@@ -74,6 +104,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) axes: &'a [Axis],
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
+    /// Buffers whose declaration has a mistake, which is told there.
+    broken: BTreeSet<String>,
     streams: BTreeMap<String, StreamKind>,
     events: BTreeSet<String>,
     kernels: &'a Kernels,
@@ -102,6 +134,9 @@ impl Scope<'_> {
 
     pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a buffer")?;
+        if self.broken.contains(name) {
+            return None;
+        }
         if !self.buffers.contains_key(name) {
             let help = suggest(name, self.buffers.keys().map(String::as_str));
             reader.mistake_with_help(node.at, format!("there is no buffer `{name}`"), help);
@@ -140,7 +175,7 @@ impl Scope<'_> {
             return name;
         }
         let bytes = buffer.bytes;
-        let back = format!("{name}.back");
+        let back = format!("{name}{BACK}");
         let spec = Buffer { memory: Memory::HostPageable, bytes, guarded: true };
         self.buffers.insert(back.clone(), spec);
         let call = Call::Copy {
@@ -177,6 +212,7 @@ fn assemble(
         axes: &case.axes,
         trial,
         buffers: BTreeMap::new(),
+        broken: BTreeSet::new(),
         streams: BTreeMap::new(),
         events: BTreeSet::new(),
         kernels,
@@ -211,9 +247,14 @@ fn assemble(
     let mut initial = BTreeMap::new();
     if let Some(node) = fields.get("buffers") {
         for (key, value) in reader.entries(node, "`buffers`")? {
-            if let Some((buffer, first)) = read_buffer(reader, &key.text, value) {
-                initial.insert(key.text.clone(), first);
-                scope.buffers.insert(key.text.clone(), buffer);
+            match read_buffer(reader, &key.text, value) {
+                Some((buffer, first)) => {
+                    initial.insert(key.text.clone(), first);
+                    scope.buffers.insert(key.text.clone(), buffer);
+                }
+                None => {
+                    scope.broken.insert(key.text.clone());
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use case::{Case, Kernels, lower};
+use proptest::prelude::*;
 
 fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
@@ -55,4 +56,65 @@ fn every_kernel_has_a_reference_and_every_reference_a_kernel() {
     let mut references: Vec<_> = plan::KERNELS.iter().map(|k| k.name.to_owned()).collect();
     references.sort();
     assert_eq!(files, references);
+}
+
+/// What a mutation puts in place of a piece of a case.
+const PIECES: &[&str] = &[
+    "",
+    " ",
+    "\n",
+    "\t",
+    ":",
+    "- ",
+    "[",
+    "]",
+    "{",
+    "}",
+    "$",
+    "${",
+    "'",
+    "\"",
+    "#",
+    "&a",
+    "*a",
+    "|",
+    ">-",
+    "0",
+    "-1",
+    "4294967297",
+    "18446744073709551615",
+    "64M * 64M",
+    "é",
+    "\u{0}",
+    "copy: ",
+    "repeat: ",
+    "thread:",
+    "when: ",
+    "null",
+];
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    /// Whatever is typed, reading and lowering answer with mistakes or a plan.
+    #[test]
+    fn mutated_cases_never_panic(which in any::<prop::sample::Index>(), edits in prop::collection::vec((any::<prop::sample::Index>(), 0usize..12, 0..PIECES.len()), 1..4)) {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let kernels: Kernels = texts(&root.join("kernels"), "hip");
+        let cases: Vec<_> = texts(&root.join("cases"), "yaml").into_iter().collect();
+        let (id, text) = which.get(&cases);
+        let mut chars: Vec<char> = text.chars().collect();
+        for (at, cut, piece) in edits {
+            let at = at.index(chars.len() + 1);
+            let end = (at + cut).min(chars.len());
+            chars.splice(at..end, PIECES[piece].chars());
+        }
+        let text: String = chars.into_iter().collect();
+        if let Ok(case) = Case::parse(id, &text) {
+            // Some cases have long loops and large buffers; one trial shows what reading can break.
+            if let Some(trial) = case.trials().first() {
+                let _ = lower(&case, trial, &kernels, None);
+            }
+        }
+    }
 }

@@ -1,0 +1,109 @@
+//! What a broken case is told: every mistake of a file at once, each with its place and, where one is near, the remedy.
+
+use case::{Case, Kernels, lower};
+
+/// Everything that is said of a file, by `check` and by lowering its trials.
+fn told(text: &str) -> String {
+    let kernels: Kernels =
+        plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect();
+    let mistakes = match Case::parse("family/case", text) {
+        Err(mistakes) => mistakes,
+        Ok(case) => {
+            let mut all: Vec<_> = case
+                .trials()
+                .iter()
+                .filter_map(|trial| lower(&case, trial, &kernels, None).err())
+                .flatten()
+                .collect();
+            all.sort();
+            all.dedup();
+            all
+        }
+    };
+    let mut out = String::new();
+    for m in mistakes {
+        out += &format!("  {}:{} ({}) {}\n", m.at.line, m.at.column, m.at.length, m.message);
+        if let Some(help) = m.help {
+            out += &format!("      help: {help}\n");
+        }
+    }
+    if out.is_empty() { "  nothing\n".to_owned() } else { out }
+}
+
+/// A case that is right but for what is given: `head` stands before `buffers`, `steps` are its steps.
+fn with(head: &str, steps: &str) -> String {
+    format!(
+        "title: A case\nsource: a document\nfaults: copy.zero\n{head}buffers:\n  src: {{on: host.pinned, bytes: 64, fill: \
+         pattern}}\n  dst: {{on: device, bytes: 64}}\n  big: {{on: device, bytes: 128}}\nsteps:\n{steps}"
+    )
+}
+
+#[test]
+fn mistakes_are_told_with_place_and_remedy() {
+    let copy = "  - copy: {to: dst, from: src}\n";
+    let table: &[(&str, String)] = &[
+        ("nothing is wrong", with("", copy)),
+        ("not YAML", "title: [A case\nsteps: - x".to_owned()),
+        ("an empty file", String::new()),
+        ("two documents", format!("{}---\ntitle: Another\n", with("", copy))),
+        ("a list instead of a case", "- title: A case\n".to_owned()),
+        ("a misspelt key", with("matirx: {bytes: [1]}\n", copy)),
+        ("nothing but a folder of buffers", "buffers: {}\n".to_owned()),
+        ("no fault", "title: A case\nsource: x\nsteps: [{sync: device}]\n".to_owned()),
+        ("a key given twice", with("title: Again\n", copy)),
+        ("an unknown fault", with("", copy).replace("copy.zero", "[copy.zeros, warp.core]")),
+        ("an upstream link without number", with("upstream: [ROCm/clr, x/y#z]\n", copy)),
+        ("an axis that the matrix lacks", with("matrix: {bytes: [1, 2]}\n", "  - sleep: $byte\n")),
+        (
+            "a value that the axis lacks",
+            with(
+                "matrix: {host: [pinned]}\nexclude: [{host: pined}]\nknown: [{rocm: '*', on: {hots: pinned}, signature: x}]\n",
+                copy,
+            ),
+        ),
+        ("an axis without values and one with a repeat", with("matrix: {a: [], b: [1, 1], c: 'x=y'}\n", copy)),
+        ("no trial is left", with("matrix: {a: [1]}\nexclude: [{a: 1}]\n", copy)),
+        ("a misspelt verb", with("", "  - cpy: {to: dst, from: src}\n  - teleport: dst\n")),
+        ("two verbs in one step", with("", "  - sync: device\n    check: src\n")),
+        ("a step without verb", with("", "  - returns: hipSuccess\n  - sync\n")),
+        ("a misspelt key of a verb", with("", "  - copy: {too: dst, from: src}\n")),
+        ("an unknown buffer", with("", "  - copy: {to: dts, from: src}\n  - check: nowhere_near\n")),
+        ("an unknown kernel", with("", "  - launch: {kernel: sapxy_f32}\n")),
+        ("too few kernel arguments", with("", "  - launch: {kernel: add_u32, args: [dst, src, 16]}\n")),
+        ("kernel arguments of the wrong kind", with("", "  - launch: {kernel: add_u32, args: [dst, 5, src, -1]}\n")),
+        ("a grid and items", with("", "  - launch: {kernel: copy_u32, args: [dst, src, 16], items: 16, grid: [1]}\n")),
+        ("sizes that differ", with("", "  - copy: {to: big, from: src}\n")),
+        ("a copy past the end", with("", "  - copy: {to: dst, to_offset: 32, from: src, bytes: 64}\n")),
+        ("numbers that are none", with("", "  - sleep: 1-2\n  - sleep: soon\n  - set: {to: dst, value: 256}\n")),
+        (
+            "a race",
+            with("", "  - copy: {to: dst, from: src, stream: s}\n  - fill: src\n"),
+        ),
+        (
+            "a race in one trial",
+            with(
+                "matrix: {wait: ['yes', 'no']}\n",
+                "  - copy: {to: dst, from: src, stream: s}\n  - sync: s\n    when: {wait: 'yes'}\n  - fill: src\n",
+            ),
+        ),
+        ("use after free", with("", "  - free: dst\n  - copy: {to: dst, from: src}\n")),
+        ("a check of what was never written", with("", "  - check: dst\n")),
+        ("bad ranges of versions", with("needs: {rocm: '7'}\nknown: [{rocm: '>=7.0 <6.0', signature: x}]\n", copy)),
+        (
+            "overlapping ranges of versions",
+            with("", "  - sync: device\n    returns: {'<7.0': hipSuccess, '>=6.0': hipErrorUnknown}\n"),
+        ),
+        ("an unknown library and architecture", with("needs: {library: [hiprnd], gfx: [rdna3]}\n", copy)),
+        ("a graph that was never captured", with("", "  - instantiate: {exec: x, graph: g}\n  - end_capture: {stream: s, graph: g}\n")),
+        ("an expectation that is a step", with("expect: [{sync: device}]\n", copy)),
+        ("a memory kind that is none", with("", copy).replace("host.pinned", "host.pined").replace("bytes: 128", "bytes: 0")),
+        (
+            "several mistakes at once",
+            "titel: A case\nupstream: nowhere\nmatrix: {a: [1], b: []}\nneeds: {rocm: new}\nfaults: [copy.none]\nsteps: []\n".to_owned(),
+        ),
+        ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),
+    ];
+    let report: String =
+        table.iter().map(|(name, text)| format!("{name}\n{}\n", told(text))).collect();
+    insta::assert_snapshot!("mistakes", report);
+}
