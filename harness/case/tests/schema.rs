@@ -1,0 +1,153 @@
+//! The JSON Schema for editors agrees with the reader: on every case of the library, on typical mistakes and on the verbs.
+
+use std::{collections::BTreeSet, path::Path};
+
+use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
+use serde_json::{Map, Value, json};
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn schema() -> Value {
+    let text = std::fs::read_to_string(root().join("cases/schema.json"))
+        .expect("the schema is part of the library");
+    serde_json::from_str(&text).expect("the schema is JSON")
+}
+
+/// A YAML document as an editor's language server hands it to a schema: plain scalars have types.
+fn json_of(text: &str) -> Value {
+    let mut parser = Parser::new_from_str(text);
+    loop {
+        match next(&mut parser) {
+            Event::StreamStart | Event::DocumentStart(_) => {}
+            event => return node(&mut parser, event),
+        }
+    }
+}
+
+fn next<'a>(parser: &mut Parser<'a, StrInput<'a>>) -> Event<'a> {
+    parser.next().expect("the document goes on").expect("the document is YAML").0
+}
+
+fn node<'a>(parser: &mut Parser<'a, StrInput<'a>>, event: Event<'a>) -> Value {
+    match event {
+        Event::Scalar(text, ScalarStyle::Plain, ..) => match text.as_ref() {
+            "" | "null" | "~" => Value::Null,
+            "true" => json!(true),
+            "false" => json!(false),
+            plain => plain
+                .parse::<i64>()
+                .map(|n| json!(n))
+                .or_else(|_| plain.parse::<f64>().map(|x| json!(x)))
+                .unwrap_or_else(|_| json!(plain)),
+        },
+        Event::Scalar(text, ..) => json!(text),
+        Event::SequenceStart(..) => {
+            let mut items = Vec::new();
+            loop {
+                match next(parser) {
+                    Event::SequenceEnd => return Value::Array(items),
+                    event => items.push(node(parser, event)),
+                }
+            }
+        }
+        Event::MappingStart(..) => {
+            let mut entries = Map::new();
+            loop {
+                match next(parser) {
+                    Event::MappingEnd => return Value::Object(entries),
+                    Event::Scalar(key, ..) => {
+                        let event = next(parser);
+                        entries.insert(key.into_owned(), node(parser, event));
+                    }
+                    event => panic!("a key must be text, not {event:?}"),
+                }
+            }
+        }
+        event => panic!("unexpected {event:?}"),
+    }
+}
+
+#[test]
+fn every_case_of_the_library_validates() {
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
+    let mut seen = 0;
+    for family in std::fs::read_dir(root().join("cases")).expect("the library is there") {
+        let family = family.expect("readable").path();
+        if !family.is_dir() {
+            continue;
+        }
+        for case in std::fs::read_dir(family).expect("readable") {
+            let path = case.expect("readable").path();
+            let case = json_of(&std::fs::read_to_string(&path).expect("readable"));
+            let errors: Vec<_> = validator
+                .iter_errors(&case)
+                .map(|e| format!("{}: {e}", e.instance_path()))
+                .collect();
+            assert!(errors.is_empty(), "{}: {errors:#?}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 30, "{seen} cases");
+}
+
+#[test]
+fn typical_mistakes_do_not_validate() {
+    let validator = jsonschema::validator_for(&schema()).expect("the schema is a schema");
+    let valid = |steps: &str, rest: &str| {
+        let text = format!("title: A\nfaults: [copy.zero]\nsteps: [{steps}]\n{rest}");
+        validator.is_valid(&json_of(&text))
+    };
+    assert!(valid("{sync: device}", "source: x"), "the frame is right");
+    for steps in [
+        "{snyc: device}",
+        "{sync: s, check: b}",
+        "{copy: {too: a, from: b}}",
+        "{copy: {to: a}}",
+        "{equal: [a]}",
+        "{returns: hipSuccess}",
+        "{begin_capture: {mode: globl}}",
+        "{sync: s, returns: {'=7.0': hipSuccess}}",
+        "sync",
+    ] {
+        assert!(!valid(steps, "source: x"), "{steps}");
+    }
+    for rest in [
+        "",
+        "upstream: ROCm/clr",
+        "source: x\nmatirx: {}",
+        "source: x\nneeds: {library: cublas}",
+        "source: x\nknown: [{rocm: '7', signature: y}]",
+        "source: x\nknown: [{rocm: '>=7.0'}]",
+        "source: x\nbuffers: {a: {on: hots.pinned, bytes: 4}}",
+        "source: x\nbuffers: {a: {on: device}}",
+    ] {
+        assert!(!valid("{sync: device}", rest), "{rest}");
+    }
+}
+
+#[test]
+fn the_verbs_and_their_keys_are_those_of_the_reader() {
+    let schema = schema();
+    let properties =
+        schema["$defs"]["step"]["properties"].as_object().expect("steps have properties");
+    let in_schema: BTreeSet<&str> = properties
+        .keys()
+        .map(String::as_str)
+        .filter(|key| !["when", "returns", "gives"].contains(key))
+        .collect();
+    assert_eq!(in_schema, case::VERBS.iter().map(|(verb, ..)| *verb).collect());
+    for (verb, keys, _) in case::VERBS {
+        // Verbs that take a bare name as well list the mapping as an alternative.
+        let verb_schema = &properties[*verb];
+        let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
+        let known: BTreeSet<&str> = mapping["properties"]
+            .as_object()
+            .map(|p| p.keys().map(String::as_str).collect())
+            .unwrap_or_default();
+        assert_eq!(known, keys.iter().copied().collect(), "{verb}");
+    }
+    let faults: Vec<_> = device::Fault::ALL.iter().map(|f| json!(f.name())).collect();
+    assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
+}
