@@ -1,6 +1,7 @@
 //! Signals: the 64-bit values that packets and copies lower and hosts wait for.
 
 use std::{
+    cell::Cell,
     collections::VecDeque,
     ffi::c_void,
     sync::{
@@ -128,11 +129,24 @@ struct Handler {
     argument: *mut c_void,
 }
 
+impl Handler {
+    fn is_due(&self) -> bool {
+        self.condition.holds(self.signal.load(), self.reference)
+    }
+}
+
+thread_local! {
+    /// Whether this is the thread that calls handlers.
+    static IN_HANDLER: Cell<bool> = const { Cell::new(false) };
+}
+
 // SAFETY: the argument is opaque here and only handed back to the function, which the interface
 // requires to be callable from another thread.
 unsafe impl Send for Handler {}
 
 static HANDLERS: Mutex<Vec<Handler>> = Mutex::new(Vec::new());
+/// Whether a handler that was taken from [`HANDLERS`] has not returned yet.
+static RUNNING: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
 
@@ -160,14 +174,39 @@ fn run_handlers() {
             return Some(None);
         }
         let mut handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = handlers.iter().position(|h| h.condition.holds(h.signal.load(), h.reference));
-        due.map(|index| Some(handlers.remove(index)))
+        let due = handlers.iter().position(Handler::is_due)?;
+        RUNNING.store(true, Ordering::SeqCst);
+        Some(Some(handlers.remove(due)))
     };
+    IN_HANDLER.set(true);
     while let Some(Some(handler)) = events::wait_until(None, due) {
         if (handler.function)(handler.signal.load(), handler.argument) {
             HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
         }
+        RUNNING.store(false, Ordering::SeqCst);
+        events::notify();
     }
+}
+
+/// How long a host wait lets handlers go first.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// Lets the handlers that are due run before the host goes on.
+///
+/// The runtime's handlers use objects that it destroys at the end of the process. On hardware they are done
+/// microseconds after the host's last wait; here, on a busy machine, the host could be at its end before they
+/// have begun, and one process in some hundred died of that. The wait is bounded: a handler may itself
+/// wait for the host.
+fn settle() {
+    if IN_HANDLER.get() {
+        return;
+    }
+    let settled = || {
+        let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let busy = RUNNING.load(Ordering::SeqCst) || handlers.iter().any(Handler::is_due);
+        (!busy).then_some(())
+    };
+    events::wait_until(Some(Instant::now() + SETTLE), settled);
 }
 
 /// Ends the handler thread. It is waited for, unless a handler itself shuts the runtime down.
@@ -267,7 +306,11 @@ extern "C" fn hsa_signal_wait_scacquire(
     _hint: u32,
 ) -> i64 {
     match Condition::from_c(condition) {
-        Some(condition) => wait(signal, condition, reference, timeout),
+        Some(condition) => {
+            let value = wait(signal, condition, reference, timeout);
+            settle();
+            value
+        }
         None => signal.load(),
     }
 }
