@@ -160,7 +160,7 @@ fn read_call(
         }
         "copy" => args.copy(),
         "copy_2d" => {
-            let (to, from) = args.to_and_from()?;
+            let (to, from) = args.both_buffers()?;
             let width = args.number("width")?;
             let pitch = |args: &mut Args, key| args.number_or(key, width);
             Some(Call::Copy2d {
@@ -353,7 +353,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
         self.scope.buffer(self.reader, node)
     }
 
-    fn to_and_from(&mut self) -> Option<(String, String)> {
+    fn both_buffers(&mut self) -> Option<(String, String)> {
         // Both are read before either may be missing, so that both mistakes are told.
         let (to, from) = (self.buffer("to"), self.buffer("from"));
         Some((to?, from?))
@@ -404,7 +404,7 @@ impl<'n> Args<'_, '_, 'n, '_> {
     }
 
     fn copy(&mut self) -> Option<Call> {
-        let (to, from) = self.to_and_from()?;
+        let (to, from) = self.both_buffers()?;
         let (to_offset, from_offset) =
             (self.number_or("to_offset", 0)?, self.number_or("from_offset", 0)?);
         let size = |name: &str, offset| self.scope.buffers[name].bytes.saturating_sub(offset);
