@@ -10,7 +10,7 @@ use crate::{
     ops::SWIZZLE_ENABLE,
     program::{Code, Missing},
     text::{PRIVATE_APERTURE, register},
-    wave::{Machine, ROWS, State, Stop, Wave},
+    wave::{HALF, Machine, ROWS, Row, State, Stop, Wave, active},
 };
 
 /// Instructions that a wave executes before the next one gets its turn: waves of a workgroup may
@@ -69,6 +69,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         });
     }
     let count = (items as usize).div_ceil(descriptor.lanes);
+    let items: Vec<_> = (0..count).map(|index| Items::new(index, launch, &descriptor)).collect();
     let mut group = Group {
         code: Code::new(launch.arch, space),
         machine,
@@ -83,8 +84,8 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
             for x in 0..groups[0] {
                 group.machine.lds.clear();
                 group.machine.lds.resize(launch.group_segment_bytes as usize, 0);
-                for (index, wave) in group.waves.iter_mut().enumerate() {
-                    start(wave, index, launch, &descriptor, &mut group.machine, [x, y, z])?;
+                for (wave, items) in group.waves.iter_mut().zip(&items) {
+                    start(wave, items, launch, &descriptor, &mut group.machine, [x, y, z])?;
                 }
                 group.run()?;
                 executed.waves += group.waves.len() as u64;
@@ -98,7 +99,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
 /// Puts a wave into the state in which hardware starts it.
 fn start(
     wave: &mut Wave,
-    index: usize,
+    items: &Items,
     launch: &Launch<'_>,
     descriptor: &Descriptor,
     machine: &mut Machine<'_>,
@@ -108,17 +109,18 @@ fn start(
     wave.pc = descriptor.entry;
     wave.state = State::Running;
     wave.executed = 0;
-    wave.index = index as u32;
+    wave.index = items.wave;
     wave.mode = descriptor.rsrc1 >> 12 & 0xff;
     // The granule is at most 8 registers (AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT).
     let used = ((descriptor.rsrc1 as usize & 63) + 1) * 8;
+    let halves = wave.halves();
     for row in &mut wave.vector[..used.min(ROWS)] {
-        *row = [[0; 32]; 2];
+        row[..halves].fill([0; HALF]);
     }
     wave.scratch.clear();
     wave.scratch.resize(launch.private_segment_bytes.div_ceil(4) as usize * 4 * wave.lanes, 0);
     initial_scalars(wave, launch, descriptor, machine, group)?;
-    initial_items(wave, index, launch, group);
+    initial_items(wave, items, launch, group);
     Ok(())
 }
 
@@ -178,26 +180,50 @@ fn initial_scalars(
     Ok(())
 }
 
+/// The work-items of one wave: the same in every workgroup, so they are worked out once per launch.
+struct Items {
+    /// Which wave of the workgroup.
+    wave: u32,
+    /// Their ids in the workgroup, by lane; fewer than lanes in a last wave that is not full.
+    ids: Vec<[u32; 3]>,
+    /// The ids as the kernel finds them: packed into one register, or one register per axis.
+    rows: Vec<Row>,
+}
+
+impl Items {
+    fn new(wave: usize, launch: &Launch<'_>, descriptor: &Descriptor) -> Items {
+        let size = launch.workgroup.map(|n| n.max(1));
+        let packed = !matches!(launch.arch, Arch::Gfx906 | Arch::Gfx1030);
+        let first = wave * descriptor.lanes;
+        let ids: Vec<_> = (first..first + descriptor.lanes)
+            .map(|item| item as u32)
+            .map(|item| [item % size[0], item / size[0] % size[1], item / size[0] / size[1]])
+            .take_while(|id| id[2] < size[2])
+            .collect();
+        let mut rows = vec![[[0; HALF]; 2]; if packed { 1 } else { 3 }];
+        for (lane, id) in ids.iter().enumerate() {
+            let values = if packed { [id[0] | id[1] << 10 | id[2] << 20, 0, 0] } else { *id };
+            for (row, value) in rows.iter_mut().zip(values) {
+                row[lane / HALF][lane % HALF] = value;
+            }
+        }
+        Items { wave: wave as u32, ids, rows }
+    }
+}
+
 /// Work-item ids, and EXEC for those inside the grid.
-fn initial_items(wave: &mut Wave, index: usize, launch: &Launch<'_>, group: [u32; 3]) {
-    let size = launch.workgroup.map(|n| n.max(1));
-    let grid = launch.grid.map(|n| n.max(1));
-    let packed = !matches!(launch.arch, Arch::Gfx906 | Arch::Gfx1030);
-    let mut exec = 0u64;
-    for lane in 0..wave.lanes {
-        let item = (index * wave.lanes + lane) as u32;
-        let id = [item % size[0], item / size[0] % size[1], item / size[0] / size[1]];
-        if id[2] >= size[2] {
-            break;
-        }
-        if (0..3).all(|axis| group[axis] * size[axis] + id[axis] < grid[axis]) {
-            exec |= 1 << lane;
-        }
-        if packed {
-            wave.set_lane(0, lane, id[0] | id[1] << 10 | id[2] << 20);
-        } else {
-            for (axis, id) in id.iter().enumerate() {
-                wave.set_lane(axis, lane, *id);
+fn initial_items(wave: &mut Wave, items: &Items, launch: &Launch<'_>, group: [u32; 3]) {
+    wave.vector[..items.rows.len()].copy_from_slice(&items.rows);
+    // How many work-items of the group are inside the grid; the last group along an axis may stick out.
+    let inside = [0, 1, 2].map(|axis| {
+        let before = u64::from(group[axis]) * u64::from(launch.workgroup[axis].max(1));
+        u64::from(launch.grid[axis].max(1)) - before
+    });
+    let mut exec = u64::MAX >> (64 - items.ids.len());
+    if (0..3).any(|axis| inside[axis] < u64::from(launch.workgroup[axis])) {
+        for lane in active(exec) {
+            if (0..3).any(|axis| u64::from(items.ids[lane][axis]) >= inside[axis]) {
+                exec &= !(1 << lane);
             }
         }
     }

@@ -3,7 +3,7 @@
 use crate::{
     exec::{Bound, on_machine},
     text::{Base, PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
-    wave::{Machine, Step, Stop, Wave, active},
+    wave::{HALF, Machine, Step, Stop, Wave, active},
 };
 
 /// Where a lane's access goes.
@@ -304,6 +304,98 @@ impl Address {
         let address = address.wrapping_add_signed(self.offset);
         if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
     }
+
+    /// The address of lane 0 of a half whose lanes access memory `stride` bytes apart, in order and
+    /// without a gap: what most kernels do.
+    #[inline(always)]
+    fn consecutive(&self, wave: &Wave, half: usize, stride: u32) -> Option<u64> {
+        let row = self.vector?;
+        let low = &wave.vector[row][half];
+        let mut differs = 0;
+        for lane in 0..HALF {
+            differs |= low[lane] ^ low[0].wrapping_add(lane as u32 * stride);
+        }
+        if self.scalar.is_none() {
+            let high = &wave.vector[row + 1][half];
+            for lane in 0..HALF {
+                differs |= high[lane] ^ high[0];
+            }
+        }
+        // The last lane's low half must not have wrapped either.
+        if differs != 0 || low[0].checked_add(HALF as u32 * stride).is_none() {
+            return None;
+        }
+        match self.of(wave, half * HALF) {
+            Location::Global(first) => Some(first),
+            _ => None,
+        }
+    }
+}
+
+/// Loads or stores of dwords by a whole half, where its lanes access consecutive memory.
+#[derive(Clone, Copy)]
+struct Block {
+    address: Address,
+    row: usize,
+    words: usize,
+}
+
+impl Block {
+    fn new(address: Address, row: usize, transfer: Transfer) -> Option<Block> {
+        match transfer {
+            Transfer::Words(words) => Some(Block { address, row, words: words.into() }),
+            _ => None,
+        }
+    }
+
+    /// Where the block lies; `None` leaves the half to the way lane by lane, which also finds the
+    /// lane that faults.
+    #[inline(always)]
+    fn find(
+        &self,
+        wave: &Wave,
+        machine: &mut Machine<'_>,
+        half: usize,
+        write: bool,
+    ) -> Option<*mut [u8; 4]> {
+        if wave.exec_half(half) != u32::MAX {
+            return None;
+        }
+        let first = self.address.consecutive(wave, half, self.words as u32 * 4)?;
+        machine.memory(first, (HALF * self.words * 4) as u64, write).ok().map(|at| at.cast())
+    }
+
+    #[inline(always)]
+    fn load(&self, wave: &mut Wave, machine: &mut Machine<'_>, half: usize) -> bool {
+        let Some(at) = self.find(wave, machine, half, false) else { return false };
+        for word in 0..self.words {
+            let target = &mut wave.vector[self.row + word][half];
+            for (lane, value) in target.iter_mut().enumerate() {
+                // SAFETY: `find` found 32 times `words` dwords mapped there; as in `Machine::read`.
+                *value = u32::from_le_bytes(unsafe {
+                    at.add(lane * self.words + word).read_unaligned()
+                });
+            }
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn store(&self, wave: &Wave, machine: &mut Machine<'_>, half: usize) -> bool {
+        let Some(at) = self.find(wave, machine, half, true) else { return false };
+        for word in 0..self.words {
+            for (lane, value) in wave.vector[self.row + word][half].iter().enumerate() {
+                // SAFETY: as in `load`; the address space promises that the range is writable.
+                unsafe { at.add(lane * self.words + word).write_unaligned(value.to_le_bytes()) };
+            }
+        }
+        true
+    }
+}
+
+/// The active lanes of a half.
+fn active_half(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
+    active(u64::from(wave.exec_half(half)) << (half * HALF))
 }
 
 /// Cache policy: it has no effect without caches.
@@ -329,10 +421,16 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let transfer = Transfer::parse(name).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, segment, 1, 2)?;
+        let block = Block::new(address, row, transfer);
         return on_machine(move |wave, machine| {
-            for lane in active(wave.exec()) {
-                let from = address.of(wave, lane);
-                transfer.load(wave, machine, row, lane, from)?;
+            for half in 0..wave.halves() {
+                if block.is_some_and(|block| block.load(wave, machine, half)) {
+                    continue;
+                }
+                for lane in active_half(wave, half) {
+                    let from = address.of(wave, lane);
+                    transfer.load(wave, machine, row, lane, from)?;
+                }
             }
             Ok(())
         });
@@ -341,10 +439,16 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let transfer = Transfer::parse(name).ok_or(Unsupported)?;
         let row = text.row(1, transfer.words())?;
         let address = Address::parse(text, segment, 0, 2)?;
+        let block = Block::new(address, row, transfer);
         return on_machine(move |wave, machine| {
-            for lane in active(wave.exec()) {
-                let to = address.of(wave, lane);
-                transfer.store(wave, machine, row, lane, to)?;
+            for half in 0..wave.halves() {
+                if block.is_some_and(|block| block.store(wave, machine, half)) {
+                    continue;
+                }
+                for lane in active_half(wave, half) {
+                    let to = address.of(wave, lane);
+                    transfer.store(wave, machine, row, lane, to)?;
+                }
             }
             Ok(())
         });
