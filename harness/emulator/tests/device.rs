@@ -77,14 +77,14 @@ fn signal() -> u64 {
     signal
 }
 
-/// Copies to the device and waits for at most 50 ms; whether it was completed.
+/// Copies to the device and waits for at most a second; whether it was completed.
 fn copy(to: *mut u8, from: *const u8, bytes: usize) -> bool {
     let done = signal();
     // SAFETY: no dependencies; the device checks the two ranges itself.
     unsafe {
         let none = std::ptr::null();
         assert_eq!(hsa_amd_memory_async_copy(to, GPU, from, CPU, bytes, 0, none, done), 0);
-        hsa_signal_wait_scacquire(done, 0, 0, 50_000_000, 0) == 0
+        hsa_signal_wait_scacquire(done, 0, 0, 1_000_000_000, 0) == 0
     }
 }
 
