@@ -275,9 +275,8 @@ impl Group<'_> {
             // Stays in the page as long as the program does.
             while wave.pc.wrapping_sub(page.base) < 4096 {
                 let pc = wave.pc;
-                let instruction = code
-                    .instruction(&page, pc)
-                    .map_err(|missing| missing_trap(missing, pc, *entry))?;
+                let instruction =
+                    page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
                 wave.pc = pc + instruction.size;
                 wave.executed += 1;
                 let step = instruction.exec.run(wave, machine);

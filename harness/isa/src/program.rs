@@ -29,6 +29,7 @@ pub(crate) struct Instruction {
 /// lie at the same address.
 pub(crate) struct Page {
     pub(crate) base: u64,
+    arch: Arch,
     bytes: Vec<u8>,
     slots: Vec<OnceLock<Instruction>>,
 }
@@ -56,23 +57,35 @@ impl<'a> Code<'a> {
         Code { arch, space, pages: Vec::new() }
     }
 
-    pub(crate) fn page(&mut self, pc: u64) -> Result<Arc<Page>, Missing> {
+    /// The page that holds `pc`.
+    pub(crate) fn page(&mut self, pc: u64) -> Result<&Page, Missing> {
         let base = pc & !(PAGE - 1);
-        if let Some(page) = self.pages.iter().find(|page| page.base == base) {
-            return Ok(page.clone());
-        }
+        let known = self.pages.iter().position(|page| page.base == base);
+        let index = match known {
+            Some(index) => index,
+            None => {
+                let page = self.check(pc)?;
+                self.pages.push(page);
+                self.pages.len() - 1
+            }
+        };
+        Ok(&self.pages[index])
+    }
+
+    /// The decoded page, if memory still holds what was decoded; else a fresh one.
+    fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
+        let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
         let page = match pages.get(&(self.arch, base)) {
             Some(page) if page.bytes == bytes => page.clone(),
             _ => {
                 let slots = (0..PAGE / 4).map(|_| OnceLock::new()).collect();
-                let page = Arc::new(Page { base, bytes, slots });
+                let page = Arc::new(Page { base, arch: self.arch, bytes, slots });
                 pages.insert((self.arch, base), page.clone());
                 page
             }
         };
-        self.pages.push(page.clone());
         Ok(page)
     }
 
@@ -89,19 +102,17 @@ impl<'a> Code<'a> {
         unsafe { std::ptr::copy_nonoverlapping(source, target.as_mut_ptr(), target.len()) };
         Ok(bytes)
     }
+}
 
+impl Page {
     /// The instruction at `pc`, which is in the page.
     #[inline(always)]
-    pub(crate) fn instruction<'p>(
-        &self,
-        page: &'p Page,
-        pc: u64,
-    ) -> Result<&'p Instruction, Missing> {
-        let slot = &page.slots[((pc - page.base) / 4) as usize];
+    pub(crate) fn instruction(&self, pc: u64) -> Result<&Instruction, Missing> {
+        let slot = &self.slots[((pc - self.base) / 4) as usize];
         match slot.get() {
             Some(instruction) => Ok(instruction),
             None => {
-                let instruction = self.decode(page, pc)?;
+                let instruction = self.decode(pc)?;
                 Ok(slot.get_or_init(|| instruction))
             }
         }
@@ -109,12 +120,12 @@ impl<'a> Code<'a> {
 
     #[cold]
     #[inline(never)]
-    fn decode(&self, page: &Page, pc: u64) -> Result<Instruction, Missing> {
-        let start = (pc - page.base) as usize;
+    fn decode(&self, pc: u64) -> Result<Instruction, Missing> {
+        let start = (pc - self.base) as usize;
         if !start.is_multiple_of(4) {
             return Err(Missing::Illegal);
         }
-        let bytes = &page.bytes[start..start + LONGEST];
+        let bytes = &self.bytes[start..start + LONGEST];
         let (text, size) = disassembler::disassemble(self.arch, pc, bytes)
             .map_err(Missing::NoDisassembler)?
             .ok_or(Missing::Illegal)?;

@@ -368,6 +368,12 @@ impl Block {
     #[inline(always)]
     fn load(&self, wave: &mut Wave, machine: &mut Machine<'_>, half: usize) -> bool {
         let Some(at) = self.find(wave, machine, half, false) else { return false };
+        if self.words == 1 {
+            // SAFETY: `find` found 32 dwords mapped there; as in `Machine::read`.
+            let values = unsafe { at.cast::<[[u8; 4]; HALF]>().read_unaligned() };
+            wave.vector[self.row][half] = values.map(u32::from_le_bytes);
+            return true;
+        }
         for word in 0..self.words {
             let target = &mut wave.vector[self.row + word][half];
             for (lane, value) in target.iter_mut().enumerate() {
@@ -383,6 +389,12 @@ impl Block {
     #[inline(always)]
     fn store(&self, wave: &Wave, machine: &mut Machine<'_>, half: usize) -> bool {
         let Some(at) = self.find(wave, machine, half, true) else { return false };
+        if self.words == 1 {
+            let values = wave.vector[self.row][half].map(u32::to_le_bytes);
+            // SAFETY: as in `load`; the address space promises that the range is writable.
+            unsafe { at.cast::<[[u8; 4]; HALF]>().write_unaligned(values) };
+            return true;
+        }
         for word in 0..self.words {
             for (lane, value) in wave.vector[self.row + word][half].iter().enumerate() {
                 // SAFETY: as in `load`; the address space promises that the range is writable.
