@@ -25,6 +25,11 @@ pub(crate) struct Run {
     pub(crate) rocm: Option<Version>,
 }
 
+/// What the emulated device is told to be.
+pub(crate) fn config() -> Config {
+    Config { faults: vec![Planted::from(Fault::CopyZero)], ..Config::default() }
+}
+
 pub(crate) fn at(buffer: &str) -> Place {
     Place { buffer: buffer.to_owned(), offset: 0 }
 }
@@ -119,13 +124,7 @@ impl Run {
                     name: "emulated gfx1151".to_owned(),
                     gfx: "gfx1151".to_owned(),
                     memory: 4 << 30,
-                    emulated: Some(Identity {
-                        version: "0.1.0".to_owned(),
-                        config: Config {
-                            faults: vec![Planted::from(Fault::CopyZero)],
-                            ..Config::default()
-                        },
-                    }),
+                    emulated: Some(Identity { version: "0.1.0".to_owned(), config: config() }),
                 },
             ],
             noise: Vec::new(),
@@ -203,7 +202,7 @@ impl Run {
             spec: "debian:7.2.4",
             rocm: self.rocm.clone(),
             expect_gfx: Some("gfx1151"),
-            expect_emulated: Some(true),
+            emulated: Some(&config()),
             stack_root: Some(Path::new(ROOT)),
             spool: &|name| self.files.get(name).cloned(),
         };

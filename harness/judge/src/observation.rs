@@ -1,5 +1,6 @@
 use std::{path::Path, time::Duration};
 
+use device::Config;
 use plan::{Event, Plan, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,8 +74,8 @@ pub struct Context<'a> {
     pub rocm: Option<Version>,
     /// The architecture of device 0, such as `gfx1151`; features after a colon are compared only where they are given.
     pub expect_gfx: Option<&'a str>,
-    /// Whether device 0 is emulated.
-    pub expect_emulated: Option<bool>,
+    /// What the emulated device was told to be; none where device 0 is a GPU.
+    pub emulated: Option<&'a Config>,
     /// The folder, without symbolic links, that libamdhip64 must come from.
     pub stack_root: Option<&'a Path>,
     /// Reads a file of the spool folder.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use device::{Config, Planted};
 use plan::{Event, LoadedLibrary, PLAN_VERSION, Version};
 
 use crate::{Context, End, Kind, Limit, Observation, Outcome, log, words};
@@ -111,8 +112,8 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
     };
     let version = context.rocm.clone().unwrap_or_else(|| runtime_version(hip_runtime));
     if count <= 0 {
-        let summary = match (context.expect_emulated, context.expect_gfx) {
-            (Some(true), Some(gfx)) => format!(
+        let summary = match (context.emulated, context.expect_gfx) {
+            (Some(_), Some(gfx)) => format!(
                 "the runtime sees no device: ROCm {version} does not support the emulated {gfx} \
                  that it was offered"
             ),
@@ -127,13 +128,38 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
             return no(format!("device 0 is a {gfx}, not the {want} that the trial is for"));
         }
     }
-    match (context.expect_emulated, emulated) {
-        (Some(true), None) => {
+    match (context.emulated, emulated) {
+        (Some(_), None) => {
             no("device 0 is not the emulated device that the trial is for".to_owned())
         }
-        (Some(false), Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
+        (None, Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
+        // A lost injection must be neither a green nor a red trial.
+        (Some(told), Some(identity)) if !same_config(told, &identity.config) => no(format!(
+            "the emulated device is set up with {}, and was told {}",
+            config(&identity.config),
+            config(told)
+        )),
         _ => Ok(version),
     }
+}
+
+/// Compares configurations of which one went through JSON and back, where a probability may lose its last bit.
+fn same_config(a: &Config, b: &Config) -> bool {
+    let same = |a: &Planted, b: &Planted| {
+        (a.fault, a.seed) == (b.fault, b.seed) && (a.probability - b.probability).abs() < 1e-9
+    };
+    (a.arch, a.memory, a.faults.len()) == (b.arch, b.memory, b.faults.len())
+        && a.faults.iter().zip(&b.faults).all(|(a, b)| same(a, b))
+}
+
+fn config(config: &Config) -> String {
+    let faults: Vec<String> = config
+        .faults
+        .iter()
+        .map(|p| format!("{} (probability {}, seed {})", p.fault, p.probability, p.seed))
+        .collect();
+    let faults = if faults.is_empty() { "no fault".to_owned() } else { faults.join(" and ") };
+    format!("{} bytes of {} and {faults}", config.memory, config.arch.name())
 }
 
 /// `HIP_VERSION` is major * 10^7 + minor * 10^5 + a build count (hip_version.h), and the build count is

@@ -126,6 +126,15 @@ fn nothing_is_believed_without_proof() {
         "device",
         "not the emulated device",
     );
+    no(
+        device(|e| {
+            if let Event::Device { emulated: Some(identity), .. } = e {
+                identity.config.faults.clear();
+            }
+        }),
+        "device",
+        "and no fault, and was told 4294967296 bytes of gfx1151 and copy.zero (probability 1, seed 0)",
+    );
 }
 
 #[test]

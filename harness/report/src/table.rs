@@ -144,7 +144,13 @@ fn summary(records: &[Record], wall: Duration) -> String {
         parts.join(", "),
         wall.as_secs_f64()
     );
-    for place in unique(records.iter().map(place)) {
+    // A skipped trial has started nothing, so it says nothing of stack and device where others do.
+    let ran = records.iter().filter(|r| r.verdict.kind != VerdictKind::Skip);
+    let mut places = unique(ran.map(place));
+    if places.is_empty() {
+        places = unique(records.iter().map(place));
+    }
+    for place in places {
         text.push_str(&format!("{place}; {date}\n"));
     }
     text

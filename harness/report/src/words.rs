@@ -89,7 +89,12 @@ pub(crate) fn stack_and_device(record: &Record) -> String {
         (false, "") => gfx.clone(),
         (false, name) => format!("{name} ({gfx})"),
     };
-    let planned = if device.proven { "" } else { "; the worker did not prove it" };
+    // A skipped trial may have had no worker that could prove anything.
+    let planned = if device.proven || record.verdict.kind == VerdictKind::Skip {
+        ""
+    } else {
+        "; the worker did not prove it"
+    };
     format!("{stack} on {name}{planned}")
 }
 

@@ -3,10 +3,15 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Signals within this time of the first one are the same wish: `timeout(1)` signals its child and
+/// then its own group, so that the child gets two, and an impatient terminal user sends more.
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A request, shared by its clones, to kill what runs and to start nothing more. It cannot be
 /// taken back.
@@ -44,24 +49,28 @@ impl Cancel {
         self.0.requested.load(Ordering::SeqCst)
     }
 
-    /// Makes the first SIGINT, SIGTERM or SIGHUP cancel, and a second one end this process at
-    /// once with 128 plus the signal's number; the children then see their standard input close.
-    /// Lasts as long as the process.
+    /// Makes the first SIGINT, SIGTERM or SIGHUP cancel, and one that comes [`PATIENCE`] later end
+    /// this process at once with 128 plus the signal's number; the children then see their standard
+    /// input close. Lasts as long as the process.
     ///
     /// # Errors
     /// When a handler cannot be installed.
     pub fn on_signals(&self) -> io::Result<()> {
-        let seen = Arc::new(AtomicBool::new(false));
+        let installed = Instant::now();
+        let first = Arc::new(AtomicU64::new(u64::MAX));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            let (cancel, seen) = (self.clone(), Arc::clone(&seen));
+            let (cancel, first) = (self.clone(), Arc::clone(&first));
             let act = move || {
-                if seen.swap(true, Ordering::SeqCst) {
+                let now = installed.elapsed().as_millis() as u64;
+                let before = first.fetch_min(now, Ordering::SeqCst);
+                if now.saturating_sub(before) >= PATIENCE.as_millis() as u64 {
                     signal_hook::low_level::exit(128 + signal);
                 }
                 cancel.cancel();
             };
-            // SAFETY: the action does nothing but atomic swaps, write(2) and _exit(2), all of
-            // them async-signal-safe; it takes no lock, allocates nothing and cannot panic.
+            // SAFETY: the action does nothing but atomic operations, clock_gettime(2), write(2) and
+            // _exit(2), all of them async-signal-safe; it takes no lock, allocates nothing and
+            // cannot panic: the monotonic clock never goes back, and `elapsed` saturates.
             unsafe { signal_hook::low_level::register(signal, act) }?;
         }
         Ok(())

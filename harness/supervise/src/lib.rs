@@ -28,7 +28,7 @@ mod pipes;
 mod pool;
 mod run;
 
-pub use cancel::Cancel;
+pub use cancel::{Cancel, PATIENCE};
 pub use group::Process;
 pub use journal::{Durability, Journal, JournalError, Read, Unreadable, read};
 pub use lines::{Line, MAX_EVENT_BYTES, MAX_LINE_BYTES};

@@ -115,14 +115,23 @@ fn the_first_signal_cancels() {
 }
 
 #[test]
-fn the_second_signal_ends_the_parent_at_once() {
+fn a_later_signal_ends_the_parent_at_once() {
     let family = start(STUBBORN, &[]);
     family.signal(Signal::INT);
-    // A second signal of the same number might be merged with the first.
+    std::thread::sleep(supervise::PATIENCE);
     family.signal(Signal::HUP);
-    let code = family.end().code();
-    // The kernel delivers the lower number first where both are pending.
-    assert!(matches!(code, Some(129 | 130)), "{code:?}");
+    assert_eq!(family.end().code(), Some(129));
+}
+
+#[test]
+fn signals_that_come_together_are_one_wish() {
+    // As timeout(1) sends them: to its child, then to the group that both are in.
+    let mut family = start(OBEDIENT, &[]);
+    family.signal(Signal::TERM);
+    family.signal(Signal::HUP);
+    let ended = read_until(&mut family.output, "ended ");
+    assert!(ended.contains("Stopped { reason: Cancelled"), "{ended}");
+    assert_eq!(family.end().code(), Some(0));
 }
 
 #[test]
