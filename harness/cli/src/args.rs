@@ -6,13 +6,68 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 const EXAMPLES: &str = "\
 Examples:
-  rocrepro run --rocm debian:7.2.4             fetch ROCm 7.2.4 and run every case on the emulated device
-  rocrepro run copies --rocm /opt/rocm         run one family against an installed ROCm
-  rocrepro run 'copies/small-sizes[bytes=2]'   run the trials with that value
-  rocrepro prove graphs                        show that the cases can fail: plant each declared fault
-  rocrepro check --cases-from my-cases           check case files; no ROCm needed
+  rocrepro run --rocm debian:7.2.4         fetch ROCm 7.2.4, run every case on the emulated device
+  rocrepro run copies --rocm /opt/rocm     run one family against an installed ROCm
+  rocrepro prove graphs                    show that cases can fail: plant each declared fault
+  rocrepro check --cases-from my-cases     check case files; no ROCm needed
+  rocrepro explain copies/small-sizes      what a case does, where it comes from, what turns it red
 
 Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
+
+const RUN: &str = "\
+Examples:
+  rocrepro run                                         everything, on ROCm 7.2.4 and the emulated gfx1151
+  rocrepro run graphs 'copies/*-sizes' --rocm system   a family and a pattern, on the installed ROCm
+  rocrepro run 'copies/small-sizes[bytes=2,host=pinned]' --trials
+  rocrepro run copies --rocm debian:5.7.1 --gfx gfx90a --record runs.jsonl --junit copies.xml
+  rocrepro run copies/tensors --fault copy.zero,probability=0.1,seed=7 --repeat 20
+  rocrepro run copies --launcher 'srun -n1'            start each trial through a batch system
+
+Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
+
+const PROVE: &str = "\
+Examples:
+  rocrepro prove                        all cases, each under each fault that it declares
+  rocrepro prove copies/small-sizes     one case
+  rocrepro prove graphs --rocm debian:6.4.3 --gfx gfx1100
+
+Exit codes: 0 proven, 1 a case stays green under a fault or is red without, 2 usage, 3 no verdict, 4 nothing ran.";
+
+const CHECK: &str = "\
+Examples:
+  rocrepro check                                the built-in cases
+  rocrepro check --cases-from my-cases          all case files of a folder; kernels (*.hip) may be there too
+  rocrepro check --cases-from my-cases/new.yaml
+
+All mistakes of all files are shown at once, with line and column; the exit code is then 2.";
+
+const LIST: &str = "\
+Examples:
+  rocrepro list                     all cases with the number of their trials
+  rocrepro list capture --trials    the trials of one family, one id per line";
+
+const EXPLAIN: &str = "\
+Examples:
+  rocrepro explain copies/small-sizes   what it does, its issues, its faults, the command that runs it
+  rocrepro explain --steps              the steps that cases are made of, with their keys
+  rocrepro explain --faults             the faults that can be planted";
+
+const SCHEMA: &str = "\
+Examples:
+  rocrepro schema > case.schema.json            for the YAML support of an editor
+  rocrepro schema --record > record.schema.json";
+
+const ROCM: &str = "\
+Examples:
+  rocrepro rocm list
+  rocrepro rocm fetch debian:7.2.4 --with hipblaslt,rocblas,hiprand
+  rocrepro rocm path debian:7.2.4";
+
+const COMPLETIONS: &str = "\
+Examples:
+  rocrepro completions bash > ~/.local/share/bash-completion/completions/rocrepro
+  rocrepro completions zsh > ~/.zfunc/_rocrepro
+  rocrepro completions fish > ~/.config/fish/completions/rocrepro.fish";
 
 /// Reproduce, prove and compare ROCm bugs over real ROCm releases, with or without a GPU.
 #[derive(Parser)]
@@ -25,21 +80,28 @@ pub(crate) struct Cli {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Run cases and compare what happens with what is expected
+    #[command(after_help = RUN)]
     Run(Run),
     /// Show that cases can fail: green on a healthy device, red under each fault that they declare
+    #[command(after_help = PROVE)]
     Prove(Prove),
     /// Check case files without running anything
+    #[command(after_help = CHECK)]
     Check(Selection),
     /// List cases, or their trials
+    #[command(after_help = LIST)]
     List(List),
     /// Explain a case, the steps or the faults
+    #[command(after_help = EXPLAIN)]
     Explain(Explain),
     /// Print the JSON Schema of case files (default) or of result records
+    #[command(after_help = SCHEMA)]
     Schema(Schema),
     /// Find, fetch and locate ROCm user spaces
-    #[command(subcommand)]
+    #[command(subcommand, after_help = ROCM)]
     Rocm(Rocm),
     /// Print a shell completion script
+    #[command(after_help = COMPLETIONS)]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -89,16 +151,16 @@ pub(crate) struct On {
     pub(crate) launcher: Option<String>,
 
     /// Trials at once [default: the number of processors on the emulated device, 1 on a GPU]
-    #[arg(long, short, value_name = "N")]
-    pub(crate) jobs: Option<std::num::NonZeroUsize>,
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
 
     /// Longest time of one trial, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
-    pub(crate) timeout: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeout: u32,
 
     /// Longest silence of one trial, in seconds; what is silent for longer hangs
-    #[arg(long, value_name = "SECONDS", default_value_t = 30)]
-    pub(crate) quiet_timeout: u64,
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) quiet_timeout: u32,
 
     /// Append one JSON record per trial to this file as soon as it is over
     #[arg(long, value_name = "FILE")]
@@ -128,7 +190,7 @@ pub(crate) struct Run {
     pub(crate) fault: Vec<String>,
 
     /// Run each trial this many times, in fresh processes, and give the failure rate
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) repeat: u32,
 
     /// Write a JUnit report

@@ -1,11 +1,11 @@
 //! Many trials at once: pool, journal, progress.
 
-use std::{io::IsTerminal, path::Path};
+use std::{io::IsTerminal, num::NonZeroUsize};
 
 use device::Fault;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::Record;
-use supervise::{Cancel, Durability, Journal, for_each, in_order};
+use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
     Session, Stop,
@@ -21,47 +21,59 @@ use crate::{
 pub(crate) fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
-    journal: Option<&Path>,
+    mut journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
     let no_verdict = |e: &dyn std::error::Error| Stop::no_verdict(format!("error: {}", chain(e)));
-    let mut journal = journal
-        .map(|path| Journal::open(path, Durability::Machine))
-        .transpose()
-        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
     cancel.on_signals().map_err(|e| no_verdict(&e))?;
     let bar = progress(jobs.len() as u64);
+    // More threads than jobs have nothing to do.
+    let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
     let planned: Vec<(String, Vec<Fault>)> =
         jobs.iter().map(|job| (job.id(), job.faults.iter().map(|p| p.fault).collect())).collect();
 
     let mut records = Vec::with_capacity(jobs.len());
     let mut trouble = None;
-    let mut keep = in_order(|_, record: Record| records.push(record));
+    let mut keep = in_order(|_, record: Option<Record>| records.extend(record));
     for_each(
         jobs,
-        session.jobs,
+        threads,
         &cancel,
         |_, job| run_trial(session, &job, &cancel),
-        |index, record: Record| {
+        |index, record: Option<Record>| {
             bar.inc(1);
-            bar.set_message(record.trial.clone());
-            if trouble.is_none()
-                && let Some(journal) = &mut journal
-                && let Err(error) = journal.write(&record)
-            {
-                trouble = Some(no_verdict(&error));
+            if let Some(record) = &record {
+                bar.set_message(record.trial.clone());
+                if trouble.is_none()
+                    && let Some(journal) = &mut journal
+                    && let Err(error) = journal.write(record)
+                {
+                    trouble = Some(no_verdict(&error));
+                    // The trials to come would be lost as well.
+                    cancel.cancel();
+                }
             }
             keep(index, record);
         },
     );
     drop(keep);
     bar.finish_and_clear();
+    let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
-    if let Err(incomplete) = report::complete(planned, &records) {
-        let why = if cancel.is_cancelled() { "cancelled: " } else { "" };
-        trouble.get_or_insert(Stop::no_verdict(format!("error: {why}{incomplete}")));
-    }
+    let lost = report::complete(planned, &records).err();
+    let trouble = match (trouble, lost) {
+        (trouble, None) => trouble,
+        (None, Some(incomplete)) if !cancel.is_cancelled() => Some(no_verdict(&incomplete)),
+        (None, Some(_)) => Some(Stop::no_verdict(not_run("interrupted", finished, all))),
+        (Some(stop), Some(_)) => {
+            Some(Stop::no_verdict(format!("{stop}\n{}", not_run("stopped", finished, all))))
+        }
+    };
     Ok((records, trouble))
+}
+
+fn not_run(why: &str, finished: usize, all: usize) -> String {
+    format!("{why}: {finished} of {all} trials finished, {} were not run", all - finished)
 }
 
 fn progress(total: u64) -> ProgressBar {

@@ -9,7 +9,9 @@ mod commands;
 mod device_library;
 mod diagnostics;
 mod library;
+mod outputs;
 mod progress;
+mod scratch;
 mod select;
 mod session;
 mod stop;
@@ -23,7 +25,7 @@ pub use library::CaseLibrary;
 pub use select::{Selected, select};
 pub use session::{DeviceChoice, Session, SessionOptions};
 pub use stop::Stop;
-pub use trial::{Job, lower_all, run_trial};
+pub use trial::{Job, lower_all, lower_each, run_trial, with_declared_faults};
 
 /// The first argument that makes this program a worker. The worker is the same program, so it always
 /// matches the harness that started it, and `cargo run` builds it.

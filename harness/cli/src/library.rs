@@ -3,7 +3,10 @@ use std::{collections::BTreeMap, path::Path};
 use case::{Case, Kernels};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, diagnostics};
+use crate::{
+    Stop, diagnostics, select,
+    trial::{lower_each, with_declared_faults},
+};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
@@ -33,14 +36,14 @@ impl CaseLibrary {
             kernels.insert(id, text);
         });
         let mut sources = BTreeMap::new();
+        let mut mistakes = Vec::new();
         match folder {
             None => embedded(&CASES, "yaml", "", &mut |id, path, text| {
                 sources.insert(id, Source { path: format!("cases/{path}"), text });
             }),
-            Some(folder) => read_folder(folder, &mut sources, &mut kernels)?,
+            Some(folder) => read_folder(folder, &mut sources, &mut kernels, &mut mistakes)?,
         }
         let mut cases = BTreeMap::new();
-        let mut mistakes = Vec::new();
         for (id, source) in &sources {
             match Case::parse(id, &source.text) {
                 Ok(case) => {
@@ -51,10 +54,17 @@ impl CaseLibrary {
                 }
             }
         }
-        if !mistakes.is_empty() {
-            return Err(Stop::usage(mistakes.join("\n\n")));
+        let library = CaseLibrary { cases, sources, kernels };
+        if mistakes.is_empty() {
+            return Ok(library);
         }
-        Ok(CaseLibrary { cases, sources, kernels })
+        // Mistakes of other files may only show when they are lowered.
+        if let Err(more) = select(&library, &[])
+            .and_then(|all| lower_each(&library, with_declared_faults(&all)).map(drop))
+        {
+            mistakes.push(more.to_string());
+        }
+        Err(Stop::usage(mistakes.join("\n\n")))
     }
 
     /// All cases, by id.
@@ -110,10 +120,11 @@ fn read_folder(
     folder: &Path,
     sources: &mut BTreeMap<String, Source>,
     kernels: &mut Kernels,
+    mistakes: &mut Vec<String>,
 ) -> Result<(), Stop> {
-    let cannot = |path: &Path, e: std::io::Error| {
-        Stop::usage(format!("error: cannot read `{}`: {e}", path.display()))
-    };
+    let message =
+        |path: &Path, e: std::io::Error| format!("error: cannot read `{}`: {e}", path.display());
+    let cannot = |path: &Path, e| Stop::usage(message(path, e));
     // A single file is a library of one case.
     if folder.is_file() {
         let text = std::fs::read_to_string(folder).map_err(|e| cannot(folder, e))?;
@@ -130,20 +141,23 @@ fn read_folder(
                 pending.push((path, format!("{prefix}{stem}/")));
                 continue;
             }
-            let read = || std::fs::read_to_string(&path).map_err(|e| cannot(&path, e));
-            match path.extension().and_then(|e| e.to_str()) {
-                Some("yaml" | "yml") => {
-                    let source = Source { path: path.display().to_string(), text: read()? };
+            let Some(ending @ ("yaml" | "yml" | "hip")) = path.extension().and_then(|e| e.to_str())
+            else {
+                continue;
+            };
+            match std::fs::read_to_string(&path) {
+                Err(error) => mistakes.push(message(&path, error)),
+                Ok(text) if ending == "hip" => {
+                    kernels.insert(stem, text);
+                }
+                Ok(text) => {
+                    let source = Source { path: path.display().to_string(), text };
                     sources.insert(format!("{prefix}{stem}"), source);
                 }
-                Some("hip") => {
-                    kernels.insert(stem, read()?);
-                }
-                _ => {}
             }
         }
     }
-    if sources.is_empty() {
+    if sources.is_empty() && mistakes.is_empty() {
         return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", folder.display())));
     }
     Ok(())

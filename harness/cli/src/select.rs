@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use case::{Case, Trial};
 
 use crate::{CaseLibrary, Stop};
@@ -75,7 +77,7 @@ fn mark(
     problems: &mut Vec<String>,
 ) {
     let (mut cases, mut trials) = (0, 0);
-    let mut values_seen = Vec::new();
+    let mut axes = BTreeMap::<String, Vec<String>>::new();
     for (case, picked) in library.cases().zip(picked) {
         if !names(selection.case, &case.id) {
             continue;
@@ -83,9 +85,9 @@ fn mark(
         cases += 1;
         for (trial, picked) in case.trials().iter().zip(picked) {
             for (axis, value) in &trial.values {
-                let seen = format!("{axis}={value}");
-                if !values_seen.contains(&seen) {
-                    values_seen.push(seen);
+                let values = axes.entry(axis.clone()).or_default();
+                if !values.contains(value) {
+                    values.push(value.clone());
                 }
             }
             if selection.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {
@@ -95,24 +97,56 @@ fn mark(
         }
     }
     if cases == 0 {
-        let near = library
-            .cases()
-            .map(|c| (strsim::damerau_levenshtein(selection.case, &c.id), &c.id))
-            .filter(|(distance, id)| *distance <= 2 + id.len() / 4)
-            .min();
-        let help = match near {
-            Some((_, id)) => format!("did you mean `{id}`?"),
-            None => "`rocrepro list` shows all cases".to_owned(),
-        };
+        let ids = library.cases().map(|case| case.id.as_str());
+        let folders = library.cases().filter_map(|case| Some(case.id.rsplit_once('/')?.0));
+        let help = nearest(selection.case, ids.chain(folders)).map_or_else(
+            || "`rocrepro list` shows all cases".to_owned(),
+            |name| format!("did you mean `{name}`?"),
+        );
         problems.push(format!("error: no case is called `{}`; {help}", selection.case));
     } else if trials == 0 {
-        let values = if values_seen.is_empty() {
-            "the case has no matrix".to_owned()
-        } else {
-            format!("there are {}", values_seen.join(", "))
-        };
-        problems.push(format!("error: no trial fits `{text}`; {values}"));
+        problems.push(format!("error: no trial fits `{text}`; {}", unfit(&axes, selection)));
     }
+}
+
+/// Which values of a selection no trial has.
+fn unfit(axes: &BTreeMap<String, Vec<String>>, selection: &Selection) -> String {
+    if axes.is_empty() {
+        return "the case has no matrix".to_owned();
+    }
+    let mut problems = Vec::new();
+    for (axis, value) in &selection.values {
+        match axes.get(*axis) {
+            None => {
+                let help = meant(axis, axes.keys().map(String::as_str));
+                problems.push(format!("no axis is called `{axis}`; {help}"));
+            }
+            Some(values) if !values.iter().any(|v| v == value) => {
+                problems.push(format!("`{axis}` is one of {}", values.join(", ")));
+            }
+            Some(_) => {}
+        }
+    }
+    if problems.is_empty() {
+        problems.push("no trial has these values together".to_owned());
+    }
+    problems.join("; ")
+}
+
+/// What somebody who wrote `word` perhaps meant, or else all that there is.
+pub(crate) fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone) -> String {
+    match nearest(word, names.clone()) {
+        Some(name) => format!("did you mean `{name}`?"),
+        None => format!("there are {}", names.collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names
+        .map(|name| (strsim::damerau_levenshtein(word, name), name))
+        .filter(|(distance, name)| *distance <= 1 + name.len() / 4)
+        .min()
+        .map(|(_, name)| name)
 }
 
 /// Whether a selection names a case: by id, by folder or by a pattern.

@@ -4,6 +4,7 @@ use std::{
 
 use clap::Parser;
 use device::{Arch, Config, Planted};
+use plan::Order;
 use rocm::Stack;
 use supervise::Limits;
 
@@ -11,6 +12,7 @@ use crate::{
     Stop, WORKER_ARGUMENT,
     args::{DeviceKind, On},
     device_library, progress,
+    scratch::{self, Scratch},
     stop::chain,
 };
 
@@ -38,6 +40,8 @@ pub struct SessionOptions {
     pub environment: BTreeMap<String, String>,
     /// Command words before the worker's own.
     pub launcher: Vec<String>,
+    /// Where the cases come from, if not from the built-in library.
+    pub cases_from: Option<PathBuf>,
     /// Trials at once.
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial.
@@ -60,11 +64,12 @@ pub struct Session {
     pub limits: Limits,
     environment: BTreeMap<String, String>,
     launcher: Vec<String>,
+    cases_from: Option<PathBuf>,
     worker: PathBuf,
     device_folder: Option<PathBuf>,
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
-    scratch: tempfile::TempDir,
+    pub(crate) scratch: Scratch,
 }
 
 impl TryFrom<&On> for SessionOptions {
@@ -102,10 +107,11 @@ impl TryFrom<&On> for SessionOptions {
                 .as_deref()
                 .map(|l| l.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
-            jobs: on.jobs,
+            cases_from: None,
+            jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
             limits: Limits {
-                total: Duration::from_secs(on.timeout),
-                quiet: Duration::from_secs(on.quiet_timeout),
+                total: Duration::from_secs(on.timeout.into()),
+                quiet: Duration::from_secs(on.quiet_timeout.into()),
                 ..Limits::default()
             },
             worker: on.worker.clone(),
@@ -153,10 +159,7 @@ impl Session {
                 Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
             })?,
         };
-        let scratch = tempfile::Builder::new()
-            .prefix("rocrepro-")
-            .tempdir()
-            .map_err(|e| Stop::no_verdict(format!("error: cannot make a temporary folder: {e}")))?;
+        let scratch = scratch::create()?;
         let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
         let code_cache = cache.join("code");
         std::fs::create_dir_all(&code_cache).map_err(|e| {
@@ -170,6 +173,7 @@ impl Session {
             limits: options.limits,
             environment: options.environment,
             launcher: options.launcher,
+            cases_from: options.cases_from,
             worker,
             device_folder,
             code_cache,
@@ -177,18 +181,26 @@ impl Session {
         })
     }
 
-    /// A fresh folder for one trial.
-    pub(crate) fn trial_folder(&self) -> std::io::Result<tempfile::TempDir> {
-        tempfile::Builder::new().prefix("trial-").tempdir_in(self.scratch.path())
+    /// What the emulated device is told to be; none on a GPU.
+    pub(crate) fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
+        match self.device {
+            DeviceChoice::Emulated(arch) => Some(Config { arch, faults, ..Config::default() }),
+            DeviceChoice::Gpu => None,
+        }
+    }
+
+    /// What else was given on the command line that a trial depends on.
+    pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
+        let cases_from = self.cases_from.iter().map(|p| ("--cases-from", p.display().to_string()));
+        let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
+        let launcher = (!self.launcher.is_empty()).then(|| ("--launcher", self.launcher.join(" ")));
+        cases_from.chain(environment).chain(launcher).collect()
     }
 
     /// The command that starts a worker in the stack, in a clean environment: what a user's shell
-    /// sets for HIP or HSA must not decide a trial unseen.
-    pub(crate) fn worker_command(
-        &self,
-        case_environment: &BTreeMap<String, String>,
-        faults: &[Planted],
-    ) -> Command {
+    /// sets for HIP or HSA must not decide a trial unseen. HIP's compiler leaves its temporary files where they go
+    /// with the trial.
+    pub(crate) fn worker_command(&self, order: &Order, device_config: Option<&str>) -> Command {
         let inner = self.stack.command(&self.worker, self.device_folder.as_deref());
         let mut command = match self.launcher.split_first() {
             None => inner,
@@ -203,19 +215,16 @@ impl Session {
             .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
             .collect();
         command.env_clear();
-        for name in ["PATH", "HOME", "TMPDIR", "LANG", "XDG_RUNTIME_DIR"] {
+        for name in ["PATH", "HOME", "LANG", "XDG_RUNTIME_DIR"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
-        command.envs(kept).arg(WORKER_ARGUMENT);
-        if let DeviceChoice::Emulated(arch) = self.device {
-            let config = Config { arch, faults: faults.to_vec(), ..Config::default() };
-            if let Ok(text) = serde_json::to_string(&config) {
-                command.env(device::CONFIG_VARIABLE, text);
-            }
+        command.envs(kept).env("TMPDIR", &order.spool).arg(WORKER_ARGUMENT);
+        if let Some(config) = device_config {
+            command.env(device::CONFIG_VARIABLE, config);
         }
-        command.envs(&self.environment).envs(case_environment);
+        command.envs(&self.environment).envs(&order.plan.environment).current_dir(&order.spool);
         command
     }
 

@@ -1,12 +1,11 @@
 use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
-    path::Path,
     time::SystemTime,
 };
 
 use case::{Case, Lowered, Trial, lower};
-use device::{Fault, Place, Planted};
+use device::{Config, Fault, Place, Planted};
 use judge::{Context, End, Limit, Observation, Outcome, judge, verdict};
 use plan::{Event, Order};
 use report::{Device, Record};
@@ -34,18 +33,41 @@ impl Job<'_> {
     }
 }
 
+/// Each trial without a fault, and under each fault that its case declares for it.
+pub fn with_declared_faults<'s, 'a>(
+    selected: &'s [Selected<'a>],
+) -> Vec<(&'s Selected<'a>, Option<Fault>)> {
+    let each = selected.iter().flat_map(|entry| {
+        let declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
+        let faults = declared.map(|f| Some(f.fault));
+        [None].into_iter().chain(faults).map(move |fault| (entry, fault))
+    });
+    each.collect()
+}
+
 /// Lowers trials, all with the same planted fault or none.
 ///
 /// # Errors
-/// All mistakes of all cases, shown at their place.
-pub fn lower_all<'a>(
+/// Those of [`lower_each`].
+pub fn lower_all(
     library: &CaseLibrary,
-    selected: &[Selected<'a>],
+    selected: &[Selected<'_>],
     fault: Option<Fault>,
+) -> Result<Vec<Lowered>, Stop> {
+    lower_each(library, selected.iter().map(|entry| (entry, fault)))
+}
+
+/// Lowers trials, each with its planted fault or none.
+///
+/// # Errors
+/// All mistakes of all cases, shown at their place.
+pub fn lower_each<'s, 'a: 's>(
+    library: &CaseLibrary,
+    planned: impl IntoIterator<Item = (&'s Selected<'a>, Option<Fault>)>,
 ) -> Result<Vec<Lowered>, Stop> {
     let mut lowered = Vec::new();
     let mut mistakes = std::collections::BTreeMap::<&str, Vec<case::Diagnostic>>::new();
-    for entry in selected {
+    for (entry, fault) in planned {
         match lower(entry.case, &entry.trial, library.kernels(), fault) {
             Ok(plan) => lowered.push(plan),
             Err(found) => mistakes.entry(&entry.case.id).or_default().extend(found),
@@ -66,19 +88,31 @@ pub fn lower_all<'a>(
     Err(Stop::usage(shown.join("\n\n")))
 }
 
-/// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped.
-pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Record {
+/// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped. None
+/// where the run was cancelled before the trial was over.
+pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
     let nonce = nonce();
     if let Some(unmet) = unmet(job.case, session.rocm.as_ref(), session.gfx()) {
-        return record(session, job, &nonce, not_started(String::new()), None, skipped(unmet));
+        let nothing = not_started(String::new());
+        return Some(record(session, job, &nonce, nothing, None, skipped(unmet)));
     }
-    let folder = session.trial_folder();
+    let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = &job.lowered.reference.expected;
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
+    let config = session.device_config(device_faults(&job.faults));
     let (observation, usage) = match &folder {
-        Ok(_) => observe(session, job, &nonce, &spool, &wanted, cancel),
+        Ok(_) => {
+            let order = Order {
+                nonce: nonce.clone(),
+                plan: job.lowered.plan.clone(),
+                spool: spool.display().to_string(),
+                code_cache: Some(session.code_cache.display().to_string()),
+                wanted: wanted.clone(),
+            };
+            observe(session, &order, config.as_ref(), cancel)?
+        }
         Err(error) => (not_started(format!("no folder for the trial: {error}")), None),
     };
     let context = Context {
@@ -88,12 +122,24 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Record {
         spec: &session.stack.spec,
         rocm: session.rocm.clone(),
         expect_gfx: session.gfx(),
-        expect_emulated: Some(session.gfx().is_some()),
+        emulated: config.as_ref(),
         stack_root: Some(&session.stack.root),
         spool: &|name| std::fs::read(spool.join(name)).ok(),
     };
-    let outcome = judge(&observation, &context);
-    record(session, job, &nonce, observation, usage, outcome)
+    let mut outcome = judge(&observation, &context);
+    // HIP's compiler needs temporary files; without space it crashes or exits, which is no news of ROCm.
+    if outcome.kind.is_failure()
+        && let Some(full) = session.scratch.full()
+    {
+        outcome = Outcome {
+            kind: judge::Kind::NoVerdict,
+            signature: "no-verdict:disk".into(),
+            ..outcome
+        };
+        outcome.details.insert(0, outcome.summary);
+        outcome.summary = full;
+    }
+    Some(record(session, job, &nonce, observation, usage, outcome))
 }
 
 /// Why a case does not apply, in words that say what would make it run.
@@ -181,10 +227,13 @@ fn record(
 
 /// The command that repeats a trial.
 fn again(session: &Session, job: &Job<'_>) -> String {
-    let mut text = format!("rocrepro run '{}' --rocm {}", job.id(), session.stack.spec);
+    let mut text = format!("rocrepro run '{}' --rocm {}", job.id(), quoted(&session.stack.spec));
     match session.gfx() {
         Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
         None => text.push_str(" --device gpu"),
+    }
+    for (option, value) in session.given() {
+        text.push_str(&format!(" {option} {}", quoted(&value)));
     }
     for planted in &job.faults {
         text.push_str(&format!(" --fault {}", planted.fault));
@@ -195,36 +244,43 @@ fn again(session: &Session, job: &Job<'_>) -> String {
     text
 }
 
+/// A word of a shell command.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
 /// The faults that the device is told of; the others are part of the plan.
 fn device_faults(faults: &[Planted]) -> Vec<Planted> {
     faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect()
 }
 
+/// None where the run was cancelled.
 fn observe(
     session: &Session,
-    job: &Job<'_>,
-    nonce: &str,
-    spool: &Path,
-    wanted: &[(u32, u32, String)],
+    order: &Order,
+    config: Option<&Config>,
     cancel: &Cancel,
-) -> (Observation, Option<Usage>) {
-    let order = Order {
-        nonce: nonce.to_owned(),
-        plan: job.lowered.plan.clone(),
-        spool: spool.display().to_string(),
-        code_cache: Some(session.code_cache.display().to_string()),
-        wanted: wanted.to_vec(),
+) -> Option<(Observation, Option<Usage>)> {
+    let encoded = serde_json::to_vec(order)
+        .and_then(|input| Ok((input, config.map(serde_json::to_string).transpose()?)));
+    let (input, config) = match encoded {
+        Ok(encoded) => encoded,
+        Err(error) => {
+            return Some((not_started(format!("the plan cannot be sent: {error}")), None));
+        }
     };
-    let input = match serde_json::to_vec(&order) {
-        Ok(input) => input,
-        Err(error) => return (not_started(format!("the plan cannot be sent: {error}")), None),
-    };
-    let mut command =
-        session.worker_command(&job.lowered.plan.environment, &device_faults(&job.faults));
-    command.current_dir(spool);
+    let command = session.worker_command(order, config.as_deref());
     let seen = supervise::run(command, &input, &session.limits, cancel, &mut |_| {});
+    if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+        return None;
+    }
     let usage = seen.usage;
-    (observation(seen), usage)
+    Some((observation(seen), usage))
 }
 
 fn observation(seen: Observed) -> Observation {
@@ -241,9 +297,6 @@ fn observation(seen: Observed) -> Observation {
         Ended::Signalled { signal, .. } => End::Signalled { signal },
         Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
         Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
-        Ended::Stopped { reason: Reason::Cancelled, .. } => {
-            End::Lost("the run was cancelled".into())
-        }
         Ended::Stopped { .. } => End::Lost("the worker flooded its event pipe".into()),
         Ended::CouldNotBeKilled { .. } => End::CouldNotBeKilled,
         Ended::SpawnFailed(error) => End::NotStarted(error.to_string()),

@@ -45,7 +45,7 @@ fn run(library: &CaseLibrary, entry: &Selected<'_>) -> Result<Completion, Failed
         .remove(0);
     let (session, cancel) = session()?;
     let job = Job { case: entry.case, trial: &entry.trial, lowered, faults: Vec::new() };
-    let record = run_trial(session, &job, cancel);
+    let record = run_trial(session, &job, cancel).ok_or("the run was cancelled")?;
     match record.verdict.kind {
         judge::VerdictKind::Pass | judge::VerdictKind::Known => Ok(Completion::Completed),
         judge::VerdictKind::Skip => Ok(Completion::ignored_with(record.outcome.summary)),

@@ -6,7 +6,10 @@
 use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use device::Planted;
-use rocrepro::{CaseLibrary, Job, Selected, Session, SessionOptions, lower_all, run_trial, select};
+use rocrepro::{
+    CaseLibrary, Job, Selected, Session, SessionOptions, lower_each, run_trial, select,
+    with_declared_faults,
+};
 use supervise::{Cancel, for_each, in_order};
 
 #[test]
@@ -27,20 +30,17 @@ fn outcomes_are_those_of_the_snapshots() {
         .rev()
         .map(|s| (s.case.id.as_str(), s))
         .collect();
-    let mut jobs = Vec::new();
-    for entry in first.values() {
-        let faults =
-            entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial)).map(|f| Some(f.fault));
-        for fault in [None].into_iter().chain(faults) {
-            let one = std::slice::from_ref(*entry);
-            let lowered = lower_all(&library, one, fault).expect("it lowers").remove(0);
-            let faults = fault.map(Planted::from).into_iter().collect();
-            jobs.push(Job { case: entry.case, trial: &entry.trial, lowered, faults });
-        }
-    }
+    let first: Vec<Selected<'_>> = first.into_values().cloned().collect();
+    let planned = with_declared_faults(&first);
+    let lowered = lower_each(&library, planned.iter().copied()).expect("they lower");
+    let jobs = planned.into_iter().zip(lowered).map(|((entry, fault), lowered)| {
+        let faults = fault.map(Planted::from).into_iter().collect();
+        Job { case: entry.case, trial: &entry.trial, lowered, faults }
+    });
     let cancel = Cancel::new().expect("a descriptor is free");
     let mut families: BTreeMap<String, String> = BTreeMap::new();
-    let mut keep = in_order(|_, record: report::Record| {
+    let mut keep = in_order(|_, record: Option<report::Record>| {
+        let record = record.expect("nobody cancels");
         let family = record.case.split('/').next().unwrap_or_default().to_owned();
         let text = families.entry(family).or_default();
         match record.faults.first() {

@@ -6,8 +6,8 @@ use crate::{
     CaseLibrary, DeviceChoice, Session, SessionOptions, Stop,
     args::Prove,
     batch::run_jobs,
-    select,
-    trial::{Job, lower_all},
+    outputs, select,
+    trial::{Job, lower_each, with_declared_faults},
 };
 
 /// Silence that counts as a hang while a fault is planted: a proof has many hangs on purpose, and a trial
@@ -25,21 +25,22 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         ));
     }
     options.limits.quiet = options.limits.quiet.min(QUIET_UNDER_FAULT);
-    let mut jobs = Vec::new();
-    for (entry, lowered) in selected.iter().zip(lower_all(&library, &selected, None)?) {
-        jobs.push(Job { case: entry.case, trial: &entry.trial, lowered, faults: Vec::new() });
-        for declared in entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial)) {
-            let planned = lower_all(&library, std::slice::from_ref(entry), Some(declared.fault))?;
-            jobs.extend(planned.into_iter().map(|lowered| Job {
-                case: entry.case,
-                trial: &entry.trial,
-                lowered,
-                faults: vec![Planted::from(declared.fault)],
-            }));
-        }
-    }
+    let planned = with_declared_faults(&selected);
+    let lowered = lower_each(&library, planned.iter().copied())?;
+    let jobs = planned
+        .into_iter()
+        .zip(lowered)
+        .map(|((entry, fault), lowered)| Job {
+            case: entry.case,
+            trial: &entry.trial,
+            lowered,
+            faults: fault.map(Planted::from).into_iter().collect(),
+        })
+        .collect();
+    options.cases_from = args.selection.cases_from.clone();
+    let journal = outputs::journal(args.on.record.as_deref())?;
     let session = Session::open(options)?;
-    let (records, trouble) = run_jobs(&session, jobs, args.on.record.as_deref())?;
+    let (records, trouble) = run_jobs(&session, jobs, journal)?;
     let signature = |record: &report::Record, fault| {
         let case = library.case(&record.case)?;
         case.faults.iter().find(|f| f.fault == fault)?.signature.clone()

@@ -7,15 +7,15 @@ use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     args::Run,
     batch::run_jobs,
-    select,
-    stop::chain,
+    outputs::{self, Junit},
+    select::{meant, select},
     trial::{Job, lower_all},
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let selected = select(&library, &args.selection.cases)?;
-    let faults = args.fault.iter().map(|f| planted(f)).collect::<Result<Vec<_>, _>>()?;
+    let faults = faults(&args.fault)?;
     let at_call: Vec<_> =
         faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call).collect();
     let call_fault = match at_call.as_slice() {
@@ -23,8 +23,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         [one] => Some(*one),
         _ => return Err(Stop::usage("error: only one fault can be planted at calls")),
     };
-    let options = SessionOptions::try_from(&args.on)?;
+    let mut options = SessionOptions::try_from(&args.on)?;
+    options.cases_from = args.selection.cases_from.clone();
     let lowered = lower_all(&library, &selected, call_fault)?;
+    let journal = outputs::journal(args.on.record.as_deref())?;
+    let junit = args.junit.as_deref().map(Junit::open).transpose()?;
     let session = Session::open(options)?;
     let begun = Instant::now();
     let jobs = selected
@@ -35,18 +38,14 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
             std::iter::repeat_n(job, args.repeat as usize)
         })
         .collect();
-    let (records, trouble) = run_jobs(&session, jobs, args.on.record.as_deref())?;
+    let (records, trouble) = run_jobs(&session, jobs, journal)?;
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, begun.elapsed());
     // A reader that closes the pipe has seen enough.
     let _ = report::print(&view);
-    if let Some(path) = &args.junit {
-        let xml = report::junit(&records)
-            .map_err(|e| Stop::no_verdict(format!("error: cannot make the JUnit report: {e}")))?;
-        std::fs::write(path, xml).map_err(|e| {
-            Stop::no_verdict(format!("error: cannot write `{}`: {}", path.display(), chain(&e)))
-        })?;
+    if let Some(junit) = junit {
+        junit.write(&records)?;
     }
     match trouble {
         Some(stop) => Err(stop),
@@ -54,17 +53,34 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     }
 }
 
+/// Reads all `--fault` options.
+fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
+    let mut faults: Vec<Planted> = Vec::new();
+    let mut problems = Vec::new();
+    for text in texts {
+        match planted(text) {
+            Ok(planted) if faults.iter().any(|other| other.fault == planted.fault) => {
+                problems.push(format!("error: `{}` is planted twice", planted.fault));
+            }
+            Ok(planted) => faults.push(planted),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(faults) } else { Err(Stop::usage(problems.join("\n"))) }
+}
+
 /// Reads `copy.zero` or `copy.zero,probability=0.2,seed=7`.
-fn planted(text: &str) -> Result<Planted, Stop> {
+fn planted(text: &str) -> Result<Planted, String> {
     let mut parts = text.split(',');
     let name = parts.next().unwrap_or_default();
-    let fault: Fault = name.parse().map_err(|e| Stop::usage(format!("error: {e}")))?;
+    let fault: Fault = name.parse().map_err(|_| {
+        let known = Fault::ALL.iter().map(|fault| fault.name());
+        format!("error: no fault is called `{name}`; {}", meant(name, known))
+    })?;
     let mut planted = Planted::from(fault);
     for part in parts {
         let bad = || {
-            Stop::usage(format!(
-                "error: `{part}` in `--fault {text}`: write probability=0.2 or seed=7"
-            ))
+            format!("error: `{part}` in `--fault {text}`: write probability=0.2 (0 to 1) or seed=7")
         };
         match part.split_once('=').ok_or_else(bad)? {
             ("probability", value) => {
