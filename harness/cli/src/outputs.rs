@@ -1,0 +1,39 @@
+//! The files that a run writes, opened before it starts: hours of trials must not end at a misspelt path.
+
+use std::{fs::OpenOptions, io::Write, path::Path};
+
+use report::Record;
+use supervise::{Durability, Journal};
+
+use crate::{Stop, stop::chain};
+
+/// Opens the journal of records to append to.
+pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {
+    path.map(|path| Journal::open(path, Durability::Machine))
+        .transpose()
+        .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
+}
+
+/// A JUnit report still to be written. A report of an earlier run stays until then.
+pub(crate) struct Junit<'a>(&'a Path);
+
+impl<'a> Junit<'a> {
+    pub(crate) fn open(path: &'a Path) -> Result<Junit<'a>, Stop> {
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", path.display())))?;
+        Ok(Junit(path))
+    }
+
+    pub(crate) fn write(self, records: &[Record]) -> Result<(), Stop> {
+        let Junit(path) = self;
+        let xml = report::junit(records)
+            .map_err(|e| Stop::no_verdict(format!("error: cannot make the JUnit report: {e}")))?;
+        let written =
+            std::fs::File::create(path).and_then(|mut file| file.write_all(xml.as_bytes()));
+        written
+            .map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+    }
+}
