@@ -7,6 +7,9 @@ use crate::{
     yaml::{Node, Value},
 };
 
+/// Trials of one case. Somebody who means more has written another product than was meant.
+const MOST_TRIALS: usize = 10_000;
+
 /// An axis of a case's matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Axis {
@@ -102,6 +105,10 @@ pub(crate) fn read_matrix(reader: &mut Reader, node: &Node) -> Vec<Axis> {
             }
         }
         axes.push(Axis { name: key.text.clone(), values, default });
+    }
+    let trials = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.values.len()));
+    if trials.is_none_or(|n| n > MOST_TRIALS) {
+        reader.mistake(node.at, format!("the matrix has more than {MOST_TRIALS} trials"));
     }
     axes
 }
