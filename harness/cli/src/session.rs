@@ -221,6 +221,8 @@ impl Session {
             }
         }
         command.envs(kept).env("TMPDIR", &order.spool).arg(WORKER_ARGUMENT);
+        // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
+        command.env("AMD_COMGR_CACHE_DIR", self.code_cache.join("comgr"));
         if let Some(config) = device_config {
             command.env(device::CONFIG_VARIABLE, config);
         }

@@ -1,0 +1,279 @@
+//! The command as somebody meets it who has never seen it: what it prints, where, and the exit code.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+/// The fastest trial that goes all the way.
+const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
+
+const GOOD: &str = "\
+title: A case
+source: [this test]
+matrix: {bytes: [2, 4]}
+buffers:
+  src: {on: host.pageable, bytes: $bytes}
+  dst: {on: device, bytes: $bytes}
+steps:
+  - fill: src
+  - copy: {to: dst, from: src}
+  - check: dst
+faults: [copy.zero]
+";
+
+fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments);
+    for name in ["ROCREPRO_ROCM", "ROCREPRO_GFX", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command.env("ROCREPRO_DEVICE_KIND", "emulated");
+    command
+}
+
+/// Runs a command and checks its exit code and what stands on standard output and standard error.
+#[track_caller]
+fn check_command(mut command: Command, code: i32, out: &[&str], err: &[&str]) -> Output {
+    let output = command.stdin(Stdio::null()).output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let shown = format!("{command:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    for wanted in out {
+        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
+    }
+    for wanted in err {
+        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
+    }
+    assert!(!stderr.contains("panicked"), "{shown}");
+    assert!(!stdout.contains('\u{1b}') && !stderr.contains('\u{1b}'), "styles in a pipe: {shown}");
+    output
+}
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> Output {
+    check_command(rocrepro(arguments), code, out, err)
+}
+
+fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    for (name, text) in files {
+        std::fs::write(folder.path().join(name), text).expect("a file");
+    }
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn mistakes_of_all_case_files_are_shown_at_once_at_their_place() {
+    let bad = |from: &str, to: &str| GOOD.replace(from, to);
+    let huge: String = (0..8).map(|n| format!("  a{n}: [1, 2, 3, 4, 5, 6, 7, 8, 9]\n")).collect();
+    let files = [
+        ("syntax", bad("steps:", "steps: [")),
+        ("key", bad("buffers:", "bufers:")),
+        ("step", bad("fill:", "fil:")),
+        ("buffer", bad("from: src", "from: scr")),
+        ("axis", bad("bytes: $bytes}\nsteps", "bytes: $byts}\nsteps")),
+        (
+            "kernel",
+            bad("  - check", "  - launch: {kernel: saxpi_f32, items: 1, args: []}\n  - check"),
+        ),
+        ("fault", bad("copy.zero", "copy.zeroo")),
+        ("twice", bad("title: A", "title: B\ntitle: A")),
+        ("matrix", bad("matrix: {bytes: [2, 4]}", &format!("matrix:\n  bytes: [2]\n{huge}"))),
+        ("empty", String::new()),
+    ];
+    let named: Vec<(String, String)> =
+        files.iter().map(|(name, text)| (format!("{name}.yaml"), text.clone())).collect();
+    let mut all: Vec<(&str, &[u8])> =
+        named.iter().map(|(name, text)| (name.as_str(), text.as_bytes())).collect();
+    all.push(("binary.yaml", &[0xff, 0xfe, 0]));
+    let folder = folder(&all);
+    let places = [
+        "syntax.yaml:",
+        "key.yaml:4:1",
+        "did you mean `buffers`?",
+        "step.yaml:8:5",
+        "did you mean `fill`?",
+        "buffer.yaml:9:27",
+        "did you mean `src`?",
+        "axis.yaml:6:28",
+        "kernel.yaml:10:22",
+        "did you mean `saxpy_f32`?",
+        "fault.yaml:11:10",
+        "did you mean `copy.zero`?",
+        "twice.yaml:2:1",
+        "matrix.yaml:4:3",
+        "more than 10000 trials",
+        "empty.yaml:1:1",
+        "binary.yaml",
+    ];
+    for command in ["check", "run"] {
+        let output = check(&[command, "--cases-from", text(folder.path())], 2, &[], &places);
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_is_misspelt_is_named_with_what_was_meant() {
+    let cases: &[(&[&str], &[&str])] = &[
+        (&["run", "copys"], &["no case is called `copys`; did you mean `copies`?"]),
+        (&["run", "copies/smal-sizes"], &["did you mean `copies/small-sizes`?"]),
+        (
+            &["list", "copies/small-sizes[bytes=7]", "copies/small-sizes[byts=2]", "nope"],
+            &[
+                "`bytes` is one of 2, 3, 63, 64, 65, 4096",
+                "no axis is called `byts`; did you mean `bytes`?",
+                "no case is called `nope`",
+            ],
+        ),
+        (
+            &["run", "--fault", "copy.zer", "--fault", "copy.drop,prob=1"],
+            &["did you mean `copy.zero`?", "write probability=0.2 (0 to 1) or seed=7"],
+        ),
+        (&["run", "--fault", "copy.zero", "--fault", "copy.zero"], &["planted twice"]),
+        (&["run", "--fault", "copy.zero,probability=2"], &["probability=2"]),
+        (&["run", "--gfx", "gfx1", "--env", "A"], &["gfx1151", "`--env A` is not NAME=VALUE"]),
+        (&["run", "--rocm", "debin:7.2.4"], &["debian:7.2.4"]),
+        (&["run", "--rocm", "debian:9.9.9"], &["choose from debian:5.2.3"]),
+        (&["run", "--with", "rocblass"], &["choose from hipblaslt, hiprand, rocblas"]),
+        (&["run", "--jobs", "0"], &["1..=1024"]),
+        (&["run", "--repeat", "0"], &["--repeat"]),
+        (&["run", "--timeout", "0"], &["--timeout"]),
+        (&["run", "--rocm", "/nonexistent"], &["/nonexistent"]),
+        (&["run", "--rocm", "/etc"], &["no ROCm in /etc", "libamdhip64.so"]),
+    ];
+    for (arguments, err) in cases {
+        check(arguments, 2, &[], err);
+    }
+}
+
+#[test]
+fn an_unwritable_output_is_noticed_before_anything_runs() {
+    for option in ["--record", "--junit"] {
+        let output = check(&["run", TRIAL, option, "/nonexistent/x"], 2, &[], &["/nonexistent/x"]);
+        assert!(output.stdout.is_empty());
+    }
+    // A disk that fills up later ends the run, as what would follow could not be kept.
+    check(&["run", "copies", "--record", "/dev/full"], 3, &[], &["were not run"]);
+}
+
+#[test]
+fn a_program_that_is_no_worker_has_no_verdict() {
+    let script = folder(&[("noise", b"#!/bin/sh\necho noise; echo more >&2; exec \"$@\"\n")]);
+    let noise = script.path().join("noise");
+    std::fs::set_permissions(&noise, std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("its owner may");
+    for worker in ["/bin/true", "/bin/cat", "/usr/bin/yes", "/nonexistent/worker"] {
+        check(&["run", TRIAL, "--worker", worker], 3, &["1 without verdict"], &[]);
+    }
+    check(&["run", TRIAL, "--launcher", "no-such-launcher"], 3, &["no-verdict:not-started"], &[]);
+    let sleeper = ["run", TRIAL, "--launcher", "sh -c 'exec(sleep' 60", "--quiet-timeout", "1"];
+    check(&sleeper, 3, &["1 without verdict"], &[]);
+    for launcher in ["env", text(&noise)] {
+        check(&["run", TRIAL, "--launcher", launcher], 0, &["1 passed"], &[]);
+    }
+}
+
+#[test]
+fn a_lost_injection_is_neither_green_nor_red() {
+    let healthy = "ROCREPRO_DEVICE={\"arch\":\"gfx1151\"}";
+    check(
+        &["run", TRIAL, "--fault", "copy.zero", "--env", healthy],
+        3,
+        &["no-verdict:device", "no fault", "--env 'ROCREPRO_DEVICE="],
+        &[],
+    );
+}
+
+#[test]
+fn a_full_or_missing_temporary_folder_is_said_before_anything_runs() {
+    let mut command = rocrepro(&["run", TRIAL]);
+    command.env("TMPDIR", "/nonexistent");
+    check_command(command, 3, &[], &["temporary folder in `/nonexistent`", "TMPDIR"]);
+    let mut command = rocrepro(&["run", TRIAL]);
+    command.env_remove("HOME").env_remove("XDG_CACHE_HOME");
+    check_command(command, 2, &[], &["set XDG_CACHE_HOME or HOME"]);
+}
+
+#[test]
+fn what_needs_no_stack_creates_no_cache() {
+    let empty = folder(&[]);
+    let cache = empty.path().join("cache");
+    for arguments in [["list", "--trials"], ["explain", "--steps"], ["schema", "--record"]] {
+        let mut command = rocrepro(&arguments);
+        command.env("XDG_CACHE_HOME", &cache);
+        check_command(command, 0, &[], &[]);
+    }
+    assert!(!cache.exists());
+}
+
+#[test]
+fn skipped_trials_alone_are_nothing() {
+    let case = folder(&[("new.yaml", format!("{GOOD}needs: {{rocm: '>=99.0'}}\n").as_bytes())]);
+    let from = case.path().join("new.yaml");
+    let output = check(&["run", "--cases-from", text(&from)], 4, &["2 skipped"], &[]);
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("did not prove"));
+}
+
+#[test]
+fn repeated_trials_under_an_occasional_fault_have_a_rate() {
+    let fault = "copy.zero,probability=0.02,seed=1";
+    check(
+        &["run", TRIAL, "--fault", fault, "--repeat", "4"],
+        1,
+        &["of 4", "probability=0.02"],
+        &[],
+    );
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_failure() {
+    let mut child = rocrepro(&["list", "--trials"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(!stderr.contains("panicked"), "{}\n{stderr}", output.status);
+}
+
+#[test]
+fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
+    let folder = folder(&[]);
+    let record = folder.path().join("record.jsonl");
+    let command = rocrepro(&["run", "kernels", "--record", text(&record)]);
+    // Under timeout(1), which signals the run twice.
+    let mut timeout = Command::new("timeout");
+    timeout.arg("100").arg(command.get_program()).args(command.get_args());
+    timeout.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = timeout.spawn().expect("timeout is part of coreutils");
+    while std::fs::read_to_string(&record).map_or(0, |text| text.lines().count()) < 2 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = child.id().to_string();
+    let killed = Command::new("kill").args(["-TERM", &pid]).status().expect("kill is there");
+    assert!(killed.success());
+    let output = child.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("interrupted: ") && stderr.contains(" were not run"), "{stderr}");
+    let kept = std::fs::read_to_string(&record).expect("it is there");
+    for line in kept.lines() {
+        report::parse(line).unwrap_or_else(|e| panic!("{e}: {line}"));
+    }
+    let finished = format!("interrupted: {} of ", kept.lines().count());
+    assert!(stderr.contains(&finished), "{stderr} with {} records", kept.lines().count());
+    let left: Vec<PathBuf> = std::fs::read_dir(folder.path())
+        .expect("it is there")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| *path != record)
+        .collect();
+    assert!(left.is_empty(), "temporary files are left: {left:?}");
+}
