@@ -15,6 +15,7 @@ use clap::CommandFactory;
 use crate::{
     Stop,
     args::{Cli, Command},
+    outputs,
 };
 
 pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
@@ -27,7 +28,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Schema(args) => schema::schema(&args),
         Command::Rocm(args) => rocm::rocm(args),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "rocrepro", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "rocrepro", &mut script);
+            outputs::print(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
     }

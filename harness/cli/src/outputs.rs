@@ -1,11 +1,26 @@
-//! The files that a run writes, opened before it starts: hours of trials must not end at a misspelt path.
+//! Standard output, and the files that a run writes. Those are opened before it starts: hours of trials must not end
+//! at a misspelt path.
 
-use std::{fs::OpenOptions, io::Write, path::Path};
+use std::{
+    fs::OpenOptions,
+    io::{ErrorKind, Write},
+    path::Path,
+};
 
 use report::Record;
 use supervise::{Durability, Journal};
 
 use crate::{Stop, stop::chain};
+
+/// Writes to standard output, with styles only where they are seen. A reader that closes the pipe has seen enough.
+pub(crate) fn print(text: &str) -> Result<(), Stop> {
+    match report::print(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Stop::no_verdict(format!("error: cannot write to standard output: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Opens the journal of records to append to.
 pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {

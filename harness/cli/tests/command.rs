@@ -246,6 +246,24 @@ fn a_reader_that_leaves_early_is_no_failure() {
 }
 
 #[test]
+fn output_that_cannot_be_written_is_no_success() {
+    let commands: &[&[&str]] = &[
+        &["list"],
+        &["explain", "--steps"],
+        &["schema"],
+        &["completions", "zsh"],
+        &["run", TRIAL],
+    ];
+    for arguments in commands {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("it is there");
+        let output = rocrepro(arguments).stdout(full).output().expect("it starts");
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{arguments:?}: {stderr}");
+        assert!(stderr.contains("cannot write to standard output"), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
 fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     let folder = folder(&[]);
     let record = folder.path().join("record.jsonl");

@@ -3,7 +3,7 @@ use std::{collections::BTreeSet, process::ExitCode};
 use crate::{
     CaseLibrary, Stop,
     args::Selection,
-    select,
+    outputs, select,
     trial::{lower_each, with_declared_faults},
 };
 
@@ -13,14 +13,14 @@ pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let selected = select(&library, &args.cases)?;
     let cases: BTreeSet<&str> = selected.iter().map(|s| s.case.id.as_str()).collect();
     let plans = lower_each(&library, with_declared_faults(&selected))?.len();
-    anstream::println!(
-        "{} well-formed: {} trials, {plans} plans with their faults",
+    outputs::print(&format!(
+        "{} well-formed: {} trials, {plans} plans with their faults\n",
         if cases.len() == 1 {
             "1 case is".to_owned()
         } else {
             format!("{} cases are", cases.len())
         },
         selected.len(),
-    );
+    ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,69 +1,76 @@
 use std::process::ExitCode;
 
-use anstream::println;
 use device::{Fault, Place};
 
-use crate::{CaseLibrary, Stop, args::Explain, select};
+use crate::{CaseLibrary, Stop, args::Explain, outputs, select};
 
 pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
+    let mut text = String::new();
     if args.steps {
-        explain_steps();
+        explain_steps(&mut text);
     }
     if args.faults {
-        explain_faults();
+        explain_faults(&mut text);
     }
     if let Some(wanted) = &args.case {
         let library = CaseLibrary::load(args.cases_from.as_deref())?;
-        explain_cases(&library, wanted)?;
+        explain_cases(&library, wanted, &mut text)?;
     }
+    outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn explain_steps() {
+fn explain_steps(text: &mut String) {
     let width = case::VERBS.iter().map(|(verb, ..)| verb.len()).max().unwrap_or(0);
     for (verb, keys, about) in case::VERBS {
-        println!("{verb:width$}  {about}");
+        text.push_str(&format!("{verb:width$}  {about}\n"));
         if !keys.is_empty() {
-            println!("{:width$}  keys: {}", "", keys.join(", "));
+            text.push_str(&format!("{:width$}  keys: {}\n", "", keys.join(", ")));
         }
     }
-    println!("\nEvery step may also have:");
-    println!("  returns  the statuses that are right, by name, perhaps per ROCm version");
-    println!("  gives    the values that are right, for steps that give one");
-    println!("  when     only in trials with these matrix values");
+    text.push_str(
+        "
+Every step may also have:
+  returns  the statuses that are right, by name, perhaps per ROCm version
+  gives    the values that are right, for steps that give one
+  when     only in trials with these matrix values
+",
+    );
 }
 
-fn explain_faults() {
+fn explain_faults(text: &mut String) {
     let width = Fault::ALL.iter().map(|f| f.name().len()).max().unwrap_or(0);
     for fault in Fault::ALL {
         let place = match fault.place() {
             Place::Device => "emulated device",
             Place::Call => "at a call",
         };
-        println!("{:width$}  {} ({place})", fault.name(), fault.about());
+        text.push_str(&format!("{:width$}  {} ({place})\n", fault.name(), fault.about()));
     }
 }
 
-fn explain_cases(library: &CaseLibrary, wanted: &str) -> Result<(), Stop> {
+fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Result<(), Stop> {
     let selected = select(library, &[wanted.to_owned()])?;
     for case in library.cases() {
         let trials: Vec<_> = selected.iter().filter(|s| s.case.id == case.id).collect();
         let Some(first) = trials.first() else { continue };
-        println!("{}", case.id);
-        println!("  {}", case.title);
+        text.push_str(&format!("{}\n", case.id));
+        text.push_str(&format!("  {}\n", case.title));
         if let Some(about) = &case.about {
-            println!("\n  {}", about.trim());
+            text.push_str(&format!("\n  {}\n", about.trim()));
         }
-        println!("\n  file      {}", library.path(&case.id));
+        text.push_str(&format!("\n  file      {}\n", library.path(&case.id)));
         for link in &case.upstream {
             if let Some((repository, number)) = link.split_once('#') {
-                println!("  upstream  https://github.com/{repository}/issues/{number}");
+                text.push_str(&format!(
+                    "  upstream  https://github.com/{repository}/issues/{number}\n"
+                ));
             }
         }
         for source in &case.source {
-            println!("  source    {source}");
+            text.push_str(&format!("  source    {source}\n"));
         }
-        println!("  trials    {}, from {} on", trials.len(), first.id());
+        text.push_str(&format!("  trials    {}, from {} on\n", trials.len(), first.id()));
         let needs = &case.needs;
         let libraries = needs.libraries.iter().map(|l| l.name().to_owned());
         let functions = needs.functions.iter().cloned();
@@ -71,19 +78,22 @@ fn explain_cases(library: &CaseLibrary, wanted: &str) -> Result<(), Stop> {
         let wants: Vec<_> =
             libraries.chain(functions).chain(rocm).chain(needs.gfx.iter().cloned()).collect();
         if !wants.is_empty() {
-            println!("  needs     {}", wants.join(", "));
+            text.push_str(&format!("  needs     {}\n", wants.join(", ")));
         }
         for entry in &case.faults {
-            println!("  fault     {}: {}", entry.fault, entry.fault.about());
+            text.push_str(&format!("  fault     {}: {}\n", entry.fault, entry.fault.about()));
         }
         for known in &case.known {
             let gfx =
                 if known.gfx.is_empty() { "every gfx".to_owned() } else { known.gfx.join(", ") };
             let issue = known.upstream.as_deref().unwrap_or("no issue yet");
-            println!("  known     ROCm {} on {gfx}: {} ({issue})", known.rocm, known.signature);
+            text.push_str(&format!(
+                "  known     ROCm {} on {gfx}: {} ({issue})\n",
+                known.rocm, known.signature
+            ));
         }
-        println!("\n  run it    rocrepro run '{}'", first.id());
-        println!("  prove it  rocrepro prove {}\n", case.id);
+        text.push_str(&format!("\n  run it    rocrepro run '{}'\n", first.id()));
+        text.push_str(&format!("  prove it  rocrepro prove {}\n\n", case.id));
     }
     Ok(())
 }

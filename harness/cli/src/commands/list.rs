@@ -1,22 +1,25 @@
 use std::process::ExitCode;
 
-use crate::{CaseLibrary, Stop, args::List, select};
+use crate::{CaseLibrary, Stop, args::List, outputs, select};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let selected = select(&library, &args.selection.cases)?;
+    let mut text = String::new();
     if args.trials {
         for entry in &selected {
-            anstream::println!("{}", entry.id());
+            text.push_str(&format!("{}\n", entry.id()));
         }
+        outputs::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let width = selected.iter().map(|s| s.case.id.len()).max().unwrap_or(0);
     for case in library.cases() {
         let trials = selected.iter().filter(|s| s.case.id == case.id).count();
         if trials > 0 {
-            anstream::println!("{:width$}  {trials:4}  {}", case.id, case.title);
+            text.push_str(&format!("{:width$}  {trials:4}  {}\n", case.id, case.title));
         }
     }
+    outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -46,7 +46,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         case.faults.iter().find(|f| f.fault == fault)?.signature.clone()
     };
     let proof = report::prove(&records, signature);
-    let _ = report::print(&report::matrix(&proof));
+    outputs::print(&report::matrix(&proof))?;
     match trouble {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(proof.exit_status())),

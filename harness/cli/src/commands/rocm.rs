@@ -1,35 +1,40 @@
 use std::process::ExitCode;
 
-use anstream::println;
 use rocm::{Spec, Stack, Store, list, locate};
 
-use crate::{Stop, args::Rocm, progress, stop::chain};
+use crate::{Stop, args::Rocm, outputs, progress, stop::chain};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
+    let mut text = String::new();
     match args {
-        Rocm::List => show_list()?,
+        Rocm::List => show_list(&mut text)?,
         Rocm::Fetch { spec, with, gfx, mirror } => {
             let stack = progress::get(&spec, &with, gfx, mirror)?;
-            describe(&stack);
+            describe(&stack, &mut text);
         }
         Rocm::Path { spec } => {
             let usage = |e: rocm::Error| Stop::usage(format!("error: {}", chain(&e)));
             let spec: Spec = spec.parse().map_err(usage)?;
             let store = Store::from_environment().map_err(usage)?;
-            println!("{}", locate(&spec, &store).map_err(usage)?.root.display());
+            text.push_str(&format!("{}\n", locate(&spec, &store).map_err(usage)?.root.display()));
         }
     }
+    outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show_list() -> Result<(), Stop> {
+fn show_list(text: &mut String) -> Result<(), Stop> {
     let store =
         Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let listing = list(&store);
     for stack in &listing.system {
         let version =
             stack.rocm.as_ref().map_or_else(|| "unknown version".to_owned(), |v| v.to_string());
-        println!("{:14} installed  ROCm {version}  {}", "system", stack.root.display());
+        text.push_str(&format!(
+            "{:14} installed  ROCm {version}  {}\n",
+            "system",
+            stack.root.display()
+        ));
     }
     for entry in &listing.debian {
         let extras: Vec<_> = entry.extras.iter().map(|e| e.name()).collect();
@@ -40,28 +45,28 @@ fn show_list() -> Result<(), Stop> {
                     .iter()
                     .flat_map(|m| m.with.iter().map(|extra| format!(" +{extra}")))
                     .collect();
-                println!(
-                    "{:14} fetched    {}{}",
+                text.push_str(&format!(
+                    "{:14} fetched    {}{}\n",
                     entry.release.to_string(),
                     stack.root.display(),
                     with.concat()
-                );
+                ));
             }
-            None => println!(
-                "{:14} can be fetched, with {}",
+            None => text.push_str(&format!(
+                "{:14} can be fetched, with {}\n",
                 entry.release.to_string(),
                 extras.join(", ")
-            ),
+            )),
         }
     }
     Ok(())
 }
 
 /// What a stack is, by the files that decide a result.
-fn describe(stack: &Stack) {
-    println!("{}", stack.root.display());
+fn describe(stack: &Stack, text: &mut String) {
+    text.push_str(&format!("{}\n", stack.root.display()));
     for library in &stack.identify().libraries {
         let id = library.build_id.as_deref().unwrap_or("no build id");
-        println!("  {:28} {id}", library.name);
+        text.push_str(&format!("  {:28} {id}\n", library.name));
     }
 }

@@ -42,11 +42,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, begun.elapsed());
-    // A reader that closes the pipe has seen enough.
-    let _ = report::print(&view);
+    let shown = outputs::print(&view);
     if let Some(junit) = junit {
         junit.write(&records)?;
     }
+    shown?;
     match trouble {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(report::exit_status(&records))),

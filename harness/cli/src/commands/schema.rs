@@ -1,15 +1,15 @@
 use std::process::ExitCode;
 
-use crate::{Stop, args::Schema};
+use crate::{Stop, args::Schema, outputs};
 
 /// The schema that editors use for case files.
 const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");
 
 pub(crate) fn schema(args: &Schema) -> Result<ExitCode, Stop> {
     if args.record {
-        anstream::println!("{:#}", report::schema());
+        outputs::print(&format!("{:#}\n", report::schema()))?;
     } else {
-        anstream::print!("{CASE_SCHEMA}");
+        outputs::print(CASE_SCHEMA)?;
     }
     Ok(ExitCode::SUCCESS)
 }
