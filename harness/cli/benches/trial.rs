@@ -1,0 +1,164 @@
+//! What the harness itself costs per trial, beside starting a process that does nothing. The runtime and
+//! the device have no part in it: the worker is `/bin/true`, or nobody.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use case::{Lowered, lower};
+use criterion::{Criterion, criterion_group, criterion_main};
+use judge::{Context, End, Kind, Observation, judge};
+use plan::{Event, LoadedLibrary, PLAN_VERSION, Step};
+use rocrepro::{CaseLibrary, DeviceChoice, Job, Session, SessionOptions, run_trial, select};
+use supervise::Cancel;
+
+const NONCE: &str = "0123456789abcdef0123456789abcdef";
+
+/// A typical trial: two buffers, a copy and a check.
+const TRIAL: &str = "copies/device-to-device";
+
+fn library() -> CaseLibrary {
+    CaseLibrary::load(None).expect("the built-in cases")
+}
+
+/// From a case to a verdict, without a process.
+fn pure(criterion: &mut Criterion) {
+    let library = library();
+    let selected = &select(&library, &[TRIAL.to_owned()]).expect("a case of the library")[0];
+    let lower = || -> Lowered {
+        lower(selected.case, &selected.trial, library.kernels(), None).expect("a correct case")
+    };
+    let lowered = lower();
+    let wanted: Vec<_> = lowered
+        .reference
+        .expected
+        .iter()
+        .map(|e| (e.step, e.occurrence, e.digest.clone()))
+        .collect();
+    let context = Context {
+        plan: &lowered.plan,
+        nonce: NONCE,
+        wanted: &wanted,
+        spec: "bench",
+        rocm: None,
+        expect_gfx: None,
+        emulated: None,
+        stack_root: Some(Path::new("/stack")),
+        spool: &|_| None,
+    };
+    let lines: Vec<_> = events(&lowered, &wanted)
+        .iter()
+        .map(|event| serde_json::to_vec(event).expect("events are JSON"))
+        .collect();
+    let mut group = criterion.benchmark_group("pure");
+    group.bench_function("read all cases", |bencher| bencher.iter(self::library));
+    group.bench_function("lower and expected bytes", |bencher| {
+        bencher.iter(lower);
+    });
+    group.bench_function("read events and judge", |bencher| {
+        bencher.iter(|| {
+            let events =
+                lines.iter().map(|line| serde_json::from_slice(line).expect("an event")).collect();
+            let outcome = judge(&observation(events), &context);
+            assert_eq!(outcome.kind, Kind::Pass, "{outcome:?}");
+        });
+    });
+    group.finish();
+}
+
+fn observation(events: Vec<Event>) -> Observation {
+    Observation {
+        events,
+        noise: Vec::new(),
+        end: End::Exited(0),
+        stderr: String::new(),
+        stderr_dropped: 0,
+        left_behind: 0,
+        wall: Duration::from_millis(50),
+    }
+}
+
+/// What a worker says when every call of the plan succeeds with the right bytes.
+fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
+    let hip = LoadedLibrary {
+        name: "libamdhip64.so.7".to_owned(),
+        path: "/stack/lib/libamdhip64.so.7".to_owned(),
+        build_id: None,
+    };
+    let mut events = vec![
+        Event::Hello { version: PLAN_VERSION, nonce: NONCE.to_owned(), pid: 1 },
+        Event::Loaded { libraries: vec![hip] },
+        Event::Device {
+            hip_runtime: 70_253_211,
+            count: 1,
+            name: "bench".to_owned(),
+            gfx: "gfx1151".to_owned(),
+            memory: 4 << 30,
+            emulated: None,
+        },
+    ];
+    for (phase, steps) in lowered.plan.phases() {
+        if phase == plan::Phase::Teardown {
+            events.push(Event::Done);
+        }
+        events.push(Event::Phase { phase });
+        steps.iter().for_each(|step| call(step, wanted, &mut events));
+    }
+    events.push(Event::Bye);
+    events
+}
+
+fn call(step: &Step, wanted: &[(u32, u32, String)], events: &mut Vec<Event>) {
+    let (id, occurrence) = (step.id, 0);
+    events.push(Event::Begin { step: id, occurrence });
+    if let Some((.., digest)) = wanted.iter().find(|(step, ..)| *step == id) {
+        events.push(Event::Data {
+            step: id,
+            occurrence,
+            buffer: String::new(),
+            bytes: 0,
+            digest: digest.clone(),
+            file: None,
+        });
+    }
+    let status = "hipSuccess".to_owned();
+    events.push(Event::End { step: id, occurrence, code: 0, status, value: None, ns: 1000 });
+}
+
+/// The whole way of a trial with a worker that ends at once, beside starting that program alone.
+fn process(criterion: &mut Criterion) {
+    // A file name makes a folder a stack; nothing loads it.
+    let stack = tempfile::tempdir().expect("a temporary folder");
+    let lib = stack.path().join("lib");
+    std::fs::create_dir(&lib).expect("a folder");
+    std::fs::write(lib.join("libamdhip64.so.7"), b"").expect("a file");
+    let defaults = SessionOptions::from_environment("/bin/true".into()).expect("no bad variable");
+    let session = Session::open(SessionOptions {
+        rocm: stack.path().display().to_string(),
+        device: DeviceChoice::Gpu,
+        ..defaults
+    })
+    .expect("a session");
+    let library = library();
+    let selected = &select(&library, &[TRIAL.to_owned()]).expect("a case of the library")[0];
+    let lower = || -> Lowered {
+        lower(selected.case, &selected.trial, library.kernels(), None).expect("a correct case")
+    };
+    let lowered = lower();
+    let job = Job { case: selected.case, trial: &selected.trial, lowered, faults: Vec::new() };
+    let cancel = Cancel::new().expect("an eventfd");
+
+    let mut group = criterion.benchmark_group("process");
+    group.bench_function("/bin/true alone", |bencher| {
+        bencher.iter(|| Command::new("/bin/true").status().expect("/bin/true starts"));
+    });
+    group.bench_function("trial with /bin/true as worker", |bencher| {
+        bencher.iter(|| {
+            let record = serde_json::to_string(&run_trial(&session, &job, &cancel));
+            let record = record.expect("records are JSON");
+            assert!(record.contains("said nothing and ended"), "{record}");
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, pure, process);
+criterion_main!(benches);
