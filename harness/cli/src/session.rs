@@ -5,7 +5,7 @@ use std::{
 use clap::Parser;
 use device::{Arch, Config, Planted};
 use plan::Order;
-use rocm::Stack;
+use rocm::{Extra, Spec, Stack};
 use supervise::Limits;
 
 use crate::{
@@ -78,6 +78,14 @@ impl TryFrom<&On> for SessionOptions {
     fn try_from(on: &On) -> Result<Self, Stop> {
         let mut problems = Vec::new();
         let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
+        if let Err(error) = on.rocm.parse::<Spec>() {
+            problems.push(format!("error: {error}"));
+        }
+        for name in &on.with {
+            if let Err(error) = name.parse::<Extra>() {
+                problems.push(format!("error: {error}"));
+            }
+        }
         let mut environment = BTreeMap::new();
         for pair in &on.env {
             match pair.split_once('=') {

@@ -145,8 +145,8 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
         (&["run", "--jobs", "0"], &["1..=1024"]),
         (&["run", "--repeat", "0"], &["--repeat"]),
         (&["run", "--timeout", "0"], &["--timeout"]),
-        (&["run", "--rocm", "/nonexistent"], &["/nonexistent"]),
-        (&["run", "--rocm", "/etc"], &["no ROCm in /etc", "libamdhip64.so"]),
+        (&["run", "copies", "--rocm", "/nonexistent"], &["/nonexistent"]),
+        (&["run", "copies", "--rocm", "/etc"], &["no ROCm in /etc", "libamdhip64.so"]),
     ];
     for (arguments, err) in cases {
         check(arguments, 2, &[], err);

@@ -180,6 +180,7 @@ fn what_a_stack_lacks_skips_the_trial() {
         "needs a ROCm that has hipGraphExecUpdate",
     );
     check(&lacks("libamdhip64.so"), Kind::NoVerdict, "no-verdict:stack", "no working HIP runtime");
+    check(&lacks("libhiprtc"), Kind::NoVerdict, "no-verdict:stack", "no working HIP runtime");
 }
 
 #[test]
