@@ -231,6 +231,8 @@ impl Session {
         command.envs(kept).env("TMPDIR", &order.spool).arg(WORKER_ARGUMENT);
         // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
         command.env("AMD_COMGR_CACHE_DIR", self.code_cache.join("comgr"));
+        // Each trial adds an entry, as the names of temporary files are part of its keys: the oldest ones must go.
+        command.env("AMD_COMGR_CACHE_POLICY", "prune_interval=1m:cache_size_bytes=32m");
         if let Some(config) = device_config {
             command.env(device::CONFIG_VARIABLE, config);
         }
