@@ -68,7 +68,7 @@ fn lint() -> Done {
     } else {
         &["bans", "licenses", "sources"]
     };
-    cmd!(sh, "cargo deny --offline check {checks...}").run()?;
+    cmd!(sh, "cargo deny check {checks...}").run()?;
     tidy::check(&sh)
 }
 

@@ -50,6 +50,9 @@ pub struct SessionOptions {
     pub worker: Option<PathBuf>,
 }
 
+/// The workers' folder of temporary files, in the cache of compiled kernels.
+const TEMPORARY: &str = "tmp";
+
 /// A stack, a device and a worker: what every trial of a run shares.
 pub struct Session {
     /// The stack.
@@ -170,8 +173,9 @@ impl Session {
         let scratch = scratch::create()?;
         let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
         let code_cache = cache.join("code");
-        std::fs::create_dir_all(&code_cache).map_err(|e| {
-            Stop::no_verdict(format!("error: cannot create `{}`: {e}", code_cache.display()))
+        let temporary = code_cache.join(TEMPORARY);
+        std::fs::create_dir_all(&temporary).map_err(|e| {
+            Stop::no_verdict(format!("error: cannot create `{}`: {e}", temporary.display()))
         })?;
         Ok(Session {
             stack,
@@ -206,8 +210,7 @@ impl Session {
     }
 
     /// The command that starts a worker in the stack, in a clean environment: what a user's shell
-    /// sets for HIP or HSA must not decide a trial unseen. HIP's compiler leaves its temporary files where they go
-    /// with the trial.
+    /// sets for HIP or HSA must not decide a trial unseen.
     pub(crate) fn worker_command(&self, order: &Order, device_config: Option<&str>) -> Command {
         let inner = self.stack.command(&self.worker, self.device_folder.as_deref());
         let mut command = match self.launcher.split_first() {
@@ -228,10 +231,12 @@ impl Session {
                 command.env(name, value);
             }
         }
-        command.envs(kept).env("TMPDIR", &order.spool).arg(WORKER_ARGUMENT);
+        command.envs(kept).arg(WORKER_ARGUMENT);
+        // The folder of temporary files is part of the keys of comgr's cache: with one that is new in each trial, the
+        // runtime compiles its own copy kernels every time, which takes three times as long as the rest of a trial.
+        command.env("TMPDIR", self.code_cache.join(TEMPORARY));
         // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
         command.env("AMD_COMGR_CACHE_DIR", self.code_cache.join("comgr"));
-        // Each trial adds an entry, as the names of temporary files are part of its keys: the oldest ones must go.
         command.env("AMD_COMGR_CACHE_POLICY", "prune_interval=1m:cache_size_bytes=32m");
         if let Some(config) = device_config {
             command.env(device::CONFIG_VARIABLE, config);
