@@ -28,6 +28,8 @@ mod words;
 mod fixture;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_bytes;
 
 pub use api::api;
 pub use fault::expected_under;
