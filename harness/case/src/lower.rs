@@ -471,13 +471,16 @@ fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
 /// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
 fn plant(plan: &mut Plan, fault: Fault) {
     let effect: fn(&Call, bool) -> Option<Effect> = match fault {
-        Fault::HandleCrash => |call, _| {
-            matches!(
-                call,
-                Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. }
-            )
-            .then_some(Effect::Abort)
-        },
+        Fault::HandleCrash => |call, _| makes_handle(call).then_some(Effect::Abort),
+        Fault::HandleExit => |call, _| makes_handle(call).then_some(Effect::Exit(1)),
+        // Longer than any limit on a trial.
+        Fault::HandleHang => |call, _| makes_handle(call).then_some(Effect::Late(86_400_000)),
+        Fault::GraphLaunchLost => {
+            |call, _| matches!(call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
+        }
+        Fault::GraphLaunchTwice => {
+            |call, _| matches!(call, Call::GraphLaunch { .. }).then_some(Effect::Twice)
+        }
         // HIPBLAS_STATUS_NOT_SUPPORTED, hipblas-common.h.
         Fault::GemmNotSupported => {
             |call, _| matches!(call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
@@ -495,6 +498,10 @@ fn plant(plan: &mut Plan, fault: Fault) {
     plant_in(&mut plan.body, effect, &mut false, &mut !after_launch);
 }
 
+fn makes_handle(call: &Call) -> bool {
+    matches!(call, Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. })
+}
+
 fn plant_in(
     steps: &mut [Step],
     effect: fn(&Call, bool) -> Option<Effect>,
@@ -502,14 +509,17 @@ fn plant_in(
     armed: &mut bool,
 ) {
     for step in steps {
-        match &mut step.call {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+            plant_in(body, effect, capturing, armed);
+            continue;
+        }
+        if *armed {
+            step.planted = effect(&step.call, *capturing);
+        }
+        match &step.call {
             Call::BeginCapture { .. } => *capturing = true,
             Call::EndCapture { .. } => *capturing = false,
             Call::GraphLaunch { .. } => *armed = true,
-            Call::Repeat { body, .. } | Call::Thread { body } => {
-                plant_in(body, effect, capturing, armed);
-            }
-            call if *armed && step.planted.is_none() => step.planted = effect(call, *capturing),
             _ => {}
         }
     }

@@ -60,12 +60,20 @@ faults! {
         "Freed device memory is not given back to the free total."
     GraphOverwriteOutput "graph.overwrite-output" Call
         "What is read after a graph launch is read only after the next launch, so the later replay has overwritten it."
+    GraphLaunchLost "graph.launch-lost" Call
+        "A graph launch answers success and launches nothing."
+    GraphLaunchTwice "graph.launch-twice" Call
+        "One graph launch runs the graph two times."
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
     GemmNotSupported "gemm.not-supported" Call
         "The matmul heuristic answers that the problem is not supported."
     HandleCrash "handle.crash" Call
         "Creating a library handle kills the process."
+    HandleExit "handle.exit" Call
+        "Creating a library handle ends the process by exit, as hipblasLtCreate does where it finds no device."
+    HandleHang "handle.hang" Call
+        "Creating a library handle never returns."
 }
 
 impl fmt::Display for Fault {

@@ -12,12 +12,15 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CopyTorn
         | Fault::KernelDrop
         | Fault::KernelStaleArgs
-        | Fault::GraphOverwriteOutput => &[Kind::WrongData],
-        Fault::SignalStuck => &[Kind::Hang],
+        | Fault::GraphOverwriteOutput
+        | Fault::GraphLaunchLost
+        | Fault::GraphLaunchTwice => &[Kind::WrongData],
+        Fault::SignalStuck | Fault::HandleHang => &[Kind::Hang],
         // How a runtime tells of a lost device differs between releases.
         Fault::DeviceLost => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
         Fault::AllocLeak => &[Kind::Leak],
         Fault::RngCaptureError | Fault::GemmNotSupported => &[Kind::ApiError],
         Fault::HandleCrash => &[Kind::Crash],
+        Fault::HandleExit => &[Kind::LibraryExit],
     }
 }

@@ -175,12 +175,18 @@ impl Step {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
-    /// It is not made and answers with this status code.
+    /// It is not made and answers with this status code; 0 drops it unseen.
     Return(i32),
+    /// It is made two times; the second status counts.
+    Twice,
+    /// It is made after a sleep, in milliseconds.
+    Late(u64),
     /// It is made only after the next graph launch.
     AfterNextLaunch,
     /// The process aborts instead.
     Abort,
+    /// The process exits instead, with this status.
+    Exit(i32),
 }
 
 /// The name of a buffer, stream, event, graph, executable graph or handle in its plan.

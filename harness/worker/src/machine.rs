@@ -208,6 +208,15 @@ impl<'a> Machine<'a> {
                 Answer::of(functions.first().map_or(Home::Hip, |f| Home::of(f)), code)
             }
             Some(Effect::Abort) => std::process::abort(),
+            Some(Effect::Exit(code)) => std::process::exit(code),
+            Some(Effect::Late(ms)) => {
+                std::thread::sleep(std::time::Duration::from_millis(ms));
+                self.call(step, occurrence)?
+            }
+            Some(Effect::Twice) => {
+                self.call(step, occurrence)?;
+                self.call(step, occurrence)?
+            }
             Some(Effect::AfterNextLaunch) | None => self.call(step, occurrence)?,
         };
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
