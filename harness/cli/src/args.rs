@@ -1,8 +1,21 @@
 //! What can be typed. What it means is decided in the commands.
 
+mod bisect;
+mod device;
+mod doctor;
+mod export;
+mod minimise;
+mod mitigate;
+mod report;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+pub(crate) use self::{
+    bisect::Bisect, device::Device, doctor::Doctor, export::Export, minimise::Minimise,
+    mitigate::Mitigate, report::Report,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -85,6 +98,27 @@ pub(crate) enum Command {
     /// Show that cases can fail: green on a healthy device, red under each fault that they declare
     #[command(after_help = PROVE)]
     Prove(Prove),
+    /// Print a trial as a stand-alone HIP program
+    #[command(after_help = export::EXAMPLES)]
+    Export(Export),
+    /// Shrink a failing trial while it fails in the same way
+    #[command(after_help = minimise::EXAMPLES)]
+    Minimise(Minimise),
+    /// Search what makes a failure go away
+    #[command(after_help = mitigate::EXAMPLES)]
+    Mitigate(Mitigate),
+    /// Write the upstream issue for a failing trial
+    #[command(after_help = report::EXAMPLES)]
+    Report(Report),
+    /// Print the environment that a report would name
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(Doctor),
+    /// Find the build that broke, or fixed, a trial
+    #[command(after_help = bisect::EXAMPLES)]
+    Bisect(Bisect),
+    /// Look into the emulated device
+    #[command(after_help = device::EXAMPLES)]
+    Device(Device),
     /// Check case files without running anything
     #[command(after_help = CHECK)]
     Check(Selection),

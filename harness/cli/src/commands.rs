@@ -1,9 +1,16 @@
 //! One module per subcommand.
 
+mod bisect;
 mod check;
+mod device;
+mod doctor;
 mod explain;
+mod export;
 mod list;
+mod minimise;
+mod mitigate;
 mod prove;
+mod report;
 mod rocm;
 mod run;
 mod schema;
@@ -22,6 +29,13 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Prove(args) => prove::prove(&args),
+        Command::Export(args) => export::export(&args),
+        Command::Minimise(args) => minimise::minimise(&args),
+        Command::Mitigate(args) => mitigate::mitigate(&args),
+        Command::Report(args) => report::report(&args),
+        Command::Doctor(args) => doctor::doctor(&args),
+        Command::Bisect(args) => bisect::bisect(&args),
+        Command::Device(args) => device::device(&args),
         Command::Check(args) => check::check(&args),
         Command::List(args) => list::list(&args),
         Command::Explain(args) => explain::explain(&args),

@@ -1,0 +1,1 @@
+//! Ordered histories of ROCm builds: listing them, fetching them, keeping them.

@@ -1,0 +1,11 @@
+use clap::Args;
+
+use super::On;
+
+pub(crate) const EXAMPLES: &str = "";
+
+#[derive(Args)]
+pub(crate) struct Mitigate {
+    #[command(flatten)]
+    pub(crate) on: On,
+}

@@ -1,0 +1,1 @@
+//! Prints a plan as a stand-alone HIP program. Pure.

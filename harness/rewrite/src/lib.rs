@@ -1,0 +1,1 @@
+//! Plans turned into other plans: smaller ones, and ones that may avoid a bug. Pure.

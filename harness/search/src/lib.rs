@@ -1,0 +1,1 @@
+//! Searches over an injected predicate that may be flaky: bisection, minimisation, mitigation. Pure: nothing is run here.
