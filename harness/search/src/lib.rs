@@ -1,1 +1,5 @@
 //! Searches over an injected predicate that may be flaky: bisection, minimisation, mitigation. Pure: nothing is run here.
+
+pub mod bisect;
+pub mod mitigate;
+pub mod reduce;

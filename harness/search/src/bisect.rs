@@ -1,0 +1,1 @@
+//! Noisy bisection: which step of an ordered history changed the failure rate.

@@ -1,0 +1,1 @@
+//! Search for the changes that make a failure go away.

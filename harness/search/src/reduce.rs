@@ -1,0 +1,1 @@
+//! Minimisation of something that fails, perhaps now and then.
