@@ -8,6 +8,7 @@ mod batch;
 mod commands;
 mod device_library;
 mod diagnostics;
+mod evidence;
 mod library;
 mod outputs;
 mod progress;

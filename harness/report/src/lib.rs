@@ -6,6 +6,7 @@
 //! Views are text with ANSI styles; [`print()`] leaves the styles out where nobody sees them.
 
 mod complete;
+pub mod evidence;
 mod explain;
 mod junit;
 mod prove;

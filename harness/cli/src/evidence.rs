@@ -1,0 +1,44 @@
+//! The evidence folder on disk.
+
+use std::{
+    io::ErrorKind,
+    path::{Path, PathBuf},
+};
+
+use report::evidence::{Evidence, folder_name};
+
+use crate::Stop;
+
+/// The folder that was given, or the one named after the case in the current folder.
+pub(crate) fn folder(out: Option<&Path>, case: &str) -> PathBuf {
+    out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf)
+}
+
+/// Writes a finding into its file; the folder is made where it is missing.
+pub(crate) fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, Stop> {
+    let text = found.to_json().map_err(|e| cannot("write", &folder.join(E::FILE), &e))?;
+    write_text(folder, E::FILE, &text)
+}
+
+/// Writes a file of the folder, which is made where it is missing.
+pub(crate) fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop> {
+    let path = folder.join(name);
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, text))
+        .map_err(|e| cannot("write", &path, &e))?;
+    Ok(path)
+}
+
+/// Reads a finding; none where the folder does not have it.
+pub(crate) fn read<E: Evidence>(folder: &Path) -> Result<Option<E>, Stop> {
+    let path = folder.join(E::FILE);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => E::from_json(&text).map(Some).map_err(|e| cannot("read", &path, &e)),
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(cannot("read", &path, &e)),
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &dyn std::error::Error) -> Stop {
+    Stop::usage(format!("error: cannot {what} `{}`: {error}", path.display()))
+}

@@ -1,0 +1,395 @@
+//! The files of an evidence folder: what each command found out about one failing trial, kept for the report.
+//!
+//! One folder is about one failure. Each file is one JSON object that says on what it was found, so that a report does not mix
+//! findings of different releases or devices.
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use crate::Record;
+
+/// The minimal case.
+pub const CASE_FILE: &str = "case.yaml";
+/// Records of the trial, one JSON line each.
+pub const RECORDS_FILE: &str = "record.jsonl";
+/// The finished report.
+pub const REPORT_FILE: &str = "report.md";
+
+/// A file of the evidence folder.
+pub trait Evidence: Serialize + DeserializeOwned {
+    /// Its name in the folder.
+    const FILE: &'static str;
+
+    /// The file's text.
+    ///
+    /// # Errors
+    /// None in practice: every finding can be written as JSON.
+    fn to_json(&self) -> Result<String, serde_json::Error> {
+        Ok(serde_json::to_string_pretty(self)? + "\n")
+    }
+
+    /// Reads what [`Evidence::to_json`] wrote.
+    ///
+    /// # Errors
+    /// Text that is no such finding.
+    fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+}
+
+/// Name of the folder where none is given: `rocrepro-` and the last part of the case's id.
+pub fn folder_name(case: &str) -> String {
+    format!("rocrepro-{}", case.rsplit('/').next().unwrap_or(case))
+}
+
+/// Where something was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// Version of rocrepro.
+    pub rocrepro: String,
+    /// RFC 3339 in UTC.
+    pub date: String,
+    /// The stack as the user names it, such as `debian:7.2.4`.
+    pub stack: String,
+    /// Its ROCm version, where it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocm: Option<String>,
+    /// Architecture of the device.
+    pub gfx: String,
+    /// Whether the device is emulated.
+    pub emulated: bool,
+    /// Names of the planted faults; a finding with one says nothing about a ROCm release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
+    /// The command that runs the failing trial once more.
+    pub again: String,
+}
+
+impl Setting {
+    /// The setting of a record.
+    pub fn of(record: &Record) -> Setting {
+        Setting {
+            rocrepro: record.rocrepro.clone(),
+            date: record.date.clone(),
+            stack: record.stack.spec.clone(),
+            rocm: record.stack.rocm.as_ref().map(ToString::to_string),
+            gfx: record.device.gfx.clone(),
+            emulated: record.device.emulated,
+            faults: record.faults.iter().map(ToString::to_string).collect(),
+            again: record.again.clone(),
+        }
+    }
+}
+
+/// Failures among runs in fresh processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rate {
+    /// Runs that failed with the signature in question.
+    pub failed: u32,
+    /// All runs that gave a verdict.
+    pub runs: u32,
+}
+
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.failed, self.runs)
+    }
+}
+
+impl Rate {
+    /// The exact 95 % interval of the failure probability; none where nothing ran.
+    pub fn interval(self) -> Option<(f64, f64)> {
+        let Rate { failed: hits, runs } = self;
+        (runs > 0).then(|| judge::Rate { hits, runs }.interval())
+    }
+}
+
+/// Another failure that was met on the way; it is a bug of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherFailure {
+    /// Its signature.
+    pub signature: String,
+    /// Runs that gave it.
+    pub count: u32,
+}
+
+/// What `rocrepro minimise` found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Minimised {
+    /// The trial that was reduced.
+    pub trial: String,
+    /// The signature that was kept.
+    pub signature: String,
+    /// The planted fault, with parameters, as typed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fault: Option<String>,
+    /// On what.
+    pub on: Setting,
+    /// Calls of the plan before.
+    pub calls_before: u32,
+    /// Calls of the plan after.
+    pub calls_after: u32,
+    /// Processes started.
+    pub runs: u32,
+    /// Failure rate of the minimal case.
+    #[serde(default)]
+    pub rate: Rate,
+    /// Each element that is left, and what happens without it.
+    pub elements: Vec<Needed>,
+    /// Other failures met on the way.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherFailure>,
+    /// The minimal case, as in [`CASE_FILE`].
+    pub yaml: String,
+}
+
+/// An element of the minimal case, and why it is needed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Needed {
+    /// In words, such as `sync of stream s0`.
+    pub what: String,
+    /// Its line in the minimal case; 0 where it has none.
+    #[serde(default)]
+    pub line: u32,
+    /// Failures with it.
+    pub with: Rate,
+    /// Failures without it; no runs where the case is not well-formed without it.
+    pub without: Rate,
+}
+
+impl Evidence for Minimised {
+    const FILE: &'static str = "minimise.json";
+}
+
+/// What `rocrepro mitigate` found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Mitigations {
+    /// The failing trial.
+    pub trial: String,
+    /// Its signature.
+    pub signature: String,
+    /// On what.
+    pub on: Setting,
+    /// Failures without any mitigation.
+    pub base: Rate,
+    /// Processes started.
+    pub runs: u32,
+    /// Every factor that was tried, in order.
+    pub factors: Vec<Factor>,
+    /// Names of the factors that together make the failure go away, where no single one does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub minimal_set: Vec<String>,
+    /// Components that the factors that helped point to, most pointed to first.
+    pub points_to: Vec<String>,
+    /// Factors that do not apply, with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_tried: Vec<NotTried>,
+}
+
+/// One change of environment or plan, and what it did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Factor {
+    /// The variable, or the rewrite.
+    pub name: String,
+    /// What is changed.
+    pub kind: FactorKind,
+    /// The variable's value; empty for a rewrite without one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    /// What it changes, in one sentence.
+    pub meaning: String,
+    /// Since which release it is there, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Failures with it: of the same signature.
+    pub rate: Rate,
+    /// What it did.
+    pub verdict: FactorVerdict,
+    /// The component that it points to when it helps.
+    pub component: String,
+}
+
+/// What a factor changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FactorKind {
+    /// A variable of the environment.
+    Env,
+    /// The calls of the plan.
+    Rewrite,
+}
+
+/// What a factor did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FactorVerdict {
+    /// The failure is gone, as far as the runs tell.
+    Helped,
+    /// It fails as before.
+    NoEffect,
+    /// It fails in another way.
+    ChangedSignature {
+        /// The other signature.
+        to: String,
+    },
+    /// The runs did not decide it.
+    Undecided,
+}
+
+/// A factor that was not tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotTried {
+    /// Its name.
+    pub name: String,
+    /// Why not.
+    pub why: String,
+}
+
+impl Evidence for Mitigations {
+    const FILE: &'static str = "mitigate.json";
+}
+
+/// What `rocrepro bisect` found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bisected {
+    /// The trial.
+    pub trial: String,
+    /// What was searched: `debian`, `nightly`, `apt`, `components`, ...
+    pub axis: String,
+    /// The last build that does not have the failure; none where all have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_good: Option<String>,
+    /// The first build that has it; none where none has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_bad: Option<String>,
+    /// Runs per build, in the order of the axis.
+    pub rates: Vec<BuildRate>,
+    /// Probability that the answer is right, given independent runs; 0 to 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
+    /// The signature that was followed.
+    pub signature: String,
+    /// On what; `stack` is the first bad build where there is one.
+    pub on: Setting,
+    /// Components that differ between the two builds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub components: Vec<Component>,
+    /// Builds that could not be tested.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub skipped: Vec<Skipped>,
+    /// Commands that repeat the two decisive runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rerun: Vec<String>,
+}
+
+/// The runs of one build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BuildRate {
+    /// The build, such as `7.2.4` or `7.15.0a20260901`.
+    pub version: String,
+    /// Failures with the signature.
+    pub rate: Rate,
+}
+
+/// A component that differs between the last good and the first bad build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Component {
+    /// Its name, such as `clr` or `libamdhip64`.
+    pub name: String,
+    /// Its version, commit or build id in the last good build.
+    pub good: String,
+    /// The same in the first bad build.
+    pub bad: String,
+    /// Where the two can be compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compare_url: Option<String>,
+}
+
+/// A build that could not be tested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// The build.
+    pub version: String,
+    /// Why.
+    pub why: String,
+}
+
+impl Evidence for Bisected {
+    const FILE: &'static str = "bisect.json";
+}
+
+/// What `rocrepro export` wrote and checked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exported {
+    /// The trial that was exported.
+    pub trial: String,
+    /// `hipcc`, `hiprtc` or `python`.
+    pub form: String,
+    /// The program, relative to the folder.
+    pub path: String,
+    /// The command that builds it; empty where nothing is built.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
+    /// The command that runs it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub run: String,
+    /// Runs of the built program that failed as the trial does, of all runs; none where it was not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified: Option<Rate>,
+    /// On what it was verified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub on: Option<Setting>,
+    /// Whether program and trial made the same API calls in the same order; none where that was not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traces_equal: Option<bool>,
+}
+
+impl Evidence for Exported {
+    const FILE: &'static str = "export.json";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::failed;
+
+    #[test]
+    fn findings_survive_their_file() {
+        let on = Setting::of(&failed("copies/plain[bytes=2]"));
+        assert!(on.emulated);
+        let found = Mitigations {
+            trial: "copies/plain[bytes=2]".to_owned(),
+            signature: "wrong-data:back:zero".to_owned(),
+            on,
+            base: Rate { failed: 5, runs: 5 },
+            runs: 12,
+            factors: vec![Factor {
+                name: "HSA_ENABLE_SDMA".to_owned(),
+                kind: FactorKind::Env,
+                value: "0".to_owned(),
+                meaning: "Copies are made by kernels.".to_owned(),
+                since: None,
+                rate: Rate { failed: 0, runs: 7 },
+                verdict: FactorVerdict::ChangedSignature { to: "hang".to_owned() },
+                component: "copy engine".to_owned(),
+            }],
+            minimal_set: Vec::new(),
+            points_to: vec!["copy engine".to_owned()],
+            not_tried: Vec::new(),
+        };
+        let text = found.to_json().unwrap();
+        assert_eq!(Mitigations::from_json(&text).unwrap(), found);
+        assert!(Mitigations::from_json("{}").is_err());
+    }
+
+    #[test]
+    fn the_folder_is_named_after_the_case() {
+        assert_eq!(folder_name("copies/small-sizes"), "rocrepro-small-sizes");
+        assert_eq!(folder_name("mine"), "rocrepro-mine");
+    }
+
+    #[test]
+    fn nothing_ran_bounds_nothing() {
+        assert_eq!(Rate::default().interval(), None);
+        assert!(Rate { failed: 0, runs: 30 }.interval().is_some_and(|(_, high)| high < 0.1));
+    }
+}
