@@ -1,8 +1,10 @@
 //! The verbs of `steps`: each is one call, or a block of calls.
 
+mod gemm;
+
 use plan::{
-    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Dtype, MatmulProblem, Memory, Parameter,
-    Place, RandKind, Step, StreamKind, kernel,
+    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Memory, Parameter, Place, RandKind, Step,
+    StreamKind, kernel,
 };
 
 use crate::{
@@ -18,7 +20,11 @@ use crate::{
 pub const VERBS: &[(&str, &[&str], &str)] = &[
     ("alloc", &["buffer", "stream"], "allocate a buffer here instead of before the steps"),
     ("free", &["buffer", "stream"], "free a buffer here instead of after the steps"),
-    ("fill", &["buffer"], "write a fresh pattern from the host"),
+    (
+        "fill",
+        &["buffer", "numbers"],
+        "write a fresh pattern from the host, or small whole `numbers` of a type",
+    ),
     (
         "copy",
         &["to", "from", "bytes", "to_offset", "from_offset", "api", "stream"],
@@ -67,8 +73,18 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
         &["handle", "dtype", "m", "n", "k", "transpose", "bias"],
         "ask for matmul algorithms; gives their number",
     ),
+    (
+        "blaslt_matmul",
+        &["handle", "dtype", "m", "n", "k", "transpose", "a", "b", "d", "bias", "stream"],
+        "multiply with hipBLASLt: d = a b, column-major, perhaps with a bias buffer",
+    ),
     ("blaslt_destroy", &[], "destroy a hipBLASLt handle"),
     ("rocblas_create", &[], "create a rocBLAS handle"),
+    (
+        "rocblas_gemm",
+        &["handle", "dtype", "m", "n", "k", "transpose", "a", "b", "d", "stream"],
+        "multiply with rocBLAS: d = a b, column-major",
+    ),
     ("rocblas_destroy", &[], "destroy a rocBLAS handle"),
     ("check", &[], "the buffer must hold what program order says"),
     ("equal", &[], "two buffers must hold the same bytes"),
@@ -154,6 +170,7 @@ fn read_call(
     let fields = reader.fields(node, &what, keys)?;
     let mut args = Args { reader, scope, fields, what };
     match verb {
+        "fill" if args.fields.get("numbers").is_some() => gemm::fill(&mut args),
         "alloc" | "free" | "fill" => {
             let buffer = args.buffer("buffer")?;
             Some(memory_call(verb, buffer, args.stream()?))
@@ -246,10 +263,7 @@ fn read_call(
                 count: args.number_or("count", words)?,
             })
         }
-        "blaslt_heuristic" => {
-            let problem = args.matmul()?;
-            Some(Call::BlasltHeuristic { handle: args.name("handle")?, problem })
-        }
+        "blaslt_heuristic" | "blaslt_matmul" | "rocblas_gemm" => gemm::read(&mut args, verb),
         "repeat" => {
             let count = args.number("count")?;
             let count = u32::try_from(count).ok().filter(|c| (1..=1_000_000).contains(c));
@@ -527,35 +541,6 @@ impl<'n> Args<'_, '_, 'n, '_> {
             args.push(arg);
         }
         Some(args)
-    }
-
-    fn matmul(&mut self) -> Option<MatmulProblem> {
-        let dtypes = [
-            ("f32", Dtype::F32),
-            ("f16", Dtype::F16),
-            ("bf16", Dtype::Bf16),
-            ("f64", Dtype::F64),
-            ("i8", Dtype::I8),
-        ];
-        let transposes = [
-            ("nn", (false, false)),
-            ("nt", (false, true)),
-            ("tn", (true, false)),
-            ("tt", (true, true)),
-        ];
-        let dtype = self.required("dtype")?;
-        let dtype = self.reader.choice(dtype, "`dtype`", &dtypes)?;
-        let (transpose_a, transpose_b) =
-            self.choice_or("transpose", &transposes, (false, false))?;
-        Some(MatmulProblem {
-            dtype,
-            m: self.number("m")?,
-            n: self.number("n")?,
-            k: self.number("k")?,
-            transpose_a,
-            transpose_b,
-            bias: self.flag("bias")?,
-        })
     }
 }
 

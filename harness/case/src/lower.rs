@@ -76,7 +76,7 @@ pub fn lower(
 }
 
 /// Ending of the names of host buffers that checks copy device buffers to.
-const BACK: &str = ".back";
+pub(crate) const BACK: &str = ".back";
 
 fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();
@@ -331,7 +331,7 @@ fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, 
 fn stamp(steps: &mut [Step]) {
     for step in steps {
         match &mut step.call {
-            Call::Fill { stamp, .. } => *stamp = step.id,
+            Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } => *stamp = step.id,
             Call::Repeat { body, .. } | Call::Thread { body } => stamp(body),
             _ => {}
         }

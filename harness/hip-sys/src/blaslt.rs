@@ -27,6 +27,24 @@ functions! {
         results: *mut HeuristicResult,
         returned: *mut c_int,
     ) -> c_int;
+    fn hipblasLtMatmul(
+        handle: *mut c_void,
+        description: *mut c_void,
+        alpha: *const c_void,
+        a: *const c_void,
+        a_layout: *mut c_void,
+        b: *const c_void,
+        b_layout: *mut c_void,
+        beta: *const c_void,
+        c: *const c_void,
+        c_layout: *mut c_void,
+        d: *mut c_void,
+        d_layout: *mut c_void,
+        algorithm: *const c_void,
+        workspace: *mut c_void,
+        workspace_bytes: usize,
+        stream: *mut c_void,
+    ) -> c_int;
 }
 
 /// `hipblasLtMatmulHeuristicResult_t` (hipblaslt/hipblaslt.h), opaque but for its size of 56 bytes.
@@ -86,6 +104,16 @@ impl Operation {
     pub const COMPUTE_64F: c_int = 7;
     /// `HIPBLAS_COMPUTE_32I` (hipblas-common/hipblas-common.h).
     pub const COMPUTE_32I: c_int = 9;
+
+    /// 1 and 0 in the type of alpha and beta, in the first bytes.
+    pub(crate) fn one_and_zero(&self) -> [[u8; 8]; 2] {
+        let one = match self.scale {
+            Self::R_64F => 1f64.to_bits(),
+            Self::R_32I => 1,
+            _ => 1f32.to_bits().into(),
+        };
+        [one.to_le_bytes(), [0; 8]]
+    }
 }
 
 /// `HIPBLAS_OP_N` and `HIPBLAS_OP_T` (hipblas-common/hipblas-common.h).
@@ -95,6 +123,7 @@ const OP_T: i32 = 112;
 const DESC_TRANSA: c_int = 0;
 const DESC_TRANSB: c_int = 1;
 const DESC_EPILOGUE: c_int = 2;
+const DESC_BIAS_POINTER: c_int = 3;
 const DESC_BIAS_DATA_TYPE: c_int = 4;
 /// `HIPBLASLT_EPILOGUE_BIAS` (hipblaslt/hipblaslt.h).
 const EPILOGUE_BIAS: u32 = 4;
@@ -102,6 +131,8 @@ const EPILOGUE_BIAS: u32 = 4;
 const PREF_MAX_WORKSPACE_BYTES: c_int = 1;
 /// The workspace that hipBLASLt's own samples offer, in bytes.
 const WORKSPACE_BYTES: u64 = 32 << 20;
+/// `HIPBLAS_STATUS_NOT_SUPPORTED` (hipblas-common/hipblas-common.h).
+const NOT_SUPPORTED: c_int = 7;
 /// How many algorithms a query asks for.
 const REQUESTED: usize = 8;
 
@@ -131,15 +162,85 @@ impl Blaslt {
         operation: &Operation,
     ) -> Result<(c_int, c_int), Missing> {
         let mut descriptors = Descriptors { library: self, made: Vec::new() };
-        let mut count = 0;
-        // SAFETY: the caller vouches for the handle; the rest is made by the library in this call.
-        let status = match unsafe { descriptors.query(handle, operation, &mut count) } {
-            Ok(()) => 0,
-            Err(Failure::Status(status)) => status,
-            Err(Failure::Missing(missing)) => return Err(missing),
+        let mut query = || -> Result<c_int, Failure> {
+            let problem = descriptors.describe(operation, None)?;
+            // SAFETY: the caller vouches for the handle; the rest is made by the library in this call.
+            Ok(unsafe { descriptors.query(handle, &problem, WORKSPACE_BYTES) }?.1)
         };
-        Ok((status, count))
+        match query() {
+            Ok(count) => Ok((0, count)),
+            Err(Failure::Status(status)) => Ok((status, 0)),
+            Err(Failure::Missing(missing)) => Err(missing),
+        }
     }
+
+    /// Multiplies with the first algorithm that the heuristic offers for no workspace: the status of the first call
+    /// that fails, `HIPBLAS_STATUS_NOT_SUPPORTED` where nothing is offered, or success.
+    ///
+    /// # Errors
+    /// The release lacks a function.
+    ///
+    /// # Safety
+    /// `handle` comes from `hipblasLtCreate` and was not destroyed, `stream` is null or a live stream, and the
+    /// matrices are device addresses of the problem's sizes.
+    pub unsafe fn multiply(
+        &self,
+        handle: *mut c_void,
+        operation: &Operation,
+        matrices: &Matrices,
+        stream: *mut c_void,
+    ) -> Result<c_int, Missing> {
+        let mut descriptors = Descriptors { library: self, made: Vec::new() };
+        let mut multiply = || -> Result<(), Failure> {
+            let problem = descriptors.describe(operation, Some(matrices.bias))?;
+            // SAFETY: the caller vouches for the handle; the rest is made by the library in this call.
+            let (results, count) = unsafe { descriptors.query(handle, &problem, 0) }?;
+            if count == 0 {
+                return Err(Failure::Status(NOT_SUPPORTED));
+            }
+            let [one, zero] = operation.one_and_zero();
+            let Problem { description, a, b, c, d } = problem;
+            // SAFETY: the caller vouches for the handle, the stream and the matrices; descriptors and algorithm are live.
+            succeed(unsafe {
+                self.hipblasLtMatmul(
+                    handle,
+                    description,
+                    one.as_ptr().cast(),
+                    matrices.a,
+                    a,
+                    matrices.b,
+                    b,
+                    zero.as_ptr().cast(),
+                    matrices.d,
+                    c,
+                    matrices.d,
+                    d,
+                    (&raw const results[0]).cast(),
+                    std::ptr::null_mut(),
+                    0,
+                    stream,
+                )
+            })
+        };
+        match multiply() {
+            Ok(()) => Ok(0),
+            Err(Failure::Status(status)) => Ok(status),
+            Err(Failure::Missing(missing)) => Err(missing),
+        }
+    }
+}
+
+/// Where the matrices of a multiplication lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrices {
+    /// A.
+    pub a: *const c_void,
+    /// B.
+    pub b: *const c_void,
+    /// D.
+    pub d: *mut c_void,
+    /// The bias, null without one.
+    pub bias: *const c_void,
 }
 
 enum Failure {
@@ -204,12 +305,7 @@ impl Descriptors<'_> {
         Ok(self.keep(layout, Blaslt::hipblasLtMatrixLayoutDestroy))
     }
 
-    fn describe<T>(
-        &self,
-        description: *mut c_void,
-        attribute: c_int,
-        value: T,
-    ) -> Result<(), Failure> {
+    fn set<T>(&self, description: *mut c_void, attribute: c_int, value: T) -> Result<(), Failure> {
         // SAFETY: the description was made by this library, and the attribute's type is T by the header.
         succeed(unsafe {
             self.library.hipblasLtMatmulDescSetAttribute(
@@ -221,14 +317,12 @@ impl Descriptors<'_> {
         })
     }
 
-    /// # Safety
-    /// The handle is live.
-    unsafe fn query(
+    /// Makes the descriptors of a problem; `bias` is where the bias lies, where that matters.
+    fn describe(
         &mut self,
-        handle: *mut c_void,
         operation: &Operation,
-        count: &mut c_int,
-    ) -> Result<(), Failure> {
+        bias: Option<*const c_void>,
+    ) -> Result<Problem, Failure> {
         let Operation { m, n, k, .. } = *operation;
         let (a_rows, a_columns) = if operation.transpose_a { (k, m) } else { (m, k) };
         let (b_rows, b_columns) = if operation.transpose_b { (n, k) } else { (k, n) };
@@ -248,18 +342,32 @@ impl Descriptors<'_> {
         })?;
         let description = self.keep(description, Blaslt::hipblasLtMatmulDescDestroy);
         let op = |transpose| if transpose { OP_T } else { OP_N };
-        self.describe(description, DESC_TRANSA, op(operation.transpose_a))?;
-        self.describe(description, DESC_TRANSB, op(operation.transpose_b))?;
+        self.set(description, DESC_TRANSA, op(operation.transpose_a))?;
+        self.set(description, DESC_TRANSB, op(operation.transpose_b))?;
         if operation.bias {
-            self.describe(description, DESC_EPILOGUE, EPILOGUE_BIAS)?;
-            self.describe(description, DESC_BIAS_DATA_TYPE, operation.output)?;
+            self.set(description, DESC_EPILOGUE, EPILOGUE_BIAS)?;
+            self.set(description, DESC_BIAS_DATA_TYPE, operation.output)?;
+            if let Some(bias) = bias {
+                self.set(description, DESC_BIAS_POINTER, bias)?;
+            }
         }
+        Ok(Problem { description, a, b, c, d })
+    }
 
+    /// Asks for algorithms that need no more than `workspace` bytes: the answers and their number.
+    ///
+    /// # Safety
+    /// The handle is live.
+    unsafe fn query(
+        &mut self,
+        handle: *mut c_void,
+        problem: &Problem,
+        workspace: u64,
+    ) -> Result<([HeuristicResult; REQUESTED], c_int), Failure> {
         let mut preference = std::ptr::null_mut();
         // SAFETY: the result is a place of its own.
         succeed(unsafe { self.library.hipblasLtMatmulPreferenceCreate(&mut preference) })?;
         let preference = self.keep(preference, Blaslt::hipblasLtMatmulPreferenceDestroy);
-        let workspace = WORKSPACE_BYTES;
         // SAFETY: the preference was made above, and the attribute is a uint64_t.
         succeed(unsafe {
             self.library.hipblasLtMatmulPreferenceSetAttribute(
@@ -271,22 +379,33 @@ impl Descriptors<'_> {
         })?;
 
         let mut results = [HeuristicResult::default(); REQUESTED];
+        let mut count = 0;
         // SAFETY: the handle is the caller's, all descriptors are live, and there is room for what is requested.
         succeed(unsafe {
             self.library.hipblasLtMatmulAlgoGetHeuristic(
                 handle,
-                description,
-                a,
-                b,
-                c,
-                d,
+                problem.description,
+                problem.a,
+                problem.b,
+                problem.c,
+                problem.d,
                 preference,
                 REQUESTED as c_int,
                 results.as_mut_ptr(),
-                count,
+                &mut count,
             )
-        })
+        })?;
+        Ok((results, count))
     }
+}
+
+/// The descriptors of one multiplication, owned by [`Descriptors`].
+struct Problem {
+    description: *mut c_void,
+    a: *mut c_void,
+    b: *mut c_void,
+    c: *mut c_void,
+    d: *mut c_void,
 }
 
 /// The name of a `hipblasStatus_t` (hipblas-common/hipblas-common.h).

@@ -14,7 +14,9 @@ mod rand;
 mod rocblas;
 mod rtc;
 
-pub use blaslt::{Blaslt, HeuristicResult, Operation, status_name as hipblas_status_name};
+pub use blaslt::{
+    Blaslt, HeuristicResult, Matrices, Operation, status_name as hipblas_status_name,
+};
 pub use hip::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, ERROR_NOT_READY,
     EVENT_DISABLE_TIMING, Hip, MEM_ATTACH_GLOBAL, MemcpyKind, Properties, STREAM_DEFAULT,

@@ -1,13 +1,46 @@
 use std::ffi::{c_int, c_void};
 
-use crate::{Missing, Shared, loader::functions};
+use crate::{Matrices, Missing, Operation, Shared, loader::functions};
 
 functions! {
     /// rocBLAS. Signatures: rocblas/internal/rocblas-auxiliary.h of ROCm 7.2.4. Status codes are `rocblas_status`.
     pub struct Rocblas;
     fn rocblas_create_handle(handle: *mut *mut c_void) -> c_int;
     fn rocblas_destroy_handle(handle: *mut c_void) -> c_int;
+    fn rocblas_set_stream(handle: *mut c_void, stream: *mut c_void) -> c_int;
+    fn rocblas_gemm_ex(
+        handle: *mut c_void,
+        transpose_a: c_int,
+        transpose_b: c_int,
+        m: i32,
+        n: i32,
+        k: i32,
+        alpha: *const c_void,
+        a: *const c_void,
+        a_type: c_int,
+        a_leading: i32,
+        b: *const c_void,
+        b_type: c_int,
+        b_leading: i32,
+        beta: *const c_void,
+        c: *const c_void,
+        c_type: c_int,
+        c_leading: i32,
+        d: *mut c_void,
+        d_type: c_int,
+        d_leading: i32,
+        compute_type: c_int,
+        algorithm: c_int,
+        solution: i32,
+        flags: u32,
+    ) -> c_int;
 }
+
+/// `rocblas_operation` (rocblas/internal/rocblas-types.h).
+const OPERATION_NONE: c_int = 111;
+const OPERATION_TRANSPOSE: c_int = 112;
+/// `rocblas_gemm_algo_standard` (rocblas/internal/rocblas-types.h).
+const GEMM_ALGO_STANDARD: c_int = 0;
 
 impl Rocblas {
     /// The sonames of 7.x, 6.x, 5.6 to 5.7 and earlier 5.x.
@@ -20,6 +53,74 @@ impl Rocblas {
     /// It is not there.
     pub fn load() -> Result<Self, Missing> {
         Shared::open("librocblas", &Self::SONAMES).map(Self::resolve)
+    }
+
+    /// D = op(A) op(B) by `rocblas_gemm_ex`, in a stream: the status of the first call that fails, or success. rocBLAS
+    /// adds no bias.
+    ///
+    /// # Errors
+    /// The release lacks a function.
+    ///
+    /// # Safety
+    /// `handle` comes from `rocblas_create_handle` and was not destroyed, `stream` is null or a live stream, and the
+    /// matrices are device addresses of the problem's sizes.
+    pub unsafe fn multiply(
+        &self,
+        handle: *mut c_void,
+        operation: &Operation,
+        matrices: &Matrices,
+        stream: *mut c_void,
+    ) -> Result<c_int, Missing> {
+        // SAFETY: the caller vouches for handle and stream.
+        let status = unsafe { self.rocblas_set_stream(handle, stream) }?;
+        if status != 0 {
+            return Ok(status);
+        }
+        let op = |transpose| if transpose { OPERATION_TRANSPOSE } else { OPERATION_NONE };
+        let [m, n, k] = [operation.m as i32, operation.n as i32, operation.k as i32];
+        let (input, output) = (data_type(operation.input), data_type(operation.output));
+        let [one, zero] = operation.one_and_zero();
+        // SAFETY: the caller vouches for the handle and the matrices; alpha and beta are of the compute type.
+        unsafe {
+            self.rocblas_gemm_ex(
+                handle,
+                op(operation.transpose_a),
+                op(operation.transpose_b),
+                m,
+                n,
+                k,
+                one.as_ptr().cast(),
+                matrices.a,
+                input,
+                if operation.transpose_a { k } else { m },
+                matrices.b,
+                input,
+                if operation.transpose_b { n } else { k },
+                zero.as_ptr().cast(),
+                matrices.d,
+                output,
+                m,
+                matrices.d,
+                output,
+                m,
+                data_type(operation.scale),
+                GEMM_ALGO_STANDARD,
+                0,
+                0,
+            )
+        }
+    }
+}
+
+/// The `rocblas_datatype` (rocblas/internal/rocblas-types.h) of a `hipDataType`.
+fn data_type(hip: c_int) -> c_int {
+    match hip {
+        Operation::R_16F => 150,
+        Operation::R_64F => 152,
+        Operation::R_8I => 160,
+        Operation::R_32I => 162,
+        Operation::R_16BF => 168,
+        _ => 151,
     }
 }
 

@@ -302,6 +302,12 @@ impl<'a> Evidence<'a> {
             Some(Call::Launch { kernel, .. }) => {
                 format!("the result of kernel {kernel} {line} (in {buffer}{iteration})")
             }
+            Some(Call::BlasltMatmul { .. } | Call::RocblasGemm { .. }) => {
+                format!("the product made {line} (in {buffer}{iteration})")
+            }
+            Some(Call::FillNumbers { .. }) => {
+                format!("the numbers written {line} (fill of {buffer}{iteration})")
+            }
             Some(Call::Copy { .. } | Call::Copy2d { .. }) => {
                 format!("the copy made {line} (to {buffer}{iteration})")
             }

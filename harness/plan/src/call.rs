@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ByVersion;
+use crate::{ByVersion, Dtype, MatmulProblem, Operands};
 
 /// Version of the plan format; a worker refuses a plan of another version.
 pub const PLAN_VERSION: u32 = 1;
@@ -207,6 +207,8 @@ pub enum Call {
     /// Host stores: the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp), so that each
     /// write is recognisable.
     Fill { buffer: Name, stamp: u32 },
+    /// Host stores: small whole numbers of a type, as [`numbers`](crate::numbers) says.
+    FillNumbers { buffer: Name, dtype: Dtype, stamp: u32 },
     /// Copies `bytes` bytes; `api` picks the function.
     Copy { to: Place, from: Place, bytes: u64, api: CopyApi, stream: Name },
     /// Copies `height` rows of `width` bytes; pitches are in bytes.
@@ -292,10 +294,14 @@ pub enum Call {
     BlasltCreate { handle: Name },
     /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
     BlasltHeuristic { handle: Name, problem: MatmulProblem },
+    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED` where there is none.
+    BlasltMatmul { handle: Name, problem: MatmulProblem, operands: Operands, stream: Name },
     /// hipblasLtDestroy.
     BlasltDestroy { handle: Name },
     /// rocblas_create_handle.
     RocblasCreate { handle: Name },
+    /// rocblas_set_stream and rocblas_gemm_ex.
+    RocblasGemm { handle: Name, problem: MatmulProblem, operands: Operands, stream: Name },
     /// rocblas_destroy_handle.
     RocblasDestroy { handle: Name },
     /// Reads a host-accessible buffer; its bytes must be what program order says.
@@ -433,39 +439,4 @@ pub enum RandKind {
     Mrg32k3a,
     /// HIPRAND_RNG_PSEUDO_PHILOX4_32_10.
     Philox,
-}
-
-/// A matrix multiplication D = op(A) op(B), column-major.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct MatmulProblem {
-    /// Type of A, B and D.
-    pub dtype: Dtype,
-    /// Rows of D.
-    pub m: u64,
-    /// Columns of D.
-    pub n: u64,
-    /// Inner size.
-    pub k: u64,
-    /// Whether A is transposed.
-    pub transpose_a: bool,
-    /// Whether B is transposed.
-    pub transpose_b: bool,
-    /// Whether a bias vector is added (HIPBLASLT_EPILOGUE_BIAS).
-    pub bias: bool,
-}
-
-/// Element types of matrices.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Dtype {
-    /// 32-bit float, computed in 32-bit float.
-    F32,
-    /// 16-bit float, computed in 32-bit float.
-    F16,
-    /// bfloat16, computed in 32-bit float.
-    Bf16,
-    /// 64-bit float.
-    F64,
-    /// 8-bit integer, computed and stored in 32-bit integer.
-    I8,
 }

@@ -10,6 +10,7 @@
 mod call;
 mod event;
 mod kernel;
+mod matmul;
 mod model;
 mod order;
 mod pattern;
@@ -18,8 +19,8 @@ mod version;
 pub use call::*;
 pub use event::*;
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, kernel};
+pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
 pub use model::{Content, Expected, Mistake, Reference, Write, reference};
-
 pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

@@ -238,6 +238,7 @@ impl<'a> Machine<'a> {
             | Call::Free { .. }
             | Call::Poison { .. }
             | Call::Fill { .. }
+            | Call::FillNumbers { .. }
             | Call::Copy { .. }
             | Call::Copy2d { .. }
             | Call::Set { .. }
@@ -276,8 +277,10 @@ impl<'a> Machine<'a> {
             | Call::RandDestroy { .. }
             | Call::BlasltCreate { .. }
             | Call::BlasltHeuristic { .. }
+            | Call::BlasltMatmul { .. }
             | Call::BlasltDestroy { .. }
             | Call::RocblasCreate { .. }
+            | Call::RocblasGemm { .. }
             | Call::RocblasDestroy { .. } => math::call(self, &step.call),
             Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
                 checks::call(self, step.id, &step.call, occurrence)

@@ -1,7 +1,7 @@
 use std::ptr;
 
-use hip_sys::{Operation, RngType};
-use plan::{Call, Dtype, MatmulProblem, RandKind};
+use hip_sys::{Matrices, Operation, RngType};
+use plan::{Call, Dtype, MatmulProblem, Operands, Place, RandKind};
 
 use crate::{
     broken::Broken,
@@ -13,10 +13,13 @@ use crate::{
 /// hipRAND, hipBLASLt and rocBLAS.
 pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     match call {
-        Call::BlasltCreate { .. } | Call::BlasltHeuristic { .. } | Call::BlasltDestroy { .. } => {
-            blaslt(machine, call)
+        Call::BlasltCreate { .. }
+        | Call::BlasltHeuristic { .. }
+        | Call::BlasltMatmul { .. }
+        | Call::BlasltDestroy { .. } => blaslt(machine, call),
+        Call::RocblasCreate { .. } | Call::RocblasGemm { .. } | Call::RocblasDestroy { .. } => {
+            rocblas(machine, call)
         }
-        Call::RocblasCreate { .. } | Call::RocblasDestroy { .. } => rocblas(machine, call),
         _ => rand(machine, call),
     }
 }
@@ -71,8 +74,8 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let blaslt = machine.libraries.blaslt()?;
     let handle = |name: &str| machine.handle(Kind::Blaslt, name);
     let mut value = None;
-    // SAFETY: for the whole block: handles are null or made by the library and not destroyed, and results go to places of
-    // their own.
+    // SAFETY: for the whole block: handles are null or made by the library and not destroyed, results go to places of
+    // their own, and matrices are buffers of the plan, whose sizes the model has checked.
     let code = unsafe {
         match call {
             Call::BlasltCreate { handle } => {
@@ -85,6 +88,10 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
                 let (code, count) = blaslt.heuristic(handle(name), &operation(problem))?;
                 value = (code == 0).then(|| count.to_string());
                 code
+            }
+            Call::BlasltMatmul { handle: name, problem, operands, stream } => {
+                let (matrices, stream) = (matrices(machine, operands), machine.stream(stream));
+                blaslt.multiply(handle(name), &operation(problem), &matrices, stream)?
             }
             Call::BlasltDestroy { handle: name } => {
                 let code = blaslt.hipblasLtDestroy(handle(name))?;
@@ -99,8 +106,8 @@ fn blaslt(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
 
 fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let rocblas = machine.libraries.rocblas()?;
-    // SAFETY: for the whole block: the handle is null or made by the library and not destroyed, and results go to places of
-    // their own.
+    // SAFETY: for the whole block: the handle is null or made by the library and not destroyed, results go to places of
+    // their own, and matrices are buffers of the plan, whose sizes the model has checked.
     let code = unsafe {
         match call {
             Call::RocblasCreate { handle } => {
@@ -108,6 +115,11 @@ fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
                 let code = rocblas.rocblas_create_handle(&mut new)?;
                 machine.made(Kind::Rocblas, handle, new, code);
                 code
+            }
+            Call::RocblasGemm { handle, problem, operands, stream } => {
+                let handle = machine.handle(Kind::Rocblas, handle);
+                let (matrices, stream) = (matrices(machine, operands), machine.stream(stream));
+                rocblas.multiply(handle, &operation(problem), &matrices, stream)?
             }
             Call::RocblasDestroy { handle } => {
                 let code = rocblas.rocblas_destroy_handle(machine.handle(Kind::Rocblas, handle))?;
@@ -120,6 +132,16 @@ fn rocblas(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     Ok(Answer::of(Home::Rocblas, code))
 }
 
+fn matrices(machine: &Machine<'_>, operands: &Operands) -> Matrices {
+    let address = |name: &String| machine.address(&Place { buffer: name.clone(), offset: 0 });
+    Matrices {
+        a: address(&operands.a).cast_const(),
+        b: address(&operands.b).cast_const(),
+        d: address(&operands.d),
+        bias: operands.bias.as_ref().map_or(ptr::null(), |bias| address(bias).cast_const()),
+    }
+}
+
 /// A problem in hipBLASLt's own numbers: its types of A and B, of C and D, of alpha and beta, and of the accumulation.
 fn operation(problem: &MatmulProblem) -> Operation {
     use Operation as O;
@@ -128,7 +150,8 @@ fn operation(problem: &MatmulProblem) -> Operation {
         Dtype::F16 => (O::R_16F, O::R_16F, O::R_32F, O::COMPUTE_32F),
         Dtype::Bf16 => (O::R_16BF, O::R_16BF, O::R_32F, O::COMPUTE_32F),
         Dtype::F64 => (O::R_64F, O::R_64F, O::R_64F, O::COMPUTE_64F),
-        Dtype::I8 => (O::R_8I, O::R_32I, O::R_32I, O::COMPUTE_32I),
+        // 32-bit integers are what 8-bit products are stored in.
+        Dtype::I8 | Dtype::I32 => (O::R_8I, O::R_32I, O::R_32I, O::COMPUTE_32I),
     };
     Operation {
         m: problem.m,

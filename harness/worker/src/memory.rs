@@ -5,7 +5,9 @@ use std::{
 };
 
 use hip_sys::{MEM_ATTACH_GLOBAL, MemcpyKind};
-use plan::{Buffer, Call, CopyApi, GUARD_BYTE, Memory, POISON_BYTE, Place, fill_stamp, pattern};
+use plan::{
+    Buffer, Call, CopyApi, GUARD_BYTE, Memory, POISON_BYTE, Place, fill_stamp, numbers, pattern,
+};
 
 use crate::{
     broken::Broken,
@@ -50,6 +52,12 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         Call::Fill { buffer: name, stamp } => {
             let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
             pattern(fill_stamp(*stamp, occurrence), &mut bytes);
+            store(machine, name, 0, &bytes)?;
+            Ok(Answer::NONE)
+        }
+        Call::FillNumbers { buffer: name, dtype, stamp } => {
+            let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
+            numbers(*dtype, fill_stamp(*stamp, occurrence), &mut bytes);
             store(machine, name, 0, &bytes)?;
             Ok(Answer::NONE)
         }

@@ -39,7 +39,9 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
             stream(s)
         }
         Call::Poison { buffer: name } | Call::Guards { buffer: name } => buffer(name).map(|_| ()),
-        Call::Fill { buffer, .. } | Call::Check { buffer } => on_host(buffer),
+        Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } | Call::Check { buffer } => {
+            on_host(buffer)
+        }
         Call::Equal { a, b } | Call::Differ { a, b } => {
             on_host(a)?;
             on_host(b)
@@ -60,6 +62,15 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         }
         Call::Set { to, stream: s, .. } => {
             buffer(&to.buffer)?;
+            stream(s)
+        }
+        Call::BlasltMatmul { operands, stream: s, .. }
+        | Call::RocblasGemm { operands, stream: s, .. } => {
+            let names =
+                [Some(&operands.a), Some(&operands.b), Some(&operands.d), operands.bias.as_ref()];
+            for name in names.into_iter().flatten() {
+                buffer(name)?;
+            }
             stream(s)
         }
         Call::RandGenerate { to, .. } => buffer(&to.buffer).map(|_| ()),

@@ -146,10 +146,24 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
             "hipblasLtMatrixLayoutCreate",
             "hipblasLtMatrixLayoutDestroy",
         ],
+        Call::BlasltMatmul { .. } => &[
+            "hipblasLtMatmul",
+            "hipblasLtMatmulAlgoGetHeuristic",
+            "hipblasLtMatmulDescCreate",
+            "hipblasLtMatmulDescDestroy",
+            "hipblasLtMatmulDescSetAttribute",
+            "hipblasLtMatmulPreferenceCreate",
+            "hipblasLtMatmulPreferenceDestroy",
+            "hipblasLtMatmulPreferenceSetAttribute",
+            "hipblasLtMatrixLayoutCreate",
+            "hipblasLtMatrixLayoutDestroy",
+        ],
         Call::BlasltDestroy { .. } => &["hipblasLtDestroy"],
         Call::RocblasCreate { .. } => &["rocblas_create_handle"],
+        Call::RocblasGemm { .. } => &["rocblas_gemm_ex", "rocblas_set_stream"],
         Call::RocblasDestroy { .. } => &["rocblas_destroy_handle"],
         Call::Fill { .. }
+        | Call::FillNumbers { .. }
         | Call::Check { .. }
         | Call::Equal { .. }
         | Call::Differ { .. }
@@ -244,6 +258,11 @@ mod tests {
         };
         let set = |asynchronous: bool| json!({"call": "set", "to": place("device"), "value": 1, "bytes": 4, "asynchronous": asynchronous, "stream": "s"});
         let create = |host: bool| json!({"call": "rand_create", "generator": "g", "kind": "xorwow", "host": host});
+        let multiply = |call: &str| {
+            json!({"call": call, "handle": "h", "problem": {"dtype": "f16", "m": 1, "n": 1, "k": 1,
+                "transpose_a": false, "transpose_b": false, "bias": false},
+                "operands": {"a": "device", "b": "device", "d": "device"}, "stream": "s"})
+        };
         let mut calls = vec![
             copy("device", "pinned", "memcpy"),
             copy("device", "pinned", "memcpy_async"),
@@ -270,6 +289,8 @@ mod tests {
             json!({"call": "rand_destroy", "generator": "g"}),
             json!({"call": "blaslt_heuristic", "handle": "h", "problem": {"dtype": "f16", "m": 1, "n": 1, "k": 1,
                 "transpose_a": false, "transpose_b": false, "bias": false}}),
+            multiply("blaslt_matmul"),
+            multiply("rocblas_gemm"),
         ];
         for buffer in ["device", "device_async", "managed", "pageable", "pinned", "registered"] {
             for call in ["alloc", "free", "poison", "guards"] {

@@ -1,0 +1,247 @@
+//! A plan becomes a case again: the way back from what was rewritten to something that people read and run.
+
+mod scalar;
+mod steps;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
+
+use plan::{Buffer, Call, Memory, Plan, StreamKind};
+
+use self::{
+    scalar::{block, flow_list, flow_map, plain},
+    steps::Steps,
+};
+use crate::{
+    At, Case, FaultEntry, Kernels, Known, Needs, Trial,
+    calls::{MEMORIES, STREAM_KINDS},
+    matrix::substitute,
+    yaml::{Node, Value},
+};
+
+/// What a case says besides what it does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Header {
+    /// What must hold, in one sentence.
+    pub title: String,
+    /// Why the case exists.
+    pub about: Option<String>,
+    /// Upstream issues.
+    pub upstream: Vec<String>,
+    /// Other sources.
+    pub source: Vec<String>,
+    /// Versions and architectures that it needs; libraries and functions are those of the plan.
+    pub needs: Needs,
+    /// Faults that turn it red.
+    pub faults: Vec<FaultEntry>,
+    /// Where it is known to fail.
+    pub known: Vec<Known>,
+}
+
+impl Header {
+    /// The header that one trial of a case would have as a case of its own: faults and known windows of other trials are
+    /// left out, and the values of the matrix are put in.
+    pub fn of(case: &Case, trial: &Trial) -> Header {
+        let text = |text: &str| {
+            let node = Node { at: At::default(), value: Value::Scalar(text.to_owned()) };
+            match substitute(&node, trial, &mut Vec::new()).value {
+                Value::Scalar(text) => text,
+                _ => String::new(),
+            }
+        };
+        let fault = |f: &FaultEntry| FaultEntry { on: Default::default(), ..f.clone() };
+        let known = |k: &Known| Known { on: Default::default(), ..k.clone() };
+        Header {
+            title: text(&case.title),
+            about: case.about.as_deref().map(text),
+            upstream: case.upstream.clone(),
+            source: case.source.iter().map(|s| text(s)).collect(),
+            needs: case.needs.clone(),
+            faults: case.faults.iter().filter(|f| f.on.matches(trial)).map(fault).collect(),
+            known: case.known.iter().filter(|k| k.on.matches(trial)).map(known).collect(),
+        }
+    }
+}
+
+/// Writes a plan as a case of one trial, which [lowers](crate::lower) to the same plan: only the name of the trial, the lines,
+/// and the ids and stamps of steps may differ.
+///
+/// Set-up, guards and teardown are not written, because lowering adds them; what the case itself decides of them, such as the
+/// first content of a buffer, is read from the plan. A planted effect is no part of a case. Kernels of `library`, which the
+/// reader of the case has too, are named; the sources of others are part of the text.
+pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
+    let mut out = String::new();
+    head(&mut out, plan, header);
+    let initial = initial(plan);
+    let steps = Steps::of(plan);
+    if !plan.environment.is_empty() {
+        out.push_str("environment:\n");
+        for (name, value) in &plan.environment {
+            line(&mut out, &format!("  {}: {}", plain(name), plain(value)));
+        }
+    }
+    let mentioned = mentioned_streams(plan);
+    let declared: Vec<_> = plan
+        .streams
+        .iter()
+        .filter(|(name, kind)| {
+            **kind != StreamKind::Blocking || !mentioned.contains(name.as_str())
+        })
+        .collect();
+    if !declared.is_empty() {
+        out.push_str("streams:\n");
+        for (name, kind) in declared {
+            line(&mut out, &format!("  {}: {}", plain(name), word(STREAM_KINDS, *kind)));
+        }
+    }
+    let own: Vec<_> =
+        plan.kernels.iter().filter(|(name, source)| library.get(*name) != Some(source)).collect();
+    if !own.is_empty() {
+        out.push_str("kernels:\n");
+        for (name, source) in own {
+            line(&mut out, &format!("  {}: {}", plain(name), block(source, 4)));
+        }
+    }
+    let buffers: Vec<_> = plan
+        .buffers
+        .iter()
+        .filter(|(name, _)| !initial.staging.contains(name.as_str()) && !steps.implied(name))
+        .collect();
+    if !buffers.is_empty() {
+        out.push_str("buffers:\n");
+        for (name, spec) in buffers {
+            let first = initial.fill.get(name.as_str()).copied();
+            line(&mut out, &format!("  {}: {}", plain(name), buffer(spec, first)));
+        }
+    }
+    out.push_str("steps:\n");
+    steps.write(&mut out, plan, &plan.body, 2);
+    tail(&mut out, header);
+    out
+}
+
+fn line(out: &mut String, text: &str) {
+    out.push_str(text);
+    out.push('\n');
+}
+
+/// The word of a value in a table of the reader.
+fn word<T: PartialEq>(words: &'static [(&str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
+}
+
+fn head(out: &mut String, plan: &Plan, header: &Header) {
+    line(out, &format!("title: {}", plain(&header.title)));
+    if let Some(about) = &header.about {
+        line(out, &format!("about: {}", plain(about)));
+    }
+    for (key, texts) in [("upstream", &header.upstream), ("source", &header.source)] {
+        if !texts.is_empty() {
+            line(out, &format!("{key}: {}", flow_list(texts.iter().map(|t| plain(t)))));
+        }
+    }
+    let mut needs = Vec::new();
+    if !plan.libraries.is_empty() {
+        let names = plan.libraries.iter().map(|l| l.name().to_owned());
+        needs.push(("library", flow_list(names)));
+    }
+    if !plan.functions.is_empty() {
+        needs.push(("function", flow_list(plan.functions.iter().map(|f| plain(f)))));
+    }
+    if let Some(range) = &header.needs.rocm {
+        needs.push(("rocm", plain(&range.to_string())));
+    }
+    if !header.needs.gfx.is_empty() {
+        needs.push(("gfx", flow_list(header.needs.gfx.iter().map(|g| plain(g)))));
+    }
+    if !needs.is_empty() {
+        line(out, &format!("needs: {}", flow_map(needs)));
+    }
+}
+
+fn tail(out: &mut String, header: &Header) {
+    if !header.faults.is_empty() {
+        let faults = header.faults.iter().map(|entry| match &entry.signature {
+            None => plain(entry.fault.name()),
+            Some(signature) => flow_map(vec![
+                ("fault", plain(entry.fault.name())),
+                ("signature", plain(signature)),
+            ]),
+        });
+        line(out, &format!("faults: {}", flow_list(faults)));
+    }
+    if !header.known.is_empty() {
+        out.push_str("known:\n");
+        for known in &header.known {
+            let mut fields = Vec::new();
+            if !known.gfx.is_empty() {
+                fields.push(("gfx", flow_list(known.gfx.iter().map(|g| plain(g)))));
+            }
+            fields.push(("rocm", plain(&known.rocm.to_string())));
+            fields.push(("signature", plain(&known.signature)));
+            if let Some(issue) = &known.upstream {
+                fields.push(("upstream", plain(issue)));
+            }
+            let _ = writeln!(out, "  - {}", flow_map(fields));
+        }
+    }
+}
+
+fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
+    let mut fields = vec![
+        ("on", word(MEMORIES, spec.memory).to_owned()),
+        ("bytes", spec.bytes.to_string()),
+    ];
+    if let Some(first) = first {
+        fields.push(("fill", first.to_owned()));
+    }
+    // Stream-ordered memory never has guards, whatever a case says.
+    if !spec.guarded && spec.memory != Memory::DeviceAsync {
+        fields.push(("guarded", "false".to_owned()));
+    }
+    flow_map(fields)
+}
+
+/// What set-up shows of the first content of buffers.
+struct Initial<'p> {
+    fill: BTreeMap<&'p str, &'static str>,
+    /// Host buffers that only set-up uses, which lowering adds.
+    staging: BTreeSet<&'p str>,
+}
+
+fn initial(plan: &Plan) -> Initial<'_> {
+    let mut found = Initial { fill: BTreeMap::new(), staging: BTreeSet::new() };
+    for step in &plan.setup {
+        match &step.call {
+            Call::Set { to, .. } => {
+                found.fill.insert(&to.buffer, "zero");
+            }
+            Call::Fill { buffer, .. } => {
+                found.fill.insert(buffer, "pattern");
+            }
+            Call::Copy { to, from, .. } => {
+                found.fill.insert(&to.buffer, "pattern");
+                found.staging.insert(&from.buffer);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// Streams that steps name: lowering declares them by itself.
+fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
+    fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
+        for step in steps {
+            match &step.call {
+                Call::Repeat { body, .. } | Call::Thread { body } => walk(body, out),
+                call => out.extend(steps::stream(call)),
+            }
+        }
+    }
+    let mut out = BTreeSet::new();
+    walk(&plan.body, &mut out);
+    out
+}

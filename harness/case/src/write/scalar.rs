@@ -1,0 +1,61 @@
+//! Text as YAML scalars and flow collections.
+
+/// A scalar that any YAML reader gives back unchanged: plain where that is safe, else in double quotes.
+pub(super) fn plain(text: &str) -> String {
+    let safe = |c: char| {
+        c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c)
+    };
+    let starts = |c: char| c.is_alphanumeric() || "_./(+".contains(c);
+    let plain = text.starts_with(starts)
+        && text.chars().all(|c| safe(c) && !c.is_control())
+        && !text.ends_with(' ');
+    if plain { text.to_owned() } else { quoted(text) }
+}
+
+/// Double quotes, with the escapes that YAML shares with JSON.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// Text of several lines as a literal block below a key, indented by `indent` spaces.
+pub(super) fn block(text: &str, indent: usize) -> String {
+    let literal = text.ends_with('\n')
+        && !text.ends_with("\n\n")
+        && !text.starts_with([' ', '\n'])
+        && text.chars().all(|c| c == '\n' || c == '\t' || !c.is_control());
+    if !literal {
+        return quoted(text);
+    }
+    let mut out = String::from("|");
+    for line in text.lines() {
+        out.push('\n');
+        if !line.is_empty() {
+            out.push_str(&" ".repeat(indent));
+            out.push_str(line);
+        }
+    }
+    out
+}
+
+/// `[a, b]`.
+pub(super) fn flow_list(items: impl Iterator<Item = String>) -> String {
+    format!("[{}]", items.collect::<Vec<_>>().join(", "))
+}
+
+/// `{a: 1, b: 2}`.
+pub(super) fn flow_map(fields: Vec<(&str, String)>) -> String {
+    let fields: Vec<_> = fields.into_iter().map(|(key, value)| format!("{key}: {value}")).collect();
+    format!("{{{}}}", fields.join(", "))
+}

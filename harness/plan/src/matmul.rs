@@ -1,0 +1,241 @@
+//! Matrix multiplication: its problem, its operands and its right result.
+
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+use crate::pattern;
+
+/// A matrix multiplication D = op(A) op(B), column-major.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MatmulProblem {
+    /// Type of A, B and D.
+    pub dtype: Dtype,
+    /// Rows of D.
+    pub m: u64,
+    /// Columns of D.
+    pub n: u64,
+    /// Inner size.
+    pub k: u64,
+    /// Whether A is transposed.
+    pub transpose_a: bool,
+    /// Whether B is transposed.
+    pub transpose_b: bool,
+    /// Whether a bias vector is added (HIPBLASLT_EPILOGUE_BIAS).
+    pub bias: bool,
+}
+
+/// The buffers of a multiplication, each tightly packed from its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Operands {
+    /// m x k, or k x m when transposed.
+    pub a: String,
+    /// k x n, or n x k when transposed.
+    pub b: String,
+    /// m x n, of the problem's [output type](Dtype::output); what it held does not count.
+    pub d: String,
+    /// m elements of the output type, added to each column; with [`MatmulProblem::bias`] only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bias: Option<String>,
+}
+
+impl MatmulProblem {
+    /// Bytes of A, B and D.
+    pub fn bytes(&self) -> [u64; 3] {
+        let (input, output) = (self.dtype.bytes(), self.dtype.output().bytes());
+        [self.m * self.k * input, self.k * self.n * input, self.m * self.n * output]
+    }
+}
+
+/// Element types of matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Dtype {
+    /// 32-bit float, computed in 32-bit float.
+    F32,
+    /// 16-bit float, computed in 32-bit float.
+    F16,
+    /// bfloat16, computed in 32-bit float.
+    Bf16,
+    /// 64-bit float.
+    F64,
+    /// 8-bit integer, computed and stored in 32-bit integer.
+    I8,
+    /// 32-bit integer: what 8-bit products are stored in, and no type of a problem.
+    I32,
+}
+
+impl Dtype {
+    /// Size of an element.
+    pub const fn bytes(self) -> u64 {
+        match self {
+            Dtype::I8 => 1,
+            Dtype::F16 | Dtype::Bf16 => 2,
+            Dtype::F32 | Dtype::I32 => 4,
+            Dtype::F64 => 8,
+        }
+    }
+
+    /// The type of D for factors of this type.
+    pub const fn output(self) -> Dtype {
+        match self {
+            Dtype::I8 => Dtype::I32,
+            other => other,
+        }
+    }
+
+    fn read(self, bytes: &[u8], index: u64) -> Option<f64> {
+        let size = self.bytes() as usize;
+        let element = bytes.chunks_exact(size).nth(index as usize)?;
+        Some(match self {
+            Dtype::F32 => f32::from_le_bytes(element.try_into().ok()?).into(),
+            Dtype::F16 => f16::from_le_bytes(element.try_into().ok()?).into(),
+            Dtype::Bf16 => bf16::from_le_bytes(element.try_into().ok()?).into(),
+            Dtype::F64 => f64::from_le_bytes(element.try_into().ok()?),
+            Dtype::I8 => f64::from(element[0] as i8),
+            Dtype::I32 => i32::from_le_bytes(element.try_into().ok()?).into(),
+        })
+    }
+
+    /// The bytes of a number that the type holds exactly; none for others.
+    fn write(self, value: f64) -> Option<Vec<u8>> {
+        let bytes = match self {
+            Dtype::F32 => (value as f32).to_le_bytes().to_vec(),
+            Dtype::F16 => f16::from_f64(value).to_le_bytes().to_vec(),
+            Dtype::Bf16 => bf16::from_f64(value).to_le_bytes().to_vec(),
+            Dtype::F64 => value.to_le_bytes().to_vec(),
+            Dtype::I8 => vec![value as i8 as u8],
+            Dtype::I32 => (value as i32).to_le_bytes().to_vec(),
+        };
+        (self.read(&bytes, 0) == Some(value)).then_some(bytes)
+    }
+}
+
+/// Writes the small whole numbers of `stamp`: from -2 to 2, one per element, derived from the [`pattern`] of the
+/// stamp.
+///
+/// Their products and sums are exact in every type, in whatever order a kernel adds them, so that a product of such
+/// matrices has one right result, byte for byte.
+pub fn numbers(dtype: Dtype, stamp: u64, bytes: &mut [u8]) {
+    let size = dtype.bytes() as usize;
+    let mut words = vec![0; bytes.len() / size * 4];
+    pattern(stamp, &mut words);
+    for (element, word) in bytes.chunks_exact_mut(size).zip(words.chunks_exact(4)) {
+        // The upper bits of a word differ from those that other fills of the same stamp show first.
+        let small = f64::from(word[2] % 5) - 2.0;
+        if let Some(value) = dtype.write(small) {
+            element.copy_from_slice(&value);
+        }
+    }
+}
+
+/// D of a problem. None where an operand is too small, or where a result is not exact in the output type and so
+/// would depend on the order of the additions.
+pub fn matmul(problem: &MatmulProblem, a: &[u8], b: &[u8], bias: Option<&[u8]>) -> Option<Vec<u8>> {
+    let MatmulProblem { m, n, k, transpose_a, transpose_b, dtype, .. } = *problem;
+    let read = |bytes, rows: u64, columns: u64, transposed: bool| -> Option<Vec<f64>> {
+        // Row by row of op(A), column by column of op(B): both run along k.
+        let index =
+            |outer, inner| if transposed { outer * columns + inner } else { inner * rows + outer };
+        let all: Option<Vec<_>> = (0..rows * columns).map(|i| dtype.read(bytes, i)).collect();
+        let all = all?;
+        Some(
+            (0..rows)
+                .flat_map(|outer| (0..columns).map(move |inner| (outer, inner)))
+                .map(|(o, i)| all[index(o, i) as usize])
+                .collect(),
+        )
+    };
+    let (a, b) = (read(a, m, k, transpose_a)?, read(b, n, k, !transpose_b)?);
+    let mut d = Vec::new();
+    for column in 0..n {
+        for row in 0..m {
+            let (row_of_a, column_of_b) =
+                (&a[(row * k) as usize..][..k as usize], &b[(column * k) as usize..][..k as usize]);
+            let mut sum: f64 = row_of_a.iter().zip(column_of_b).map(|(x, y)| x * y).sum();
+            if let Some(bias) = bias {
+                sum += dtype.output().read(bias, row)?;
+            }
+            d.extend(dtype.output().write(sum)?);
+        }
+    }
+    Some(d)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DTYPES: [Dtype; 5] = [Dtype::F32, Dtype::F16, Dtype::Bf16, Dtype::F64, Dtype::I8];
+
+    /// 2 x 3 times 3 x 2, by hand: [1 2 3; 4 5 6] [1 -1; 0 2; 1 0] = [4 3; 10 6].
+    #[test]
+    fn the_product_is_that_of_paper_for_every_type_and_transpose() {
+        let by_columns =
+            |rows: [[f64; 3]; 2]| (0..3).flat_map(move |c| rows.map(|r| r[c])).collect::<Vec<_>>();
+        let by_rows = |rows: [[f64; 3]; 2]| rows.concat();
+        let (a, b_transposed) =
+            ([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[1.0, 0.0, 1.0], [-1.0, 2.0, 0.0]]);
+        for dtype in DTYPES {
+            let bytes = |values: Vec<f64>, dtype: Dtype| {
+                values.into_iter().flat_map(|v| dtype.write(v).unwrap()).collect::<Vec<_>>()
+            };
+            for (transpose_a, transpose_b) in
+                [(false, false), (false, true), (true, false), (true, true)]
+            {
+                let a = if transpose_a { by_rows(a) } else { by_columns(a) };
+                let b = if transpose_b { by_columns(b_transposed) } else { by_rows(b_transposed) };
+                let problem = MatmulProblem {
+                    dtype,
+                    m: 2,
+                    n: 2,
+                    k: 3,
+                    transpose_a,
+                    transpose_b,
+                    bias: false,
+                };
+                let (a, b) = (bytes(a, dtype), bytes(b, dtype));
+                let want = bytes(vec![4.0, 10.0, 3.0, 6.0], dtype.output());
+                assert_eq!(
+                    matmul(&problem, &a, &b, None),
+                    Some(want),
+                    "{dtype:?} {transpose_a} {transpose_b}"
+                );
+                let bias = bytes(vec![10.0, -1.0], dtype.output());
+                let want = bytes(vec![14.0, 9.0, 13.0, 5.0], dtype.output());
+                assert_eq!(
+                    matmul(&problem, &a, &b, Some(&bias)),
+                    Some(want),
+                    "{dtype:?} with bias"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_that_must_be_rounded_has_no_right_bytes() {
+        let problem = MatmulProblem {
+            dtype: Dtype::Bf16,
+            m: 1,
+            n: 1,
+            k: 2,
+            transpose_a: false,
+            transpose_b: false,
+            bias: false,
+        };
+        let element = |value| Dtype::Bf16.write(value).unwrap();
+        let (a, b) =
+            ([element(256.0), element(1.0)].concat(), [element(1.0), element(1.0)].concat());
+        assert_eq!(matmul(&problem, &a, &b, None), None);
+    }
+
+    #[test]
+    fn numbers_are_small_whole_and_of_all_values() {
+        for dtype in DTYPES {
+            let mut bytes = vec![0xFF; 1024 * dtype.bytes() as usize];
+            numbers(dtype, 7, &mut bytes);
+            let seen: std::collections::BTreeSet<i64> =
+                (0..1024).map(|i| dtype.read(&bytes, i).unwrap() as i64).collect();
+            assert_eq!(seen, (-2..=2).collect(), "{dtype:?}");
+        }
+    }
+}
