@@ -1,0 +1,67 @@
+use serde::{Deserialize, Serialize};
+
+/// The two builds between which the change is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Edge {
+    /// The last build that is good.
+    pub last_good: usize,
+    /// The first build that is bad. Builds between the two cannot be tested: the change is in any of them or in this one.
+    pub first_bad: usize,
+    /// Posterior probability that the change is here, 0 to 1.
+    pub confidence: f64,
+    /// Rate at which bad builds fail, as estimated, 0 to 1.
+    pub rate: f64,
+    /// Rate at which good builds fail in the same way, as estimated, 0 to 1.
+    pub noise: f64,
+}
+
+/// How a search ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "kebab-case")]
+pub enum Answer {
+    /// The change is here.
+    Found(Edge),
+    /// What was observed needs more than one change: it breaks at each of these places, and is good again between them.
+    Several {
+        /// From good to bad, in the order of the history.
+        edges: Vec<Edge>,
+    },
+    /// The budget is spent. The change is somewhere in `last_good + 1 ..= first_bad`.
+    Range {
+        /// No later than this the builds are good.
+        last_good: usize,
+        /// From this on they are bad.
+        first_bad: usize,
+        /// Posterior probability of the range, at least 0.99; 0 where the ends were not verified yet.
+        mass: f64,
+        /// Which budget: `runs`, `installs` or `seconds`.
+        spent: String,
+    },
+    /// The bad end does not fail, or not often enough.
+    NotReproducible {
+        /// Runs of it.
+        runs: u32,
+        /// Failures among them.
+        bad: u32,
+    },
+    /// The good end fails too.
+    GoodEndFails {
+        /// Runs of it.
+        runs: u32,
+        /// Failures among them.
+        bad: u32,
+    },
+    /// An end cannot be tested.
+    EndUnusable {
+        /// 0 or the bad end.
+        end: usize,
+    },
+    /// The good end passed and then failed at every run: the device is out of order, or the failure depends on something else
+    /// than the build.
+    Wedged {
+        /// Passes before.
+        passes: u32,
+        /// Failures in a row since.
+        failures: u32,
+    },
+}
