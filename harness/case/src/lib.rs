@@ -11,6 +11,7 @@ mod header;
 mod lower;
 mod matrix;
 mod read;
+mod write;
 mod yaml;
 
 pub use calls::VERBS;
@@ -18,3 +19,4 @@ pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs};
 pub use lower::{Kernels, Lowered, lower};
 pub use matrix::{Selector, Trial};
+pub use write::{Header, write};

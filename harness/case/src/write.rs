@@ -53,13 +53,20 @@ impl Header {
         };
         let fault = |f: &FaultEntry| FaultEntry { on: Default::default(), ..f.clone() };
         let known = |k: &Known| Known { on: Default::default(), ..k.clone() };
+        let faults: Vec<_> =
+            case.faults.iter().filter(|f| f.on.matches(trial)).map(fault).collect();
         Header {
             title: text(&case.title),
             about: case.about.as_deref().map(text),
             upstream: case.upstream.clone(),
             source: case.source.iter().map(|s| text(s)).collect(),
             needs: case.needs.clone(),
-            faults: case.faults.iter().filter(|f| f.on.matches(trial)).map(fault).collect(),
+            // A case without any fault is no case; one that is meant for other trials is better than none.
+            faults: if faults.is_empty() {
+                case.faults.iter().map(fault).collect()
+            } else {
+                faults
+            },
             known: case.known.iter().filter(|k| k.on.matches(trial)).map(known).collect(),
         }
     }
@@ -86,9 +93,7 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     let declared: Vec<_> = plan
         .streams
         .iter()
-        .filter(|(name, kind)| {
-            **kind != StreamKind::Blocking || !mentioned.contains(name.as_str())
-        })
+        .filter(|(name, kind)| **kind != StreamKind::Blocking || !mentioned.contains(name.as_str()))
         .collect();
     if !declared.is_empty() {
         out.push_str("streams:\n");
@@ -190,10 +195,8 @@ fn tail(out: &mut String, header: &Header) {
 }
 
 fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
-    let mut fields = vec![
-        ("on", word(MEMORIES, spec.memory).to_owned()),
-        ("bytes", spec.bytes.to_string()),
-    ];
+    let mut fields =
+        vec![("on", word(MEMORIES, spec.memory).to_owned()), ("bytes", spec.bytes.to_string())];
     if let Some(first) = first {
         fields.push(("fill", first.to_owned()));
     }

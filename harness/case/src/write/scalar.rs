@@ -2,9 +2,7 @@
 
 /// A scalar that any YAML reader gives back unchanged: plain where that is safe, else in double quotes.
 pub(super) fn plain(text: &str) -> String {
-    let safe = |c: char| {
-        c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c)
-    };
+    let safe = |c: char| c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c);
     let starts = |c: char| c.is_alphanumeric() || "_./(+".contains(c);
     let plain = text.starts_with(starts)
         && text.chars().all(|c| safe(c) && !c.is_control())

@@ -117,18 +117,19 @@ impl Steps {
             Call::Alloc { buffer, stream } => memory("alloc", buffer, stream),
             Call::Free { buffer, stream } => memory("free", buffer, stream),
             Call::Fill { buffer, .. } => format!("fill: {}", plain(buffer)),
-            Call::FillNumbers { buffer, dtype, .. } => {
-                verb("fill", vec![("buffer", plain(buffer)), ("numbers", dtype_name(*dtype).into())])
-            }
+            Call::FillNumbers { buffer, dtype, .. } => verb(
+                "fill",
+                vec![("buffer", plain(buffer)), ("numbers", dtype_name(*dtype).into())],
+            ),
             Call::Copy { to, from, bytes, api, stream } => {
-                let mut fields =
-                    vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
+                let mut fields = vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
                 let room = size(&to.buffer).saturating_sub(to.offset);
                 let have = size(&from.buffer).saturating_sub(from.offset);
                 if room != have || *bytes != have {
                     fields.push(("bytes", bytes.to_string()));
                 }
-                fields.extend(offset("to_offset", to).into_iter().chain(offset("from_offset", from)));
+                fields
+                    .extend(offset("to_offset", to).into_iter().chain(offset("from_offset", from)));
                 let default = match stream.as_str() {
                     DEFAULT_STREAM => CopyApi::Memcpy,
                     _ => CopyApi::MemcpyAsync,
@@ -139,9 +140,17 @@ impl Steps {
                 fields.extend(on(stream));
                 verb("copy", fields)
             }
-            Call::Copy2d { to, to_pitch, from, from_pitch, width, height, asynchronous, stream } => {
-                let mut fields =
-                    vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
+            Call::Copy2d {
+                to,
+                to_pitch,
+                from,
+                from_pitch,
+                width,
+                height,
+                asynchronous,
+                stream,
+            } => {
+                let mut fields = vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
                 for (key, pitch) in [("to_pitch", to_pitch), ("from_pitch", from_pitch)] {
                     if pitch != width {
                         fields.push((key, pitch.to_string()));
@@ -164,10 +173,8 @@ impl Steps {
                 verb("set", fields)
             }
             Call::Launch { kernel, grid, block, args, stream } => {
-                let mut fields = vec![
-                    ("kernel", plain(kernel)),
-                    ("args", flow_list(args.iter().map(argument))),
-                ];
+                let mut fields =
+                    vec![("kernel", plain(kernel)), ("args", flow_list(args.iter().map(argument)))];
                 fields.extend(geometry(kernel, *grid, *block, args));
                 fields.extend(on(stream));
                 verb("launch", fields)
@@ -203,9 +210,10 @@ impl Steps {
             Call::GraphInstantiate { exec, graph } => {
                 verb("instantiate", vec![("exec", plain(exec)), ("graph", plain(graph))])
             }
-            Call::GraphLaunch { exec, stream } => {
-                verb("launch_graph", [("exec", plain(exec))].into_iter().chain(on(stream)).collect())
-            }
+            Call::GraphLaunch { exec, stream } => verb(
+                "launch_graph",
+                [("exec", plain(exec))].into_iter().chain(on(stream)).collect(),
+            ),
             Call::GraphExecUpdate { exec, graph } => {
                 verb("update_graph", vec![("exec", plain(exec)), ("graph", plain(graph))])
             }
@@ -238,8 +246,7 @@ impl Steps {
                 [("generator", plain(generator))].into_iter().chain(on(stream)).collect(),
             ),
             Call::RandGenerate { generator, to, count } => {
-                let mut fields =
-                    vec![("generator", plain(generator)), ("to", plain(&to.buffer))];
+                let mut fields = vec![("generator", plain(generator)), ("to", plain(&to.buffer))];
                 if *count != size(&to.buffer) / 4 {
                     fields.push(("count", count.to_string()));
                 }
@@ -345,10 +352,9 @@ fn problem(handle: &str, problem: &MatmulProblem) -> Vec<(&'static str, String)>
 fn argument(arg: &Arg) -> String {
     match arg {
         Arg::Address(place) if place.offset == 0 => plain(&place.buffer),
-        Arg::Address(place) => flow_map(vec![
-            ("buffer", plain(&place.buffer)),
-            ("offset", place.offset.to_string()),
-        ]),
+        Arg::Address(place) => {
+            flow_map(vec![("buffer", plain(&place.buffer)), ("offset", place.offset.to_string())])
+        }
         Arg::U32(value) => value.to_string(),
         Arg::F32(value) => plain(&value.to_string()),
     }

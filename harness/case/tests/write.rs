@@ -1,0 +1,134 @@
+//! A plan that is written as a case lowers to the same plan.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    path::Path,
+};
+
+use case::{Case, Header, Kernels, lower, write};
+use plan::{Call, Plan, Step};
+
+fn texts(folder: &Path, ending: &str, prefix: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {
+        let path = entry.expect("readable").path();
+        let name = path.file_stem().expect("has a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(texts(&path, ending, &format!("{prefix}{name}/")));
+        } else if path.extension().is_some_and(|e| e == ending) {
+            found.insert(format!("{prefix}{name}"), std::fs::read_to_string(&path).expect("text"));
+        }
+    }
+    found
+}
+
+fn library() -> (BTreeMap<String, String>, Kernels) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    (texts(&root.join("cases"), "yaml", ""), texts(&root.join("kernels"), "hip", ""))
+}
+
+/// The plan without what a written case cannot keep: the trial's name, lines, and the numbers of ids and stamps.
+fn comparable(plan: &Plan) -> Plan {
+    fn walk(steps: &mut [Step], ids: &mut HashMap<u32, u32>) {
+        for step in steps {
+            let next = ids.len() as u32;
+            step.id = *ids.entry(step.id).or_insert(next);
+            step.line = 0;
+            match &mut step.call {
+                Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } => *stamp = step.id,
+                Call::Repeat { body, .. } | Call::Thread { body } => walk(body, ids),
+                _ => {}
+            }
+        }
+    }
+    let mut plan = plan.clone();
+    let mut ids = HashMap::new();
+    plan.trial.clear();
+    for steps in [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown] {
+        walk(steps, &mut ids);
+    }
+    plan
+}
+
+#[track_caller]
+fn check(name: &str, plan: &Plan, header: &Header, kernels: &Kernels) -> String {
+    let text = write(plan, header, kernels);
+    let again = Case::parse("written", &text).unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
+    let trials = again.trials();
+    let lowered = lower(&again, &trials[0], kernels, None)
+        .unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
+    assert_eq!(comparable(&lowered.plan), comparable(plan), "{name}\n{text}");
+    assert_eq!(Header::of(&again, &trials[0]), *header, "{name}\n{text}");
+    text
+}
+
+#[test]
+fn every_trial_of_the_library_survives() {
+    let (cases, kernels) = library();
+    let mut trials = 0;
+    for (id, text) in cases {
+        let case = Case::parse(&id, &text).expect("a good case");
+        for trial in case.trials() {
+            let plan = lower(&case, &trial, &kernels, None).expect("a good trial").plan;
+            let mut header = Header::of(&case, &trial);
+            // Libraries and functions are those of the plan.
+            header.needs.libraries = plan.libraries.clone();
+            check(&case.trial_id(&trial), &plan, &header, &kernels);
+            trials += 1;
+        }
+    }
+    assert!(trials > 600, "{trials}");
+}
+
+#[test]
+fn what_cases_seldom_say_survives() {
+    let text = r#"
+title: 'Odd "title": with, marks # and $n'
+about: "two\nlines"
+source: ["a, b", '- c', "true", "%"]
+matrix: {n: [3]}
+needs: {function: [hipMalloc], rocm: ">=6.0 <7.0", gfx: [gfx90a]}
+environment: {A_VARIABLE: "1 # 2", OTHER: " x"}
+streams: {s: non_blocking, idle: blocking}
+kernels:
+  own: |
+    extern "C" __global__ void own(unsigned *out, unsigned n) {
+        if (n > 1) out[0] = n;   // a comment: "quoted"
+
+    }
+buffers:
+  a: {on: host.pinned, bytes: 64, guarded: false, fill: pattern}
+  b: {on: device, bytes: 128, fill: zero}
+  c: {on: device, bytes: 64, fill: pattern}
+  b.back: {on: host.pageable, bytes: 128}
+  unused: {on: managed, bytes: 1}
+steps:
+  - copy: {to: b, from: a, bytes: 32, to_offset: 8, from_offset: 4, api: memcpy_async}
+  - sync: device
+  - copy: {to: c, from: a, api: memcpy, stream: s}
+  - launch: {kernel: own, args: [{buffer: b, offset: 16}, 7], grid: [2, 3], block: [32, 2], stream: s}
+    returns: [hipSuccess, hipErrorNotReady]
+  - sync: s
+  - equal: [c, a]
+  - check: c
+  - mem_info:
+    gives: {"<7.0": [returned], ">=7.0": ">=1"}
+  - thread:
+      - set: {to: b, value: 3, bytes: 4, offset: 4}
+  - repeat:
+      count: $n
+      steps:
+        - fill: a
+        - sleep: 1
+  - copy: {to: b.back, from: b, bytes: 64, to_offset: 64}
+faults: [{fault: copy.zero, signature: "wrong-data:*"}, copy.drop]
+known:
+  - {gfx: [gfx90a], rocm: "<5.7", signature: "wrong-data:*", upstream: ROCm/hip#1}
+"#;
+    let (_, kernels) = library();
+    let case = Case::parse("odd", text).unwrap_or_else(|m| panic!("{m:#?}"));
+    let trial = &case.trials()[0];
+    let plan = lower(&case, trial, &kernels, None).unwrap_or_else(|m| panic!("{m:#?}")).plan;
+    let written = check("odd", &plan, &Header::of(&case, trial), &kernels);
+    assert!(written.contains("check: c\n"), "{written}");
+}
