@@ -1,1 +1,26 @@
 //! Ordered histories of ROCm builds: listing them, fetching them, keeping them.
+//!
+//! [`Sources`] say where builds are published; [`list`] merges what they offer into one [`History`], oldest
+//! first. A [`Store`] turns a [`Build`] into a prefix on disk that [`rocm::locate`] accepts, or says why it
+//! cannot ([`Unusable`]): that is knowledge about the build, never a verdict about a bug. [`Store::cross`] puts
+//! one component of a bad build into a good one. This crate prints nothing and decides nothing.
+//!
+//! Where, when and how AMD publishes is read from TheRock's build tools (`s3_buckets.py`,
+//! `index_generation_s3_tar.py`, `install_rocm_from_artifacts.py`) and is configuration, with dated defaults in
+//! `sources.toml`, because it has changed several times a year.
+
+#![forbid(unsafe_code)]
+
+mod components;
+mod config;
+mod date;
+mod error;
+mod history;
+mod store;
+
+pub use components::{Components, Moved, Pin};
+pub use config::{Families, Kind, Source, Sources};
+pub use date::Date;
+pub use error::{Error, Unusable};
+pub use history::{Archive, Build, History, Place, Wanted, list};
+pub use store::{Event, Obtained, Progress, Store};

@@ -1,0 +1,168 @@
+//! What can go wrong with sources and builds.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why no history could be made, or a text names no build. Every message says what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file of sources with mistakes, all of them.
+    #[error("{path}: {}", problems.join("; "))]
+    Config {
+        /// The file.
+        path: PathBuf,
+        /// The mistakes.
+        problems: Vec<String>,
+    },
+    /// Names that are no source, all of them.
+    #[error(
+        "not a source: {}; use one of {known}, dir:FOLDER, or KIND=ADDRESS such as index-html=http://HOST/tarball/",
+        wanted.join(", ")
+    )]
+    UnknownSource {
+        /// What was given.
+        wanted: Vec<String>,
+        /// The configured channels and sources.
+        known: String,
+    },
+    /// No source offers a build for this architecture and time.
+    #[error("no builds for {gfx}: {}", reasons.join("; "))]
+    Empty {
+        /// The architecture that was asked for.
+        gfx: String,
+        /// What each source said.
+        reasons: Vec<String>,
+    },
+    /// A text that names no build of the history.
+    #[error("no build {wanted:?}; {offered}")]
+    NoBuild {
+        /// What was given.
+        wanted: String,
+        /// The nearest builds, or the ends of the history.
+        offered: String,
+    },
+    /// A file or folder of this machine.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+/// Why a build cannot be tested. Neither good nor bad.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unusable {
+    /// It is listed but not there.
+    #[error("{url} is not there")]
+    NotFound {
+        /// Where it should be.
+        url: String,
+    },
+    /// Its bytes are not those that were published with it.
+    #[error("{url} has sha256 {got}, but {want} was published")]
+    Checksum {
+        /// Where it is.
+        url: String,
+        /// What was announced.
+        want: String,
+        /// What came.
+        got: String,
+    },
+    /// It was seen before with other bytes: results of the two must not be mixed.
+    #[error(
+        "{url} was published again: sha256 {now}, first seen as {before}; remove {record} to accept it"
+    )]
+    Republished {
+        /// Where it is.
+        url: String,
+        /// What was seen first.
+        before: String,
+        /// What came now.
+        now: String,
+        /// The file that remembers the first.
+        record: PathBuf,
+    },
+    /// An archive that cannot be read to its end.
+    #[error("{name} is damaged: {reason}")]
+    Damaged {
+        /// The archive.
+        name: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// An archive that would write outside its prefix, or make a device.
+    #[error("{name} was refused: {reason}")]
+    Hostile {
+        /// The archive.
+        name: String,
+        /// The entry and why.
+        reason: String,
+    },
+    /// It unpacks, but holds no HIP runtime that the loader could take.
+    #[error("it cannot be loaded: {reason}")]
+    DoesNotLoad {
+        /// Why.
+        reason: String,
+    },
+    /// The disk is full.
+    #[error("no space left in {path}; free some, or lower the disk budget so that more is evicted")]
+    NoSpace {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The host does not answer, after all attempts.
+    #[error("{url} could not be fetched: {reason}")]
+    Network {
+        /// Where it is.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// A file or folder of this machine.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// The fetch was called off.
+    #[error("the fetch was called off")]
+    Cancelled,
+}
+
+impl Unusable {
+    /// Whether the machine or its network is at fault, not the build: a search should stop or wait rather than
+    /// skip, because the next build would fail as well.
+    pub fn is_environment(&self) -> bool {
+        matches!(
+            self,
+            Self::NoSpace { .. } | Self::Network { .. } | Self::Io { .. } | Self::Cancelled
+        )
+    }
+
+    /// For `map_err`: a full disk is told apart.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Self::NoSpace { path: path.to_owned() }
+            }
+            _ => Self::Io { action, path: path.to_owned(), source },
+        }
+    }
+}
