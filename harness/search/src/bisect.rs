@@ -35,6 +35,10 @@ pub const GOOD_RUNS: u32 = 3;
 /// Failures that the bad end must show before the search begins, and the first bad build before it ends.
 pub const BAD_RUNS: u32 = 2;
 
+/// Failures that the bad end must show before the search begins: where it passes as well, one more, because the rate decides how
+/// often every other build has to be run. Simulated, fewer cost more builds later than they save runs here.
+const RATE_RUNS: [u32; 2] = [4, 5];
+
 /// Alternations of the closing check: pass, failure, pass, failure.
 const ALTERNATIONS: u32 = 4;
 
@@ -66,7 +70,7 @@ pub fn next(state: &State) -> Action {
     }
     // The bad end first: its failure is the one to look for.
     let seen = state.tally(bad);
-    if seen.bad < BAD_RUNS {
+    if seen.bad < RATE_RUNS[usize::from(seen.good > 0)] {
         if seen.good >= setup.patience * (1 + seen.bad) {
             return Action::Finish(Answer::NotReproducible { runs: seen.runs(), bad: seen.bad });
         }

@@ -7,8 +7,10 @@ mod simulation;
 
 use simulation::{Model, Random, Spent, ours, repeated, sequential};
 
+type Cell = (f64, f64, Option<(f64, f64)>);
+
 /// Rate of bad builds, rate of good builds, and the most runs and builds for 256 builds that we allow ourselves.
-const CELLS: [(f64, f64, Option<(f64, f64)>); 8] = [
+const CELLS: [Cell; 8] = [
     (1.0, 0.0, Some((19.0, 8.1))),
     (0.9, 0.0, Some((26.0, 8.8))),
     (0.5, 0.0, Some((61.0, 9.4))),

@@ -2,8 +2,13 @@
 
 use super::{Posterior, State, Stretch, math::entropy};
 
-/// A build that was obtained before and is not active must tell this much more than the active one.
+/// The same for a build that was obtained before: going back costs little.
 const SWITCH: f64 = 0.9;
+
+/// Staying pays as long as the active build tells at least this part of what a new one would, where obtaining one costs little and
+/// where it costs as much as many runs. Simulated: the first is where runs and builds are both within their limits.
+const FRESH: f64 = 0.45;
+const DEAR: f64 = 0.2;
 
 /// Most builds of a stretch with broken ones that are looked at one by one.
 const LOOKED_AT: usize = 4096;
@@ -11,8 +16,7 @@ const LOOKED_AT: usize = 4096;
 /// The build whose next run tells most about the place of the change, at its price.
 pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
     let bits = Bits::of(posterior);
-    // Staying pays as long as the active build tells at least this part of what a new one would.
-    let fresh = if state.setup().install_cost > 30.0 { 0.2 } else { 0.5 };
+    let fresh = if state.setup().install_cost > 30.0 { DEAR } else { FRESH };
     let mut best = (f64::NEG_INFINITY, 0);
     let mut offer = |build: usize, worth: f64| {
         if worth > best.0 {

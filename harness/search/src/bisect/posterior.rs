@@ -23,9 +23,9 @@ struct Kind {
 
 /// Deterministic; flaky with a clean good side; flaky with a noisy good side. The rates are Beta-distributed.
 const KINDS: [Kind; 3] = [
-    Kind { prior: 0.4, rate: None, noise: None },
-    Kind { prior: 0.4, rate: Some((0.7, 0.7)), noise: None },
-    Kind { prior: 0.2, rate: Some((0.7, 0.7)), noise: Some((0.2, 20.0)) },
+    Kind { prior: 0.35, rate: None, noise: None },
+    Kind { prior: 0.35, rate: Some((0.8, 0.8)), noise: None },
+    Kind { prior: 0.3, rate: Some((0.8, 0.8)), noise: Some((0.2, 20.0)) },
 ];
 
 /// Builds between two tested ones, with what the observations say if the change is there.
