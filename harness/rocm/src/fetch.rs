@@ -187,6 +187,9 @@ fn fetch_release(
     let mut packages: Vec<String> = release.packages.iter().map(|p| (*p).to_owned()).collect();
     for extra in wanted.with.iter().filter_map(|extra| release.extra(*extra)) {
         packages.extend(extra.packages.iter().map(|p| (*p).to_owned()));
+        if wanted.with.contains(&Extra::Dev) {
+            packages.extend(extra.headers.iter().map(|p| (*p).to_owned()));
+        }
         for suite in extra.suites {
             if !suites.iter().any(|known| known == suite) {
                 suites.push((*suite).to_owned());

@@ -31,6 +31,8 @@ pub struct ExtraPackages {
     /// Packages as in [`Release::packages`]. Experimental never provides a dependency by itself, hence the
     /// dependencies that are spelt out.
     pub packages: &'static [&'static str],
+    /// What [`Extra::Dev`] adds for this library.
+    pub headers: &'static [&'static str],
 }
 
 /// Releases, oldest first.
@@ -39,11 +41,20 @@ pub const RELEASES: &[Release] = &[
         version: "5.2.3",
         suites: &["bookworm"],
         packages: &["libamdhip64-5=5.2.3*"],
-        extras: &[ExtraPackages {
-            extra: Extra::Hiprand,
-            suites: &[],
-            packages: &["libhiprand1", "librocrand1"],
-        }],
+        extras: &[
+            ExtraPackages {
+                extra: Extra::Dev,
+                suites: &[],
+                packages: &["libamdhip64-dev=5.2.3*", "clang-15", "lld-15", "rocm-device-libs"],
+                headers: &[],
+            },
+            ExtraPackages {
+                extra: Extra::Hiprand,
+                suites: &[],
+                packages: &["libhiprand1", "librocrand1"],
+                headers: &["libhiprand-dev"],
+            },
+        ],
     },
     Release {
         version: "5.7.1",
@@ -51,11 +62,23 @@ pub const RELEASES: &[Release] = &[
         packages: &["libamdhip64-5=5.7.1*"],
         extras: &[
             ExtraPackages {
+                extra: Extra::Dev,
+                suites: &[],
+                packages: &["libamdhip64-dev=5.7.1*", "clang-17", "lld-17", "rocm-device-libs-17"],
+                headers: &[],
+            },
+            ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: &[],
                 packages: &["libhiprand1", "librocrand1"],
+                headers: &["libhiprand-dev"],
             },
-            ExtraPackages { extra: Extra::Rocblas, suites: &[], packages: &["librocblas0"] },
+            ExtraPackages {
+                extra: Extra::Rocblas,
+                suites: &[],
+                packages: &["librocblas0"],
+                headers: &["librocblas-dev"],
+            },
         ],
     },
     Release {
@@ -63,18 +86,31 @@ pub const RELEASES: &[Release] = &[
         suites: &["forky"],
         packages: &["libamdhip64-6=6.4.3*", "libhiprtc6=6.4.3*"],
         extras: &[
+            ExtraPackages {
+                extra: Extra::Dev,
+                suites: &[],
+                packages: &["libamdhip64-dev=6.4.3*", "clang-21", "lld-21", "rocm-device-libs-21"],
+                headers: &[],
+            },
             // forky lost these two; sid's builds are against libamdhip64.so.6.
             ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: &["sid"],
                 packages: &["libhiprand1=6.4*", "librocrand1=6.4*"],
+                headers: &["libhiprand-dev=6.4*", "librocrand-dev=6.4*"],
             },
             ExtraPackages {
                 extra: Extra::Hipblaslt,
                 suites: &["sid"],
                 packages: &["libhipblaslt1=7.1*"],
+                headers: &["libhipblaslt-dev=7.1*"],
             },
-            ExtraPackages { extra: Extra::Rocblas, suites: &[], packages: &["librocblas4=6.4*"] },
+            ExtraPackages {
+                extra: Extra::Rocblas,
+                suites: &[],
+                packages: &["librocblas4=6.4*"],
+                headers: &["librocblas-dev=6.4*"],
+            },
         ],
     },
     Release {
@@ -88,19 +124,36 @@ pub const RELEASES: &[Release] = &[
         ],
         extras: &[
             ExtraPackages {
+                extra: Extra::Dev,
+                suites: &[],
+                packages: &[
+                    "libamdhip64-dev=7.2.4*",
+                    "libhiprtc-builtins7=7.2.4*",
+                    "libamd-comgr-dev=7.2.4*",
+                    "libhsa-runtime-dev=7.2.4*",
+                    "clang-22",
+                    "lld-22",
+                    "rocm-device-libs-22=7.2.4*",
+                ],
+                headers: &[],
+            },
+            ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: &[],
                 packages: &["libhiprand1=7.2.4*", "librocrand1=7.2.4*"],
+                headers: &["libhiprand-dev=7.2.4*", "librocrand-dev=7.2.4*"],
             },
             ExtraPackages {
                 extra: Extra::Hipblaslt,
                 suites: &[],
                 packages: &["libhipblaslt1=7.2.4*"],
+                headers: &["libhipblaslt-dev=7.2.4*"],
             },
             ExtraPackages {
                 extra: Extra::Rocblas,
                 suites: &[],
                 packages: &["librocblas5=7.2.4*", "libroctx64-4=7.2.4*"],
+                headers: &["librocblas-dev=7.2.4*"],
             },
         ],
     },
@@ -139,10 +192,13 @@ impl fmt::Display for Release {
     }
 }
 
-/// A math library that a stack can carry besides the HIP runtime.
+/// What a stack can carry besides the HIP runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extra {
+    /// What compiles HIP programs: the headers, clang with its linker, the device libraries, and the headers of the
+    /// other extras.
+    Dev,
     /// hipBLASLt.
     Hipblaslt,
     /// hipRAND and rocRAND.
@@ -152,12 +208,13 @@ pub enum Extra {
 }
 
 impl Extra {
-    /// Every library, in the order of their names.
-    pub const ALL: &'static [Self] = &[Self::Hipblaslt, Self::Hiprand, Self::Rocblas];
+    /// Every one, in the order of their names.
+    pub const ALL: &'static [Self] = &[Self::Dev, Self::Hipblaslt, Self::Hiprand, Self::Rocblas];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Dev => "dev",
             Self::Hipblaslt => "hipblaslt",
             Self::Hiprand => "hiprand",
             Self::Rocblas => "rocblas",
@@ -177,7 +234,7 @@ impl FromStr for Extra {
     fn from_str(text: &str) -> Result<Self, String> {
         Self::ALL.iter().copied().find(|extra| extra.name() == text).ok_or_else(|| {
             let names: Vec<_> = Self::ALL.iter().map(|extra| extra.name()).collect();
-            format!("there is no library {text:?} to add; choose from {}", names.join(", "))
+            format!("there is no {text:?} to add; choose from {}", names.join(", "))
         })
     }
 }
