@@ -3,3 +3,4 @@
 pub mod bisect;
 pub mod mitigate;
 pub mod reduce;
+pub mod sequential;

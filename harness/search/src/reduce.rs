@@ -7,14 +7,18 @@
 //!
 //! The same answers lead to the same questions, so a search is resumed by answering from a journal first.
 
+mod ddmin;
 mod sampler;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
 
-pub use self::sampler::{Counts, Settings};
 use self::sampler::{Decision, Sampler};
+pub use self::{
+    ddmin::ddmin,
+    sampler::{Counts, Settings},
+};
 
 /// What one run showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +147,7 @@ pub fn reduce<S: Space>(
     runner: &mut dyn Runner<S::Candidate>,
 ) -> Reduced<S::Candidate, S::Edit> {
     let key = space.key(&start);
-    let mut search =
-        Search { space, current: start, key, sampler: Sampler::new(settings), runner };
+    let mut search = Search { space, current: start, key, sampler: Sampler::new(settings), runner };
     let complete = search.all().is_ok();
     let with = search.sampler.counts(&search.key);
     let needed = search.needed();

@@ -122,7 +122,8 @@ impl<C: Clone> Sampler<C> {
         loop {
             let counts = self.counts(key);
             let enough = counts.same >= hits || counts.runs() >= FIRST_RUNS;
-            if enough && counts.same > 0 || counts.none > FIRST_RUNS {
+            let hopeless = counts.runs() + counts.none >= 10 * FIRST_RUNS;
+            if enough && counts.same > 0 || hopeless {
                 break;
             }
             self.observe(start, key, runner)?;
@@ -174,12 +175,11 @@ impl<C: Clone> Sampler<C> {
     /// The search goes on from this candidate.
     pub(super) fn moved(&mut self, key: &str) {
         let counts = self.counts(key);
-        let (hits, runs) = self.chain;
-        self.chain = (
-            hits * INHERITED + f64::from(counts.same),
-            runs * INHERITED + f64::from(counts.runs()),
-        );
         self.notice(counts);
+        // What fails every time tells the same of its successor; else the rate changes from one to the next.
+        let kept = if self.flaky { INHERITED } else { 1.0 };
+        let (hits, runs) = self.chain;
+        self.chain = (hits * kept + f64::from(counts.same), runs * kept + f64::from(counts.runs()));
     }
 
     fn notice(&mut self, counts: Counts) {
@@ -210,9 +210,12 @@ impl<C: Clone> Sampler<C> {
             self.notice(self.counts(key));
         }
         let counts = self.counts(key);
-        if self.flaky {
-            self.chain = (f64::from(counts.same.max(1)), f64::from(counts.runs()));
-        }
+        self.chain = if self.flaky {
+            (f64::from(counts.same.max(1)), f64::from(counts.runs()))
+        } else {
+            let fresh = f64::from(counts.runs() - before.runs());
+            (self.chain.0 + fresh, self.chain.1 + fresh)
+        };
         Ok(())
     }
 

@@ -1,0 +1,60 @@
+//! Plain delta debugging, to compare with.
+
+use std::collections::HashMap;
+
+use super::{Made, Space};
+
+/// `ddmin` of Zeller and Hildebrandt (IEEE TSE 28, 2002) over the strongest edits of the start: each edit that is not
+/// made is an element that is kept. Answers are cached, and what is not well-formed costs no run. It believes every answer, so
+/// it is for failures that come every time. Returns the result and the number of runs.
+pub fn ddmin<S: Space>(
+    space: &S,
+    start: &S::Candidate,
+    fails: &mut dyn FnMut(&S::Candidate, &str) -> bool,
+) -> (S::Candidate, u32) {
+    let tree = space.edits(start);
+    let edits: Vec<S::Edit> =
+        tree.leaves().into_iter().filter_map(|l| l.first().cloned()).collect();
+    let mut runs = 0;
+    let mut cache = HashMap::new();
+    let mut made = |kept: &[usize]| {
+        let applied: Vec<_> =
+            (0..edits.len()).filter(|i| !kept.contains(i)).map(|i| edits[i].clone()).collect();
+        let candidate = match space.apply(start, &applied) {
+            Made::Candidate(candidate) => candidate,
+            Made::Unchanged => start.clone(),
+            Made::IllFormed(_) => return None,
+        };
+        let key = space.key(&candidate);
+        let same = *cache.entry(key.clone()).or_insert_with(|| {
+            runs += 1;
+            fails(&candidate, &key)
+        });
+        same.then_some(candidate)
+    };
+    let mut best = start.clone();
+    let mut kept: Vec<usize> = (0..edits.len()).collect();
+    let mut parts = 2;
+    while kept.len() >= 2 {
+        let size = kept.len().div_ceil(parts);
+        let chunks: Vec<Vec<usize>> = kept.chunks(size).map(<[usize]>::to_vec).collect();
+        let subset = chunks.iter().find_map(|chunk| Some((chunk.clone(), made(chunk)?)));
+        if let Some((chunk, candidate)) = subset {
+            (kept, best, parts) = (chunk, candidate, 2);
+            continue;
+        }
+        let complement = chunks.iter().find_map(|chunk| {
+            let rest: Vec<_> = kept.iter().copied().filter(|i| !chunk.contains(i)).collect();
+            let candidate = made(&rest)?;
+            Some((rest, candidate))
+        });
+        if let Some((rest, candidate)) = complement {
+            (kept, best, parts) = (rest, candidate, (parts - 1).max(2));
+        } else if parts < kept.len() {
+            parts = (2 * parts).min(kept.len());
+        } else {
+            break;
+        }
+    }
+    (best, runs)
+}

@@ -1,0 +1,158 @@
+use std::collections::BTreeSet;
+
+use super::*;
+
+/// Sets of numbers from which numbers are dropped, and a size that shrinks.
+struct Sets;
+
+#[derive(Clone, Debug, PartialEq)]
+struct Set {
+    numbers: BTreeSet<u32>,
+    size: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Edit {
+    Drop(u32),
+    Size(u32),
+}
+
+impl Space for Sets {
+    type Candidate = Set;
+    type Edit = Edit;
+
+    fn edits(&self, set: &Set) -> Tree<Edit> {
+        let drops = set.numbers.iter().map(|n| Tree::Edit(vec![Edit::Drop(*n)])).collect();
+        let sizes = (0..20).map(|n| 1 << n).filter(|n| *n < set.size).map(Edit::Size).collect();
+        Tree::Each(vec![Tree::Halves(drops), Tree::Edit(sizes)])
+    }
+
+    fn apply(&self, set: &Set, edits: &[Edit]) -> Made<Set> {
+        let mut smaller = set.clone();
+        for edit in edits {
+            match edit {
+                Edit::Drop(n) => drop(smaller.numbers.remove(n)),
+                Edit::Size(n) => smaller.size = smaller.size.min(*n),
+            }
+        }
+        match smaller {
+            same if same == *set => Made::Unchanged,
+            // 7 needs 8.
+            s if s.numbers.contains(&7) && !s.numbers.contains(&8) => Made::IllFormed("7".into()),
+            smaller => Made::Candidate(smaller),
+        }
+    }
+
+    fn key(&self, set: &Set) -> String {
+        format!("{set:?}")
+    }
+}
+
+/// Fails at a rate where all of `wanted` is there and the size is enough.
+struct Machine {
+    wanted: Vec<u32>,
+    size: u32,
+    rate: f64,
+    state: u64,
+    left: u32,
+}
+
+impl Machine {
+    fn chance(&mut self) -> f64 {
+        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((z >> 11) as f64) / (1u64 << 53) as f64
+    }
+}
+
+impl Runner<Set> for Machine {
+    fn run(&mut self, set: &Set, _: &str) -> Option<Seen> {
+        self.left = self.left.checked_sub(1)?;
+        let chance = self.chance();
+        let there = self.wanted.iter().all(|n| set.numbers.contains(n)) && set.size >= self.size;
+        Some(match there {
+            true if chance < self.rate => Seen::Same,
+            // Without 5 it fails in another way.
+            _ if !set.numbers.contains(&5) => Seen::Other("five".into()),
+            _ => Seen::Pass,
+        })
+    }
+}
+
+fn run(wanted: &[u32], rate: f64, seed: u64, left: u32, deterministic: bool) -> Reduced<Set, Edit> {
+    let start = Set { numbers: (0..24).collect(), size: 4096 };
+    let mut machine = Machine { wanted: wanted.to_vec(), size: 48, rate, state: seed, left };
+    let settings = Settings { deterministic, ..Settings::default() };
+    reduce(&Sets, start, settings, &mut machine)
+}
+
+#[test]
+fn what_is_needed_is_left_however_rare_the_failure() {
+    #[track_caller]
+    fn check(rate: f64, most: u32) {
+        for seed in 0..20 {
+            let found = run(&[3, 5, 17], rate, seed, 100_000, false);
+            let numbers: Vec<_> = found.candidate.numbers.iter().copied().collect();
+            assert_eq!(numbers, [3, 5, 17], "rate {rate}, seed {seed}");
+            assert_eq!(found.candidate.size, 64, "rate {rate}, seed {seed}");
+            assert!(found.complete && found.runs <= most, "{rate}: {} runs", found.runs);
+            let shown = found.with.same as f64 / found.with.runs() as f64;
+            assert!((shown - rate).abs() < 0.3, "{rate}: {:?}", found.with);
+            assert_eq!(found.needed.len(), 4);
+            for needed in found.needed {
+                let Without::Runs(counts) = needed.without else { panic!("{needed:?}") };
+                assert!(counts.same == 0 && counts.not > 0, "{:?}: {counts:?}", needed.edit);
+            }
+        }
+    }
+    check(1.0, 100);
+    check(0.9, 300);
+    check(0.5, 500);
+    check(0.2, 1500);
+}
+
+#[test]
+fn a_failure_that_comes_every_time_needs_one_run_per_question() {
+    let found = run(&[3, 5, 17], 1.0, 0, 1000, true);
+    assert!(found.complete && found.runs < 40, "{} runs", found.runs);
+    // Who was told so wrongly finds out.
+    let found = run(&[3, 5, 17], 0.5, 3, 100_000, true);
+    assert_eq!(found.candidate.numbers.len(), 3);
+}
+
+#[test]
+fn an_end_of_the_budget_leaves_what_there_is() {
+    let found = run(&[3, 17], 1.0, 0, 10, true);
+    assert!(!found.complete && found.runs == 10);
+    assert!(found.candidate.numbers.len() < 24 && found.candidate.numbers.contains(&3));
+}
+
+#[test]
+fn other_failures_are_kept_apart() {
+    let found = run(&[3, 5], 1.0, 0, 1000, true);
+    let (count, example) = &found.others["five"];
+    assert!(*count > 0 && !example.numbers.contains(&5));
+}
+
+#[test]
+fn an_element_without_which_nothing_can_run_says_so() {
+    let found = run(&[7], 1.0, 0, 1000, true);
+    assert_eq!(found.candidate.numbers.iter().copied().collect::<Vec<_>>(), [7, 8]);
+    let reasons: Vec<_> = found.needed.iter().map(|n| &n.without).collect();
+    assert!(reasons.contains(&&Without::IllFormed("7".into())), "{reasons:?}");
+}
+
+/// Delta debugging as published, on the same edits: the fewest runs that it could have taken, because what is not
+/// well-formed costs it nothing.
+#[test]
+fn plain_delta_debugging_takes_more_runs() {
+    let start = Set { numbers: (0..24).collect(), size: 4096 };
+    let mut machine =
+        Machine { wanted: vec![3, 5, 17], size: 1, rate: 1.0, state: 0, left: 10_000 };
+    let (_, runs) =
+        ddmin::ddmin(&Sets, &start, &mut |set, key| machine.run(set, key) == Some(Seen::Same));
+    let ours = run(&[3, 5, 17], 1.0, 0, 1000, true).runs;
+    assert!(ours < runs, "{ours} and {runs}");
+}
