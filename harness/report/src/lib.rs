@@ -8,6 +8,7 @@
 mod complete;
 pub mod evidence;
 mod explain;
+pub mod issue;
 mod junit;
 mod prove;
 mod rates;

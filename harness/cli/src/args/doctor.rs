@@ -1,11 +1,21 @@
 use clap::Args;
 
-use super::On;
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro doctor                    what a report would say of this machine
+  rocrepro doctor --json > machine.json
+  rocrepro doctor --torch            with what PyTorch says of itself, which takes some seconds
 
-pub(crate) const EXAMPLES: &str = "";
+Host names, login names, home folders, serial numbers, addresses and UUIDs are taken out. What cannot be read is
+named with the reason; that is no error.";
 
 #[derive(Args)]
 pub(crate) struct Doctor {
-    #[command(flatten)]
-    pub(crate) on: On,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Ask PyTorch for its own description (`python3 -m torch.utils.collect_env`), where python3 has it
+    #[arg(long)]
+    pub(crate) torch: bool,
 }

@@ -1,8 +1,113 @@
-use std::process::ExitCode;
+mod gpu;
+mod host;
 
-use crate::{Stop, args::Doctor};
+use std::{
+    path::Path,
+    process::{Command, ExitCode},
+    time::{Duration, SystemTime},
+};
+
+use report::issue::{Environment, Identity, NotRead, StackFound, Variable, concerns_rocm};
+use supervise::{Cancel, Ended, Limits};
+
+use crate::{Stop, args::Doctor, outputs};
+
+/// Longest time that PyTorch may take to describe itself.
+const TORCH: Duration = Duration::from_secs(60);
 
 pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode, Stop> {
-    let _ = &args.on;
-    Err(Stop::usage("error: `doctor` is not there yet"))
+    let (machine, who) = environment(args.torch);
+    let machine = machine.redacted(&who);
+    let text = if args.json {
+        serde_json::to_string_pretty(&machine).map_err(Stop::no_verdict)? + "\n"
+    } else {
+        machine.text()
+    };
+    outputs::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the machine, and who must not be named. Never fails: what cannot be read is part of the answer.
+pub(crate) fn environment(with_torch: bool) -> (Environment, Identity) {
+    let mut not_read = Vec::new();
+    let mut machine = host::machine(&mut not_read);
+    let mut who = host::identity();
+    machine.date = report::date(SystemTime::now());
+    machine.rocrepro = env!("CARGO_PKG_VERSION").to_owned();
+    let (gpus, serials) = gpu::gpus(Path::new("/"), &mut not_read);
+    machine.gpus = gpus;
+    who.serials.extend(serials);
+    machine.driver = gpu::driver(Path::new("/"), &mut not_read);
+    machine.kernel_log = host::kernel_log(&mut not_read);
+    machine.stacks = stacks(&mut not_read);
+    machine.variables = variables();
+    if with_torch {
+        machine.torch = match torch() {
+            Ok(text) => Some(text),
+            Err(why) => {
+                not_read.push(NotRead { what: "PyTorch".to_owned(), why });
+                None
+            }
+        };
+    }
+    machine.not_read = not_read;
+    (machine, who)
+}
+
+/// Every ROCm that is there: installed, and fetched.
+fn stacks(not_read: &mut Vec<NotRead>) -> Vec<StackFound> {
+    let fetched = match rocm::Store::from_environment() {
+        Ok(store) => rocm::list(&store).debian.into_iter().filter_map(|f| f.stack).collect(),
+        Err(error) => {
+            not_read.push(NotRead { what: "fetched stacks".to_owned(), why: error.to_string() });
+            Vec::new()
+        }
+    };
+    rocm::system_stacks()
+        .into_iter()
+        .chain(fetched)
+        .map(|stack| StackFound {
+            libraries: stack
+                .identify()
+                .libraries
+                .into_iter()
+                .map(|l| (l.name, l.build_id))
+                .collect(),
+            rocm: stack.rocm.as_ref().map(ToString::to_string),
+            root: stack.root.display().to_string(),
+            spec: stack.spec,
+        })
+        .collect()
+}
+
+fn variables() -> Vec<Variable> {
+    let mut found: Vec<_> = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value))
+        .filter(|(name, _)| concerns_rocm(name))
+        .map(|(name, value)| Variable { name, value: value.to_string_lossy().into_owned() })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+/// What PyTorch says of itself, or why it says nothing.
+fn torch() -> Result<String, String> {
+    let cancel = Cancel::new().map_err(|e| e.to_string())?;
+    let mut command = Command::new("python3");
+    // The module writes to standard output, which is for events here.
+    command.args(["-c", "import sys; sys.stdout = sys.stderr; from torch.utils import collect_env; collect_env.main()"]);
+    let limits = Limits { total: TORCH, quiet: TORCH, ..Limits::default() };
+    let seen = supervise::run(command, b"", &limits, &cancel, &mut |_| {});
+    let text = seen.stderr.to_text();
+    match seen.ended {
+        Ended::Exited(0) => Ok(text),
+        Ended::SpawnFailed(error) => Err(format!("python3: {error}")),
+        Ended::Stopped { .. } | Ended::CouldNotBeKilled { .. } => {
+            Err(format!("python3 took longer than {} s", TORCH.as_secs()))
+        }
+        _ => {
+            let last = text.lines().rev().find(|line| !line.trim().is_empty());
+            Err(format!("python3: {}", last.unwrap_or("ended without a word")))
+        }
+    }
 }

@@ -1,0 +1,185 @@
+//! The machine without its GPUs: operating system, processor, container, kernel log.
+
+use std::{fs, io::Read, num::NonZeroUsize, os::unix::fs::OpenOptionsExt, path::Path};
+
+use report::issue::{Environment, Identity, NotRead, is_gpu_line};
+
+/// Lines of the kernel log that are kept.
+const LOG_LINES: usize = 30;
+
+pub(super) fn machine(not_read: &mut Vec<NotRead>) -> Environment {
+    let mut read = |path: &str| match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            not_read.push(NotRead { what: path.to_owned(), why: error.to_string() });
+            String::new()
+        }
+    };
+    let system = rustix::system::uname();
+    Environment {
+        os: os_name(&read("/etc/os-release")).unwrap_or_else(|| "unknown".to_owned()),
+        kernel: format!(
+            "{} {} {}",
+            system.sysname().to_string_lossy(),
+            system.release().to_string_lossy(),
+            system.machine().to_string_lossy()
+        ),
+        kernel_parameters: parameters(&read("/proc/cmdline")),
+        cpu: field(&read("/proc/cpuinfo"), "model name").unwrap_or_else(|| "unknown".to_owned()),
+        processors: std::thread::available_parallelism().map_or(1, NonZeroUsize::get) as u32,
+        memory_bytes: field(&read("/proc/meminfo"), "MemTotal").map_or(0, |text| kib(&text) * 1024),
+        container: container(Path::new("/"), std::env::var("container").ok()),
+        ..Environment::default()
+    }
+}
+
+/// Who must not be named.
+pub(super) fn identity() -> Identity {
+    let variable = |name: &str| std::env::var(name).unwrap_or_default();
+    let mut serials = Vec::new();
+    for name in ["product_serial", "board_serial", "chassis_serial", "product_uuid"] {
+        serials.extend(fs::read_to_string(format!("/sys/class/dmi/id/{name}")).ok());
+    }
+    serials.extend(fs::read_to_string("/etc/machine-id").ok());
+    let serials = serials.into_iter().map(|text| text.trim().to_owned());
+    Identity {
+        user: Some(variable("USER"))
+            .filter(|u| !u.is_empty())
+            .unwrap_or_else(|| variable("LOGNAME")),
+        host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        home: variable("HOME"),
+        serials: serials.collect(),
+    }
+}
+
+/// The name that /etc/os-release gives to people.
+fn os_name(text: &str) -> Option<String> {
+    let value = text.lines().find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+    Some(value.trim_matches(['"', '\'']).to_owned())
+}
+
+/// The value after `name :` in a file of /proc.
+fn field(text: &str, name: &str) -> Option<String> {
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        (key.trim() == name).then(|| value.trim().to_owned())
+    })
+}
+
+fn kib(text: &str) -> u64 {
+    text.split_whitespace().next().and_then(|n| n.parse().ok()).unwrap_or(0)
+}
+
+/// The kernel parameters that can decide about a GPU.
+fn parameters(text: &str) -> Vec<String> {
+    const NAMES: [&str; 10] = [
+        "amdgpu.",
+        "amdkfd.",
+        "amdttm.",
+        "ttm.",
+        "drm.",
+        "iommu",
+        "amd_iommu",
+        "pci=",
+        "pcie_",
+        "hugepages",
+    ];
+    let wanted = |word: &&str| NAMES.iter().any(|name| word.starts_with(name));
+    text.split_whitespace().filter(wanted).map(str::to_owned).collect()
+}
+
+/// The kind of container that has this root, by the marks that container engines leave.
+fn container(root: &Path, variable: Option<String>) -> Option<String> {
+    if root.join("run/.containerenv").exists() {
+        return Some("podman".to_owned());
+    }
+    if root.join(".dockerenv").exists() {
+        return Some("docker".to_owned());
+    }
+    if root.join(".singularity.d").exists() {
+        return Some("apptainer".to_owned());
+    }
+    let groups = fs::read_to_string(root.join("proc/1/cgroup")).unwrap_or_default();
+    let by_group = ["kubepods", "docker", "libpod", "lxc", "containerd"];
+    let engine =
+        by_group.iter().find(|name| groups.contains(**name)).map(|name| (*name).to_owned());
+    engine.or_else(|| variable.filter(|kind| !kind.is_empty()))
+}
+
+/// The lines of the kernel log about the GPU.
+pub(super) fn kernel_log(not_read: &mut Vec<NotRead>) -> Vec<String> {
+    match kernel_messages() {
+        Ok(text) => {
+            let lines: Vec<&str> = text.lines().filter(|line| is_gpu_line(line)).collect();
+            let from = lines.len().saturating_sub(LOG_LINES);
+            lines[from..].iter().map(|line| (*line).to_owned()).collect()
+        }
+        Err(error) => {
+            not_read.push(NotRead { what: "kernel log".to_owned(), why: error.to_string() });
+            Vec::new()
+        }
+    }
+}
+
+/// All messages that /dev/kmsg still has; a read gives one record.
+fn kernel_messages() -> std::io::Result<String> {
+    let mut log = fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+        .open("/dev/kmsg")?;
+    let mut text = String::new();
+    let mut record = [0; 8192];
+    loop {
+        match log.read(&mut record) {
+            Ok(0) => return Ok(text),
+            Ok(len) => text.push_str(&message(&String::from_utf8_lossy(&record[..len]))),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(text),
+            // A record that was overwritten meanwhile.
+            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PIPE.raw_os_error()) => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// `priority,sequence,microseconds,flags;text`, as the kernel's documentation of /dev/kmsg has it, in the form of dmesg.
+fn message(record: &str) -> String {
+    let Some((head, text)) = record.split_once(';') else { return String::new() };
+    let time: u64 = head.split(',').nth(2).and_then(|t| t.parse().ok()).unwrap_or(0);
+    // Lines that begin with a space are keys of the device, not text.
+    let text: Vec<&str> = text.lines().filter(|line| !line.starts_with(' ')).collect();
+    format!("[{:5}.{:06}] {}\n", time / 1_000_000, time % 1_000_000, text.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_files_say() {
+        assert_eq!(os_name("ID=x\nPRETTY_NAME=\"Debian 12\"\n").as_deref(), Some("Debian 12"));
+        assert_eq!(os_name(""), None);
+        let memory = "MemTotal:       16384 kB\nMemFree: 1 kB\n";
+        assert_eq!(field(memory, "MemTotal").map(|t| kib(&t)), Some(16384));
+        let given = parameters("root=UUID=1 amdgpu.mes=0 quiet iommu=pt host=me");
+        assert_eq!(given, ["amdgpu.mes=0", "iommu=pt"]);
+        assert_eq!(
+            message("6,339,5140900,-;amdgpu: ring gfx timeout\n SUBSYSTEM=pci\n"),
+            "[    5.140900] amdgpu: ring gfx timeout\n"
+        );
+    }
+
+    #[test]
+    fn containers_leave_marks() {
+        let root = tempfile::tempdir().unwrap();
+        assert_eq!(container(root.path(), None), None);
+        assert_eq!(
+            container(root.path(), Some("systemd-nspawn".into())).as_deref(),
+            Some("systemd-nspawn")
+        );
+        fs::create_dir_all(root.path().join("proc/1")).unwrap();
+        fs::write(root.path().join("proc/1/cgroup"), "0::/kubepods/burstable/pod1\n").unwrap();
+        assert_eq!(container(root.path(), None).as_deref(), Some("kubepods"));
+        fs::write(root.path().join(".dockerenv"), "").unwrap();
+        assert_eq!(container(root.path(), None).as_deref(), Some("docker"));
+    }
+}

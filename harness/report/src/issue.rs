@@ -1,0 +1,247 @@
+//! The upstream issue for a failing trial.
+//!
+//! An issue is written for one form, with exactly its headings, from [`Findings`]: runs that were made, never guesses. Nothing is posted;
+//! [`Issue::link`] is an address that a person may open.
+
+mod address;
+mod environment;
+mod findings;
+mod form;
+mod home;
+mod redact;
+mod write;
+
+pub use address::{LIMIT, Link};
+pub use environment::{
+    Driver, Environment, Gpu, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
+};
+pub use findings::{Control, Duplicate, Findings, Log, Program};
+pub use form::Form;
+pub use home::{Home, home};
+pub use redact::{Identity, redact};
+
+use form::{Content, Field};
+
+/// What GitHub writes under a heading that was left empty.
+const NO_RESPONSE: &str = "_No response_";
+
+/// A finished issue.
+#[derive(Clone, Debug)]
+pub struct Issue {
+    /// The form it is written for.
+    pub form: Form,
+    /// The repository it belongs to, `owner/name`.
+    pub repository: &'static str,
+    /// The whole title.
+    pub title: String,
+    sections: Vec<(Field, Vec<Block>)>,
+}
+
+/// A part of a section.
+#[derive(Clone, Debug)]
+struct Block {
+    /// What it is called when it has to be left out.
+    name: String,
+    text: String,
+    /// What is cut first where room is short has the lowest number; none is never cut.
+    cut: Option<u8>,
+}
+
+impl Block {
+    fn kept(text: String) -> Block {
+        Block { name: String::new(), text, cut: None }
+    }
+}
+
+impl Issue {
+    /// Writes the issue for a form; without one, for the form of the repository that it belongs to.
+    pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
+        let home = home(&findings.record, &findings.libraries);
+        let form = form.unwrap_or(home.form);
+        let repository = form.repository().unwrap_or(home.repository);
+        let section = |field: &Field| {
+            let blocks = blocks(findings, &home, form, field.content);
+            (*field, blocks)
+        };
+        Issue {
+            form,
+            repository,
+            title: format!("{}{}", form.title_prefix(), write::title(findings)),
+            sections: form.fields().iter().map(section).collect(),
+        }
+    }
+
+    /// The issue's text as GitHub renders the form.
+    pub fn markdown(&self) -> String {
+        let sections: Vec<_> =
+            self.sections.iter().map(|(field, blocks)| section(field, blocks)).collect();
+        sections.join("\n\n") + "\n"
+    }
+}
+
+/// A section under its heading.
+fn section(field: &Field, blocks: &[Block]) -> String {
+    format!("### {}\n\n{}", field.heading, body(blocks))
+}
+
+fn body(blocks: &[Block]) -> String {
+    let texts: Vec<_> = blocks.iter().map(|b| b.text.as_str()).filter(|t| !t.is_empty()).collect();
+    if texts.is_empty() { NO_RESPONSE.to_owned() } else { texts.join("\n\n") }
+}
+
+fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec<Block> {
+    let record = &findings.record;
+    let one = |text: String| vec![Block::kept(text)];
+    match content {
+        Content::Problem => problem(findings),
+        Content::OperatingSystem => {
+            let machine = &findings.environment;
+            let container = machine.container.as_ref();
+            let inside = container.map_or(String::new(), |c| format!(" in a {c} container; the kernel is the host's"));
+            one(format!("{} ({}){inside}", machine.os, machine.kernel))
+        }
+        Content::Cpu => one(findings.environment.cpu.clone()),
+        Content::Gpu => one(match (form, record.device.emulated) {
+            (Form::RocmLibraries, true) => "Other".to_owned(),
+            _ => gpu(findings),
+        }),
+        Content::OtherGpu => {
+            one(if record.device.emulated { gpu(findings) } else { String::new() })
+        }
+        Content::RocmVersion => one(rocm_version(findings)),
+        Content::Component => one(home.component.to_owned()),
+        Content::Steps => steps(findings),
+        Content::Rocminfo => one(String::new()),
+        Content::Additional => {
+            let mut blocks = evidence(findings);
+            blocks.extend(about_the_run(findings, home));
+            blocks.extend(logs(findings));
+            blocks.push(machine(findings));
+            blocks.push(Block::kept(write::colophon(findings)));
+            blocks
+        }
+        // These forms have one field for everything.
+        Content::Reproduction => {
+            let mut blocks = problem(findings);
+            blocks.extend(steps(findings));
+            blocks.extend(evidence(findings));
+            blocks.extend(about_the_run(findings, home));
+            if form != Form::PytorchPt2 {
+                blocks.extend(logs(findings));
+            }
+            if form == Form::Accelerate {
+                blocks.push(machine(findings));
+            }
+            blocks.push(Block::kept(write::colophon(findings)));
+            blocks
+        }
+        Content::ErrorLogs => {
+            let mut blocks = one(write::actual(findings));
+            blocks.extend(logs(findings));
+            blocks
+        }
+        Content::Versions | Content::SystemInfo => versions(findings, content),
+        Content::Scripts => one("- [ ] The official example scripts\n- [x] My own modified scripts".to_owned()),
+        Content::Tasks => one(
+            "- [ ] One of the scripts in the examples/ folder of Accelerate or an officially supported `no_trainer` script in the \
+             `examples` folder of the `transformers` repo (such as `run_no_trainer_glue.py`)\n\
+             - [x] My own task or dataset (give details below)"
+                .to_owned(),
+        ),
+        Content::Expected => one(write::expected(findings)),
+    }
+}
+
+fn problem(findings: &Findings) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::kept(write::notice(findings)),
+        Block::kept(write::problem(findings)),
+        Block::kept(write::expected_and_actual(findings)),
+        Block::kept(write::rate_and_controls(findings)),
+    ];
+    let since = write::versions(findings);
+    blocks.extend(since.map(|text| Block {
+        name: "version window".to_owned(),
+        text,
+        cut: Some(7),
+    }));
+    blocks.extend(write::duplicates(findings).map(Block::kept));
+    blocks
+}
+
+fn steps(findings: &Findings) -> Vec<Block> {
+    let mut blocks = vec![Block {
+        name: "case".to_owned(),
+        text: write::steps(findings),
+        cut: findings.program.is_none().then_some(8),
+    }];
+    let name = || findings.program.as_ref().map_or("program", |p| p.file.as_str()).to_owned();
+    blocks.extend(write::program(findings).map(|text| Block { name: name(), text, cut: Some(8) }));
+    blocks
+}
+
+fn evidence(findings: &Findings) -> Vec<Block> {
+    let block = |name: &str, cut, text: Option<String>| {
+        text.map(|text| Block { name: name.to_owned(), text, cut: Some(cut) })
+    };
+    let mitigations = block("mitigations", 6, write::mitigations(findings));
+    let minimised = block("what the failure needs", 5, write::minimised(findings));
+    mitigations.into_iter().chain(minimised).collect()
+}
+
+fn about_the_run(findings: &Findings, home: &Home) -> Vec<Block> {
+    vec![Block::kept(write::whereabouts(findings, home))]
+}
+
+fn logs(findings: &Findings) -> Vec<Block> {
+    let logs = findings.logs.iter().map(|log| (log.title.clone(), log.text.clone()));
+    let kernel = findings.kernel_log.join("\n");
+    let title = "Kernel log during the runs".to_owned();
+    let kernel = (!kernel.is_empty()).then_some((title, kernel));
+    let block = |(title, text): (String, String)| {
+        // A replay line of a library is short and worth more than a log.
+        let cut = if text.lines().count() > 5 { 1 } else { 4 };
+        Block { text: write::log(&title, &text), name: title, cut: Some(cut) }
+    };
+    logs.chain(kernel).map(block).collect()
+}
+
+fn machine(findings: &Findings) -> Block {
+    Block { name: "machine".to_owned(), text: write::environment(findings), cut: Some(2) }
+}
+
+fn versions(findings: &Findings, content: Content) -> Vec<Block> {
+    let mut blocks = vec![Block::kept(format!("{}\n{}", gpu(findings), rocm_version(findings)))];
+    let text = match &findings.environment.torch {
+        Some(torch) if content == Content::Versions => torch.clone(),
+        _ => {
+            if findings.environment.torch.is_none() {
+                let none = "PyTorch is not installed here and takes no part in the failure; what follows is the output of `rocrepro \
+                            doctor` in the place of collect_env.py.";
+                blocks.push(Block::kept(none.to_owned()));
+            }
+            findings.environment.text()
+        }
+    };
+    let text = write::fenced("", &text);
+    blocks.push(Block { name: "versions".to_owned(), text, cut: Some(2) });
+    blocks
+}
+
+fn gpu(findings: &Findings) -> String {
+    let device = &findings.record.device;
+    if device.emulated {
+        return format!("none: emulated {} (rocrepro)", device.gfx);
+    }
+    findings.environment.gpu_line().unwrap_or_else(|| format!("{} ({})", device.name, device.gfx))
+}
+
+fn rocm_version(findings: &Findings) -> String {
+    match &findings.record.stack.rocm {
+        Some(version) => format!("ROCm {version}"),
+        None => findings.record.stack.spec.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! The address that opens a new issue with its fields filled.
+
+use super::{Block, Issue, body, section};
+
+/// Longest address in bytes. GitHub answers longer ones than 8191 with an error (github/docs#5136).
+pub const LIMIT: usize = 8000;
+
+/// An address, and what did not fit into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The address.
+    pub url: String,
+    /// Names of the parts that were left out, to be pasted from the report.
+    pub cut: Vec<String>,
+}
+
+impl Issue {
+    /// The address of a new issue in the repository, filled as far as [`LIMIT`] allows: logs are left out first, the program last.
+    ///
+    /// A form whose fields have ids is filled by them. One without cannot be filled by an address, so the text goes into a blank issue
+    /// under the same headings.
+    pub fn link(&self) -> Link {
+        let mut left = self.sections.clone();
+        let mut cut = Vec::new();
+        loop {
+            let url = self.url(&left, &cut);
+            if url.len() <= LIMIT {
+                return Link { url, cut };
+            }
+            let blocks = left.iter_mut().flat_map(|(_, blocks)| blocks.iter_mut());
+            let next = blocks
+                .filter(|block| block.cut.is_some() && !block.text.is_empty())
+                .min_by_key(|block| (block.cut, usize::MAX - block.text.len()));
+            let Some(block) = next else { break };
+            block.text.clear();
+            cut.push(std::mem::take(&mut block.name));
+        }
+        // What is left is text that must stay: the longest is shortened until it fits.
+        loop {
+            let blocks = left.iter_mut().flat_map(|(_, blocks)| blocks.iter_mut());
+            let Some(longest) = blocks.max_by_key(|block| block.text.len()) else { break };
+            let keep = longest.text.len() * 3 / 4;
+            shorten(longest, keep);
+            let shortened = "the end of the longest text".to_owned();
+            if !cut.contains(&shortened) {
+                cut.push(shortened);
+            }
+            let url = self.url(&left, &cut);
+            if url.len() <= LIMIT || keep == 0 {
+                return Link { url, cut };
+            }
+        }
+        Link { url: self.url(&[], &cut), cut }
+    }
+
+    fn url(&self, sections: &[(super::Field, Vec<Block>)], cut: &[String]) -> String {
+        let note = match cut {
+            [] => String::new(),
+            cut => format!(
+                "\n\nLeft out of this address, to be pasted from the report: {}.",
+                cut.join(", ")
+            ),
+        };
+        let mut url = format!(
+            "https://github.com/{}/issues/new?title={}",
+            self.repository,
+            encoded(&self.title)
+        );
+        let by_id = self.form.fields().iter().all(|field| field.id.is_some());
+        if by_id {
+            url.push_str(&format!("&template={}", self.form.template()));
+            for (field, blocks) in sections {
+                let note = if field.id == Some("reproduction") { note.as_str() } else { "" };
+                let id = field.id.unwrap_or_default();
+                // Boxes cannot be ticked by an address.
+                if !matches!(field.content, super::Content::Scripts | super::Content::Tasks) {
+                    url.push_str(&format!("&{id}={}", encoded(&(body(blocks) + note))));
+                }
+            }
+        } else {
+            let texts: Vec<_> = sections.iter().map(|(f, blocks)| section(f, blocks)).collect();
+            url.push_str(&format!("&body={}", encoded(&(texts.join("\n\n") + &note))));
+        }
+        url
+    }
+}
+
+fn shorten(block: &mut Block, keep: usize) {
+    let mut keep = keep;
+    while !block.text.is_char_boundary(keep) {
+        keep -= 1;
+    }
+    block.text.truncate(keep);
+}
+
+/// Percent-encoding as RFC 3986 has it, for a query.
+fn encoded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() * 3 / 2);
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(byte as char);
+            }
+            // A space costs three bytes otherwise, and GitHub reads queries as forms do.
+            b' ' => out.push('+'),
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_encoded() {
+        assert_eq!(encoded("a b&c=d/é+\n"), "a+b%26c%3Dd%2F%C3%A9%2B%0A");
+    }
+}

@@ -1,0 +1,364 @@
+//! What a machine is, as far as a report names it.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+use super::redact::{Identity, redact};
+
+/// A machine: hardware, driver, user spaces, variables. Every text of it is free of names once [`Environment::redacted`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// When it was read, RFC 3339 in UTC.
+    pub date: String,
+    /// Version of rocrepro.
+    pub rocrepro: String,
+    /// Name and version of the operating system, of the user space that rocrepro runs in.
+    pub os: String,
+    /// `uname -srm`: the host's kernel, also in a container.
+    pub kernel: String,
+    /// Parameters of the kernel that concern amdgpu, the IOMMU or memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_parameters: Vec<String>,
+    /// The processor.
+    pub cpu: String,
+    /// Processors that this process may use.
+    pub processors: u32,
+    /// Memory of the machine, in bytes.
+    pub memory_bytes: u64,
+    /// The kind of container that rocrepro runs in; none on a host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+    /// The kernel driver.
+    pub driver: Driver,
+    /// GPUs of AMD.
+    pub gpus: Vec<Gpu>,
+    /// ROCm user spaces.
+    pub stacks: Vec<StackFound>,
+    /// Variables that are set and that ROCm or PyTorch read; a stock environment has none of them.
+    pub variables: Vec<Variable>,
+    /// What PyTorch says of itself (`python3 -m torch.utils.collect_env`), where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub torch: Option<String>,
+    /// The last lines of the kernel log about the GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kernel_log: Vec<String>,
+    /// What could not be read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_read: Vec<NotRead>,
+}
+
+/// The kernel driver of the host, which a container shares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Driver {
+    /// Version of the amdgpu module: that of the DKMS package, or none for the one of the kernel itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub amdgpu: Option<String>,
+    /// Whether the amdgpu module is loaded.
+    pub loaded: bool,
+    /// What is wrong with the access to the device files; empty where all is well or there is nothing to access.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<String>,
+}
+
+/// A GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// The product's name where the driver knows it.
+    pub name: String,
+    /// Its architecture, such as `gfx1100`.
+    pub gfx: String,
+    /// PCI vendor, device and revision, such as `1002:744c rev c8`.
+    pub pci: String,
+    /// Memory of its own, in bytes.
+    pub vram_bytes: u64,
+    /// Version of the board's firmware.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vbios: Option<String>,
+    /// Firmware versions by part, such as `mec` and `sdma`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub firmware: Vec<(String, String)>,
+}
+
+/// A ROCm user space of the machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StackFound {
+    /// How to name it.
+    pub spec: String,
+    /// Its folder.
+    pub root: String,
+    /// Its ROCm version, as far as files tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rocm: Option<String>,
+    /// Its libraries with their build ids.
+    pub libraries: Vec<(String, Option<String>)>,
+}
+
+/// A variable that differs from a stock environment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variable {
+    /// Its name.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+}
+
+/// Something that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotRead {
+    /// What.
+    pub what: String,
+    /// Why not.
+    pub why: String,
+}
+
+/// Whether a stock environment lacks this variable and ROCm or PyTorch read it.
+pub fn concerns_rocm(variable: &str) -> bool {
+    const PREFIXES: [&str; 24] = [
+        "AMD_",
+        "AMDGPU_",
+        "CLR_",
+        "COMGR_",
+        "DEBUG_CLR_",
+        "DEBUG_HIP_",
+        "GPU_",
+        "HCC_",
+        "HIP_",
+        "HIPBLASLT_",
+        "HIPRTC_",
+        "HSA_",
+        "HSAKMT_",
+        "MIOPEN_",
+        "NCCL_",
+        "PYTORCH_",
+        "RCCL_",
+        "ROC_",
+        "ROCBLAS_",
+        "ROCM_",
+        "ROCPROFILER_",
+        "ROCR_",
+        "TENSILE_",
+        "TORCH_",
+    ];
+    const NAMES: [&str; 4] =
+        ["CUDA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "LD_PRELOAD", "TRITON_HIP_USE_ASYNC_COPY"];
+    PREFIXES.iter().any(|p| variable.starts_with(p)) || NAMES.contains(&variable)
+}
+
+/// Whether a line of the kernel log is about the GPU.
+pub fn is_gpu_line(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    ["amdgpu", "amdkfd", "kfd:", "[drm", "iommu", "libamdhip64", "libhsa-runtime64"]
+        .iter()
+        .any(|word| line.contains(word))
+}
+
+impl Environment {
+    /// The same without names of people and machines.
+    pub fn redacted(mut self, who: &Identity) -> Environment {
+        let clean = |text: &mut String| *text = redact(text, who);
+        let texts = [&mut self.os, &mut self.kernel, &mut self.cpu]
+            .into_iter()
+            .chain(&mut self.kernel_parameters)
+            .chain(&mut self.container)
+            .chain(&mut self.driver.access)
+            .chain(&mut self.torch)
+            .chain(&mut self.kernel_log);
+        texts.for_each(clean);
+        self.gpus.iter_mut().for_each(|gpu| clean(&mut gpu.name));
+        for stack in &mut self.stacks {
+            clean(&mut stack.spec);
+            clean(&mut stack.root);
+        }
+        self.variables.iter_mut().for_each(|variable| clean(&mut variable.value));
+        self.not_read.iter_mut().for_each(|entry| clean(&mut entry.why));
+        self
+    }
+
+    /// The GPUs in one line; none where there is none.
+    pub fn gpu_line(&self) -> Option<String> {
+        let mut counted: Vec<(String, usize)> = Vec::new();
+        for gpu in &self.gpus {
+            let name = if gpu.name.is_empty() { "AMD GPU" } else { &gpu.name };
+            let text = format!("{name} ({}, {})", gpu.gfx, gpu.pci);
+            match counted.iter_mut().find(|(known, _)| *known == text) {
+                Some((_, n)) => *n += 1,
+                None => counted.push((text, 1)),
+            }
+        }
+        let words = |(text, n): &(String, usize)| match n {
+            1 => text.clone(),
+            n => format!("{n} x {text}"),
+        };
+        (!counted.is_empty()).then(|| counted.iter().map(words).collect::<Vec<_>>().join(", "))
+    }
+
+    /// The whole in plain text, a fact a line.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let mut line = |name: &str, value: &str| {
+            let _ = writeln!(text, "{name:<12}{value}");
+        };
+        line("os", &self.os);
+        line("kernel", &self.kernel);
+        if !self.kernel_parameters.is_empty() {
+            line("parameters", &self.kernel_parameters.join(" "));
+        }
+        line("cpu", &format!("{}, {} processors", self.cpu, self.processors));
+        line("memory", &gib(self.memory_bytes));
+        line("container", self.container.as_deref().unwrap_or("none: this is the host"));
+        line("driver", &self.driver.words());
+        for problem in &self.driver.access {
+            line("access", problem);
+        }
+        match self.gpu_line() {
+            None => line("gpu", "none"),
+            Some(_) => {
+                for gpu in &self.gpus {
+                    line("gpu", &gpu.words());
+                    if !gpu.firmware.is_empty() {
+                        let parts: Vec<_> =
+                            gpu.firmware.iter().map(|(part, v)| format!("{part} {v}")).collect();
+                        line("firmware", &parts.join(", "));
+                    }
+                }
+            }
+        }
+        if self.stacks.is_empty() {
+            line("rocm", "none found");
+        }
+        for stack in &self.stacks {
+            let version = stack.rocm.as_deref().unwrap_or("of unknown version");
+            line("rocm", &format!("{version} as {} in {}", stack.spec, stack.root));
+            for (name, id) in &stack.libraries {
+                let id = id.as_deref().unwrap_or("without build id");
+                line("", &format!("{name} {id}"));
+            }
+        }
+        if self.variables.is_empty() {
+            line("variables", "none that ROCm or PyTorch read");
+        }
+        for Variable { name, value } in &self.variables {
+            line("variable", &format!("{name}={value}"));
+        }
+        for log in &self.kernel_log {
+            line("kernel log", log);
+        }
+        for NotRead { what, why } in &self.not_read {
+            line("not read", &format!("{what}: {why}"));
+        }
+        if let Some(torch) = &self.torch {
+            text.push('\n');
+            text.push_str(torch.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Driver {
+    /// In one line.
+    pub(super) fn words(&self) -> String {
+        match (&self.amdgpu, self.loaded) {
+            (Some(version), _) => format!("amdgpu {version} (of the host)"),
+            (None, true) => "amdgpu of the host's kernel".to_owned(),
+            (None, false) => "amdgpu is not loaded".to_owned(),
+        }
+    }
+}
+
+impl Gpu {
+    fn words(&self) -> String {
+        let name = if self.name.is_empty() { "AMD GPU" } else { &self.name };
+        let vbios = self.vbios.as_ref().map_or(String::new(), |v| format!(", vbios {v}"));
+        format!("{name}, {}, {}, {} of memory{vbios}", self.gfx, self.pci, gib(self.vram_bytes))
+    }
+}
+
+/// Bytes in GiB, for people.
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
+
+#[cfg(test)]
+pub(super) fn example() -> Environment {
+    Environment {
+        date: "2026-11-21T01:02:03Z".to_owned(),
+        rocrepro: "0.1.0".to_owned(),
+        os: "Ubuntu 24.04.3 LTS".to_owned(),
+        kernel: "Linux 6.14.0-33-generic x86_64".to_owned(),
+        kernel_parameters: vec!["iommu=pt".to_owned()],
+        cpu: "AMD Ryzen 9 7950X 16-Core Processor".to_owned(),
+        processors: 32,
+        memory_bytes: 64 << 30,
+        container: Some("docker".to_owned()),
+        driver: Driver {
+            amdgpu: Some("6.16.6".to_owned()),
+            loaded: true,
+            access: vec!["/dev/kfd: no write access; add the user jane to `render`".to_owned()],
+        },
+        gpus: vec![Gpu {
+            name: "Radeon RX 7900 XTX".to_owned(),
+            gfx: "gfx1100".to_owned(),
+            pci: "1002:744c rev c8".to_owned(),
+            vram_bytes: 24 << 30,
+            vbios: Some("113-EXT800217-001".to_owned()),
+            firmware: vec![("mec".to_owned(), "0x000001f6".to_owned())],
+        }],
+        stacks: vec![StackFound {
+            spec: "/opt/rocm".to_owned(),
+            root: "/opt/rocm-7.2.0".to_owned(),
+            rocm: Some("7.2.0".to_owned()),
+            libraries: vec![("libamdhip64".to_owned(), Some("0123abcd".to_owned()))],
+        }],
+        variables: vec![Variable {
+            name: "LD_LIBRARY_PATH".to_owned(),
+            value: "/home/jane/lib".to_owned(),
+        }],
+        torch: None,
+        kernel_log: vec!["workhorse amdgpu 0000:03:00.0: MES failed to respond".to_owned()],
+        not_read: vec![NotRead {
+            what: "/sys/kernel/debug/dri/1/amdgpu_firmware_info".to_owned(),
+            why: "permission denied".to_owned(),
+        }],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_in_words() {
+        let who = Identity {
+            user: "jane".to_owned(),
+            host: "workhorse".to_owned(),
+            home: "/home/jane".to_owned(),
+            serials: Vec::new(),
+        };
+        insta::assert_snapshot!(example().redacted(&who).text());
+        insta::assert_snapshot!(Environment::default().text());
+    }
+
+    #[test]
+    fn equal_gpus_are_counted() {
+        let mut machine = example();
+        machine.gpus.push(machine.gpus[0].clone());
+        let line = machine.gpu_line();
+        assert_eq!(line.as_deref(), Some("2 x Radeon RX 7900 XTX (gfx1100, 1002:744c rev c8)"));
+    }
+
+    #[test]
+    fn variables_and_log_lines_that_matter() {
+        for name in
+            ["HSA_XNACK", "HIP_LAUNCH_BLOCKING", "PYTORCH_NO_HIP_MEMORY_CACHING", "LD_PRELOAD"]
+        {
+            assert!(concerns_rocm(name), "{name}");
+        }
+        for name in ["HOME", "PATH", "ROCREPRO_ROCM", "GPG_TTY"] {
+            assert!(!concerns_rocm(name), "{name}");
+        }
+        assert!(is_gpu_line("[drm:amdgpu_job_timedout] *ERROR* ring gfx timeout"));
+        assert!(!is_gpu_line("usb 1-1: new device"));
+    }
+}

@@ -1,0 +1,97 @@
+//! Everything that an issue is written from.
+
+use judge::Known;
+use plan::Library;
+
+use super::Environment;
+use crate::{
+    Record,
+    evidence::{Bisected, Exported, Minimised, Mitigations, OtherFailure, Rate},
+};
+
+/// What is known about one failure.
+#[derive(Clone, Debug)]
+pub struct Findings {
+    /// A run that failed.
+    pub record: Record,
+    /// The planted faults with their parameters, as typed; empty for a failure of ROCm's own.
+    pub planted: Vec<String>,
+    /// The case's own words about it.
+    pub about: Option<String>,
+    /// Failures with this signature among fresh processes.
+    pub rate: Rate,
+    /// Other failures among them.
+    pub others: Vec<OtherFailure>,
+    /// The program that shows it.
+    pub program: Option<Program>,
+    /// The case file, for the time when there is no program.
+    pub case: String,
+    /// Runs that differ in one thing.
+    pub controls: Vec<Control>,
+    /// What the minimiser found.
+    pub minimised: Option<Minimised>,
+    /// What the search for mitigations found.
+    pub mitigations: Option<Mitigations>,
+    /// What the bisection found.
+    pub bisected: Option<Bisected>,
+    /// The machine, redacted.
+    pub environment: Environment,
+    /// Variables that the trial was run with.
+    pub variables: Vec<(String, String)>,
+    /// Logs of the failing run, redacted.
+    pub logs: Vec<Log>,
+    /// Lines that the kernel logged meanwhile, redacted.
+    pub kernel_log: Vec<String>,
+    /// Libraries besides HIP and hipRTC that the trial calls.
+    pub libraries: Vec<Library>,
+    /// Known failures of the library with the same signature.
+    pub duplicates: Vec<Duplicate>,
+    /// The command that writes this issue again.
+    pub again: String,
+}
+
+/// A stand-alone program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its file.
+    pub file: String,
+    /// Its language, as Markdown spells it: `cpp`, `python`.
+    pub language: &'static str,
+    /// Its text.
+    pub text: String,
+    /// How it was checked.
+    pub exported: Option<Exported>,
+}
+
+/// Runs that differ from the failing ones in one thing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// What differs, such as `host=pinned instead of host=pageable`.
+    pub what: String,
+    /// Failures of any kind.
+    pub rate: Rate,
+    /// Its most frequent failure, where it has one.
+    pub signature: Option<String>,
+    /// The command that runs it.
+    pub again: String,
+}
+
+/// A log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    /// What it is, such as `AMD_LOG_LEVEL=4 from hipGraphInstantiate on`.
+    pub title: String,
+    /// Its text.
+    pub text: String,
+}
+
+/// A known failure of the case library that looks alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Duplicate {
+    /// The case.
+    pub case: String,
+    /// The window in which it fails.
+    pub known: Known,
+    /// The case's issues.
+    pub upstream: Vec<String>,
+}

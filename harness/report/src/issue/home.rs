@@ -1,0 +1,114 @@
+//! Which repository an issue belongs to.
+
+use judge::Kind;
+use plan::Library;
+
+use super::Form;
+use crate::Record;
+
+/// Where to file, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Home {
+    /// `owner/name`.
+    pub repository: &'static str,
+    /// The component, as the form's list spells it.
+    pub component: &'static str,
+    /// Why there.
+    pub why: String,
+    /// The form of that repository.
+    pub form: Form,
+}
+
+/// Functions of a library by the beginning of their names, with the library's name in the form.
+const PREFIXES: [(&str, &str, Option<Library>); 5] = [
+    ("hipblasLt", "hipBLASlt", Some(Library::Hipblaslt)),
+    ("hipblas", "hipBLAS", None),
+    ("rocblas_", "rocBLAS", Some(Library::Rocblas)),
+    ("hiprand", "hipRAND", Some(Library::Hiprand)),
+    ("rocrand", "rocRAND", None),
+];
+
+/// Decides by the failing call, by the libraries that the trial calls, and by the kind of failure.
+///
+/// Since 2025 runtime, HIP and RCCL issues go to ROCm/rocm-systems, the math libraries' to ROCm/rocm-libraries (observed in
+/// ROCm/rccl#2188 and ROCm/rocBLAS#1680), and the compiler's to ROCm/llvm-project.
+pub fn home(record: &Record, libraries: &[Library]) -> Home {
+    let api = record.outcome.at.api.as_deref().unwrap_or_default();
+    let of = |component, why: String| Home {
+        repository: "ROCm/rocm-libraries",
+        component,
+        why,
+        form: Form::RocmLibraries,
+    };
+    if let Some((_, component, _)) = PREFIXES.iter().find(|(prefix, ..)| api.starts_with(prefix)) {
+        return of(component, format!("the failing call, `{api}`, is one of {component}"));
+    }
+    let runtime =
+        |component, why| Home { repository: "ROCm/rocm-systems", component, why, form: Form::Rocm };
+    if record.outcome.kind == Kind::CompileError {
+        return Home {
+            repository: "ROCm/llvm-project",
+            component: "llvm-project",
+            why: "hipRTC refused to compile a kernel; the compiler is a project of its own"
+                .to_owned(),
+            form: Form::Rocm,
+        };
+    }
+    if record.outcome.kind == Kind::WrongData
+        && let Some((_, component, _)) =
+            PREFIXES.iter().find(|(_, _, l)| l.is_some_and(|l| libraries.contains(&l)))
+    {
+        let why = format!(
+            "the wrong bytes come from a program that calls {component}; should the same calls without it fail too, the \
+             runtime is the place (ROCm/rocm-systems)"
+        );
+        return of(component, why);
+    }
+    if record.outcome.signature.contains("__amd_rocclr_") {
+        let why = "the fault is in a kernel that the HIP runtime brings along (`__amd_rocclr_*`)";
+        return runtime("clr", why.to_owned());
+    }
+    let called = if libraries.is_empty() {
+        "the program calls nothing but HIP"
+    } else {
+        "no library call is involved in the failure"
+    };
+    let why = match api {
+        "" | "host read" | "host fill" => format!("{called}, and what it read back is wrong"),
+        api => format!("the failing call, `{api}`, is one of the HIP runtime; {called}"),
+    };
+    runtime("clr", why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::failed;
+
+    #[test]
+    fn the_failing_call_decides() {
+        let check = |kind, api: &str, signature: &str, libraries: &[Library], expected: &str| {
+            let mut record = failed("a/b");
+            record.outcome.kind = kind;
+            record.outcome.signature = signature.to_owned();
+            record.outcome.at.api = Some(api.to_owned());
+            let home = home(&record, libraries);
+            assert_eq!(format!("{} {}", home.repository, home.component), expected, "{api}");
+        };
+        check(Kind::Crash, "hipGraphInstantiate", "", &[], "ROCm/rocm-systems clr");
+        check(Kind::Crash, "hipblasLtCreate", "", &[], "ROCm/rocm-libraries hipBLASlt");
+        check(Kind::ApiError, "rocblas_create_handle", "", &[], "ROCm/rocm-libraries rocBLAS");
+        check(
+            Kind::CompileError,
+            "hiprtcCompileProgram",
+            "",
+            &[],
+            "ROCm/llvm-project llvm-project",
+        );
+        let rand = [Library::Hiprand];
+        check(Kind::WrongData, "host read", "", &rand, "ROCm/rocm-libraries hipRAND");
+        check(Kind::Crash, "hipGraphLaunch", "", &rand, "ROCm/rocm-systems clr");
+        let fill = "memory-fault:__amd_rocclr_fillBufferAligned";
+        check(Kind::MemoryFault, "hipMemset", fill, &[], "ROCm/rocm-systems clr");
+    }
+}

@@ -1,0 +1,267 @@
+//! Takes out of a text what identifies a person or a machine.
+
+use std::net::Ipv6Addr;
+
+/// Who and where we are, as far as a text could tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Login name.
+    pub user: String,
+    /// Host name, with or without a domain.
+    pub host: String,
+    /// Home folder.
+    pub home: String,
+    /// Serial numbers and other ids of the machine's parts.
+    pub serials: Vec<String>,
+}
+
+/// A login name that is everyone's.
+const ROOT: &str = "root";
+
+/// The text without host name, login name, home folder, serial numbers, mail addresses, MAC and IP addresses and UUIDs, each
+/// replaced by a word in angle brackets. Versions, build ids and PCI addresses stay: a maintainer needs them.
+///
+/// Works on words, so that a text keeps its shape; lines stay lines.
+pub fn redact(text: &str, who: &Identity) -> String {
+    let mut text = text.to_owned();
+    for serial in who.serials.iter().filter(|s| s.len() >= 4) {
+        text = text.replace(serial.as_str(), "<serial>");
+    }
+    if who.home.len() > 1 {
+        text = replace_path(&text, who.home.trim_end_matches('/'));
+    }
+    text = homes(&text);
+    // Before the names, which can be part of an address.
+    text = each_word(&text, |word| identifying(word).map(str::to_owned));
+    let short = who.host.split('.').next().unwrap_or_default();
+    for (name, word) in
+        [(who.host.as_str(), "<host>"), (short, "<host>"), (who.user.as_str(), "<user>")]
+    {
+        if !name.is_empty() && name != ROOT && name != "localhost" {
+            text = replace_word(&text, name, word);
+        }
+    }
+    text
+}
+
+/// Replaces a folder and what is below it by `~`, but not a folder whose name only begins alike.
+fn replace_path(text: &str, home: &str) -> String {
+    replace_where(text, home, "~", |before, after| {
+        !before.is_some_and(|c| c.is_alphanumeric() || c == '/' || c == '.')
+            && !after.is_some_and(|c| c.is_alphanumeric() || "-_.".contains(c))
+    })
+}
+
+/// Home folders of anybody.
+fn homes(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((at, prefix)) = ["/home/", "/Users/"]
+        .iter()
+        .filter_map(|prefix| rest.find(prefix).map(|at| (at, *prefix)))
+        .min()
+    {
+        let (before, found) = rest.split_at(at);
+        let name = &found[prefix.len()..];
+        let end = name.find(|c: char| !(c.is_alphanumeric() || "-_.".contains(c)));
+        let end = end.unwrap_or(name.len());
+        out.push_str(before);
+        out.push_str(if end == 0 { prefix } else { "~" });
+        rest = &name[end..];
+    }
+    out + rest
+}
+
+/// Replaces a name where it is a word of its own.
+fn replace_word(text: &str, name: &str, by: &str) -> String {
+    let inside = |c: char| c.is_alphanumeric() || c == '_';
+    replace_where(text, name, by, |before, after| {
+        !before.is_some_and(inside) && !after.is_some_and(inside)
+    })
+}
+
+fn replace_where(
+    text: &str,
+    what: &str,
+    by: &str,
+    stands: impl Fn(Option<char>, Option<char>) -> bool,
+) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut last = 0;
+    for (at, _) in text.match_indices(what) {
+        let end = at + what.len();
+        if stands(text[..at].chars().next_back(), text[end..].chars().next()) {
+            out.push_str(&text[last..at]);
+            out.push_str(by);
+            last = end;
+        }
+    }
+    out + &text[last..]
+}
+
+/// Hands every run of characters that an address can consist of to a function, and takes what it gives instead.
+fn each_word(text: &str, replaced: impl Fn(&str) -> Option<String>) -> String {
+    let part = |c: char| c.is_ascii_alphanumeric() || ".:-_@%+".contains(c);
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let start = rest.find(part).unwrap_or(rest.len());
+        let (before, found) = rest.split_at(start);
+        let end = found.find(|c| !part(c)).unwrap_or(found.len());
+        let (word, after) = found.split_at(end);
+        out.push_str(before);
+        // A word at the end of a sentence or of a `key:` has a mark that is not its own.
+        let core = word.trim_end_matches(['.', ':', '-']);
+        let core = core.trim_start_matches(['-', '+']);
+        let from = word.find(core).unwrap_or(0);
+        match replaced(core) {
+            Some(by) if !core.is_empty() => {
+                out.push_str(&word[..from]);
+                out.push_str(&by);
+                out.push_str(&word[from + core.len()..]);
+            }
+            _ => out.push_str(word),
+        }
+        rest = after;
+    }
+    out
+}
+
+/// What a word that identifies someone is replaced by.
+fn identifying(word: &str) -> Option<&'static str> {
+    let address = word.rsplit_once(':').map_or(word, |(address, port)| {
+        if port.bytes().all(|b| b.is_ascii_digit()) && !address.contains(':') {
+            address
+        } else {
+            word
+        }
+    });
+    if is_uuid(word) {
+        Some("<uuid>")
+    } else if is_mac(word) {
+        Some("<mac>")
+    } else if is_mail(word) {
+        Some("<mail>")
+    } else if is_ipv4(address) || is_ipv6(word) {
+        Some("<ip>")
+    } else if let Some((key, _)) = word.split_once('-') {
+        // rocminfo's ids of GPUs: `GPU-` and 16 hexadecimal digits.
+        (key == "GPU" && word.len() == 20 && hex(&word[4..])).then_some("GPU-<uuid>")
+    } else {
+        None
+    }
+}
+
+fn hex(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn is_uuid(word: &str) -> bool {
+    let lengths: Vec<usize> = word.split('-').map(str::len).collect();
+    lengths == [8, 4, 4, 4, 12] && word.split('-').all(hex)
+}
+
+fn is_mac(word: &str) -> bool {
+    [':', '-'].iter().any(|separator| {
+        let parts: Vec<&str> = word.split(*separator).collect();
+        parts.len() == 6 && parts.iter().all(|part| part.len() == 2 && hex(part))
+    })
+}
+
+fn is_mail(word: &str) -> bool {
+    word.split_once('@').is_some_and(|(name, domain)| {
+        !name.is_empty()
+            && domain.contains('.')
+            && domain
+                .rsplit('.')
+                .next()
+                .is_some_and(|top| top.len() >= 2 && top.bytes().all(|b| b.is_ascii_alphabetic()))
+    })
+}
+
+/// Four numbers up to 255 are an address and no version where one is above 99 or the first is that of a private network.
+fn is_ipv4(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('.').collect();
+    let numbers: Vec<u8> = parts.iter().filter_map(|part| part.parse().ok()).collect();
+    parts.len() == 4
+        && numbers.len() == 4
+        && !matches!(numbers.as_slice(), [127, ..] | [0, 0, 0, 0] | [255, 255, 255, 255])
+        && (numbers[0] == 10 || numbers.iter().any(|n| *n > 99))
+}
+
+fn is_ipv6(word: &str) -> bool {
+    let address = word.split('%').next().unwrap_or(word);
+    // A PCI address such as 0000:03:00.0 and a `a::b` of C++ do not parse, or are too short to be an address.
+    address.matches(':').count() >= 3
+        && address.parse::<Ipv6Addr>().is_ok_and(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who() -> Identity {
+        Identity {
+            user: "jane".to_owned(),
+            host: "workhorse.example.org".to_owned(),
+            home: "/data/people/jane".to_owned(),
+            serials: vec!["PCB021343-0094".to_owned(), "x".to_owned()],
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(redact(text, &who()), expected);
+    }
+
+    #[test]
+    fn people_and_machines() {
+        check("jane@workhorse:~$ ls", "<user>@<host>:~$ ls");
+        check("on workhorse.example.org now", "on <host> now");
+        check("janet and workhorses stay", "janet and workhorses stay");
+        check("serial PCB021343-0094, x", "serial <serial>, x");
+        check("write to jane.doe@example.org.", "write to <mail>.");
+    }
+
+    #[test]
+    fn home_folders() {
+        check("/data/people/jane/rocm/lib", "~/rocm/lib");
+        check("/data/people/jane", "~");
+        check("/data/people/janet/x", "/data/people/janet/x");
+        check("\"/home/john.smith/venv/bin\" /Users/me", "\"~/venv/bin\" ~");
+        check("/home/ /opt/rocm/home/", "/home/ /opt/rocm/home/");
+    }
+
+    #[test]
+    fn root_is_everyone() {
+        let root = Identity { user: "root".into(), home: "/root".into(), ..Identity::default() };
+        assert_eq!(redact("root in /root/x on /rootfs", &root), "root in ~/x on /rootfs");
+    }
+
+    #[test]
+    fn addresses() {
+        check("ether 00:1a:2B:3c:4d:5e up", "ether <mac> up");
+        check("00-1a-2b-3c-4d-5e", "<mac>");
+        check("inet 192.168.1.17/24", "inet <ip>/24");
+        check("at 10.0.0.4:8080.", "at <ip>.");
+        check("fe80::1ff:fe23:4567:890a%eth0", "<ip>");
+        check("root=UUID=3e6be9de-8139-11d1-9106-a43f08d823a6", "root=UUID=<uuid>");
+        check("Uuid: GPU-18f2a3b4c5d6e7f8", "Uuid: GPU-<uuid>");
+    }
+
+    #[test]
+    fn what_a_maintainer_needs_stays() {
+        for text in [
+            "libamdhip64.so.7.2.53211 build id 0123456789abcdef0123456789abcdef01234567",
+            "amdgpu 0000:03:00.0: [gfxhub] page fault (src_id:0 ring:24 vmid:8)",
+            "kernel 6.8.0-45-generic, firmware 4.3.2.1, driver 6.12.12",
+            "std::vector<int> a::b gfx90a:sramecc+:xnack-",
+            "127.0.0.1 ::1 2026-11-21T01:02:03Z",
+            "copies/small-sizes[bytes=2,host=pageable]",
+            ":1:rocdevice.cpp :2875: 12345 us: [pid:1 tid:0x7f] Callback: Queue",
+            "",
+        ] {
+            check(text, text);
+        }
+    }
+}

@@ -1,0 +1,254 @@
+use device::Fault;
+use judge::{End, Kind, Known, Location};
+use plan::Phase;
+
+use super::*;
+use crate::{
+    evidence::{
+        Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Minimised, Mitigations,
+        Needed, NotTried, OtherFailure, Rate, Setting, Skipped,
+    },
+    fixture::{failed, on_gpu, under},
+};
+
+const PROGRAM: &str = "#include <hip/hip_runtime.h>\nint main() { return 0; }\n";
+
+/// A planted fault, on the emulated device, with all that there can be.
+fn planted() -> Findings {
+    let record = under(Fault::CopyZero, failed("copies/small-sizes[bytes=2,host=pageable]"));
+    let on = Setting::of(&record);
+    let rate = |failed, runs| Rate { failed, runs };
+    let factor = |name: &str, value: &str, kind, failed, verdict| Factor {
+        name: name.to_owned(),
+        kind,
+        value: value.to_owned(),
+        meaning: "What it changes.".to_owned(),
+        since: None,
+        rate: rate(failed, 7),
+        verdict,
+        component: "copy engine".to_owned(),
+    };
+    Findings {
+        planted: vec!["copy.zero,probability=0.5,seed=3".to_owned()],
+        about: Some("On gfx11 small pageable copies\nwere lost".to_owned()),
+        rate: rate(5, 10),
+        others: vec![OtherFailure { signature: "hang:hipMemcpy".to_owned(), count: 1 }],
+        program: Some(Program {
+            file: "repro.cpp".to_owned(),
+            language: "cpp",
+            text: PROGRAM.to_owned(),
+            exported: Some(Exported {
+                trial: record.trial.clone(),
+                form: "hiprtc".to_owned(),
+                path: "repro.cpp".to_owned(),
+                build: "g++ -std=c++17 repro.cpp -lamdhip64 -lhiprtc -o repro".to_owned(),
+                run: "./repro".to_owned(),
+                verified: Some(rate(5, 5)),
+                on: Some(on.clone()),
+                traces_equal: Some(true),
+            }),
+        }),
+        case: "title: x\n".to_owned(),
+        controls: vec![Control {
+            what: "host=pinned instead of host=pageable".to_owned(),
+            rate: rate(0, 5),
+            signature: None,
+            again: "rocrepro run x".to_owned(),
+        }],
+        minimised: Some(Minimised {
+            trial: record.trial.clone(),
+            signature: record.outcome.signature.clone(),
+            fault: Some("copy.zero".to_owned()),
+            on: on.clone(),
+            calls_before: 40,
+            calls_after: 3,
+            runs: 55,
+            rate: rate(5, 10),
+            elements: vec![
+                Needed {
+                    what: "copy to dst".to_owned(),
+                    line: 7,
+                    with: rate(5, 10),
+                    without: rate(0, 10),
+                },
+                Needed {
+                    what: "buffer src".to_owned(),
+                    line: 3,
+                    with: rate(5, 10),
+                    without: rate(0, 0),
+                },
+            ],
+            others: vec![OtherFailure { signature: "crash:hipFree".to_owned(), count: 2 }],
+            yaml: "title: x\n".to_owned(),
+        }),
+        mitigations: Some(Mitigations {
+            trial: record.trial.clone(),
+            signature: record.outcome.signature.clone(),
+            on: on.clone(),
+            base: rate(5, 10),
+            runs: 30,
+            factors: vec![
+                factor("HSA_ENABLE_SDMA", "0", FactorKind::Env, 0, FactorVerdict::Helped),
+                factor("HIP_LAUNCH_BLOCKING", "1", FactorKind::Env, 3, FactorVerdict::NoEffect),
+                factor(
+                    "pin the host buffer",
+                    "",
+                    FactorKind::Rewrite,
+                    0,
+                    FactorVerdict::ChangedSignature { to: "hang:hipMemcpy".to_owned() },
+                ),
+            ],
+            minimal_set: Vec::new(),
+            points_to: vec!["copy engine".to_owned()],
+            not_tried: vec![NotTried {
+                name: "PYTORCH_NO_HIP_MEMORY_CACHING".to_owned(),
+                why: "PyTorch takes no part".to_owned(),
+            }],
+        }),
+        bisected: Some(Bisected {
+            trial: record.trial.clone(),
+            axis: "debian".to_owned(),
+            last_good: Some("6.4.3".to_owned()),
+            first_bad: Some("7.2.4".to_owned()),
+            rates: vec![
+                BuildRate { version: "6.4.3".to_owned(), rate: rate(0, 30) },
+                BuildRate { version: "7.2.4".to_owned(), rate: rate(5, 10) },
+            ],
+            confidence: Some(0.995),
+            signature: record.outcome.signature.clone(),
+            on,
+            components: Vec::new(),
+            skipped: vec![Skipped {
+                version: "5.2.3".to_owned(),
+                why: "does not start".to_owned(),
+            }],
+            rerun: vec!["rocrepro run x --rocm debian:6.4.3".to_owned()],
+        }),
+        environment: super::environment::example(),
+        variables: Vec::new(),
+        logs: vec![
+            Log { title: "AMD_LOG_LEVEL=4".to_owned(), text: "a line of the log\n".repeat(8) },
+            Log {
+                title: "hipblaslt-bench".to_owned(),
+                text: "hipblaslt-bench -m 1 `x`".to_owned(),
+            },
+        ],
+        kernel_log: vec!["[ 1.000000] amdgpu: page fault".to_owned()],
+        libraries: Vec::new(),
+        duplicates: vec![Duplicate {
+            case: "copies/other".to_owned(),
+            known: Known {
+                gfx: vec!["gfx1100".to_owned()],
+                rocm: ">=7.0".parse().expect("a range"),
+                signature: "wrong-data:*".to_owned(),
+                upstream: Some("ROCm/rocm-systems#11617".to_owned()),
+            },
+            upstream: vec!["ROCm/rocm-systems#11617".to_owned()],
+        }],
+        again: "rocrepro report x".to_owned(),
+        record,
+    }
+}
+
+/// A crash on a GPU, with nothing but the runs.
+fn real() -> Findings {
+    let mut record = on_gpu(failed("graphs/long-chain[nodes=30000]"));
+    record.title = "A chain of many kernel nodes instantiates".to_owned();
+    record.outcome.kind = Kind::Crash;
+    record.outcome.signature = "crash:hipGraphInstantiate".to_owned();
+    record.outcome.summary =
+        "the process died of SIGSEGV in hipGraphInstantiate (line 21)".to_owned();
+    record.outcome.details = vec!["Last line on standard error: stack overflow".to_owned()];
+    record.outcome.at = Location {
+        phase: Some(Phase::Body),
+        line: Some(21),
+        api: Some("hipGraphInstantiate".to_owned()),
+        ..Location::default()
+    };
+    record.exit = End::Signalled { signal: 11 };
+    Findings {
+        record,
+        planted: Vec::new(),
+        about: None,
+        rate: Rate { failed: 5, runs: 5 },
+        others: Vec::new(),
+        program: None,
+        controls: Vec::new(),
+        minimised: None,
+        mitigations: None,
+        bisected: None,
+        variables: vec![("HSA_XNACK".to_owned(), "1".to_owned())],
+        logs: Vec::new(),
+        kernel_log: Vec::new(),
+        duplicates: Vec::new(),
+        ..planted()
+    }
+}
+
+#[test]
+fn a_planted_fault_in_every_form() {
+    for form in Form::ALL {
+        let issue = Issue::new(&planted(), Some(form));
+        let text = format!("{}\n{}\n\n{}", issue.repository, issue.title, issue.markdown());
+        insta::assert_snapshot!(format!("planted-{form}"), text);
+    }
+}
+
+#[test]
+fn a_crash_of_a_gpu() {
+    let issue = Issue::new(&real(), None);
+    let text = format!("{}\n{}\n\n{}", issue.repository, issue.title, issue.markdown());
+    insta::assert_snapshot!("real", text);
+}
+
+#[test]
+fn what_is_not_of_a_gpu_says_so_first() {
+    for form in Form::ALL {
+        let text = Issue::new(&planted(), Some(form)).markdown();
+        let notice = text.find("planted on purpose").expect("a notice");
+        let emulated = text.find("Please confirm on hardware").expect("a notice");
+        let problem = text.find("2 of 2 bytes wrong").expect("the problem");
+        assert!(notice < emulated && emulated < problem, "{form}");
+    }
+    let text = Issue::new(&real(), None).markdown();
+    assert!(!text.contains("emulated") && !text.contains("planted"));
+}
+
+#[test]
+fn an_address_stays_in_its_limit() {
+    let mut findings = planted();
+    for (program, log, details) in
+        [(0, 0, 0), (4_000, 40_000, 0), (90_000, 1_000_000, 0), (0, 0, 90_000)]
+    {
+        if let Some(p) = &mut findings.program {
+            p.text = "x é\n".repeat(program / 5);
+        }
+        findings.logs[0].text = "line\n".repeat(log / 5);
+        findings.record.outcome.details = vec!["détail ".repeat(details / 8)];
+        for form in Form::ALL {
+            let issue = Issue::new(&findings, Some(form));
+            let link = issue.link();
+            assert!(link.url.len() <= LIMIT, "{form}: {}", link.url.len());
+            assert!(link.url.starts_with("https://github.com/"), "{form}");
+            assert!(link.url.is_ascii(), "{form}");
+        }
+    }
+}
+
+#[test]
+fn logs_are_left_out_before_the_program() {
+    let mut findings = planted();
+    findings.logs[0].text = "line\n".repeat(10_000);
+    let link = Issue::new(&findings, Some(Form::Rocm)).link();
+    assert_eq!(link.cut.first().map(String::as_str), Some("AMD_LOG_LEVEL=4"));
+    assert!(!link.cut.contains(&"repro.cpp".to_owned()), "{:?}", link.cut);
+    assert!(link.url.contains("Left+out+of+this+address"));
+}
+
+#[test]
+fn forms_are_found_by_name() {
+    for form in Form::ALL {
+        assert_eq!(form.name().parse(), Ok(form));
+    }
+    assert!("rocblas".parse::<Form>().is_err_and(|e| e.contains("rocm-libraries")));
+}

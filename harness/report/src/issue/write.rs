@@ -1,0 +1,408 @@
+//! The parts of an issue, each a text of its own.
+
+use std::fmt::Write;
+
+use judge::Kind;
+
+use super::{Control, Findings, Home};
+use crate::{
+    evidence::{FactorKind, FactorVerdict, OtherFailure, Rate},
+    words::{link, stack_and_device, unique, window},
+};
+
+/// A text in a fence that is longer than any in it.
+pub(super) fn fenced(language: &str, text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{}\n{fence}", text.trim_end())
+}
+
+/// A text that is shown on demand.
+fn folded(title: &str, text: &str) -> String {
+    format!("<details><summary>{title}</summary>\n\n{text}\n\n</details>")
+}
+
+/// A rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
+fn with_interval(rate: Rate) -> String {
+    match rate.interval() {
+        None => "not run".to_owned(),
+        Some((low, high)) => format!(
+            "{rate} (95 % interval {} to {})",
+            percent(low, f64::floor),
+            percent(high, f64::ceil)
+        ),
+    }
+}
+
+/// A probability in percent; rounded outwards, so that an interval is never shown narrower than it is.
+fn percent(p: f64, round: fn(f64) -> f64) -> String {
+    let scale = if p < 0.1 { 10.0 } else { 1.0 };
+    format!("{} %", round(p * 100.0 * scale) / scale)
+}
+
+/// What goes wrong, in a few words: `hipGraphInstantiate dies of SIGABRT`.
+pub(super) fn symptom(findings: &Findings) -> String {
+    let outcome = &findings.record.outcome;
+    let parts: Vec<&str> = outcome.signature.split(':').collect();
+    let part = |n: usize| parts.get(n).copied().unwrap_or_default();
+    let api = outcome.at.api.as_deref().unwrap_or("the process");
+    match outcome.kind {
+        Kind::WrongData => format!("wrong data in `{}` ({})", part(1), part(2)),
+        Kind::ApiError if part(0) == "unexpected-value" => {
+            format!("`{}` gives `{}`", part(1), part(2))
+        }
+        Kind::ApiError => format!("`{}` returns {}", part(1), part(2)),
+        Kind::CompileError => "hipRTC refuses a valid kernel".to_owned(),
+        Kind::Crash => format!("crash in `{api}`"),
+        Kind::MemoryFault => format!("memory access fault in `{}`", parts[1..].join(":")),
+        Kind::Hang => format!("hang in `{api}`"),
+        Kind::TeardownCrash => "crash after the work is done".to_owned(),
+        Kind::LibraryExit => format!("`{api}` ends the process by exit"),
+        Kind::Leak => "memory is not given back".to_owned(),
+        Kind::Pass | Kind::Skip | Kind::NoVerdict => outcome.signature.clone(),
+    }
+}
+
+/// The title, without the form's prefix.
+pub(super) fn title(findings: &Findings) -> String {
+    let record = &findings.record;
+    let values =
+        record.trial.split_once('[').map_or("", |(_, values)| values.trim_end_matches(']'));
+    let values = if values.is_empty() { String::new() } else { format!(" with {values}") };
+    let release = match &record.stack.rocm {
+        Some(version) => format!("ROCm {version}"),
+        None => record.stack.spec.clone(),
+    };
+    let emulated = if record.device.emulated { " (emulated)" } else { "" };
+    let gfx = record.device.gfx.split(':').next().unwrap_or_default();
+    let title = format!("{}{values} on {release}, {gfx}{emulated}", symptom(findings));
+    let title = title.replace('`', "");
+    if findings.planted.is_empty() { title } else { format!("PLANTED, do not file: {title}") }
+}
+
+/// What a reader must know before anything else; empty for a failure of a GPU.
+pub(super) fn notice(findings: &Findings) -> String {
+    let mut notes = Vec::new();
+    if !findings.planted.is_empty() {
+        notes.push(format!(
+            "**This failure was planted on purpose** (`{}`) to test the tool that found it. It says nothing about any ROCm \
+             release. Do not file it.",
+            findings.planted.join("`, `")
+        ));
+    }
+    let device = &findings.record.device;
+    if device.emulated {
+        let gfx = &device.gfx;
+        notes.push(format!(
+            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and the libraries are the released ones, unmodified; \
+             below the HSA interface stands an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it \
+             may have bugs of its own. **Please confirm on hardware**; the program below needs nothing but HIP."
+        ));
+    }
+    notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
+}
+
+/// The problem in one paragraph.
+pub(super) fn problem(findings: &Findings) -> String {
+    let record = &findings.record;
+    let mut text = sentence(&record.outcome.summary);
+    if let Some(about) = &findings.about {
+        let _ =
+            write!(text, " {}", sentence(&about.split_whitespace().collect::<Vec<_>>().join(" ")));
+    }
+    let _ = write!(text, " Seen with {}.", stack_and_device(record));
+    text
+}
+
+/// A text that begins with a capital and ends with a full stop.
+fn sentence(text: &str) -> String {
+    let mut letters = text.trim().chars();
+    let start: String = match letters.next() {
+        // The name of a function or buffer keeps its case.
+        Some(c) if text.starts_with("the ") || text.starts_with("every ") => {
+            c.to_uppercase().collect()
+        }
+        Some(c) => c.to_string(),
+        None => String::new(),
+    };
+    let text = start + letters.as_str();
+    if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
+}
+
+/// What should happen, and what does.
+pub(super) fn expected_and_actual(findings: &Findings) -> String {
+    format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
+}
+
+pub(super) fn expected(findings: &Findings) -> String {
+    let outcome = &findings.record.outcome;
+    let more = match outcome.kind {
+        Kind::WrongData => {
+            "The bytes that are read are those that the calls before wrote, in program order."
+        }
+        Kind::ApiError => "The call answers as its documentation says; every call before it did.",
+        Kind::Crash | Kind::LibraryExit | Kind::TeardownCrash => {
+            "The process goes on and exits with status 0."
+        }
+        Kind::MemoryFault => "Every access stays inside of its buffer, as those of the program do.",
+        Kind::Hang => "The call returns.",
+        Kind::Leak => "Free memory at the end is what it was at the start.",
+        _ => "It works.",
+    };
+    format!("{} {more}", sentence(&findings.record.title))
+}
+
+pub(super) fn actual(findings: &Findings) -> String {
+    let record = &findings.record;
+    let mut text = format!("{} (signature `{}`)", symptom(findings), record.outcome.signature);
+    let mut lines = record.outcome.details.clone();
+    if let judge::End::Signalled { signal } = record.exit {
+        lines.insert(0, format!("the process ended by signal {signal}"));
+    }
+    if !lines.is_empty() {
+        let _ = write!(text, "\n\n{}", fenced("", &lines.join("\n")));
+    }
+    text
+}
+
+/// How often, and what passes instead.
+pub(super) fn rate_and_controls(findings: &Findings) -> String {
+    let mut text = format!("**Rate:** fails in {} fresh processes.", with_interval(findings.rate));
+    for OtherFailure { signature, count } in &findings.others {
+        let _ = write!(text, " {count} failed in another way: `{signature}`.");
+    }
+    if findings.controls.is_empty() {
+        text.push_str("\n\n**Control:** none was found: every variant that was tried fails too.");
+        return text;
+    }
+    text.push_str("\n\n| control variant | failures | |\n| --- | --- | --- |");
+    let failing = format!(
+        "\n| as reported | **{}** | `{}` |",
+        findings.rate, findings.record.outcome.signature
+    );
+    text.push_str(&failing);
+    for Control { what, rate, signature, .. } in &findings.controls {
+        let signature = signature.as_ref().map_or("passes".to_owned(), |s| format!("`{s}`"));
+        let _ = write!(text, "\n| {what} | {rate} | {signature} |");
+    }
+    text
+}
+
+/// The mitigation table.
+pub(super) fn mitigations(findings: &Findings) -> Option<String> {
+    let found = findings.mitigations.as_ref()?;
+    let mut text = format!(
+        "#### What makes it go away\n\nWithout any change: {}.\n\n",
+        with_interval(found.base)
+    );
+    text.push_str("| change | failures | effect | what it changes |\n| --- | --- | --- | --- |");
+    for factor in &found.factors {
+        let name = match (factor.kind, factor.value.as_str()) {
+            (FactorKind::Env, value) => format!("`{}={value}`", factor.name),
+            (FactorKind::Rewrite, _) => format!("calls: {}", factor.name),
+        };
+        let effect = match &factor.verdict {
+            FactorVerdict::Helped => "**helps**".to_owned(),
+            FactorVerdict::NoEffect => "none".to_owned(),
+            FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
+            FactorVerdict::Undecided => "not decided".to_owned(),
+        };
+        let _ = write!(text, "\n| {name} | {} | {effect} | {} |", factor.rate, factor.meaning);
+    }
+    match found.minimal_set.as_slice() {
+        [] => {}
+        set => {
+            let _ = write!(text, "\n\nOnly together do these help: `{}`.", set.join("`, `"));
+        }
+    }
+    if found.points_to.is_empty() {
+        text.push_str("\n\nNothing of this helped.");
+    } else {
+        let _ = write!(text, "\n\nThis points to: {}.", found.points_to.join(", "));
+    }
+    if !found.not_tried.is_empty() {
+        let names: Vec<_> =
+            found.not_tried.iter().map(|n| format!("`{}` ({})", n.name, n.why)).collect();
+        let _ = write!(text, "\n\nNot tried: {}.", names.join(", "));
+    }
+    Some(text)
+}
+
+/// Why each part of the program is needed.
+pub(super) fn minimised(findings: &Findings) -> Option<String> {
+    let found = findings.minimised.as_ref()?;
+    let mut text = format!(
+        "#### What the failure needs\n\nReduced from {} to {} calls in {} runs.\n\n| element | with | without |\n| --- | --- | --- |",
+        found.calls_before, found.calls_after, found.runs
+    );
+    for needed in &found.elements {
+        let without = if needed.without.runs == 0 {
+            "no valid program".to_owned()
+        } else {
+            needed.without.to_string()
+        };
+        let _ = write!(text, "\n| {} | {} | {without} |", needed.what, needed.with);
+    }
+    for OtherFailure { signature, count } in &found.others {
+        let _ = write!(
+            text,
+            "\n\nMet on the way, and a defect of its own: `{signature}` ({count} runs)."
+        );
+    }
+    Some(text)
+}
+
+/// Releases that fail and that do not.
+pub(super) fn versions(findings: &Findings) -> Option<String> {
+    let found = findings.bisected.as_ref()?;
+    let mut text = format!("#### Since when ({})\n\n", found.axis);
+    match (&found.last_good, &found.first_bad) {
+        (Some(good), Some(bad)) => {
+            let _ = write!(text, "Last good: **{good}**. First bad: **{bad}**.");
+        }
+        (None, Some(_)) => {
+            text.push_str("Every build that could be tested has it: not a regression within them.")
+        }
+        (Some(good), None) => {
+            let _ = write!(text, "No build that could be tested has it up to {good}.");
+        }
+        (None, None) => text.push_str("No answer."),
+    }
+    if let Some(p) = found.confidence {
+        let _ = write!(text, " Confidence {}.", percent(p, f64::floor));
+    }
+    text.push_str("\n\n| build | failures |\n| --- | --- |");
+    for build in &found.rates {
+        let _ = write!(text, "\n| {} | {} |", build.version, build.rate);
+    }
+    for skipped in &found.skipped {
+        let _ = write!(text, "\n| {} | not tested: {} |", skipped.version, skipped.why);
+    }
+    if !found.components.is_empty() {
+        text.push_str("\n\n| component | last good | first bad |\n| --- | --- | --- |");
+        for component in &found.components {
+            let name = match &component.compare_url {
+                Some(url) => format!("[{}]({url})", component.name),
+                None => component.name.clone(),
+            };
+            let _ = write!(text, "\n| {name} | {} | {} |", component.good, component.bad);
+        }
+    }
+    if !found.rerun.is_empty() {
+        let _ = write!(text, "\n\n{}", fenced("sh", &found.rerun.join("\n")));
+    }
+    Some(text)
+}
+
+/// How to reproduce it, without the program's text.
+pub(super) fn steps(findings: &Findings) -> String {
+    let Some(program) = &findings.program else {
+        return format!(
+            "There is no stand-alone program for this case. With rocrepro:\n\n{}\n\nThe case:\n\n{}",
+            fenced("sh", &findings.record.again),
+            fenced("yaml", &findings.case)
+        );
+    };
+    let mut text = format!(
+        "Stand-alone program `{}`; it needs nothing but what the build line names.",
+        program.file
+    );
+    let exported = program.exported.as_ref();
+    let lines: Vec<&str> = exported
+        .iter()
+        .flat_map(|e| [e.build.as_str(), e.run.as_str()])
+        .filter(|line| !line.is_empty())
+        .collect();
+    if !lines.is_empty() {
+        let _ = write!(text, "\n\n{}", fenced("sh", &lines.join("\n")));
+    }
+    if let Some(verified) = exported.and_then(|e| e.verified) {
+        let _ =
+            write!(text, "\n\nBuilt and run before filing: {verified} runs failed as described.");
+    }
+    if exported.and_then(|e| e.traces_equal) == Some(true) {
+        text.push_str(" Its API calls are those of the test, in the same order (traces compared).");
+    }
+    text
+}
+
+/// The program's text.
+pub(super) fn program(findings: &Findings) -> Option<String> {
+    let program = findings.program.as_ref()?;
+    Some(folded(
+        &format!("<code>{}</code>", program.file),
+        &fenced(program.language, &program.text),
+    ))
+}
+
+/// Why this repository, and which builds were in the process.
+pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
+    let record = &findings.record;
+    let mut text = format!(
+        "**Filed here because** {} (component {}; {}).",
+        home.why, home.component, home.repository
+    );
+    text.push_str("\n\n#### Libraries in the failing process\n\n");
+    if record.stack.libraries.is_empty() {
+        text.push_str("The process ended before it could tell.");
+    } else {
+        text.push_str("| library | build id |\n| --- | --- |");
+        for library in &record.stack.libraries {
+            let id = library.build_id.as_deref().unwrap_or("none");
+            let _ = write!(text, "\n| {} | {id} |", library.name);
+        }
+    }
+    if !findings.variables.is_empty() {
+        let given: Vec<_> = findings.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let _ = write!(
+            text,
+            "\n\nEnvironment of the failing run, beyond stock: `{}`.",
+            given.join(" ")
+        );
+    } else {
+        text.push_str("\n\nThe environment of the failing run was stock: none of the variables of HIP, HSA or PyTorch was set.");
+    }
+    text
+}
+
+/// The machine.
+pub(super) fn environment(findings: &Findings) -> String {
+    folded("Machine (rocrepro doctor)", &fenced("", &findings.environment.text()))
+}
+
+/// One log.
+pub(super) fn log(title: &str, text: &str) -> String {
+    folded(title, &fenced("", text))
+}
+
+/// Known failures that look alike.
+pub(super) fn duplicates(findings: &Findings) -> Option<String> {
+    let mut lines = Vec::new();
+    let own = unique(findings.record.upstream.iter().cloned());
+    if !own.is_empty() {
+        let links: Vec<_> = own.iter().map(|issue| link(issue)).collect();
+        lines.push(format!("The test was written for {}.", links.join(", ")));
+    }
+    for duplicate in &findings.duplicates {
+        let links: Vec<_> = duplicate.upstream.iter().map(|issue| link(issue)).collect();
+        let links = if links.is_empty() { "no issue yet".to_owned() } else { links.join(", ") };
+        let known = window(&duplicate.known);
+        lines.push(format!(
+            "Known with the same signature: {known}, case {} ({links}).",
+            duplicate.case
+        ));
+    }
+    (!lines.is_empty()).then(|| {
+        let lines: Vec<_> = lines.iter().map(|line| format!("* {line}")).collect();
+        format!("#### Possibly the same\n\n{}", lines.join("\n"))
+    })
+}
+
+/// Who wrote this, and how to do it again.
+pub(super) fn colophon(findings: &Findings) -> String {
+    let record = &findings.record;
+    format!(
+        "<sub>Written by rocrepro {} on {} from measured runs; repeat it with `{}`.</sub>",
+        record.rocrepro, record.date, findings.again
+    )
+}
