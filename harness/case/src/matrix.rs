@@ -32,6 +32,16 @@ impl Trial {
     pub fn value(&self, axis: &str) -> Option<&str> {
         self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
     }
+
+    /// The same point with another value on an axis, which need not be one of the matrix: a search goes between them. None
+    /// where there is no such axis.
+    pub fn with(&self, axis: &str, value: &str) -> Option<Trial> {
+        let at = self.values.iter().position(|(name, _)| name == axis)?;
+        let mut trial = self.clone();
+        trial.values[at].1 = value.to_owned();
+        trial.shown[at] = true;
+        Some(trial)
+    }
 }
 
 impl fmt::Display for Trial {
