@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+pub(crate) use self::device::{Audit, DeviceCommand};
 pub(crate) use self::{
     bisect::Bisect, device::Device, doctor::Doctor, export::Export, minimise::Minimise,
     mitigate::Mitigate, report::Report,

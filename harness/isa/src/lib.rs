@@ -6,6 +6,7 @@
 //! What it does not model: timing, caches, the memory model (every access is immediately visible),
 //! hazards, and the order in which hardware would run waves. Workgroups run one after the other.
 
+mod audit;
 mod disassembler;
 mod exec;
 mod float16;
@@ -22,6 +23,8 @@ mod vector;
 mod wave;
 
 use std::{fmt, ops::Range};
+
+pub use audit::{Audit, Opcode};
 
 /// Memory that kernels may touch.
 pub trait AddressSpace: Sync {

@@ -126,14 +126,40 @@ impl Page {
             return Err(Missing::Illegal);
         }
         let bytes = &self.bytes[start..start + LONGEST];
-        let (text, size) = disassembler::disassemble(self.arch, pc, bytes)
+        let Decoded { text, size, exec } = decode(self.arch, pc, bytes)
             .map_err(Missing::NoDisassembler)?
             .ok_or(Missing::Illegal)?;
-        let immediate = u16::from_le_bytes([bytes[0], bytes[1]]);
-        let exec = bind(&text, self.arch, pc, size, immediate)
-            .map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
+        let exec = exec.map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
         Ok(Instruction { exec, size, text: text.into_boxed_str() })
     }
+}
+
+/// An instruction whose text is known, whether or not it can be executed.
+pub(crate) struct Decoded {
+    pub(crate) text: String,
+    /// In bytes.
+    pub(crate) size: u64,
+    pub(crate) exec: Bound,
+}
+
+/// Decodes the instruction that `bytes` begin with; `None` if it is no instruction.
+///
+/// # Errors
+/// Without a disassembler for the architecture: why.
+pub(crate) fn decode(arch: Arch, address: u64, bytes: &[u8]) -> Result<Option<Decoded>, String> {
+    let Some((text, size)) = disassembler::disassemble(arch, address, bytes)? else {
+        return Ok(None);
+    };
+    // LLVM has a name for the encoding that hardware promises never to use: a dword of zeros from GFX10 on.
+    if text == "v_illegal" {
+        return Ok(None);
+    }
+    let immediate = match bytes {
+        [low, high, ..] => u16::from_le_bytes([*low, *high]),
+        _ => 0,
+    };
+    let exec = bind(&text, arch, address, size, immediate);
+    Ok(Some(Decoded { text, size, exec }))
 }
 
 /// From the text of an instruction to what executes it.

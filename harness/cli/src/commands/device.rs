@@ -1,8 +1,19 @@
+//! `rocrepro device`: looks into the emulated device.
+
+mod audit;
+mod code_objects;
+mod table;
+
 use std::process::ExitCode;
 
-use crate::{Stop, args::Device};
+use crate::{
+    Stop,
+    args::{Device, DeviceCommand},
+};
 
 pub(crate) fn device(args: &Device) -> Result<ExitCode, Stop> {
-    let _ = &args.on;
-    Err(Stop::usage("error: `device` is not there yet"))
+    match &args.command {
+        DeviceCommand::Audit(args) => audit::audit(args),
+        DeviceCommand::AuditInside => audit::inside(),
+    }
 }
