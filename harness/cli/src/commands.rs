@@ -14,6 +14,7 @@ mod report;
 mod rocm;
 mod run;
 mod schema;
+mod subject;
 
 use std::process::ExitCode;
 

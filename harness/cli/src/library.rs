@@ -90,6 +90,11 @@ impl CaseLibrary {
         }
     }
 
+    /// The text of a case file.
+    pub fn text(&self, id: &str) -> &str {
+        self.sources.get(id).map_or("", |s| s.text.as_str())
+    }
+
     /// The path of a case file, as the user sees it.
     pub fn path(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.path.as_str())

@@ -201,6 +201,11 @@ impl Session {
         }
     }
 
+    /// Variables of the trials' environment that were given on the command line.
+    pub(crate) fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.environment.iter()
+    }
+
     /// What else was given on the command line that a trial depends on.
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
         let cases_from = self.cases_from.iter().map(|p| ("--cases-from", p.display().to_string()));

@@ -1,6 +1,8 @@
 mod gpu;
 mod host;
 
+pub(super) use host::{kernel_log_since, uptime};
+
 use std::{
     path::Path,
     process::{Command, ExitCode},

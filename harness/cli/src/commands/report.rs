@@ -1,8 +1,224 @@
-use std::process::ExitCode;
+mod controls;
+mod logs;
 
-use crate::{Stop, args::Report};
+use std::{path::Path, process::ExitCode};
+
+use judge::signature_fits;
+use plan::Library;
+use report::{
+    Record,
+    evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
+    issue::{Duplicate, Findings, Form, Identity, Issue, Program, redact},
+};
+
+use super::{
+    doctor,
+    subject::{Runs, Subject, first_failing, typed},
+};
+use crate::{
+    CaseLibrary, Session, SessionOptions, Stop, args::Report, commands::run::faults, evidence,
+    outputs, select,
+};
+
+/// Files that an export writes, with the language of each.
+const PROGRAMS: [(&str, &str); 3] =
+    [("repro.hip", "cpp"), ("repro.cpp", "cpp"), ("repro.py", "python")];
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
-    let _ = &args.on;
-    Err(Stop::usage("error: `report` is not there yet"))
+    let form = args.form.as_deref().map(str::parse::<Form>).transpose();
+    let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
+    let library = CaseLibrary::load(args.cases_from.as_deref())?;
+    let selected = select(&library, std::slice::from_ref(&args.case))?;
+    let faults = faults(&args.fault)?;
+    let mut options = SessionOptions::try_from(&args.on)?;
+    options.cases_from = args.cases_from.clone();
+    let session = Session::open(options.clone())?;
+    let (subject, runs) = first_failing(&library, selected, &faults, &session, args.repeat)?;
+    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);
+    let Some(failed) = runs.failed().cloned() else {
+        return Err(Stop::no_verdict("error: no run failed"));
+    };
+
+    let (machine, who) = doctor::environment(form.is_some_and(about_torch));
+    let environment = machine.redacted(&who);
+    let before = doctor::uptime();
+    let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
+    let logs = logs::logs(&subject, &session, &failed, &who)?;
+    let job = subject.job()?;
+    let findings = Findings {
+        planted: faults.iter().map(typed).collect(),
+        about: subject.selected.case.about.clone(),
+        rate: runs.rate,
+        others: runs.others.clone(),
+        program: program(&folder, &failed, &who)?,
+        case: library.text(&subject.selected.case.id).to_owned(),
+        controls,
+        minimised: about::<Minimised>(&folder, &failed, |found| &found.trial)?,
+        mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
+        bisected: about::<Bisected>(&folder, &failed, |found| &found.trial)?,
+        kernel_log: doctor::kernel_log_since(before, &who),
+        environment,
+        variables: variables(&session, &job.lowered.plan.environment),
+        logs,
+        libraries: job.lowered.plan.libraries.clone(),
+        duplicates: duplicates(&library, &subject, &failed, &job.lowered.plan.libraries),
+        again: redact(&again(args, &subject, form), &who),
+        record: redacted(failed, &who),
+    };
+    let issue = Issue::new(&findings, form);
+    write(&folder, &runs, &issue)?;
+    outputs::print(&summary(&folder, &findings, &issue, args.open))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Forms that want PyTorch's own description of the machine.
+fn about_torch(form: Form) -> bool {
+    matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
+}
+
+/// What a command found about this trial earlier; what is about another trial stays out.
+fn about<E: Evidence>(
+    folder: &Path,
+    failed: &Record,
+    trial: impl Fn(&E) -> &String,
+) -> Result<Option<E>, Stop> {
+    let found = evidence::read::<E>(folder)?;
+    Ok(found.filter(|found| *trial(found) == failed.trial))
+}
+
+/// The program that an export left in the folder.
+fn program(folder: &Path, failed: &Record, who: &Identity) -> Result<Option<Program>, Stop> {
+    let exported = about::<Exported>(folder, failed, |found| &found.trial)?;
+    let files = PROGRAMS.iter().map(|(file, language)| ((*file).to_owned(), *language));
+    let named = exported.as_ref().map(|e| {
+        let language = if e.path.ends_with(".py") { "python" } else { "cpp" };
+        (e.path.clone(), language)
+    });
+    for (file, language) in named.into_iter().chain(files) {
+        let path = folder.join(&file);
+        if let Ok(text) = std::fs::read_to_string(&path) {
+            let text = redact(
+                &text,
+                &Identity { user: String::new(), host: String::new(), ..who.clone() },
+            );
+            return Ok(Some(Program { file, language, text, exported }));
+        }
+    }
+    Ok(None)
+}
+
+/// Variables of the trial beyond a stock environment.
+fn variables(
+    session: &Session,
+    of_case: &std::collections::BTreeMap<String, String>,
+) -> Vec<(String, String)> {
+    let mut all: Vec<_> = session.variables().chain(of_case).collect();
+    all.dedup();
+    all.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Known failures of other cases that end with the same signature, or call the same function and fail alike.
+fn duplicates(
+    library: &CaseLibrary,
+    subject: &Subject<'_>,
+    failed: &Record,
+    libraries: &[Library],
+) -> Vec<Duplicate> {
+    let mut found = Vec::new();
+    for case in library.cases() {
+        let same_libraries = case.needs.libraries == libraries;
+        for known in &case.known {
+            let own = case.id == subject.selected.case.id;
+            if (own && !known.on.matches(&subject.selected.trial))
+                || (!own && !same_libraries)
+                || !signature_fits(&known.signature, &failed.outcome.signature)
+            {
+                continue;
+            }
+            let upstream = known.upstream.iter().chain(&case.upstream);
+            let mut upstream: Vec<_> = upstream.cloned().collect();
+            upstream.sort();
+            upstream.dedup();
+            let known = judge::Known {
+                gfx: known.gfx.clone(),
+                rocm: known.rocm.clone(),
+                signature: known.signature.clone(),
+                upstream: known.upstream.clone(),
+            };
+            found.push(Duplicate { case: case.id.clone(), known, upstream });
+        }
+    }
+    found
+}
+
+/// The command that writes this report again.
+fn again(args: &Report, subject: &Subject<'_>, form: Option<Form>) -> String {
+    let mut text = format!("rocrepro report '{}' --rocm {}", subject.id(), args.on.rocm);
+    for fault in &args.fault {
+        text.push_str(&format!(" --fault {fault}"));
+    }
+    if let Some(form) = form {
+        text.push_str(&format!(" --for {form}"));
+    }
+    text
+}
+
+/// A record without names of people and machines.
+fn redacted(mut record: Record, who: &Identity) -> Record {
+    let outcome = &mut record.outcome;
+    let texts =
+        [&mut outcome.summary, &mut record.again, &mut record.stack.spec, &mut record.stack.root];
+    texts.into_iter().chain(&mut outcome.details).for_each(|text| *text = redact(text, who));
+    record
+}
+
+fn write(folder: &Path, runs: &Runs, issue: &Issue) -> Result<(), Stop> {
+    let mut lines = String::new();
+    for record in &runs.records {
+        lines.push_str(&report::to_line(record).map_err(Stop::no_verdict)?);
+        lines.push('\n');
+    }
+    evidence::write_text(folder, RECORDS_FILE, &lines)?;
+    let title =
+        format!("<!-- title: {} -->\n<!-- repository: {} -->\n\n", issue.title, issue.repository);
+    evidence::write_text(folder, REPORT_FILE, &(title + &issue.markdown()))?;
+    Ok(())
+}
+
+fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> String {
+    let mut text = format!("{}\n", folder.join(REPORT_FILE).display());
+    text.push_str(&format!("  title       {}\n", issue.title));
+    text.push_str(&format!(
+        "  belongs to  https://github.com/{} ({} form)\n",
+        issue.repository, issue.form
+    ));
+    text.push_str(&format!("  rate        {}\n", findings.rate));
+    for control in &findings.controls {
+        text.push_str(&format!("  control     {}: {}\n", control.what, control.rate));
+    }
+    let missing = [
+        (findings.program.is_none(), "export"),
+        (findings.minimised.is_none(), "minimise"),
+        (findings.mitigations.is_none(), "mitigate"),
+    ];
+    let missing: Vec<_> =
+        missing.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
+    if !missing.is_empty() {
+        let out = folder.display();
+        text.push_str(&format!(
+            "  would gain from `rocrepro {} --out {out}`\n",
+            missing.join("`, `")
+        ));
+    }
+    if open {
+        let link = issue.link();
+        text.push_str(&format!("\n{}\n", link.url));
+        if !link.cut.is_empty() {
+            text.push_str(&format!(
+                "\nLeft out of the address, paste from the report: {}\n",
+                link.cut.join(", ")
+            ));
+        }
+    }
+    text
 }

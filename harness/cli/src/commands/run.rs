@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
 }
 
 /// Reads all `--fault` options.
-fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
+pub(super) fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
     let mut faults: Vec<Planted> = Vec::new();
     let mut problems = Vec::new();
     for text in texts {

@@ -121,6 +121,22 @@ pub(super) fn kernel_log(not_read: &mut Vec<NotRead>) -> Vec<String> {
     }
 }
 
+/// Time since the machine started, in seconds: the clock of the kernel log.
+pub(in crate::commands) fn uptime() -> f64 {
+    let text = fs::read_to_string("/proc/uptime").unwrap_or_default();
+    text.split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0.0)
+}
+
+/// The lines about the GPU that the kernel has logged since then; none where the log cannot be read.
+pub(in crate::commands) fn kernel_log_since(then: f64, who: &Identity) -> Vec<String> {
+    let time = |line: &str| -> Option<f64> {
+        line.trim_start_matches('[').split(']').next()?.trim().parse().ok()
+    };
+    let lines = kernel_log(&mut Vec::new()).into_iter();
+    let since = lines.filter(|line| time(line).is_some_and(|t| t >= then));
+    since.map(|line| report::issue::redact(&line, who)).collect()
+}
+
 /// All messages that /dev/kmsg still has; a read gives one record.
 fn kernel_messages() -> std::io::Result<String> {
     let mut log = fs::OpenOptions::new()

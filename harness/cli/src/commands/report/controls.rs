@@ -1,0 +1,107 @@
+//! Runs that differ from the failing ones in one thing.
+
+use case::Trial;
+use report::{Record, evidence::Rate, issue::Control};
+
+use super::super::subject::{Runs, Subject};
+use crate::{Selected, Session, SessionOptions, Stop};
+
+/// Neighbours in the matrix that are tried.
+const NEIGHBOURS: usize = 12;
+/// Passing neighbours that are reported.
+const REPORTED: usize = 2;
+
+/// A passing neighbour in the matrix, the healthy device where a fault is planted, and the other releases where none is.
+pub(super) fn controls(
+    subject: &Subject<'_>,
+    session: &Session,
+    options: &SessionOptions,
+    failed: &Record,
+    repeat: u32,
+) -> Result<Vec<Control>, Stop> {
+    let mut controls = neighbours(subject, session, repeat)?;
+    if subject.faults.is_empty() {
+        controls.extend(releases(subject, options, failed, repeat)?);
+    } else {
+        let healthy = subject.with(subject.selected.clone(), Vec::new());
+        let what = "no fault planted".to_owned();
+        controls.push(control(what, Runs::of(healthy.run(session, repeat, 0, &[])?)));
+    }
+    Ok(controls)
+}
+
+fn control(what: String, runs: Runs) -> Control {
+    let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
+    let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
+    Control { what, rate: Rate { failed, runs: runs.rate.runs }, signature: runs.signature, again }
+}
+
+/// Trials of the same case that pass, the most similar first.
+fn neighbours(subject: &Subject<'_>, session: &Session, repeat: u32) -> Result<Vec<Control>, Stop> {
+    let (case, own) = (subject.selected.case, &subject.selected.trial);
+    let mut near: Vec<(usize, String, Trial)> = case
+        .trials()
+        .into_iter()
+        .map(|trial| {
+            let (count, words) = difference(own, &trial);
+            (count, words, trial)
+        })
+        .filter(|(count, ..)| *count > 0)
+        .collect();
+    near.sort_by_key(|(count, ..)| *count);
+    let mut found = Vec::new();
+    for (_, what, trial) in near.into_iter().take(NEIGHBOURS) {
+        let neighbour = subject.with(Selected { case, trial }, subject.faults.clone());
+        let looks = Runs::of(neighbour.run(session, 1, 0, &[])?);
+        if looks.rate.runs == 0 || looks.signature.is_some() {
+            continue;
+        }
+        let mut records = looks.records;
+        records.extend(neighbour.run(session, repeat - 1, 1, &[])?);
+        found.push(control(what, Runs::of(records)));
+        if found.len() == REPORTED {
+            break;
+        }
+    }
+    // A neighbour that fails after all is no control.
+    found.retain(|control| control.rate.failed == 0);
+    Ok(found)
+}
+
+/// How many values differ, and which: `host=pinned instead of host=pageable`.
+fn difference(own: &Trial, other: &Trial) -> (usize, String) {
+    let words: Vec<_> = other
+        .values
+        .iter()
+        .filter(|(axis, value)| own.value(axis) != Some(value.as_str()))
+        .map(|(axis, value)| match own.value(axis) {
+            Some(mine) => format!("{axis}={value} instead of {axis}={mine}"),
+            None => format!("{axis}={value}"),
+        })
+        .collect();
+    (words.len(), words.join(", "))
+}
+
+/// The same trial on the other releases that are on this machine.
+fn releases(
+    subject: &Subject<'_>,
+    options: &SessionOptions,
+    failed: &Record,
+    repeat: u32,
+) -> Result<Vec<Control>, Stop> {
+    let Ok(store) = rocm::Store::from_environment() else { return Ok(Vec::new()) };
+    let fetched = rocm::list(&store).debian.into_iter().filter_map(|f| f.stack);
+    let installed = rocm::system_stacks();
+    let specs = installed.into_iter().chain(fetched).map(|stack| stack.spec);
+    let mut controls = Vec::new();
+    for spec in specs.filter(|spec| *spec != failed.stack.spec) {
+        let options = SessionOptions { rocm: spec.clone(), with: Vec::new(), ..options.clone() };
+        let session = Session::open(options)?;
+        let runs = Runs::of(subject.run(&session, repeat, 0, &[])?);
+        if runs.rate.runs > 0 {
+            let release = session.rocm.as_ref().map_or(spec, ToString::to_string);
+            controls.push(control(format!("the same on ROCm {release}"), runs));
+        }
+    }
+    Ok(controls)
+}

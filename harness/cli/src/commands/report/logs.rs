@@ -1,0 +1,157 @@
+//! The failing trial once more, with the logs of the runtime and of the libraries.
+
+use std::path::Path;
+
+use judge::api;
+use plan::{Library, Plan};
+use report::{
+    Record,
+    issue::{Identity, Log, redact},
+};
+
+use super::super::subject::Subject;
+use crate::{Session, Stop};
+
+/// Lines of the runtime's log that are kept, from the failing call on.
+const LINES: usize = 80;
+
+/// Logs of one more failing run.
+pub(super) fn logs(
+    subject: &Subject<'_>,
+    session: &Session,
+    failed: &Record,
+    who: &Identity,
+) -> Result<Vec<Log>, Stop> {
+    let folder = session
+        .scratch
+        .trial()
+        .map_err(|e| Stop::no_verdict(format!("error: no folder for the logs: {e}")))?;
+    let plan = subject.job()?.lowered.plan;
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let mut variables = vec![
+        ("AMD_LOG_LEVEL".to_owned(), "4".to_owned()),
+        // The runtime adds the process id to the name.
+        ("AMD_LOG_LEVEL_FILE".to_owned(), file("hip")),
+    ];
+    if plan.libraries.contains(&Library::Hipblaslt) {
+        // Bit 5 prints the line that replays a call in hipblaslt-bench (hipBLASLt, "Logging and heuristics").
+        variables.push(("HIPBLASLT_LOG_MASK".to_owned(), "32".to_owned()));
+        variables.push(("HIPBLASLT_LOG_FILE".to_owned(), file("blaslt")));
+    }
+    if plan.libraries.contains(&Library::Rocblas) {
+        // Bit 1 prints the line that replays a call in rocblas-bench (rocBLAS, "Logging").
+        variables.push(("ROCBLAS_LAYER".to_owned(), "2".to_owned()));
+        variables.push(("ROCBLAS_LOG_BENCH_PATH".to_owned(), file("rocblas")));
+    }
+    let records = subject.run(session, 1, 0, &variables)?;
+    let same = records.iter().any(|r| r.outcome.signature == failed.outcome.signature);
+    let mut logs = Vec::new();
+    for (library, prefix) in [("hipblaslt-bench", "blaslt"), ("rocblas-bench", "rocblas")] {
+        let text = read(folder.path(), prefix);
+        let lines: Vec<_> = text.lines().filter(|line| line.contains(library)).collect();
+        if !lines.is_empty() {
+            let title = format!("The library's own replay line ({library})");
+            logs.push(Log { title, text: redact(&unique(&lines).join("\n"), who) });
+        }
+    }
+    let text = read(folder.path(), "hip");
+    if !text.is_empty() {
+        let (call, text) = from_failing_call(&plain(&text), &plan, failed);
+        let note = if same { "" } else { "; this run did not fail in the same way" };
+        let title = format!("AMD_LOG_LEVEL=4 {call}{note}");
+        logs.push(Log { title, text: redact(&text, who) });
+    }
+    Ok(logs)
+}
+
+/// The text of the files whose names begin so.
+fn read(folder: &Path, prefix: &str) -> String {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter(|e| e.file_name().to_string_lossy().starts_with(prefix));
+    files
+        .filter_map(|e| Some(String::from_utf8_lossy(&std::fs::read(e.path()).ok()?).into_owned()))
+        .collect()
+}
+
+fn unique<'t>(lines: &[&'t str]) -> Vec<&'t str> {
+    let mut seen = Vec::new();
+    for line in lines {
+        if !seen.contains(line) {
+            seen.push(*line);
+        }
+    }
+    seen
+}
+
+/// A log without colours.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("\u{1b}[") {
+        out.push_str(before);
+        rest = after.split_once('m').map_or("", |(_, rest)| rest);
+    }
+    out + rest
+}
+
+/// The part of a log from the failing call on, and what that is called.
+fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, String) {
+    let lines: Vec<&str> = text.lines().collect();
+    let function = culprit(plan, failed);
+    let entered = |line: &&str| function.is_some_and(|f| line.contains(&format!("{f} (")));
+    let calls: Vec<usize> =
+        lines.iter().enumerate().filter(|(_, line)| entered(line)).map(|(n, _)| n).collect();
+    let before = plan.setup.iter().filter(|s| Some(api(&s.call, plan)) == function).count();
+    let wanted = before + failed.outcome.at.occurrence.unwrap_or(0) as usize;
+    let (title, from) = match (function, calls.get(wanted).or(calls.last())) {
+        (Some(function), Some(line)) => (format!("from {function} on"), *line),
+        _ => ("at the end".to_owned(), lines.len().saturating_sub(LINES)),
+    };
+    let mut kept = lines[from..].iter().take(LINES).copied().collect::<Vec<_>>().join("\n");
+    let more = lines.len().saturating_sub(from + LINES);
+    if more > 0 {
+        kept.push_str(&format!("\n[{more} more lines]"));
+    }
+    (title, kept)
+}
+
+/// The function whose call failed; where the host read wrong bytes, the last call before that could have written them.
+fn culprit(plan: &Plan, failed: &Record) -> Option<&'static str> {
+    let at = failed.outcome.at.step?;
+    let steps = plan.steps();
+    let position = steps.iter().position(|step| step.id == at)?;
+    let calls = steps[..=position].iter().rev().map(|step| api(&step.call, plan));
+    let writes = |name: &&str| {
+        [
+            "hipMemcpy",
+            "hipMemset",
+            "hipModuleLaunch",
+            "hipGraphLaunch",
+            "hiprandGenerate",
+            "hipblasLtMatmul",
+            "rocblas_gemm",
+        ]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+    };
+    match api(&steps[position].call, plan) {
+        "host read" => calls.into_iter().find(writes),
+        name => Some(name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_are_no_text() {
+        assert_eq!(plain("a\u{1b}[32m hipMalloc (\u{1b}[0m b"), "a hipMalloc ( b");
+        assert_eq!(plain("plain"), "plain");
+    }
+
+    #[test]
+    fn a_line_is_named_once() {
+        assert_eq!(unique(&["a", "b", "a"]), ["a", "b"]);
+    }
+}
