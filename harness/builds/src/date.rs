@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,23 @@ impl Date {
         let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u8;
         let year = (year_of_era + era * 400 + i64::from(month <= 2)) as u16;
         Self { year, month, day }
+    }
+
+    /// This day, UTC.
+    pub fn today() -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Self::from_unix(since.as_secs() as i64)
+    }
+
+    /// This many days later, or earlier.
+    pub fn plus(self, days: i64) -> Self {
+        // https://howardhinnant.github.io/date_algorithms.html#days_from_civil.
+        let (month, day) = (i64::from(self.month), i64::from(self.day));
+        let year = i64::from(self.year) - i64::from(month <= 2);
+        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
+        let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+        let of_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+        Self::from_unix((era * 146_097 + of_era - 719_468 + days) * 86_400)
     }
 
     /// As in file names: `20260702`.
@@ -110,5 +128,16 @@ mod tests {
         check(951_782_400, "2000-02-29");
         check(1_769_990_000, "2026-02-01");
         check(1_798_761_599, "2026-12-31");
+    }
+
+    #[test]
+    fn days_are_counted() {
+        let check = |from: &str, days, expected: &str| {
+            assert_eq!(from.parse::<Date>().unwrap().plus(days).to_string(), expected);
+        };
+        check("2026-12-31", 1, "2027-01-01");
+        check("2028-03-01", -1, "2028-02-29");
+        check("2026-01-01", 0, "2026-01-01");
+        check("2026-01-01", 365, "2027-01-01");
     }
 }

@@ -2,13 +2,18 @@
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::fs;
+use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use rocm::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::{Components, Date, Error, Kind, Source, Sources};
+use crate::http::Http;
+use crate::{Components, Date, Error, Source, Sources, listing};
+
+/// Before the second attempt at a listing.
+const BACKOFF: Duration = Duration::from_millis(500);
 
 /// Builds in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +27,7 @@ pub struct History {
 /// One build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// Names it in a history and in a store: `7.15.0a20260702-gfx1151`, `debian:6.4.3`, a folder's name.
+    /// Names it in a history: a version such as `7.15.0a20260702`, a commit, `debian:6.4.3`, a folder's name.
     pub id: String,
     /// As its publisher spells it: `7.15.0a20260702`, `7.10.0.dev0+<commit>`.
     pub version: String,
@@ -30,6 +35,9 @@ pub struct Build {
     pub date: Option<Date>,
     /// The family of architectures that it is for, as its publisher spells it; empty where it is for all.
     pub family: String,
+    /// The CI run that made it, where a listing names it.
+    #[serde(default)]
+    pub run: Option<String>,
     /// Where it is, the preferred place first. The next is tried where a place does not have it.
     pub places: Vec<Place>,
     /// Its commits, where they are known without fetching it.
@@ -64,6 +72,9 @@ pub struct Archive {
     pub size: Option<u64>,
     /// In hexadecimal, if it is published.
     pub sha256: Option<String>,
+    /// Where it is published, if in a file of its own.
+    #[serde(default)]
+    pub sha256_url: Option<String>,
 }
 
 /// What builds are wanted.
@@ -83,10 +94,12 @@ pub struct Wanted {
 /// # Errors
 /// [`Error::Empty`] where no source offers anything; what single sources said is in [`History::silent`].
 pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
+    let http = Http::new(BACKOFF);
+    let families = sources.families_of(&wanted.gfx);
     let mut history = History::default();
     let mut merged: BTreeMap<String, Build> = BTreeMap::new();
     for source in &sources.sources {
-        match offered(source, wanted) {
+        match listing::offered(source, &families, wanted, &http) {
             Ok(builds) if builds.is_empty() => {
                 history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
             }
@@ -112,49 +125,45 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
 /// By day: version strings of different lines do not sort (7.15 was followed by 10.0).
 fn order(a: &Build, b: &Build) -> Ordering {
     let version = |build: &Build| build.version.parse::<Version>().ok();
-    a.date.cmp(&b.date).then_with(|| version(a).cmp(&version(b))).then_with(|| a.id.cmp(&b.id))
+    // Runs of one day are numbered in their order; versions that are commits have none.
+    let run = |build: &Build| build.run.as_ref().and_then(|run| run.parse::<u64>().ok());
+    a.date
+        .cmp(&b.date)
+        .then_with(|| run(a).cmp(&run(b)))
+        .then_with(|| version(a).cmp(&version(b)))
+        .then_with(|| a.id.cmp(&b.id))
 }
 
-fn offered(source: &Source, wanted: &Wanted) -> Result<Vec<Build>, String> {
-    let mut builds = match source.kind {
-        Kind::Dir => directory(source)?,
-        Kind::Debian => debian(),
-    };
-    let late = |build: &Build| build.date.zip(wanted.to).is_some_and(|(date, to)| date > to);
-    let early = |build: &Build| build.date.zip(wanted.from).is_some_and(|(date, from)| date < from);
-    builds.retain(|build| !late(build) && !early(build));
-    Ok(builds)
+/// Learns the commits of builds without fetching them, where their runs publish a manifest. Returns how many builds of
+/// the range have commits afterwards.
+pub fn read_components(sources: &Sources, history: &mut History, range: Range<usize>) -> usize {
+    let http = Http::new(BACKOFF);
+    let builds = history.builds.get_mut(range).unwrap_or_default();
+    for build in builds.iter_mut().filter(|build| build.components.is_none()) {
+        let named = |source: &&Source| {
+            build.places.iter().any(|place| {
+                matches!(place, Place::Archives { source: name, .. } if *name == source.name)
+            })
+        };
+        let mut own = sources.sources.iter().filter(named);
+        build.components = own.find_map(|source| listing::components(source, build, &http));
+    }
+    builds.iter().filter(|build| build.components.is_some()).count()
 }
 
-/// Folders in a folder, each a prefix; their names tell version and day.
-fn directory(source: &Source) -> Result<Vec<Build>, String> {
-    let at = PathBuf::from(&source.url);
-    let entries = fs::read_dir(&at).map_err(|e| format!("cannot read {}: {e}", at.display()))?;
-    let build = |entry: fs::DirEntry| {
-        let path = entry.path();
-        let id = entry.file_name().into_string().ok()?;
-        (path.is_dir() && !id.starts_with('.')).then(|| Build {
-            date: id.rsplit(|c: char| !c.is_ascii_digit()).find_map(|run| run.parse().ok()),
-            version: id.clone(),
+impl Build {
+    /// A build of which only the name is known.
+    pub(crate) fn named(id: String, version: String) -> Self {
+        Self {
             id,
+            version,
+            date: None,
             family: String::new(),
-            places: vec![Place::Directory(path)],
+            run: None,
+            places: Vec::new(),
             components: None,
-        })
-    };
-    Ok(entries.filter_map(|entry| build(entry.ok()?)).collect())
-}
-
-fn debian() -> Vec<Build> {
-    let build = |release: &rocm::Release| Build {
-        id: release.to_string(),
-        version: release.version.to_owned(),
-        date: None,
-        family: String::new(),
-        places: vec![Place::Debian(release.to_string())],
-        components: None,
-    };
-    rocm::RELEASES.iter().map(build).collect()
+        }
+    }
 }
 
 impl History {

@@ -11,16 +11,27 @@
 
 #![forbid(unsafe_code)]
 
+mod blobs;
 mod components;
 mod config;
+mod cross;
 mod date;
 mod error;
 mod history;
+mod http;
+mod listing;
+mod loads;
+mod lock;
+mod names;
+mod prefetch;
 mod store;
+mod unpack;
 
 pub use components::{Components, Moved, Pin};
 pub use config::{Families, Kind, Source, Sources};
+pub use cross::Component;
 pub use date::Date;
 pub use error::{Error, Unusable};
-pub use history::{Archive, Build, History, Place, Wanted, list};
+pub use history::{Archive, Build, History, Place, Wanted, list, read_components};
+pub use prefetch::Prefetch;
 pub use store::{Event, Obtained, Progress, Store};

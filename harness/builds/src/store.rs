@@ -1,17 +1,43 @@
 //! Builds on this machine.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use rocm::{Spec, Stack};
+use serde::{Deserialize, Serialize};
 
-use crate::{Build, Components, Place, Unusable};
+use crate::blobs::Blobs;
+use crate::http::{Failure, Http};
+use crate::loads::check_loads;
+use crate::lock::{Hold, Lock};
+use crate::unpack::{Format, Unpacker};
+use crate::{Archive, Build, Components, Place, Unusable};
+
+/// In a prefix, written last: a prefix without it is not complete.
+const RECORD: &str = ".rocrepro-build.json";
+
+/// A family tarball unpacks to six times its size (gfx1150 7.11.0: 2.3 GB to 13 GB).
+const UNPACKED: u64 = 6;
+
+/// Before the second attempt of a download; it doubles.
+const BACKOFF: Duration = Duration::from_secs(1);
 
 /// Keeps builds: archives are fetched once, files that builds share are on disk once, and what is not pinned or
 /// in use goes when the budget is spent.
+///
+/// It lives in `builds/` beside the fetched stacks: `prefixes/` holds one folder for each build, `files/` every file
+/// once, by content, `seen/` the sha256 of every archive ever fetched.
 #[derive(Clone, Debug)]
 pub struct Store {
     stacks: rocm::Store,
+    folder: PathBuf,
+    budget: Option<u64>,
+    http: Http,
+    pins: Arc<Mutex<Vec<Lock>>>,
 }
 
 /// What [`Store::obtain`] is doing. Sizes are in bytes.
@@ -49,6 +75,8 @@ pub type Progress<'a> = dyn Fn(Event<'_>) + Sync + 'a;
 /// A build that can be run. As long as this value lives, the build is not evicted.
 #[derive(Debug)]
 pub struct Obtained {
+    /// The build's id.
+    pub id: String,
     /// The prefix: it holds `lib/`. A Debian root for a Debian release.
     pub prefix: PathBuf,
     /// The same as a stack.
@@ -59,43 +87,446 @@ pub struct Obtained {
     pub components: Option<Components>,
     /// Bytes downloaded for this call.
     pub downloaded: u64,
+    /// Shared with other users of the prefix.
+    _lock: Option<Lock>,
+}
+
+/// What the prefix of a build remembers.
+#[derive(Debug, Serialize, Deserialize)]
+struct Record {
+    id: String,
+    archives: Vec<Fetched>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Fetched {
+    name: String,
+    url: String,
+    sha256: String,
+    bytes: u64,
 }
 
 impl Store {
     /// The store beside the fetched stacks.
     pub fn new(stacks: rocm::Store) -> Self {
-        Self { stacks }
+        let folder = stacks.path().join("builds");
+        let pins = Arc::default();
+        Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
+    }
+
+    /// The same store with a limit, in bytes, that builds are evicted for. What is pinned or in use stays, even
+    /// above the limit.
+    pub fn with_budget(mut self, bytes: u64) -> Self {
+        self.budget = Some(bytes);
+        self
+    }
+
+    /// The same store with another wait before a download is tried again.
+    pub fn with_backoff(mut self, backoff: Duration) -> Self {
+        self.http = Http::new(backoff);
+        self
+    }
+
+    /// Protects these builds, and no others, from being evicted by any process while this one lives: the last good
+    /// and the first bad.
+    ///
+    /// # Errors
+    /// [`Unusable::Io`] where a lock file cannot be made.
+    pub fn pin(&self, builds: &[&Build]) -> Result<(), Unusable> {
+        let mut locks = Vec::new();
+        for build in builds {
+            let lock = self.lock(&key(build))?;
+            // Whoever holds it alone is making it, and then nothing is there to protect.
+            if lock.try_hold(Hold::Shared)? {
+                locks.push(lock);
+            }
+        }
+        *self.pins.lock().unwrap_or_else(PoisonError::into_inner) = locks;
+        Ok(())
+    }
+
+    /// Whether a build can be had without a download.
+    pub fn has(&self, build: &Build) -> bool {
+        build.places.iter().any(|place| match place {
+            Place::Directory(path) => path.is_dir(),
+            Place::Debian(spec) => {
+                spec.parse::<Spec>().is_ok_and(|spec| rocm::locate(&spec, &self.stacks).is_ok())
+            }
+            Place::Archives { archives, .. } => self.record(&key(build), archives).is_some(),
+        })
     }
 
     /// Makes a build usable, fetching it where it is not there.
     ///
     /// # Errors
     /// [`Unusable`]; [`Unusable::is_environment`] tells the machine's trouble from the build's.
-    pub fn obtain(&self, build: &Build, _progress: &Progress<'_>) -> Result<Obtained, Unusable> {
-        let mut last = Unusable::NotFound { url: build.id.clone() };
+    pub fn obtain(&self, build: &Build, progress: &Progress<'_>) -> Result<Obtained, Unusable> {
+        self.obtain_unless(build, &AtomicBool::new(false), progress)
+    }
+
+    /// The same, given up when `cancel` becomes true.
+    pub(crate) fn obtain_unless(
+        &self,
+        build: &Build,
+        cancel: &AtomicBool,
+        progress: &Progress<'_>,
+    ) -> Result<Obtained, Unusable> {
+        let mut missing = Unusable::NotFound { url: build.id.clone() };
         for place in &build.places {
-            let stack = match place {
-                Place::Directory(path) => {
-                    rocm::locate(&Spec::Directory(path.clone()), &self.stacks)
+            let result = match place {
+                Place::Directory(path) if !path.is_dir() => {
+                    Err(Unusable::NotFound { url: path.display().to_string() })
                 }
-                Place::Debian(spec) => spec.parse().and_then(|spec| {
-                    rocm::fetch(&spec, &Default::default(), &self.stacks, &|_| ())
+                Place::Directory(path) => self.opened(&build.id, path).and_then(|obtained| {
+                    check_loads(&obtained.stack)?;
+                    Ok(obtained)
                 }),
-                Place::Archives { .. } => continue,
-            };
-            match stack {
-                Ok(stack) => {
-                    return Ok(Obtained {
-                        prefix: stack.root.clone(),
-                        components: Components::of_prefix(&stack.root),
-                        stack,
-                        sha256: Vec::new(),
-                        downloaded: 0,
-                    });
+                Place::Debian(spec) => self.debian(&build.id, spec),
+                Place::Archives { archives, .. } => {
+                    self.archives(build, archives, cancel, progress)
                 }
-                Err(error) => last = Unusable::DoesNotLoad { reason: error.to_string() },
+            };
+            match result {
+                Err(error @ Unusable::NotFound { .. }) => missing = error,
+                other => return other,
             }
         }
-        Err(last)
+        Err(missing)
     }
+
+    fn debian(&self, id: &str, spec: &str) -> Result<Obtained, Unusable> {
+        let stack = spec.parse::<Spec>().and_then(|spec| {
+            // What is there needs no network.
+            rocm::locate(&spec, &self.stacks)
+                .or_else(|_| rocm::fetch(&spec, &Default::default(), &self.stacks, &|_| ()))
+        });
+        let network = |error: rocm::Error| match error {
+            rocm::Error::Gone { .. } => Unusable::NotFound { url: error.to_string() },
+            _ => Unusable::Network { url: spec.to_owned(), reason: error.to_string() },
+        };
+        Ok(Obtained::new(id, stack.map_err(network)?))
+    }
+
+    fn opened(&self, id: &str, prefix: &Path) -> Result<Obtained, Unusable> {
+        let stack = rocm::locate(&Spec::Directory(prefix.to_owned()), &self.stacks);
+        let fails = |error: rocm::Error| Unusable::DoesNotLoad { reason: error.to_string() };
+        Ok(Obtained::new(id, stack.map_err(fails)?))
+    }
+
+    fn archives(
+        &self,
+        build: &Build,
+        archives: &[Archive],
+        cancel: &AtomicBool,
+        progress: &Progress<'_>,
+    ) -> Result<Obtained, Unusable> {
+        let key = key(build);
+        let lock = self.lock(&key)?;
+        let waiting = || progress(Event::Waiting);
+        let mut downloaded = 0;
+        loop {
+            lock.hold(Hold::Shared, cancel, &waiting)?;
+            if let Some(record) = self.record(&key, archives) {
+                let prefix = self.prefix(&key);
+                if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
+                    // Eviction goes by this time; without it the build only goes sooner.
+                    let _ = file.set_modified(SystemTime::now());
+                }
+                let mut obtained = self.opened(&build.id, &prefix)?;
+                obtained.sha256 = record.archives.into_iter().map(|a| (a.name, a.sha256)).collect();
+                obtained.downloaded = downloaded;
+                obtained._lock = Some(lock);
+                return Ok(obtained);
+            }
+            lock.hold(Hold::Alone, cancel, &waiting)?;
+            if self.record(&key, archives).is_some() {
+                continue;
+            }
+            let expected: u64 = archives.iter().filter_map(|archive| archive.size).sum();
+            self.keep_to_budget(expected.saturating_mul(UNPACKED), progress);
+            downloaded = match self.make(build, &key, archives, cancel, progress) {
+                Err(Unusable::NoSpace { .. }) if self.evict(0, progress) > 0 => {
+                    self.make(build, &key, archives, cancel, progress)?
+                }
+                other => other?,
+            };
+            self.keep_to_budget(0, progress);
+        }
+    }
+
+    /// Downloads and unpacks; the lock is held alone. Returns the bytes downloaded.
+    fn make(
+        &self,
+        build: &Build,
+        key: &str,
+        archives: &[Archive],
+        cancel: &AtomicBool,
+        progress: &Progress<'_>,
+    ) -> Result<u64, Unusable> {
+        let work = self.prefixes().join(format!(".{key}.work"));
+        let made = self
+            .unpacked(build, &work, archives, cancel, progress)
+            .and_then(|bytes| self.publish(&work, key).map(|()| bytes));
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&work);
+            self.blobs().sweep();
+        }
+        made
+    }
+
+    fn unpacked(
+        &self,
+        build: &Build,
+        work: &Path,
+        archives: &[Archive],
+        cancel: &AtomicBool,
+        progress: &Progress<'_>,
+    ) -> Result<u64, Unusable> {
+        let prefix = empty(work)?;
+        let blobs = self.blobs();
+        let mut unpacker = Unpacker::new(&prefix, &blobs);
+        let mut fetched: Vec<Fetched> = Vec::new();
+        for archive in archives {
+            let one = self.fetch(archive, &mut unpacker, cancel, progress)?;
+            fetched.push(one);
+        }
+        unpacker.finish(archives.first().map_or("", |archive| archive.name.as_str()))?;
+        check_loads(&self.opened(&build.id, &prefix)?.stack)?;
+        let bytes = fetched.iter().map(|archive| archive.bytes).sum();
+        self.write_record(&prefix, &Record { id: build.id.clone(), archives: fetched })?;
+        Ok(bytes)
+    }
+
+    fn fetch(
+        &self,
+        archive: &Archive,
+        unpacker: &mut Unpacker<'_>,
+        cancel: &AtomicBool,
+        progress: &Progress<'_>,
+    ) -> Result<Fetched, Unusable> {
+        let (name, url) = (&archive.name, &archive.url);
+        let format = Format::of(name).ok_or_else(|| Unusable::Damaged {
+            name: name.clone(),
+            reason: "its name tells no known format".into(),
+        })?;
+        let mut download = self.http.open(url, name, cancel, progress)?;
+        let unpacked = if format == Format::Wheel {
+            // A zip file's table is at its end.
+            let at = unpacker.prefix.with_extension("whl");
+            let result = self.whole(&mut download, &at).and_then(|file| unpacker.wheel(name, file));
+            let _ = fs::remove_file(&at);
+            result
+        } else {
+            unpacker.tar(name, format, &mut download)
+        };
+        // Bytes after the archive's end count for the checksum.
+        let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
+        if let Some(failure) = download.failure.take() {
+            return Err(failure);
+        }
+        let sha256 = download.sha256();
+        let complete = unpacked.and_then(|()| match rest {
+            Some(Err(error)) => {
+                Err(Unusable::Network { url: url.clone(), reason: error.to_string() })
+            }
+            _ => Ok(()),
+        });
+        complete?;
+        if let Some(want) = self.published(archive)?.filter(|want| *want != sha256) {
+            return Err(Unusable::Checksum { url: url.clone(), want, got: sha256 });
+        }
+        self.first_sight(url, &sha256)?;
+        Ok(Fetched { name: name.clone(), url: url.clone(), sha256, bytes: download.bytes() })
+    }
+
+    fn whole(&self, from: &mut dyn io::Read, at: &Path) -> Result<File, Unusable> {
+        let mut file = File::create(at).map_err(Unusable::io("create", at))?;
+        io::copy(from, &mut file).map_err(Unusable::io("write", at))?;
+        File::open(at).map_err(Unusable::io("open", at))
+    }
+
+    /// The published sha256 of an archive.
+    fn published(&self, archive: &Archive) -> Result<Option<String>, Unusable> {
+        let (None, Some(url)) = (&archive.sha256, &archive.sha256_url) else {
+            return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
+        };
+        match self.http.text(url, "text/plain") {
+            // As sha256sum writes it: the sum, and the name.
+            Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
+            Err(Failure::Missing) => Ok(None),
+            Err(Failure::Other(reason)) => Err(Unusable::Network { url: url.clone(), reason }),
+        }
+    }
+
+    /// Remembers what an address held, and refuses other bytes later.
+    fn first_sight(&self, url: &str, sha256: &str) -> Result<(), Unusable> {
+        let folder = self.folder.join("seen");
+        let record = folder.join(format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes())));
+        if let Ok(text) = fs::read_to_string(&record) {
+            let before = text.split_whitespace().next().unwrap_or_default();
+            return if before == sha256 {
+                Ok(())
+            } else {
+                Err(Unusable::Republished {
+                    url: url.to_owned(),
+                    before: before.to_owned(),
+                    now: sha256.to_owned(),
+                    record,
+                })
+            };
+        }
+        fs::create_dir_all(&folder).map_err(Unusable::io("create", &folder))?;
+        write_atomically(&record, &format!("{sha256}  {url}\n"))
+    }
+
+    fn write_record(&self, prefix: &Path, record: &Record) -> Result<(), Unusable> {
+        let path = prefix.join(RECORD);
+        let text = serde_json::to_string_pretty(record).map_err(io::Error::from);
+        write_atomically(&path, &text.map_err(Unusable::io("write", &path))?)
+    }
+
+    /// The record of a complete prefix that came from these archives.
+    fn record(&self, key: &str, archives: &[Archive]) -> Option<Record> {
+        let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
+        let record: Record = serde_json::from_slice(&text).ok()?;
+        let urls = record.archives.iter().map(|archive| &archive.url);
+        urls.eq(archives.iter().map(|archive| &archive.url)).then_some(record)
+    }
+
+    /// Makes a finished folder the prefix of that key.
+    fn publish(&self, work: &Path, key: &str) -> Result<(), Unusable> {
+        let prefix = self.prefix(key);
+        if prefix.exists() {
+            fs::remove_dir_all(&prefix).map_err(Unusable::io("replace", &prefix))?;
+        }
+        fs::rename(work, &prefix).map_err(Unusable::io("publish", &prefix))
+    }
+
+    /// Makes a prefix under a key by other means than a download, and opens it. What `fill` makes must be whole.
+    pub(crate) fn assembled(
+        &self,
+        id: &str,
+        fill: impl FnOnce(&Path) -> Result<(), Unusable>,
+    ) -> Result<Obtained, Unusable> {
+        let key = cleaned(id);
+        let lock = self.lock(&key)?;
+        lock.hold(Hold::Alone, &AtomicBool::new(false), &|| ())?;
+        let work = self.prefixes().join(format!(".{key}.work"));
+        let made = empty(&work).and_then(|prefix| {
+            fill(&prefix)?;
+            self.write_record(&prefix, &Record { id: id.to_owned(), archives: Vec::new() })?;
+            self.publish(&work, &key)
+        });
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&work);
+        }
+        made?;
+        lock.hold(Hold::Shared, &AtomicBool::new(false), &|| ())?;
+        let mut obtained = self.opened(id, &self.prefix(&key))?;
+        obtained._lock = Some(lock);
+        Ok(obtained)
+    }
+
+    fn keep_to_budget(&self, room: u64, progress: &Progress<'_>) {
+        if let Some(budget) = self.budget {
+            self.evict(budget.saturating_sub(room), progress);
+        }
+    }
+
+    /// Removes builds, the longest unused first, until their files are at most `limit` bytes. Returns how many.
+    fn evict(&self, limit: u64, progress: &Progress<'_>) -> usize {
+        let blobs = self.blobs();
+        let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| {
+                let entry = entry.ok()?;
+                let name = entry.file_name().into_string().ok().filter(|n| !n.starts_with('.'))?;
+                let used = fs::metadata(entry.path().join(RECORD)).and_then(|m| m.modified());
+                Some((used.unwrap_or(SystemTime::UNIX_EPOCH), name))
+            })
+            .collect();
+        builds.sort();
+        let mut evicted = 0;
+        for (_, key) in builds {
+            if blobs.bytes() <= limit {
+                break;
+            }
+            // Somebody who uses it, or pins it, holds it shared.
+            let free = self.lock(&key).and_then(|lock| {
+                let free = lock.try_hold(Hold::Alone)?;
+                Ok(free.then_some(lock))
+            });
+            let Ok(Some(_lock)) = free else { continue };
+            let gone = self.prefixes().join(format!(".{key}.work"));
+            if fs::rename(self.prefix(&key), &gone).is_ok() && fs::remove_dir_all(&gone).is_ok() {
+                blobs.sweep();
+                evicted += 1;
+                progress(Event::Evicted { id: &key });
+            }
+        }
+        evicted
+    }
+
+    fn blobs(&self) -> Blobs {
+        Blobs::at(self.folder.join("files"))
+    }
+
+    fn prefixes(&self) -> PathBuf {
+        self.folder.join("prefixes")
+    }
+
+    fn prefix(&self, key: &str) -> PathBuf {
+        self.prefixes().join(key)
+    }
+
+    fn lock(&self, key: &str) -> Result<Lock, Unusable> {
+        Lock::open(self.prefixes().join(format!(".{key}.lock")))
+    }
+}
+
+impl Obtained {
+    fn new(id: &str, stack: Stack) -> Self {
+        Self {
+            id: id.to_owned(),
+            prefix: stack.root.clone(),
+            components: Components::of_prefix(&stack.root),
+            stack,
+            sha256: Vec::new(),
+            downloaded: 0,
+            _lock: None,
+        }
+    }
+}
+
+/// The name of a build's prefix: builds of one version for two families are two.
+fn key(build: &Build) -> String {
+    let dash = if build.family.is_empty() { "" } else { "-" };
+    cleaned(&format!("{}{dash}{}", build.id, build.family))
+}
+
+/// Characters that a file name or a library path cannot hold become underscores.
+fn cleaned(id: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    let clean: String = id.chars().map(|c| if plain(c) { c } else { '_' }).collect();
+    // A leading dot is for files of the store itself.
+    if clean.starts_with('.') { format!("_{clean}") } else { clean }
+}
+
+/// An empty folder, absolute and without symbolic links.
+fn empty(at: &Path) -> Result<PathBuf, Unusable> {
+    match fs::remove_dir_all(at) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Unusable::io("remove", at)(error));
+        }
+        _ => {}
+    }
+    fs::create_dir_all(at).map_err(Unusable::io("create", at))?;
+    fs::canonicalize(at).map_err(Unusable::io("find", at))
+}
+
+fn write_atomically(at: &Path, text: &str) -> Result<(), Unusable> {
+    let temporary = at.with_extension(format!("{}.new", std::process::id()));
+    fs::write(&temporary, text).map_err(Unusable::io("write", &temporary))?;
+    fs::rename(&temporary, at).map_err(Unusable::io("write", at))
 }

@@ -1,0 +1,333 @@
+//! Downloads that survive what hosts do: redirects, requests to wait, cut connections.
+
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use sha2::{Digest, Sha256};
+use ureq::http::{Response, StatusCode, header};
+use ureq::{Agent, Body};
+
+use crate::{Event, Progress, Unusable};
+
+/// Attempts without a single new byte.
+const TRIES: u32 = 5;
+
+/// The longest that a host is waited for, whatever it asks.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// After this time an attempt is given up and the download goes on with the next: a stalled connection is
+/// otherwise never noticed.
+const ATTEMPT: Duration = Duration::from_secs(600);
+
+/// Listings of a year are under 1 MB a page.
+const LONGEST_TEXT: u64 = 64 << 20;
+
+/// How to fetch.
+#[derive(Clone, Debug)]
+pub(crate) struct Http {
+    agent: Agent,
+    /// What is waited before the first new attempt where the host does not say; it doubles.
+    backoff: Duration,
+}
+
+/// Why a text could not be had.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Missing,
+    Other(String),
+}
+
+impl Http {
+    pub(crate) fn new(backoff: Duration) -> Self {
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .timeout_connect(Some(Duration::from_secs(30)))
+            .timeout_recv_response(Some(Duration::from_secs(60)))
+            .timeout_recv_body(Some(ATTEMPT))
+            .user_agent(concat!("rocrepro/", env!("CARGO_PKG_VERSION")))
+            .build();
+        Self { agent: Agent::new_with_config(config), backoff }
+    }
+
+    /// A whole text, with the content type that the host gave it.
+    pub(crate) fn text(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
+        let never = AtomicBool::new(false);
+        let mut attempts = Attempts::new(self, &never, &|_| ());
+        loop {
+            let request = self.agent.get(url).header(header::ACCEPT, accept);
+            let reason = match request.call() {
+                Ok(mut response) if response.status().is_success() => {
+                    let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
+                    let body = response.body_mut().with_config().limit(LONGEST_TEXT);
+                    match body.read_to_string() {
+                        Ok(text) => return Ok((text, kind)),
+                        Err(error) => Trouble::from(error.to_string()),
+                    }
+                }
+                Ok(response) => match judge(&response) {
+                    Some(trouble) => trouble,
+                    None if missing(response.status()) => return Err(Failure::Missing),
+                    None => return Err(Failure::Other(format!("{url}: {}", response.status()))),
+                },
+                Err(error) => Trouble::from(error.to_string()),
+            };
+            attempts.wait(&reason).map_err(|()| {
+                Failure::Other(format!("{url}: {} after {TRIES} attempts", reason.reason))
+            })?;
+        }
+    }
+
+    /// Begins a download; see [`Download`].
+    pub(crate) fn open<'a>(
+        &'a self,
+        url: &'a str,
+        name: &'a str,
+        cancel: &'a AtomicBool,
+        progress: &'a Progress<'a>,
+    ) -> Result<Download<'a>, Unusable> {
+        let mut download = Download {
+            http: self,
+            url,
+            name,
+            progress,
+            attempts: Attempts::new(self, cancel, progress),
+            cancel,
+            body: None,
+            at: 0,
+            total: None,
+            etag: None,
+            hash: Sha256::new(),
+            failure: None,
+            told: Instant::now(),
+        };
+        match download.connect() {
+            Ok(()) => Ok(download),
+            Err(error) => Err(download.failure.take().unwrap_or_else(|| network(url, &error))),
+        }
+    }
+}
+
+/// A failed attempt that may be repeated.
+struct Trouble {
+    reason: String,
+    /// What the host asked for.
+    after: Option<Duration>,
+}
+
+impl From<String> for Trouble {
+    fn from(reason: String) -> Self {
+        Self { reason, after: None }
+    }
+}
+
+struct Attempts<'a> {
+    failed: u32,
+    backoff: Duration,
+    cancel: &'a AtomicBool,
+    progress: &'a Progress<'a>,
+}
+
+impl<'a> Attempts<'a> {
+    fn new(http: &Http, cancel: &'a AtomicBool, progress: &'a Progress<'a>) -> Self {
+        Self { failed: 0, backoff: http.backoff, cancel, progress }
+    }
+
+    /// Waits before the next attempt; an error after the last or when the fetch was called off.
+    fn wait(&mut self, trouble: &Trouble) -> Result<(), ()> {
+        self.failed += 1;
+        if self.failed >= TRIES {
+            return Err(());
+        }
+        let own = self.backoff * 2u32.pow(self.failed - 1);
+        let after = trouble.after.unwrap_or(own).min(LONGEST_WAIT);
+        (self.progress)(Event::Retry { reason: &trouble.reason, after });
+        let end = Instant::now() + after;
+        while Instant::now() < end {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(());
+            }
+            std::thread::sleep(Duration::from_millis(20).min(end - Instant::now().min(end)));
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of a file. A connection that breaks is opened again where it stopped, if the file is still the same.
+///
+/// Decoders hide why a read failed, so the reason is kept in [`Download::failure`].
+pub(crate) struct Download<'a> {
+    http: &'a Http,
+    url: &'a str,
+    name: &'a str,
+    progress: &'a Progress<'a>,
+    attempts: Attempts<'a>,
+    cancel: &'a AtomicBool,
+    body: Option<Box<dyn Read + 'a>>,
+    at: u64,
+    total: Option<u64>,
+    etag: Option<String>,
+    hash: Sha256,
+    pub(crate) failure: Option<Unusable>,
+    told: Instant,
+}
+
+impl Download<'_> {
+    /// Bytes so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.at
+    }
+
+    /// The sha256 of what was read, in hexadecimal.
+    pub(crate) fn sha256(&self) -> String {
+        self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn fail(&mut self, failure: Unusable) -> io::Error {
+        let error = io::Error::other(failure.to_string());
+        self.failure = Some(failure);
+        error
+    }
+
+    /// Connects, or connects again at the byte that comes next.
+    fn connect(&mut self) -> io::Result<()> {
+        loop {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(self.fail(Unusable::Cancelled));
+            }
+            let mut request = self.http.agent.get(self.url);
+            if self.at > 0 {
+                request = request.header(header::RANGE, format!("bytes={}-", self.at));
+                if let Some(etag) = &self.etag {
+                    request = request.header(header::IF_RANGE, etag);
+                }
+            }
+            let trouble = match request.call() {
+                Ok(response) => match judge(&response) {
+                    Some(trouble) => trouble,
+                    None => return self.accept(response),
+                },
+                Err(error) => Trouble::from(error.to_string()),
+            };
+            self.again(&trouble)?;
+        }
+    }
+
+    fn again(&mut self, trouble: &Trouble) -> io::Result<()> {
+        self.attempts.wait(trouble).map_err(|()| {
+            let failure = if self.cancel.load(Ordering::Relaxed) {
+                Unusable::Cancelled
+            } else {
+                network(self.url, &format!("{} after {TRIES} attempts", trouble.reason))
+            };
+            self.fail(failure)
+        })
+    }
+
+    fn accept(&mut self, response: Response<Body>) -> io::Result<()> {
+        let status = response.status();
+        if missing(status) {
+            return Err(self.fail(Unusable::NotFound { url: self.url.to_owned() }));
+        }
+        if !status.is_success() {
+            return Err(self.fail(network(self.url, status.as_str())));
+        }
+        let length = text_header(&response, header::CONTENT_LENGTH).and_then(|n| n.parse().ok());
+        let etag = text_header(&response, header::ETAG);
+        let changed = || Unusable::Damaged {
+            name: self.name.to_owned(),
+            reason: "it changed on the host while it was downloaded".into(),
+        };
+        let mut skip = 0;
+        if self.at == 0 {
+            self.total = length;
+            self.etag = etag;
+        } else {
+            let same = self.etag.is_none() || self.etag == etag;
+            let start: Option<u64> = text_header(&response, header::CONTENT_RANGE)
+                .and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.parse().ok());
+            match (status, start) {
+                (StatusCode::PARTIAL_CONTENT, Some(start)) if start == self.at && same => {}
+                // The host ignores ranges: what is known already is read once more.
+                (StatusCode::OK, _) if same && length == self.total => skip = self.at,
+                _ => {
+                    let failure = changed();
+                    return Err(self.fail(failure));
+                }
+            }
+        }
+        let mut body = response.into_body().into_reader();
+        if skip > 0 {
+            io::copy(&mut body.by_ref().take(skip), &mut io::sink())
+                .map_err(|error| self.fail(network(self.url, &error)))?;
+        }
+        self.body = Some(Box::new(body));
+        Ok(())
+    }
+
+    fn tell(&mut self, always: bool) {
+        if always || self.told.elapsed() > Duration::from_millis(200) {
+            self.told = Instant::now();
+            let (name, done, total) = (self.name, self.at, self.total);
+            (self.progress)(Event::Download { name, done, total });
+        }
+    }
+}
+
+impl Read for Download<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if buffer.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.cancel.load(Ordering::Relaxed) {
+                return Err(self.fail(Unusable::Cancelled));
+            }
+            if self.total == Some(self.at) {
+                self.tell(true);
+                return Ok(0);
+            }
+            let Some(body) = &mut self.body else {
+                self.connect()?;
+                continue;
+            };
+            let reason = match body.read(buffer) {
+                Ok(0) if self.total.is_none() => return Ok(0),
+                Ok(0) => "the connection ended early".to_owned(),
+                Ok(n) => {
+                    self.hash.update(&buffer[..n]);
+                    self.at += n as u64;
+                    self.attempts.failed = 0;
+                    self.tell(false);
+                    return Ok(n);
+                }
+                Err(error) => error.to_string(),
+            };
+            self.body = None;
+            self.again(&Trouble::from(reason))?;
+        }
+    }
+}
+
+/// Whether an answer asks for another attempt.
+fn judge(response: &Response<Body>) -> Option<Trouble> {
+    let status = response.status();
+    let retry = status.is_server_error()
+        || status == StatusCode::TOO_MANY_REQUESTS
+        || status == StatusCode::REQUEST_TIMEOUT;
+    let after = text_header(response, header::RETRY_AFTER).and_then(|text| text.parse().ok());
+    retry.then(|| Trouble { reason: status.to_string(), after: after.map(Duration::from_secs) })
+}
+
+/// S3 answers 403 for a key that is missing where listing is not allowed.
+fn missing(status: StatusCode) -> bool {
+    matches!(status, StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE)
+}
+
+fn text_header(response: &Response<Body>, name: header::HeaderName) -> Option<String> {
+    response.headers().get(name)?.to_str().ok().map(str::to_owned)
+}
+
+fn network(url: &str, reason: &(impl ToString + ?Sized)) -> Unusable {
+    Unusable::Network { url: url.to_owned(), reason: reason.to_string() }
+}
