@@ -17,6 +17,6 @@ mod yaml;
 pub use calls::VERBS;
 pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs};
-pub use lower::{Kernels, Lowered, lower};
+pub use lower::{BACK, Kernels, Lowered, lower};
 pub use matrix::{Selector, Trial};
 pub use write::{Header, write};

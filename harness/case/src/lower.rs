@@ -76,7 +76,7 @@ pub fn lower(
 }
 
 /// Ending of the names of host buffers that checks copy device buffers to.
-pub(crate) const BACK: &str = ".back";
+pub const BACK: &str = ".back";
 
 fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();

@@ -1,1 +1,4 @@
 //! Plans turned into other plans: smaller ones, and ones that may avoid a bug. Pure.
+
+pub mod reduce;
+mod uses;

@@ -1,0 +1,357 @@
+//! Edits that make a plan smaller or simpler.
+//!
+//! A plan is edited with its steps' ids kept, so that an edit means the same before and after another one. An edited plan is
+//! written as a case and lowered again, which adds set-up and teardown anew and refuses what is not well-formed; edits
+//! therefore need not care whether the result makes sense.
+
+mod graphs;
+mod list;
+mod sizes;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeSet;
+
+use plan::{
+    Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Dtype, Library, Memory, Place, Plan, Step,
+    StreamKind,
+};
+
+pub use self::{list::reductions, words::describe};
+use crate::uses::{block, block_mut, buffers, calls, each_mut, stream, stream_mut, writes};
+
+/// A change to a smaller or simpler plan. Steps are named by their ids.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Edit {
+    /// Leaves calls out, with what only they use. With `preset`, buffers that nobody writes any more hold a pattern from
+    /// the beginning.
+    Drop {
+        /// The calls.
+        steps: Vec<u32>,
+        /// Whether buffers get a first content instead.
+        preset: bool,
+    },
+    /// Leaves a declared buffer out that no step uses.
+    DropBuffer(String),
+    /// Leaves a declared stream out that no step uses.
+    DropStream(String),
+    /// Leaves a variable of the environment out.
+    DropVariable(String),
+    /// Makes the captured calls where their graph is launched, without any graph.
+    Ungraph,
+    /// Puts the steps of a block in its place, once.
+    Inline(u32),
+    /// Runs a block this many times.
+    Count(u32, u32),
+    /// Gives the work of one stream to another.
+    Merge {
+        /// The stream that goes.
+        from: String,
+        /// The stream that stays.
+        to: String,
+    },
+    /// Makes a stream an ordinary one.
+    Blocking(String),
+    /// Takes a buffer from another allocator; stream-ordered allocations move before the steps.
+    Memory(String, Memory),
+    /// Makes a copy or a memset by the plain synchronous function.
+    Synchronous(u32),
+    /// Launches the plain number of workgroups of 256 work-items.
+    Geometry(u32),
+    /// Launches a simpler kernel on the same output.
+    Kernel(u32, &'static str),
+    /// Asks for a plain product of `f32` matrices.
+    PlainProblem(u32),
+    /// Asks for a product with this largest dimension.
+    Problem(u32, u64),
+    /// Makes the largest buffer this large, in bytes, and everything else in proportion.
+    Scale(u64),
+}
+
+/// Applies edits, one after the other; those that do not apply change nothing.
+pub fn apply(plan: &Plan, edits: &[Edit]) -> Plan {
+    let mut plan = plan.clone();
+    for edit in edits {
+        one(&mut plan, edit);
+    }
+    plan
+}
+
+fn one(plan: &mut Plan, edit: &Edit) {
+    match edit {
+        Edit::Drop { steps, preset } => {
+            drop_steps(plan, &steps.iter().copied().collect(), *preset);
+        }
+        Edit::DropBuffer(name) => drop(plan.buffers.remove(name)),
+        Edit::DropStream(name) => drop(plan.streams.remove(name)),
+        Edit::DropVariable(name) => drop(plan.environment.remove(name)),
+        Edit::Ungraph => tidied(plan, |plan| plan.body = graphs::ungraph(&plan.body)),
+        Edit::Inline(id) => inline(&mut plan.body, *id),
+        Edit::Count(id, count) => change(plan, *id, |call| {
+            if let Call::Repeat { count: old, .. } = call {
+                *old = (*old).min(*count);
+            }
+        }),
+        Edit::Merge { from, to } => merge(plan, from, to),
+        Edit::Blocking(name) => {
+            if let Some(kind) = plan.streams.get_mut(name) {
+                *kind = StreamKind::Blocking;
+            }
+        }
+        Edit::Memory(name, memory) => set_memory(plan, name, *memory),
+        Edit::Synchronous(id) => change(plan, *id, synchronous),
+        Edit::Geometry(id) => change(plan, *id, plain_geometry),
+        Edit::Kernel(id, name) => simpler_kernel(plan, *id, name),
+        Edit::PlainProblem(id) => change(plan, *id, |call| {
+            if let Call::BlasltHeuristic { problem, .. } = call {
+                problem.dtype = Dtype::F32;
+                (problem.transpose_a, problem.transpose_b, problem.bias) = (false, false, false);
+            }
+        }),
+        Edit::Problem(id, most) => change(plan, *id, |call| {
+            if let Call::BlasltHeuristic { problem, .. } = call {
+                for size in [&mut problem.m, &mut problem.n, &mut problem.k] {
+                    *size = (*size).min(*most);
+                }
+            }
+        }),
+        Edit::Scale(target) => sizes::scale(plan, *target),
+    }
+}
+
+fn change(plan: &mut Plan, id: u32, change: impl Fn(&mut Call)) {
+    each_mut(&mut plan.body, &mut |step| {
+        if step.id == id {
+            change(&mut step.call);
+        }
+    });
+}
+
+fn drop_steps(plan: &mut Plan, ids: &BTreeSet<u32>, preset: bool) {
+    let written: Vec<String> = calls(&plan.body)
+        .into_iter()
+        .filter(|step| ids.contains(&step.id))
+        .flat_map(|step| writes(&step.call))
+        .map(str::to_owned)
+        .collect();
+    tidied(plan, |plan| {
+        remove(&mut plan.body, ids);
+        if !preset {
+            return;
+        }
+        for name in written {
+            let still = calls(&plan.body).iter().any(|s| writes(&s.call).contains(&name.as_str()));
+            if !still {
+                preset_buffer(plan, name);
+            }
+        }
+    });
+}
+
+/// As set-up shows a first content to who writes the plan as a case.
+fn preset_buffer(plan: &mut Plan, buffer: String) {
+    let call = Call::Fill { buffer, stamp: 0 };
+    plan.setup.push(Step { id: 0, call, returns: None, gives: None, line: 0, planted: None });
+}
+
+fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
+    steps.retain_mut(|step| {
+        if ids.contains(&step.id) {
+            return false;
+        }
+        match block_mut(&mut step.call) {
+            Some(body) => {
+                remove(body, ids);
+                !body.is_empty()
+            }
+            None => true,
+        }
+    });
+}
+
+/// What the steps of a plan use.
+#[derive(Default)]
+struct Used {
+    buffers: BTreeSet<String>,
+    streams: BTreeSet<String>,
+    kernels: BTreeSet<String>,
+    libraries: Vec<Library>,
+}
+
+impl Used {
+    fn by(plan: &Plan) -> Used {
+        let mut used = Used::default();
+        for step in calls(&plan.body) {
+            used.buffers.extend(buffers(&step.call).into_iter().map(str::to_owned));
+            used.streams.extend(stream(&step.call));
+            used.libraries.extend(library(&step.call));
+            if let Call::Launch { kernel, .. } = &step.call {
+                used.kernels.insert(kernel.clone());
+            }
+        }
+        used
+    }
+}
+
+/// Changes steps, and leaves out what is not used any more.
+fn tidied(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
+    let before = Used::by(plan);
+    change(plan);
+    let after = Used::by(plan);
+    let gone = |was: &BTreeSet<String>, is: &BTreeSet<String>, name: &String| {
+        was.contains(name) && !is.contains(name)
+    };
+    plan.buffers.retain(|name, _| !gone(&before.buffers, &after.buffers, name));
+    plan.streams.retain(|name, _| !gone(&before.streams, &after.streams, name));
+    plan.kernels.retain(|name, _| after.kernels.contains(name));
+    plan.libraries
+        .retain(|name| !before.libraries.contains(name) || after.libraries.contains(name));
+}
+
+fn library(call: &Call) -> Option<Library> {
+    match call {
+        Call::RandCreate { .. }
+        | Call::RandSeed { .. }
+        | Call::RandOffset { .. }
+        | Call::RandStream { .. }
+        | Call::RandGenerate { .. }
+        | Call::RandDestroy { .. } => Some(Library::Hiprand),
+        Call::BlasltCreate { .. }
+        | Call::BlasltHeuristic { .. }
+        | Call::BlasltMatmul { .. }
+        | Call::BlasltDestroy { .. } => Some(Library::Hipblaslt),
+        Call::RocblasCreate { .. } | Call::RocblasGemm { .. } | Call::RocblasDestroy { .. } => {
+            Some(Library::Rocblas)
+        }
+        _ => None,
+    }
+}
+
+fn inline(steps: &mut Vec<Step>, id: u32) {
+    if let Some(at) = steps.iter().position(|s| s.id == id && block(&s.call).is_some()) {
+        if let Some(body) = block_mut(&mut steps[at].call).map(std::mem::take) {
+            steps.splice(at..=at, body);
+        }
+        return;
+    }
+    for step in steps {
+        if let Some(body) = block_mut(&mut step.call) {
+            inline(body, id);
+        }
+    }
+}
+
+fn merge(plan: &mut Plan, from: &str, to: &str) {
+    let all = calls(&plan.body);
+    // The null stream cannot be captured (hipStreamBeginCapture).
+    let captured =
+        all.iter().any(|s| matches!(&s.call, Call::BeginCapture { stream, .. } if stream == from));
+    if to == DEFAULT_STREAM && captured
+        || !all.iter().any(|s| stream(&s.call).as_deref() == Some(from))
+    {
+        return;
+    }
+    let own: BTreeSet<u32> = all
+        .iter()
+        .filter(|s| {
+            matches!(&s.call, Call::StreamCreate { stream } | Call::StreamDestroy { stream } if stream == from)
+        })
+        .map(|s| s.id)
+        .collect();
+    tidied(plan, |plan| {
+        remove(&mut plan.body, &own);
+        each_mut(&mut plan.body, &mut |step| {
+            if let Some(stream) = stream_mut(&mut step.call)
+                && stream == from
+            {
+                to.clone_into(stream);
+            }
+        });
+    });
+    plan.streams.remove(from);
+}
+
+fn set_memory(plan: &mut Plan, name: &str, memory: Memory) {
+    let Some(buffer) = plan.buffers.get_mut(name) else { return };
+    if buffer.memory == Memory::DeviceAsync {
+        let ids = calls(&plan.body)
+            .into_iter()
+            .filter(|s| {
+                matches!(&s.call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if buffer == name)
+            })
+            .map(|s| s.id)
+            .collect();
+        remove(&mut plan.body, &ids);
+    }
+    if let Some(buffer) = plan.buffers.get_mut(name) {
+        *buffer = Buffer { memory, guarded: true, ..*buffer };
+    }
+}
+
+fn synchronous(call: &mut Call) {
+    match call {
+        Call::Copy { api, stream, .. } => {
+            *api = CopyApi::Memcpy;
+            DEFAULT_STREAM.clone_into(stream);
+        }
+        Call::Copy2d { asynchronous, stream, .. } | Call::Set { asynchronous, stream, .. } => {
+            *asynchronous = false;
+            DEFAULT_STREAM.clone_into(stream);
+        }
+        _ => {}
+    }
+}
+
+const BLOCK: u32 = 256;
+
+fn plain_geometry(call: &mut Call) {
+    if let Call::Launch { grid, block, .. } = call {
+        let items = grid.iter().chain(block.iter()).try_fold(1_u32, |all, n| all.checked_mul(*n));
+        if let Some(items) = items {
+            *block = [BLOCK, 1, 1];
+            *grid = [items.div_ceil(BLOCK).max(1), 1, 1];
+        }
+    }
+}
+
+/// Replaces a launch by that of `fill_u32` or `copy_u32` over the whole of its output. The source of a kernel of the library
+/// comes with the next lowering.
+fn simpler_kernel(plan: &mut Plan, id: u32, name: &str) {
+    let sizes = plan.buffers.clone();
+    tidied(plan, |plan| {
+        change(plan, id, |call| {
+            if let Call::Launch { kernel, grid, block, args, .. } = call {
+                let places: Vec<Place> = args
+                    .iter()
+                    .filter_map(|arg| match arg {
+                        Arg::Address(place) => Some(place.clone()),
+                        _ => None,
+                    })
+                    .collect();
+                let room = |place: &Place| {
+                    sizes.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset)) / 4
+                };
+                let (new, words) = match (name, places.as_slice()) {
+                    ("fill_u32", [out, ..]) => {
+                        let words = room(out) as u32;
+                        (vec![Arg::Address(out.clone()), Arg::U32(words), Arg::U32(1)], words)
+                    }
+                    ("copy_u32", [out, from, ..]) => {
+                        let words = room(out).min(room(from)) as u32;
+                        let places = [out, from].map(|place| Arg::Address(place.clone()));
+                        (places.into_iter().chain([Arg::U32(words)]).collect(), words)
+                    }
+                    _ => return,
+                };
+                if words == 0 {
+                    return;
+                }
+                name.clone_into(kernel);
+                *args = new;
+                *block = [BLOCK, 1, 1];
+                *grid = [words.div_ceil(BLOCK), 1, 1];
+            }
+        });
+    });
+}

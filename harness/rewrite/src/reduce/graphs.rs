@@ -1,0 +1,124 @@
+//! A plan without its graphs.
+
+use std::collections::{BTreeMap, HashMap};
+
+use plan::{Call, Step};
+
+use crate::uses::{block, calls, stream, stream_mut};
+
+/// The steps with each graph launch replaced by the captured calls, on the stream of the launch.
+pub(super) fn ungraph(steps: &[Step]) -> Vec<Step> {
+    let highest = calls(steps).iter().map(|s| s.id).max().unwrap_or(0);
+    let mut state = State { next_id: highest + 1000, ..State::default() };
+    state.steps(steps)
+}
+
+/// What is captured: a stream and its steps.
+#[derive(Clone, Default)]
+struct Captured {
+    origin: String,
+    steps: Vec<Step>,
+}
+
+#[derive(Default)]
+struct State {
+    next_id: u32,
+    /// Streams that are captured, with the stream at which their capture began.
+    capturing: BTreeMap<String, String>,
+    captures: HashMap<String, Vec<Step>>,
+    /// Events that were recorded in a capture.
+    events: HashMap<String, String>,
+    generators: HashMap<String, String>,
+    graphs: HashMap<String, Captured>,
+    execs: HashMap<String, Captured>,
+}
+
+impl State {
+    fn steps(&mut self, steps: &[Step]) -> Vec<Step> {
+        let mut out = Vec::new();
+        for step in steps {
+            self.step(step, &mut out);
+        }
+        out
+    }
+
+    fn step(&mut self, step: &Step, out: &mut Vec<Step>) {
+        if let Some(body) = block(&step.call) {
+            let body = self.steps(body);
+            let call = match &step.call {
+                Call::Repeat { count, .. } => Call::Repeat { count: *count, body },
+                _ => Call::Thread { body },
+            };
+            if block(&call).is_some_and(|body| !body.is_empty()) {
+                out.push(Step { call, ..step.clone() });
+            }
+            return;
+        }
+        match &step.call {
+            Call::BeginCapture { stream, .. } => {
+                self.capturing.insert(stream.clone(), stream.clone());
+                self.captures.insert(stream.clone(), Vec::new());
+            }
+            Call::EndCapture { stream, graph } => {
+                self.capturing.retain(|_, origin| origin != stream);
+                let steps = self.captures.remove(stream).unwrap_or_default();
+                self.graphs.insert(graph.clone(), Captured { origin: stream.clone(), steps });
+            }
+            Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+                if let Some(captured) = self.graphs.get(graph) {
+                    self.execs.insert(exec.clone(), captured.clone());
+                }
+            }
+            Call::GraphLaunch { exec, stream } => {
+                let captured = self.execs.get(exec).cloned().unwrap_or_default();
+                for mut inner in captured.steps {
+                    self.next_id += 1;
+                    inner.id = self.next_id;
+                    if let Some(name) = stream_mut(&mut inner.call)
+                        && *name == captured.origin
+                    {
+                        name.clone_from(stream);
+                    }
+                    out.push(inner);
+                }
+            }
+            Call::IsCapturing { .. }
+            | Call::GraphNodeCount { .. }
+            | Call::GraphExecDestroy { .. }
+            | Call::GraphDestroy { .. } => {}
+            _ => self.call(step, out),
+        }
+    }
+
+    fn call(&mut self, step: &Step, out: &mut Vec<Step>) {
+        match &step.call {
+            Call::RandStream { generator, stream } => {
+                self.generators.insert(generator.clone(), stream.clone());
+            }
+            Call::EventRecord { event, stream } => {
+                match self.capturing.get(stream) {
+                    Some(origin) => self.events.insert(event.clone(), origin.clone()),
+                    None => self.events.remove(event),
+                };
+            }
+            Call::StreamWaitEvent { stream, event } => {
+                if let Some(origin) = self.events.get(event)
+                    && self.captures.contains_key(origin)
+                {
+                    self.capturing.insert(stream.clone(), origin.clone());
+                }
+            }
+            _ => {}
+        }
+        let on = match &step.call {
+            Call::RandGenerate { generator, .. } => self.generators.get(generator).cloned(),
+            Call::RandStream { .. } => None,
+            call => stream(call),
+        };
+        let origin = on.and_then(|name| self.capturing.get(&name));
+        match origin.and_then(|origin| self.captures.get_mut(origin)) {
+            Some(captured) => captured.push(step.clone()),
+            None => out.push(step.clone()),
+        }
+    }
+}

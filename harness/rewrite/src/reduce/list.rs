@@ -1,0 +1,318 @@
+//! The edits that a plan offers, in the order in which they are worth trying.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{Call, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind};
+use search::reduce::Tree;
+
+use super::{Edit, sizes};
+use crate::uses::{Kind, block, buffers, calls, objects, reads, stream, writes};
+
+/// The edits that a plan offers. `failing` is the call at which it fails, where that is known: what the call does not depend on
+/// is left out first.
+pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
+    let all = calls(&plan.body);
+    let captured = captured(&all);
+    let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| Tree::Edit(vec![e])).collect();
+    let mut slices = Vec::new();
+    if let Some(failing) = failing {
+        slices.push(Edit::Drop { steps: unrelated(&all, failing), preset: false });
+        slices.push(Edit::Drop { steps: later(&all, failing), preset: false });
+    }
+    slices.retain(|e| !matches!(e, Edit::Drop { steps, .. } if steps.is_empty()));
+    let ungraph = all.iter().any(|s| matches!(s.call, Call::EndCapture { .. }));
+    let structure = Tree::Each(vec![
+        Tree::Turn(vec![
+            Tree::Edit(slices),
+            Tree::Halves(together(&all)),
+            Tree::Halves(singles(&all)),
+        ]),
+        Tree::Each(edits(ungraph.then_some(Edit::Ungraph).into_iter().collect())),
+        Tree::Halves(blocks(&plan.body)),
+        Tree::Halves(streams(plan, &all)),
+        Tree::Halves(edits(unused(plan, &all))),
+        Tree::Halves(edits(simpler(plan, &all, &captured))),
+        Tree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
+    ]);
+    Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
+}
+
+/// Calls between the beginning and the end of a capture, on whatever stream.
+fn captured(all: &[&Step]) -> BTreeSet<u32> {
+    let mut open = 0_u32;
+    let mut found = BTreeSet::new();
+    for step in all {
+        match step.call {
+            Call::BeginCapture { .. } => open += 1,
+            Call::EndCapture { .. } => open = open.saturating_sub(1),
+            _ if open > 0 => drop(found.insert(step.id)),
+            _ => {}
+        }
+    }
+    found
+}
+
+fn later(all: &[&Step], failing: u32) -> Vec<u32> {
+    all.iter().skip_while(|s| s.id != failing).skip(1).map(|s| s.id).collect()
+}
+
+/// Calls that a check does not depend on: they neither make its bytes, nor order or launch what makes them. Empty where
+/// the call checks no bytes.
+fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
+    let Some(check) = all.iter().find(|s| s.id == failing) else { return Vec::new() };
+    if !is_check(&check.call) {
+        return Vec::new();
+    }
+    let mut needed = BTreeSet::from([failing]);
+    let mut data: BTreeSet<&str> = reads(&check.call).into_iter().collect();
+    let mut named: BTreeSet<(Kind, &str)> = BTreeSet::new();
+    let mut used: BTreeSet<String> = BTreeSet::new();
+    loop {
+        let before = needed.len();
+        for step in all {
+            let call = &step.call;
+            let makes = writes(call).iter().any(|b| data.contains(b));
+            let lives = matches!(call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if data.contains(buffer.as_str()));
+            let serves = objects(call).iter().any(|object| named.contains(object));
+            // A stream's captures and waits belong to what is on it.
+            let orders = !is_check(call)
+                && writes(call).is_empty()
+                && stream(call).is_some_and(|s| used.contains(&s));
+            let graph = matches!(call, Call::GraphLaunch { .. });
+            if !needed.contains(&step.id) && (makes || lives || serves || orders || graph) {
+                needed.insert(step.id);
+                data.extend(reads(call));
+                named.extend(objects(call));
+                used.extend(stream(call).filter(|s| s != DEFAULT_STREAM));
+            }
+        }
+        if needed.len() == before {
+            break;
+        }
+    }
+    all.iter().map(|s| s.id).filter(|id| !needed.contains(id)).collect()
+}
+
+fn is_check(call: &Call) -> bool {
+    matches!(call, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
+}
+
+/// Calls that make sense only together: all that name one object or one buffer, or belong to one capture.
+fn together(all: &[&Step]) -> Vec<Tree<Edit>> {
+    let mut groups: BTreeMap<(u8, String), Vec<u32>> = BTreeMap::new();
+    for step in all {
+        for (kind, name) in objects(&step.call) {
+            groups.entry((kind as u8, name.to_owned())).or_default().push(step.id);
+        }
+        for buffer in buffers(&step.call) {
+            groups.entry((u8::MAX, buffer.to_owned())).or_default().push(step.id);
+        }
+    }
+    let captures = all.iter().enumerate().filter_map(|(begin, step)| {
+        let Call::BeginCapture { stream, .. } = &step.call else { return None };
+        let end = all[begin..].iter().position(
+            |s| matches!(&s.call, Call::EndCapture { stream: ended, .. } if ended == stream),
+        )?;
+        let Call::EndCapture { graph, .. } = &all[begin + end].call else { return None };
+        let execs: Vec<&str> = all
+            .iter()
+            .filter_map(|s| match &s.call {
+                Call::GraphInstantiate { exec, graph: from } if from == graph => {
+                    Some(exec.as_str())
+                }
+                _ => None,
+            })
+            .collect();
+        let with = |s: &Step| {
+            objects(&s.call).iter().any(|(kind, name)| match kind {
+                Kind::Graph => name == graph,
+                Kind::Exec => execs.contains(name),
+                _ => false,
+            })
+        };
+        let inside = all[begin..=begin + end].iter().map(|s| s.id);
+        let around = all.iter().filter(|s| with(s)).map(|s| s.id);
+        Some(inside.chain(around).collect::<BTreeSet<u32>>().into_iter().collect())
+    });
+    let groups = captures.chain(groups.into_values().filter(|ids| ids.len() > 1));
+    groups.map(|steps| Tree::Edit(vec![Edit::Drop { steps, preset: false }])).collect()
+}
+
+/// Each call alone; a check together with the copy that brings its bytes to the host.
+fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
+    let mut found = Vec::new();
+    let mut pending: Vec<u32> = Vec::new();
+    for step in all {
+        if let Call::Copy { to, from, api: CopyApi::Memcpy, .. } = &step.call
+            && to.buffer.strip_suffix(case::BACK) == Some(from.buffer.as_str())
+        {
+            pending.push(step.id);
+            continue;
+        }
+        let mut steps = std::mem::take(&mut pending);
+        steps.push(step.id);
+        let mut levels = vec![Edit::Drop { steps: steps.clone(), preset: false }];
+        let host = matches!(step.call, Call::Fill { .. } | Call::FillNumbers { .. });
+        if !writes(&step.call).is_empty() && !host {
+            levels.push(Edit::Drop { steps, preset: true });
+        }
+        found.push(Tree::Edit(levels));
+    }
+    found
+}
+
+fn blocks(steps: &[Step]) -> Vec<Tree<Edit>> {
+    let mut found = Vec::new();
+    for step in steps {
+        let Some(body) = block(&step.call) else { continue };
+        let mut levels = vec![Edit::Inline(step.id)];
+        if let Call::Repeat { count, .. } = step.call {
+            let counts = (1..20).map(|n| 1_u32 << n).chain([3]);
+            let mut counts: Vec<u32> = counts.filter(|n| *n < count).collect();
+            counts.sort_unstable();
+            levels.extend(counts.into_iter().map(|n| Edit::Count(step.id, n)));
+        }
+        found.push(Tree::Edit(levels));
+        found.extend(blocks(body));
+    }
+    found
+}
+
+fn streams(plan: &Plan, all: &[&Step]) -> Vec<Tree<Edit>> {
+    let names: BTreeSet<String> =
+        all.iter().filter_map(|s| stream(&s.call)).filter(|s| s != DEFAULT_STREAM).collect();
+    let mut found = Vec::new();
+    for name in &names {
+        let merge = |to: &str| Edit::Merge { from: name.clone(), to: to.to_owned() };
+        let mut levels = vec![merge(DEFAULT_STREAM)];
+        levels.extend(names.first().filter(|first| *first != name).map(|first| merge(first)));
+        found.push(Tree::Edit(levels));
+    }
+    for (name, kind) in &plan.streams {
+        if *kind != StreamKind::Blocking {
+            found.push(Tree::Edit(vec![Edit::Blocking(name.clone())]));
+        }
+    }
+    found
+}
+
+/// What is declared and not used.
+fn unused(plan: &Plan, all: &[&Step]) -> Vec<Edit> {
+    let buffer = |name: &str| all.iter().any(|s| buffers(&s.call).contains(&name));
+    let on = |name: &str| all.iter().any(|s| stream(&s.call).as_deref() == Some(name));
+    let staging = |name: &str| {
+        plan.setup.iter().any(|s| matches!(&s.call, Call::Copy { from, .. } if from.buffer == name))
+    };
+    let buffers = plan.buffers.keys().filter(|name| !buffer(name) && !staging(name));
+    let streams = plan.streams.keys().filter(|name| !on(name));
+    buffers
+        .cloned()
+        .map(Edit::DropBuffer)
+        .chain(streams.cloned().map(Edit::DropStream))
+        .chain(plan.environment.keys().cloned().map(Edit::DropVariable))
+        .collect()
+}
+
+fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
+    let mut found: Vec<Edit> = plan
+        .buffers
+        .iter()
+        .filter_map(|(name, buffer)| {
+            Some(Edit::Memory(name.clone(), plainer(name, buffer.memory, all)?))
+        })
+        .collect();
+    for (name, buffer) in &plan.buffers {
+        let by_step = |s: &&&Step| matches!(&s.call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if buffer == name);
+        let steps: Vec<u32> = all.iter().filter(by_step).map(|s| s.id).collect();
+        if !steps.is_empty() && buffer.memory != Memory::DeviceAsync {
+            found.push(Edit::Drop { steps, preset: false });
+        }
+    }
+    for step in all {
+        match &step.call {
+            Call::Copy { api, stream, .. }
+                if (*api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
+                    && !captured.contains(&step.id) =>
+            {
+                found.push(Edit::Synchronous(step.id));
+            }
+            Call::Copy2d { asynchronous: true, .. } | Call::Set { asynchronous: true, .. }
+                if !captured.contains(&step.id) =>
+            {
+                found.push(Edit::Synchronous(step.id));
+            }
+            Call::Launch { grid, block, .. }
+                if *block != [256, 1, 1] && grid[1..] == [1, 1] && block[1..] == [1, 1] =>
+            {
+                found.push(Edit::Geometry(step.id));
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The plainest memory that serves the same uses.
+fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
+    let used = |on_device: bool| {
+        all.iter().any(|s| {
+            let by_device = matches!(
+                s.call,
+                Call::Launch { .. }
+                    | Call::RandGenerate { .. }
+                    | Call::BlasltMatmul { .. }
+                    | Call::RocblasGemm { .. }
+            );
+            let by_host =
+                is_check(&s.call) || matches!(s.call, Call::Fill { .. } | Call::FillNumbers { .. });
+            let by = if on_device { by_device } else { by_host };
+            by && buffers(&s.call).contains(&name)
+        })
+    };
+    match memory {
+        Memory::DeviceAsync => Some(Memory::Device),
+        Memory::HostPinned | Memory::HostRegistered | Memory::Managed if !used(true) => {
+            Some(Memory::HostPageable)
+        }
+        Memory::Managed if !used(false) => Some(Memory::Device),
+        Memory::HostRegistered => Some(Memory::HostPinned),
+        _ => None,
+    }
+}
+
+fn problems(all: &[&Step]) -> Vec<Tree<Edit>> {
+    let mut found = Vec::new();
+    for step in all {
+        let Call::BlasltHeuristic { problem, .. } = &step.call else { continue };
+        let plain = problem.dtype == Dtype::F32
+            && !problem.transpose_a
+            && !problem.transpose_b
+            && !problem.bias;
+        if !plain {
+            found.push(Tree::Edit(vec![Edit::PlainProblem(step.id)]));
+        }
+        let largest = problem.m.max(problem.n).max(problem.k);
+        let sizes = (4..31).map(|n| 1 << n).filter(|size| *size < largest);
+        found.push(Tree::Edit(sizes.map(|size| Edit::Problem(step.id, size)).collect()));
+    }
+    found
+}
+
+fn kernels(all: &[&Step]) -> Vec<Tree<Edit>> {
+    let mut found = Vec::new();
+    for step in all {
+        let Call::Launch { kernel, .. } = &step.call else { continue };
+        // What the case's own kernels compute is not known.
+        if plan::kernel(kernel).is_none() {
+            continue;
+        }
+        let simpler: &[&'static str] = match kernel.as_str() {
+            "fill_u32" => &[],
+            "copy_u32" => &["fill_u32"],
+            _ => &["fill_u32", "copy_u32"],
+        };
+        let levels = simpler.iter().map(|name| Edit::Kernel(step.id, name)).collect();
+        found.push(Tree::Edit(levels));
+    }
+    found
+}

@@ -1,0 +1,107 @@
+//! All sizes of a plan in proportion.
+
+use plan::{Arg, Call, Place, Plan, kernel};
+
+use crate::uses::each_mut;
+
+/// Sizes of the largest buffer that are worth trying, the smallest first, in bytes.
+pub(super) fn targets(plan: &Plan) -> Vec<u64> {
+    let largest = largest(plan);
+    let smallest = if largest.is_multiple_of(4) { 4 } else { 1 };
+    (0..40).map(|n| 1 << n).filter(|target| (smallest..largest).contains(target)).collect()
+}
+
+pub(super) fn largest(plan: &Plan) -> u64 {
+    plan.buffers.values().map(|b| b.bytes).max().unwrap_or(0)
+}
+
+/// Makes the largest buffer `target` bytes large and everything else in proportion. Whole words stay whole words.
+pub(super) fn scale(plan: &mut Plan, target: u64) {
+    let ratio = Ratio { target, of: largest(plan) };
+    if ratio.of <= target {
+        return;
+    }
+    let old = plan.buffers.clone();
+    for buffer in plan.buffers.values_mut() {
+        buffer.bytes = ratio.bytes(buffer.bytes).max(1);
+    }
+    let new = plan.buffers.clone();
+    let room = |place: &Place, of: &std::collections::BTreeMap<String, plan::Buffer>| {
+        of.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset))
+    };
+    each_mut(&mut plan.body, &mut |step| match &mut step.call {
+        Call::Copy { to, from, bytes, .. } => {
+            let whole = *bytes == room(to, &old) || *bytes == room(from, &old);
+            for place in [&mut *to, &mut *from] {
+                place.offset = ratio.bytes(place.offset);
+            }
+            *bytes = match whole {
+                true => room(to, &new).min(room(from, &new)),
+                false => ratio.bytes(*bytes).max(1),
+            };
+        }
+        Call::Set { to, bytes, .. } => {
+            let whole = *bytes == room(to, &old);
+            to.offset = ratio.bytes(to.offset);
+            *bytes = if whole { room(to, &new) } else { ratio.bytes(*bytes).max(1) };
+        }
+        Call::Copy2d { to_pitch, from_pitch, width, .. } => {
+            for size in [to_pitch, from_pitch, width] {
+                *size = ratio.bytes(*size).max(1);
+            }
+        }
+        Call::RandGenerate { count, .. } => *count = (ratio.bytes(*count * 4) / 4).max(1),
+        Call::BlasltMatmul { problem, .. } | Call::RocblasGemm { problem, .. } => {
+            for size in [&mut problem.m, &mut problem.n, &mut problem.k] {
+                *size = ratio.side(*size);
+            }
+        }
+        Call::Launch { kernel: name, grid, block, args, .. } => {
+            for arg in args.iter_mut() {
+                if let Arg::Address(place) = arg {
+                    place.offset = ratio.bytes(place.offset);
+                }
+            }
+            let count = args.iter_mut().find_map(|arg| match arg {
+                Arg::U32(n) if kernel(name).is_some() => Some(n),
+                _ => None,
+            });
+            let Some(n) = count else { return };
+            let before = (*n).max(1);
+            *n = match name.as_str() {
+                "matmul_f32" => ratio.side(u64::from(*n)) as u32,
+                "copy_u8" => ratio.bytes(u64::from(*n)).max(1) as u32,
+                _ => (ratio.bytes(u64::from(*n) * 4) / 4).max(1) as u32,
+            };
+            let flat = grid[1..] == [1, 1] && grid[0] == before.div_ceil(block[0].max(1));
+            if flat {
+                grid[0] = n.div_ceil(block[0].max(1)).max(1);
+            } else {
+                for groups in grid.iter_mut() {
+                    let wanted = (u64::from(*groups) * u64::from(*n)).div_ceil(u64::from(before));
+                    *groups = (wanted as u32).max(1);
+                }
+            }
+        }
+        _ => {}
+    });
+}
+
+struct Ratio {
+    target: u64,
+    of: u64,
+}
+
+impl Ratio {
+    /// Rounds up, so that what fitted fits.
+    fn bytes(&self, bytes: u64) -> u64 {
+        let exact = (u128::from(bytes) * u128::from(self.target)).div_ceil(u128::from(self.of));
+        let exact = exact as u64;
+        if bytes.is_multiple_of(4) { exact.next_multiple_of(4) } else { exact }
+    }
+
+    /// The side of something square whose area shrinks; rounds down.
+    fn side(&self, side: u64) -> u64 {
+        ((side as f64 * (self.target as f64 / self.of as f64).sqrt()) as u64).max(1)
+    }
+}

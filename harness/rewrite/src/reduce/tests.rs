@@ -1,0 +1,161 @@
+use std::{collections::BTreeMap, path::Path};
+
+use case::{Case, Header, Kernels, lower, write};
+use plan::Plan;
+use search::reduce::Tree;
+
+use super::*;
+
+fn texts(folder: &Path, ending: &str, prefix: &str) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {
+        let path = entry.expect("readable").path();
+        let name = path.file_stem().expect("has a name").to_string_lossy().into_owned();
+        if path.is_dir() {
+            found.extend(texts(&path, ending, &format!("{prefix}{name}/")));
+        } else if path.extension().is_some_and(|e| e == ending) {
+            found.insert(format!("{prefix}{name}"), std::fs::read_to_string(&path).expect("text"));
+        }
+    }
+    found
+}
+
+fn library() -> (Vec<Case>, Kernels) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let cases = texts(&root.join("cases"), "yaml", "");
+    let cases = cases.iter().map(|(id, text)| Case::parse(id, text).expect("a good case"));
+    (cases.collect(), texts(&root.join("kernels"), "hip", ""))
+}
+
+fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
+    match tree {
+        Tree::Edit(levels) => levels.clone(),
+        Tree::Halves(all) | Tree::Each(all) | Tree::Turn(all) => {
+            all.iter().flat_map(leaves).collect()
+        }
+    }
+}
+
+/// Writes and lowers an edited plan; the first mistake where it is not well-formed.
+fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
+    let header = Header {
+        title: "edited".into(),
+        source: vec!["a test".into()],
+        faults: vec![case::FaultEntry {
+            fault: device::Fault::CopyZero,
+            on: Default::default(),
+            signature: None,
+        }],
+        ..Header::default()
+    };
+    let text = write(plan, &header, kernels);
+    let first = |mistakes: Vec<case::Diagnostic>| format!("{}\n{text}", mistakes[0].message);
+    let case = Case::parse("edited", &text).map_err(first)?;
+    Ok(lower(&case, &case.trials()[0], kernels, None).map_err(first)?.plan)
+}
+
+#[test]
+fn every_edit_of_every_case_makes_a_case_or_a_mistake() {
+    let (cases, kernels) = library();
+    for case in cases {
+        let trial = &case.trials()[0];
+        let plan = lower(&case, trial, &kernels, None).expect("a good trial").plan;
+        let check = calls(&plan.body).last().map(|s| s.id);
+        let edits = leaves(&reductions(&plan, check));
+        let mut good = 0;
+        for edit in &edits {
+            let smaller = apply(&plan, std::slice::from_ref(edit));
+            let twice = apply(&smaller, std::slice::from_ref(edit)) == smaller;
+            assert!(twice, "{}: {edit:?} goes on and on", case.id);
+            let (what, _) = describe(&plan, edit);
+            assert!(!what.is_empty(), "{}: {edit:?} has no words", case.id);
+            good += u32::from(again(&smaller, &kernels).is_ok());
+        }
+        assert!(good > 0 || edits.is_empty(), "{}: none of {edits:#?} is well-formed", case.id);
+    }
+}
+
+#[track_caller]
+fn check(id: &str, edits: impl Fn(&Plan) -> Vec<Edit>, expected: &str) {
+    let (cases, kernels) = library();
+    let case = cases.iter().find(|c| c.id == id).expect("in the library");
+    let plan = lower(case, &case.trials()[0], &kernels, None).expect("a good trial").plan;
+    let smaller = apply(&plan, &edits(&plan));
+    again(&smaller, &kernels).unwrap_or_else(|m| panic!("{m}"));
+    let text = write(&smaller, &Header::default(), &kernels);
+    let text = text.split_once("title: \"\"\n").map_or(text.as_str(), |(_, rest)| rest);
+    assert_eq!(text, expected.trim_start());
+}
+
+#[test]
+fn a_graph_becomes_its_calls() {
+    check(
+        "graphs/output-after-next-replay",
+        |plan| {
+            let repeat = plan.body.iter().find(|s| block(&s.call).is_some()).expect("a block").id;
+            let merge = Edit::Merge { from: "s".into(), to: "default".into() };
+            vec![Edit::Ungraph, merge, Edit::Inline(repeat), Edit::Scale(16)]
+        },
+        "
+buffers:
+  batch: {on: host.pageable, bytes: 16}
+  first: {on: device, bytes: 16}
+  second: {on: device, bytes: 16}
+  static_in: {on: device, bytes: 16, fill: pattern}
+  static_out: {on: device, bytes: 16}
+steps:
+  - fill: batch
+  - copy: {to: static_in, from: batch, api: memcpy_async}
+  - launch: {kernel: add_u32, args: [static_out, static_in, 4, 9]}
+  - copy: {to: first, from: static_out, api: memcpy_async}
+  - fill: batch
+  - copy: {to: static_in, from: batch, api: memcpy_async}
+  - launch: {kernel: add_u32, args: [static_out, static_in, 4, 9]}
+  - copy: {to: second, from: static_out, api: memcpy_async}
+  - sync: default
+  - check: first
+  - check: second
+",
+    );
+}
+
+#[test]
+fn what_a_check_does_not_depend_on_goes() {
+    check(
+        "graphs/fork-join",
+        |plan| {
+            let all = calls(&plan.body);
+            let right = all
+                .iter()
+                .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "right.back"));
+            let failing = right.expect("a check").id;
+            vec![leaves(&reductions(plan, Some(failing)))[0].clone(), Edit::Scale(64)]
+        },
+        "
+buffers:
+  batch: {on: host.pageable, bytes: 64}
+  in: {on: device, bytes: 64, fill: pattern}
+  left: {on: device, bytes: 64}
+  right: {on: device, bytes: 64}
+steps:
+  - begin_capture: {stream: s}
+  - launch: {kernel: add_u32, args: [left, in, 16, 1], stream: s}
+  - record: {event: fork, stream: s}
+  - wait: {stream: t, event: fork}
+  - launch: {kernel: add_u32, args: [right, left, 16, 100], stream: t}
+  - record: {event: join, stream: t}
+  - wait: {stream: s, event: join}
+  - launch: {kernel: add_u32, args: [left, right, 16, 10000], stream: s}
+  - end_capture: {stream: s, graph: g}
+  - instantiate: {exec: x, graph: g}
+  - repeat:
+      count: 3
+      steps:
+        - fill: batch
+        - copy: {to: in, from: batch, stream: s}
+        - launch_graph: {exec: x, stream: s}
+        - sync: s
+        - check: right
+",
+    );
+}

@@ -1,0 +1,183 @@
+//! What calls use: buffers that they read and write, streams, and the objects that they name.
+
+use plan::{Arg, Call, Parameter, Step, kernel};
+
+/// An object of a plan besides its buffers and streams.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Event,
+    Graph,
+    Exec,
+    Generator,
+    Handle,
+}
+
+/// Buffers that a call reads. A kernel without a reference may read all that it gets.
+pub(crate) fn reads(call: &Call) -> Vec<&str> {
+    match call {
+        Call::Copy { from, .. } | Call::Copy2d { from, .. } => vec![&from.buffer],
+        Call::Check { buffer } | Call::Guards { buffer } => vec![buffer],
+        Call::Equal { a, b } | Call::Differ { a, b } => vec![a, b],
+        Call::Launch { kernel: name, args, .. } => {
+            let parameters = kernel(name).map(|k| k.parameters);
+            let read = |i: usize| {
+                // These outputs are added to, not just written.
+                let updates = matches!(name.as_str(), "saxpy_f32" | "histogram_u32");
+                updates || parameters.is_none_or(|p| p.get(i) != Some(&Parameter::Out))
+            };
+            addresses(args).filter(|(i, _)| read(*i)).map(|(_, buffer)| buffer).collect()
+        }
+        Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
+            let bias = operands.bias.iter().map(String::as_str);
+            [operands.a.as_str(), &operands.b].into_iter().chain(bias).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Buffers that a call writes.
+pub(crate) fn writes(call: &Call) -> Vec<&str> {
+    match call {
+        Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } => vec![buffer],
+        Call::Copy { to, .. }
+        | Call::Copy2d { to, .. }
+        | Call::Set { to, .. }
+        | Call::RandGenerate { to, .. } => vec![&to.buffer],
+        Call::Launch { kernel: name, args, .. } => {
+            let parameters = kernel(name).map(|k| k.parameters);
+            let written = |i: usize| parameters.is_none_or(|p| p.get(i) == Some(&Parameter::Out));
+            addresses(args).filter(|(i, _)| written(*i)).map(|(_, buffer)| buffer).collect()
+        }
+        Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
+            vec![&operands.d]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// All buffers that a call names.
+pub(crate) fn buffers(call: &Call) -> Vec<&str> {
+    match call {
+        Call::Alloc { buffer, .. } | Call::Free { buffer, .. } | Call::Poison { buffer } => {
+            vec![buffer]
+        }
+        _ => {
+            let mut all = reads(call);
+            all.extend(writes(call));
+            all.sort_unstable();
+            all.dedup();
+            all
+        }
+    }
+}
+
+fn addresses(args: &[Arg]) -> impl Iterator<Item = (usize, &str)> {
+    args.iter().enumerate().filter_map(|(i, arg)| match arg {
+        Arg::Address(place) => Some((i, place.buffer.as_str())),
+        _ => None,
+    })
+}
+
+/// The stream that a call names, to be changed.
+pub(crate) fn stream_mut(call: &mut Call) -> Option<&mut String> {
+    match call {
+        Call::Alloc { stream, .. }
+        | Call::Free { stream, .. }
+        | Call::Copy { stream, .. }
+        | Call::Copy2d { stream, .. }
+        | Call::Set { stream, .. }
+        | Call::Launch { stream, .. }
+        | Call::StreamCreate { stream }
+        | Call::StreamDestroy { stream }
+        | Call::StreamSynchronize { stream }
+        | Call::StreamQuery { stream }
+        | Call::StreamWaitEvent { stream, .. }
+        | Call::EventRecord { stream, .. }
+        | Call::BeginCapture { stream, .. }
+        | Call::EndCapture { stream, .. }
+        | Call::IsCapturing { stream }
+        | Call::GraphLaunch { stream, .. }
+        | Call::RandStream { stream, .. }
+        | Call::BlasltMatmul { stream, .. }
+        | Call::RocblasGemm { stream, .. } => Some(stream),
+        _ => None,
+    }
+}
+
+/// The stream that a call names.
+pub(crate) fn stream(call: &Call) -> Option<String> {
+    // One table serves both; a call is small.
+    stream_mut(&mut call.clone()).map(|stream| stream.clone())
+}
+
+/// The objects that a call names.
+pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
+    match call {
+        Call::StreamWaitEvent { event, .. }
+        | Call::EventCreate { event }
+        | Call::EventDestroy { event }
+        | Call::EventRecord { event, .. }
+        | Call::EventSynchronize { event }
+        | Call::EventQuery { event } => vec![(Kind::Event, event)],
+        Call::EndCapture { graph, .. }
+        | Call::GraphNodeCount { graph }
+        | Call::GraphDestroy { graph } => vec![(Kind::Graph, graph)],
+        Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+            vec![(Kind::Exec, exec), (Kind::Graph, graph)]
+        }
+        Call::GraphLaunch { exec, .. } | Call::GraphExecDestroy { exec } => {
+            vec![(Kind::Exec, exec)]
+        }
+        Call::RandCreate { generator, .. }
+        | Call::RandSeed { generator, .. }
+        | Call::RandOffset { generator, .. }
+        | Call::RandStream { generator, .. }
+        | Call::RandGenerate { generator, .. }
+        | Call::RandDestroy { generator } => vec![(Kind::Generator, generator)],
+        Call::BlasltCreate { handle }
+        | Call::BlasltHeuristic { handle, .. }
+        | Call::BlasltMatmul { handle, .. }
+        | Call::BlasltDestroy { handle }
+        | Call::RocblasCreate { handle }
+        | Call::RocblasGemm { handle, .. }
+        | Call::RocblasDestroy { handle } => vec![(Kind::Handle, handle)],
+        _ => Vec::new(),
+    }
+}
+
+/// The steps of a block; none for a call.
+pub(crate) fn block(call: &Call) -> Option<&Vec<Step>> {
+    match call {
+        Call::Repeat { body, .. } | Call::Thread { body } => Some(body),
+        _ => None,
+    }
+}
+
+/// The steps of a block, to be changed.
+pub(crate) fn block_mut(call: &mut Call) -> Option<&mut Vec<Step>> {
+    match call {
+        Call::Repeat { body, .. } | Call::Thread { body } => Some(body),
+        _ => None,
+    }
+}
+
+/// Every call of these steps in the order of the text, without the blocks around them.
+pub(crate) fn calls(steps: &[Step]) -> Vec<&Step> {
+    steps
+        .iter()
+        .flat_map(|step| match block(&step.call) {
+            Some(body) => calls(body),
+            None => vec![step],
+        })
+        .collect()
+}
+
+/// Lets `change` see every step, blocks before their bodies.
+pub(crate) fn each_mut(steps: &mut [Step], change: &mut dyn FnMut(&mut Step)) {
+    for step in steps {
+        change(step);
+        if let Some(body) = block_mut(&mut step.call) {
+            each_mut(body, change);
+        }
+    }
+}
