@@ -48,6 +48,8 @@ faults! {
         "Every second host-to-device copy of at most 64 bytes arrives as zeros, as when two staging slots share a cache line."
     CopyTorn "copy.torn" Device
         "The last bytes of a copy (a quarter of it, 1 to 64 bytes) are not written."
+    SdmaZero "sdma.zero" Device
+        "The copy engine writes zeros; copies that the runtime makes with kernels arrive whole."
     KernelDrop "kernel.drop" Device
         "A kernel dispatch completes without being executed."
     KernelStaleArgs "kernel.stale-args" Device

@@ -5,7 +5,7 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Arc, Condvar, Mutex, PoisonError},
+    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
 };
 
 use device::Fault;
@@ -15,7 +15,7 @@ use crate::{
     clock, events, faults, memory, report,
     report::trace,
     system,
-    transfer::{self, Direction, Row},
+    transfer::{self, Direction, Fate, Row},
 };
 
 struct Job {
@@ -86,14 +86,29 @@ fn carry_out(job: &Job) {
             return;
         }
     }
+    let fate = fate(total, job.direction);
     // SAFETY: every row is mapped, and `in_use` keeps it so.
-    unsafe {
-        transfer::carry_out(job.rows.iter().copied(), total, transfer::fate(total, job.direction));
-    }
+    unsafe { transfer::carry_out(job.rows.iter().copied(), total, fate) };
     drop(in_use);
     if !faults::takes(Fault::SignalStuck) {
         job.completion.complete(start);
     }
+}
+
+/// What becomes of a copy: a bug of the engine comes before those that copies by kernel have too.
+fn fate(total: usize, direction: Direction) -> Fate {
+    if enabled() && total > 0 && faults::takes(Fault::SdmaZero) {
+        Fate::Zeroed
+    } else {
+        transfer::fate(total, direction)
+    }
+}
+
+/// Whether copies go through the engines at all. With `HSA_ENABLE_SDMA=0` the runtime's own HSA library makes them with kernels
+/// instead (ROCR-Runtime, docs/api-reference/environment_variables.rst).
+fn enabled() -> bool {
+    static ENABLED: OnceLock<bool> = OnceLock::new();
+    *ENABLED.get_or_init(|| std::env::var_os("HSA_ENABLE_SDMA").is_none_or(|v| v != "0"))
 }
 
 fn submit(index: usize, job: Job) -> Status {
@@ -287,7 +302,7 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
     trace!("memory_copy {len} bytes from {from:#x} to {to:#x}");
     let owner =
         |address| memory::map().find(address).map_or(Agent::CPU, |(_, region)| region.owner);
-    let fate = transfer::fate(len, direction(owner(to), owner(from)));
+    let fate = fate(len, direction(owner(to), owner(from)));
     // SAFETY: by this function's contract.
     unsafe { transfer::carry_out([Row { to, from, len }], len, fate) };
     Status::SUCCESS

@@ -10,6 +10,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CopyDrop
         | Fault::CopyLostSmallSlot
         | Fault::CopyTorn
+        | Fault::SdmaZero
         | Fault::KernelDrop
         | Fault::KernelStaleArgs
         | Fault::GraphOverwriteOutput
