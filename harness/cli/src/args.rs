@@ -3,6 +3,7 @@
 mod bisect;
 mod device;
 mod doctor;
+mod exec;
 mod export;
 mod minimise;
 mod mitigate;
@@ -14,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::device::{Audit, DeviceCommand};
 pub(crate) use self::{
-    bisect::Bisect, device::Device, doctor::Doctor, export::Export, minimise::Minimise,
+    bisect::Bisect, device::Device, doctor::Doctor, exec::Exec, export::Export, minimise::Minimise,
     mitigate::Mitigate, report::Report,
 };
 
@@ -99,6 +100,9 @@ pub(crate) enum Command {
     /// Show that cases can fail: green on a healthy device, red under each fault that they declare
     #[command(after_help = PROVE)]
     Prove(Prove),
+    /// Run a HIP program of yours on the device
+    #[command(after_help = exec::EXAMPLES)]
+    Exec(Exec),
     /// Print a trial as a stand-alone HIP program
     #[command(after_help = export::EXAMPLES)]
     Export(Export),

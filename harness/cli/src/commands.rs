@@ -4,6 +4,7 @@ mod bisect;
 mod check;
 mod device;
 mod doctor;
+mod exec;
 mod explain;
 mod export;
 mod list;
@@ -30,6 +31,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
     match cli.command {
         Command::Run(args) => run::run(&args),
         Command::Prove(args) => prove::prove(&args),
+        Command::Exec(args) => exec::exec(&args),
         Command::Export(args) => export::export(&args),
         Command::Minimise(args) => minimise::minimise(&args),
         Command::Mitigate(args) => mitigate::mitigate(&args),

@@ -1,5 +1,9 @@
 use std::{
-    collections::BTreeMap, num::NonZeroUsize, path::PathBuf, process::Command, time::Duration,
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
 };
 
 use clap::Parser;
@@ -214,10 +218,17 @@ impl Session {
         cases_from.chain(environment).chain(launcher).collect()
     }
 
-    /// The command that starts a worker in the stack, in a clean environment: what a user's shell
-    /// sets for HIP or HSA must not decide a trial unseen.
+    /// The command that starts a worker in the stack.
     pub(crate) fn worker_command(&self, order: &Order, device_config: Option<&str>) -> Command {
-        let inner = self.stack.command(&self.worker, self.device_folder.as_deref());
+        let mut command = self.command(&self.worker, device_config);
+        command.arg(WORKER_ARGUMENT).envs(&order.plan.environment).current_dir(&order.spool);
+        command
+    }
+
+    /// A command that starts a program in the stack and on the device, in a clean environment: what a user's shell
+    /// sets for HIP or HSA must not decide a trial unseen.
+    pub(crate) fn command(&self, program: &Path, device_config: Option<&str>) -> Command {
+        let inner = self.stack.command(program, self.device_folder.as_deref());
         let mut command = match self.launcher.split_first() {
             None => inner,
             Some((first, rest)) => {
@@ -236,7 +247,7 @@ impl Session {
                 command.env(name, value);
             }
         }
-        command.envs(kept).arg(WORKER_ARGUMENT);
+        command.envs(kept);
         // The folder of temporary files is part of the keys of comgr's cache: with one that is new in each trial, the
         // runtime compiles its own copy kernels every time, which takes three times as long as the rest of a trial.
         command.env("TMPDIR", self.code_cache.join(TEMPORARY));
@@ -246,7 +257,7 @@ impl Session {
         if let Some(config) = device_config {
             command.env(device::CONFIG_VARIABLE, config);
         }
-        command.envs(&self.environment).envs(&order.plan.environment).current_dir(&order.spool);
+        command.envs(&self.environment);
         command
     }
 

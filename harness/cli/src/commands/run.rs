@@ -16,13 +16,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let selected = select(&library, &args.selection.cases)?;
     let faults = faults(&args.fault)?;
-    let at_call: Vec<_> =
-        faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call).collect();
-    let call_fault = match at_call.as_slice() {
-        [] => None,
-        [one] => Some(*one),
-        _ => return Err(Stop::usage("error: only one fault can be planted at calls")),
-    };
+    let call_fault = call_fault(&faults)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     options.cases_from = args.selection.cases_from.clone();
     let lowered = lower_all(&library, &selected, call_fault)?;
@@ -50,6 +44,17 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     match trouble {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(report::exit_status(&records))),
+    }
+}
+
+/// The fault that is part of the plan.
+pub(super) fn call_fault(faults: &[Planted]) -> Result<Option<Fault>, Stop> {
+    let at_call: Vec<_> =
+        faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call).collect();
+    match at_call.as_slice() {
+        [] => Ok(None),
+        [one] => Ok(Some(*one)),
+        _ => Err(Stop::usage("error: only one fault can be planted at calls")),
     }
 }
 
