@@ -1,1 +1,296 @@
-//! Search for the changes that make a failure go away.
+//! What makes a failure go away: single changes first, then the smallest set of them where no single one does.
+//!
+//! The failure may come now and then. Its rate is measured first; a change has helped once it would have failed by then with all but a
+//! small probability, and has not helped as soon as it fails once.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    reduce::Seen,
+    sequential::{lower_bound, passes_needed},
+};
+
+/// How sure a search is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Probability that a change which does nothing is said to help; 0 to 1.
+    pub error: f64,
+    /// Failures from which the rate without any change is taken.
+    pub failures: u32,
+    /// Most runs without any change.
+    pub base_runs: u32,
+    /// Most runs of one change; what is not decided by then stays undecided.
+    pub factor_runs: u32,
+}
+
+impl Default for Settings {
+    /// One wrong "helps" in a thousand changes, so that some dozens of them together stay below 5 %.
+    fn default() -> Settings {
+        Settings { error: 0.001, failures: 10, base_runs: 200, factor_runs: 1000 }
+    }
+}
+
+/// Runs of one set of changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Failures with the signature in question.
+    pub same: u32,
+    /// Runs without failure.
+    pub passes: u32,
+    /// Other failures by signature.
+    pub others: BTreeMap<String, u32>,
+    /// Runs that proved nothing.
+    pub without: u32,
+}
+
+impl Tally {
+    /// Runs that proved something.
+    pub fn runs(&self) -> u32 {
+        self.same + self.passes + self.others.values().sum::<u32>()
+    }
+
+    fn add(&mut self, seen: Seen) {
+        match seen {
+            Seen::Same => self.same += 1,
+            Seen::Pass => self.passes += 1,
+            Seen::Other(signature) => *self.others.entry(signature).or_default() += 1,
+            Seen::NoVerdict => self.without += 1,
+        }
+    }
+
+    fn most_frequent_other(&self) -> Option<&String> {
+        self.others.iter().max_by_key(|(_, count)| **count).map(|(signature, _)| signature)
+    }
+}
+
+/// What a change did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The failure is gone.
+    Helped,
+    /// It fails as before.
+    Nothing,
+    /// It fails in another way.
+    Changed(String),
+    /// The runs did not tell.
+    Undecided,
+}
+
+/// The end of a search.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Runs without any change.
+    pub base: Tally,
+    /// What each change did alone, in order.
+    pub single: Vec<(Effect, Tally)>,
+    /// The changes of the smallest set that helps, where no single one does.
+    pub set: Vec<usize>,
+    /// Runs of everything.
+    pub runs: u32,
+}
+
+/// Searches among `factors` changes, of which `together` says whether two can be made at once.
+///
+/// `run` makes that many runs of a set of changes, each in a fresh process, and may make fewer only to end the search: then None comes
+/// back. None too where nothing failed without any change.
+pub fn search(
+    factors: usize,
+    together: &dyn Fn(usize, usize) -> bool,
+    settings: &Settings,
+    run: &mut dyn FnMut(&[usize], u32) -> Option<Vec<Seen>>,
+) -> Option<Found> {
+    let mut runs = 0;
+    let mut counted = |set: &[usize], count: u32| {
+        let seen = run(set, count)?;
+        runs += seen.len() as u32;
+        (seen.len() as u32 == count).then_some(seen)
+    };
+    let mut base = Tally::default();
+    while base.same < settings.failures && base.runs() + base.without < settings.base_runs {
+        let left = settings.base_runs - base.runs() - base.without;
+        counted(&[], left.min(settings.failures))?.into_iter().for_each(|seen| base.add(seen));
+    }
+    if base.same == 0 {
+        return None;
+    }
+    let rate = lower_bound(base.same, base.runs(), 0.05);
+    let passes = passes_needed(rate, settings.error).min(settings.factor_runs);
+    let enough = passes_needed(rate, settings.error) <= settings.factor_runs;
+    let mut single = Vec::with_capacity(factors);
+    for factor in 0..factors {
+        single.push(try_set(&[factor], passes, enough, &mut counted)?);
+    }
+    let mut set = Vec::new();
+    if single.iter().all(|(effect, _)| *effect != Effect::Helped) {
+        set = smallest_set(&single, together, passes, enough, &mut counted)?;
+    }
+    Some(Found { base, single, set, runs })
+}
+
+type Counted<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
+
+/// Runs a set of changes until it is decided.
+fn try_set(
+    set: &[usize],
+    passes: u32,
+    enough: bool,
+    run: &mut Counted<'_>,
+) -> Option<(Effect, Tally)> {
+    let mut tally = Tally::default();
+    // One run decides most changes: they do nothing. Then batches, which the caller may run at once.
+    let mut batch = 1;
+    while tally.same == 0 && tally.runs() < passes && tally.without <= passes {
+        let count = batch.min(passes - tally.runs());
+        run(set, count)?.into_iter().for_each(|seen| tally.add(seen));
+        batch = (batch * 4).min(32);
+    }
+    let effect = if tally.same > 0 {
+        Effect::Nothing
+    } else if tally.runs() < passes || !enough {
+        Effect::Undecided
+    } else if let Some(other) = tally.most_frequent_other() {
+        Effect::Changed(other.clone())
+    } else {
+        Effect::Helped
+    };
+    Some((effect, tally))
+}
+
+/// Makes every change that did no harm at once, and drops one after the other while the failure stays away.
+fn smallest_set(
+    single: &[(Effect, Tally)],
+    together: &dyn Fn(usize, usize) -> bool,
+    passes: u32,
+    enough: bool,
+    run: &mut Counted<'_>,
+) -> Option<Vec<usize>> {
+    let mut set: Vec<usize> = Vec::new();
+    for (factor, (effect, _)) in single.iter().enumerate() {
+        if *effect == Effect::Nothing && set.iter().all(|other| together(*other, factor)) {
+            set.push(factor);
+        }
+    }
+    if set.len() < 2 || try_set(&set, passes, enough, run)?.0 != Effect::Helped {
+        return Some(Vec::new());
+    }
+    // Halves first: most of the changes do nothing.
+    let mut size = set.len() / 2;
+    while size > 0 && set.len() > 2 {
+        let mut at = 0;
+        while at < set.len() && set.len() > 2 {
+            let mut fewer = set.clone();
+            fewer.drain(at..(at + size).min(set.len()));
+            if fewer.len() >= 2 && try_set(&fewer, passes, enough, run)?.0 == Effect::Helped {
+                set = fewer;
+            } else {
+                at += size;
+            }
+        }
+        size /= 2;
+    }
+    Some(set)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that look random, the same each time (SplitMix64).
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, p: f64) -> bool {
+            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mut z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64 <= p
+        }
+    }
+
+    /// Searches where a set of changes fails at this rate, or in another way.
+    fn searched(
+        factors: usize,
+        seed: u64,
+        fails: impl Fn(&[usize]) -> Result<f64, &'static str>,
+    ) -> Option<Found> {
+        let mut dice = Dice(seed);
+        let mut run = |set: &[usize], count: u32| {
+            let one = |dice: &mut Dice| match fails(set) {
+                Ok(p) if dice.below(p) => Seen::Same,
+                Ok(_) => Seen::Pass,
+                Err(other) => Seen::Other(other.to_owned()),
+            };
+            Some((0..count).map(|_| one(&mut dice)).collect())
+        };
+        search(factors, &|_, _| true, &Settings::default(), &mut run)
+    }
+
+    fn effects(found: &Found) -> Vec<&Effect> {
+        found.single.iter().map(|(effect, _)| effect).collect()
+    }
+
+    #[test]
+    fn each_change_gets_its_word() {
+        let found = searched(3, 1, |set| match set {
+            [0] => Ok(0.0),
+            [2] => Err("hang"),
+            _ => Ok(1.0),
+        });
+        let found = found.expect("it fails");
+        let changed = Effect::Changed("hang".to_owned());
+        assert_eq!(effects(&found), [&Effect::Helped, &Effect::Nothing, &changed]);
+        assert_eq!(found.single[1].1.runs(), 1, "one failure decides");
+        assert_eq!(found.set, []);
+    }
+
+    /// A change that does nothing is not said to help, and one that helps is found, at whatever rate.
+    #[test]
+    fn failures_that_come_now_and_then() {
+        for rate in [0.5, 0.2, 0.1] {
+            for seed in 0..50 {
+                let fails = |set: &[usize]| Ok(if set.contains(&3) { 0.0 } else { rate });
+                let found = searched(6, seed, fails).expect("it fails");
+                let helped: Vec<_> =
+                    (0..6).filter(|n| found.single[*n].0 == Effect::Helped).collect();
+                assert_eq!(helped, [3], "rate {rate}, seed {seed}: {found:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn two_changes_that_help_only_together() {
+        let fails =
+            |set: &[usize]| Ok(if set.contains(&1) && set.contains(&6) { 0.0 } else { 1.0 });
+        assert_eq!(searched(9, 1, fails).expect("it fails").set, [1, 6]);
+        assert_eq!(searched(9, 1, |_| Ok(1.0)).expect("it fails").set, []);
+    }
+
+    #[test]
+    fn changes_that_exclude_each_other_are_not_made_at_once() {
+        let mut run = |set: &[usize], count: u32| {
+            assert!(!(set.contains(&0) && set.contains(&1)));
+            Some(vec![Seen::Same; count as usize])
+        };
+        let together = |a: usize, b: usize| a + b != 1;
+        assert!(search(3, &together, &Settings::default(), &mut run).is_some());
+    }
+
+    #[test]
+    fn nothing_to_search() {
+        assert_eq!(searched(3, 1, |_| Ok(0.0)), None);
+        let settings = Settings::default();
+        assert_eq!(search(3, &|_, _| true, &settings, &mut |_, _| None), None);
+        let mut nothing = |_: &[usize], count: u32| Some(vec![Seen::NoVerdict; count as usize]);
+        assert_eq!(search(3, &|_, _| true, &settings, &mut nothing), None);
+    }
+
+    #[test]
+    fn machine_trouble_leaves_a_change_undecided() {
+        let mut run = |set: &[usize], count: u32| {
+            let seen = if set.is_empty() { Seen::Same } else { Seen::NoVerdict };
+            Some(vec![seen; count as usize])
+        };
+        let found = search(1, &|_, _| true, &Settings::default(), &mut run).expect("it fails");
+        assert_eq!(effects(&found), [&Effect::Undecided]);
+    }
+}
