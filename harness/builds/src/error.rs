@@ -166,3 +166,20 @@ impl Unusable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_the_machines_trouble() {
+        let path = Path::new("/dev/full");
+        let mut full = std::fs::File::options().write(true).open(path).unwrap();
+        let unusable = Unusable::io("write", path)(full.write_all(b"x").unwrap_err());
+        assert!(matches!(unusable, Unusable::NoSpace { .. }), "{unusable}");
+        assert!(unusable.is_environment());
+        assert!(!Unusable::NotFound { url: "x".into() }.is_environment());
+    }
+}

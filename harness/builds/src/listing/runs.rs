@@ -123,15 +123,17 @@ fn pushes(template: &str, from: Date, to: Date, http: &Http) -> Result<Vec<Run>,
         let (body, _) = text(http, &url, "application/vnd.github+json")?;
         let list: Pushes = serde_json::from_str(&body)
             .map_err(|error| format!("{url}: not a list of runs: {error}"))?;
-        if list.workflow_runs.is_empty() {
-            break;
-        }
+        let before = runs.len();
         for push in list.workflow_runs.into_iter().filter(|push| push.event == "push") {
             // A second run of one push has the same source.
             if runs.iter().all(|(_, known)| known.version != push.head_sha) {
                 let day = push.created_at.parse().ok();
                 runs.push((push.id, Run { id: push.id.to_string(), version: push.head_sha, day }));
             }
+        }
+        // The page after the last is empty.
+        if runs.len() == before {
+            break;
         }
     }
     runs.sort_by_key(|(id, _)| *id);

@@ -1,0 +1,436 @@
+//! What hosts and archives do to a download, and what the store makes of it.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use builds::{
+    Archive, Build, Component, Event, History, Obtained, Place, Sources, Store, Unusable, Wanted,
+    list,
+};
+use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, runtime, tar};
+
+fn store(folder: &Path) -> Store {
+    Store::new(rocm::Store::at(folder.join("cache"))).with_backoff(Duration::from_millis(1))
+}
+
+/// A build of archives, each with its sha256 if that is known.
+fn build(server: &Server, id: &str, archives: &[(&str, Option<&str>)]) -> Build {
+    let archive = |(path, sha256): &(&str, Option<&str>)| Archive {
+        name: path.rsplit('/').next().unwrap().to_owned(),
+        url: server.url(path),
+        size: None,
+        sha256: sha256.map(str::to_owned),
+        sha256_url: None,
+    };
+    Build {
+        id: id.to_owned(),
+        version: id.to_owned(),
+        date: None,
+        family: "gfx1151".into(),
+        run: None,
+        places: vec![Place::Archives {
+            source: "test".into(),
+            archives: archives.iter().map(archive).collect(),
+        }],
+        components: None,
+    }
+}
+
+fn told(result: Result<Obtained, Unusable>) -> String {
+    result.map_or_else(|e| format!("{e}"), |o| format!("{} from {} archives", o.id, o.sha256.len()))
+}
+
+const A: &str = "/a/one.tar.gz";
+
+/// Obtains the fake build at [`A`] and looks at what happened; the store is left with nothing half made.
+fn check(prepare: &dyn Fn(&mut Site, &str), archives: &[(&str, Option<&str>)], expected: &str) {
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball());
+    prepare(&mut site, A);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let got = told(store.obtain(&build(&server, "one", archives), &|_| ()));
+    assert!(got.contains(expected), "{got:?}, not {expected:?}; {:?}", server.requests());
+    let prefixes = folder.path().join("cache/builds/prefixes");
+    let names: Vec<_> = fs::read_dir(prefixes)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.ends_with(".lock"))
+        .collect();
+    let complete: &[&str] = if got.contains("archives") { &["one-gfx1151"] } else { &[] };
+    assert_eq!(names, complete, "{expected}");
+}
+
+#[test]
+fn hosts_are_put_up_with() {
+    let plain = |_: &mut Site, _: &str| ();
+    let one = &[(A, None)][..];
+    let fine = "one from 1 archives";
+    check(&plain, one, fine);
+    let with = |troubles: &[Trouble], expected: &str| {
+        let prepare = |site: &mut Site, path: &str| {
+            site.trouble(path, troubles);
+        };
+        check(&prepare, one, expected);
+    };
+    with(&[Trouble::Busy(Some(0)), Trouble::Busy(None)], fine);
+    with(&[Trouble::Cut(100), Trouble::Cut(50), Trouble::Busy(Some(0)), Trouble::Cut(1)], fine);
+    with(&vec![Trouble::Busy(None); 9], "503 Service Unavailable after 5 attempts");
+    with(&[Trouble::Cut(0), Trouble::Cut(0)], fine);
+    with(
+        &[Trouble::ChangesAfter(100, Fake::new("2.0.0").tarball())],
+        "it changed on the host while it was downloaded",
+    );
+    let moved = |site: &mut Site, path: &str| {
+        site.file("/elsewhere.tar.gz", Fake::new("1.0.0").tarball());
+        site.trouble(path, &[Trouble::MovedTo("/elsewhere.tar.gz".into())]);
+    };
+    check(&moved, one, fine);
+    let no_ranges = |site: &mut Site, path: &str| {
+        site.without_ranges(path).trouble(path, &[Trouble::Cut(100)]);
+    };
+    check(&no_ranges, one, fine);
+    let ghost = |site: &mut Site, path: &str| {
+        site.ghost(path);
+    };
+    check(&ghost, one, "/a/one.tar.gz is not there");
+    // Nobody listens on the discard port.
+    let folder = tempfile::tempdir().unwrap();
+    let mut nowhere = build(&Site::default().serve(), "x", one);
+    if let Place::Archives { archives, .. } = &mut nowhere.places[0] {
+        archives[0].url = "http://127.0.0.1:9/x.tar.gz".into();
+    }
+    let error = store(folder.path()).obtain(&nowhere, &|_| ()).unwrap_err();
+    assert!(error.is_environment(), "{error}");
+}
+
+#[test]
+fn a_cut_download_goes_on_where_it_stopped() {
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Cut(100)]);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let events = Mutex::new(Vec::new());
+    let progress = |event: Event<'_>| events.lock().unwrap().push(format!("{event:?}"));
+    let one = build(&server, "one", &[(A, None)]);
+    store(folder.path()).obtain(&one, &progress).unwrap();
+    assert_eq!(server.requests(), ["GET /a/one.tar.gz", "GET /a/one.tar.gz bytes=100-"]);
+    let events = events.into_inner().unwrap().join("\n");
+    assert!(events.contains("Retry") && events.contains("Download"), "{events}");
+}
+
+#[test]
+fn archives_are_not_trusted() {
+    let packed = |entries: Vec<Entry>| {
+        move |site: &mut Site, path: &str| {
+            site.file(path, pack(&entries, "tar.gz"));
+        }
+    };
+    let evil =
+        |entries: Vec<Entry>, expected: &str| check(&packed(entries), &[(A, None)], expected);
+    let link = |path: &str, target: &str| Entry::Link(path.into(), target.into());
+    evil(vec![Entry::file("../evil", "x")], "../evil leads out of the prefix");
+    evil(vec![Entry::file("lib/../../evil", "x")], "leads out of the prefix");
+    evil(vec![Entry::file("/evil", "x")], "/evil leads out of the prefix");
+    evil(vec![link("lib/evil", "/etc")], "links to what is outside");
+    evil(vec![link("lib/evil", "../../etc")], "links to what is outside");
+    evil(
+        vec![link("a", "lib"), link("a/b", "x"), Entry::file("lib/x", "x")],
+        "below a symbolic link",
+    );
+    // Each link is fine as it is written, but the second goes through the first.
+    evil(
+        vec![Entry::file("top/x", "x"), link("p/q/r", "../../top"), link("evil", "p/q/r/../..")],
+        "links to what is outside",
+    );
+    evil(vec![Entry::Hard("evil".into(), "../../x".into())], "leads out of the prefix");
+    evil(vec![Entry::Hard("evil".into(), "not-there".into())], "a link to what it does not hold");
+    evil(vec![Entry::Pipe("pipe".into())], "pipe is neither a file nor a link");
+    evil(vec![Entry::Device("null".into())], "null is neither a file nor a link");
+    evil(vec![], "it is empty");
+    let fake = Fake::new("1.0.0");
+    let check_bytes = |bytes: Vec<u8>, expected: &str| {
+        let prepare = |site: &mut Site, path: &str| {
+            site.file(path, bytes.clone());
+        };
+        check(&prepare, &[(A, None)], expected);
+    };
+    let whole = fake.tarball();
+    check_bytes(whole[..whole.len() / 2].to_vec(), "is damaged");
+    check_bytes(whole[..whole.len() - 4].to_vec(), "is damaged");
+    check_bytes(b"<html>not found</html>".to_vec(), "is damaged");
+    let mut flipped = whole.clone();
+    let last = flipped.len() - 6;
+    flipped[last] ^= 1;
+    check_bytes(flipped, "is damaged");
+    check_bytes(tar(&fake.entries()), "is damaged");
+}
+
+#[test]
+fn what_cannot_load_is_told() {
+    let with_runtime = |content: Vec<u8>| {
+        let entry = Entry::file("lib/libamdhip64.so", content);
+        move |site: &mut Site, path: &str| {
+            site.file(path, pack(std::slice::from_ref(&entry), "tar.gz"));
+        }
+    };
+    let check_runtime = |content: Vec<u8>, expected: &str| {
+        check(&with_runtime(content), &[(A, None)], expected);
+    };
+    check_runtime(runtime("good"), "one from 1 archives");
+    check_runtime(b"text".to_vec(), "it cannot be loaded: libamdhip64.so: not a library");
+    check_runtime(runtime("a longer text")[..125].to_vec(), "it is cut off");
+    let mut program = runtime("x");
+    program[16] = 2;
+    check_runtime(program, "not a shared library for x86-64");
+    let without = |site: &mut Site, path: &str| {
+        site.file(path, pack(&[Entry::file("share/x", "x")], "tar.gz"));
+    };
+    check(&without, &[(A, None)], "it cannot be loaded: no ROCm in");
+}
+
+#[test]
+fn checksums_are_checked_and_remembered() {
+    let right = standin::sha256(&Fake::new("1.0.0").tarball());
+    let plain = |_: &mut Site, _: &str| ();
+    check(&plain, &[(A, Some(&right))], "one from 1 archives");
+    check(&plain, &[(A, Some(&right.to_uppercase()))], "one from 1 archives");
+    check(&plain, &[(A, Some(&"0".repeat(64)))], "was published");
+
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball());
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let one = build(&server, "one", &[(A, None)]);
+    let first = store.obtain(&one, &|_| ()).unwrap();
+    assert_eq!(first.sha256, [("one.tar.gz".to_owned(), right)]);
+    drop(first);
+    server.change(|site| {
+        site.file(A, Fake::new("2.0.0").tarball());
+    });
+    assert!(store.obtain(&one, &|_| ()).is_ok(), "what is there stays");
+    fs::remove_dir_all(folder.path().join("cache/builds/prefixes/one-gfx1151")).unwrap();
+    let error = store.obtain(&one, &|_| ()).unwrap_err();
+    let Unusable::Republished { record, .. } = &error else { panic!("{error}") };
+    assert!(!error.is_environment());
+    fs::remove_file(record).unwrap();
+    assert!(store.obtain(&one, &|_| ()).is_ok(), "a person can accept it");
+}
+
+#[test]
+fn every_archive_format_makes_the_same_prefix() {
+    let entries = Fake::new("1.0.0").entries();
+    // A part of a CI run begins with the folders to strip.
+    let part = |entries: &[Entry]| {
+        let strip = |entry: &Entry| match entry.clone() {
+            Entry::File(path, content, x) => {
+                Entry::File(format!("core/hip/stage/{path}"), content, x)
+            }
+            Entry::Link(path, target) => Entry::Link(format!("core/hip/stage/{path}"), target),
+            other => other,
+        };
+        let mut all =
+            vec![Entry::file("artifact_manifest.txt", "core/hip/stage\ncore/other/stage\n")];
+        all.extend(entries.iter().filter(|e| !matches!(e, Entry::Hard(..))).map(strip));
+        all
+    };
+    let sdk = |entry: &Entry| match entry.clone() {
+        Entry::File(path, content, x) => {
+            Some(Entry::File(format!("_rocm_sdk_core/{path}"), content, x))
+        }
+        // Wheels have no links: each library is there under its soname.
+        _ => None,
+    };
+    let mut wheel: Vec<_> = entries.iter().filter_map(sdk).collect();
+    wheel.push(Entry::file("_rocm_sdk_core/lib/libamdhip64.so.7", runtime("1.0.0")));
+    let table = [
+        ("tar.gz", pack(&entries, "tar.gz"), ""),
+        ("tar.xz", pack(&entries, "tar.xz"), ""),
+        ("tar.zst", pack(&entries, "tar.zst"), ""),
+        ("tar.zst", pack(&part(&entries), "tar.zst"), ""),
+        ("tar.xz", pack(&part(&entries), "tar.xz"), ""),
+        ("whl", pack(&wheel, "whl"), "_rocm_sdk_core/"),
+    ];
+    for (ending, bytes, at) in table {
+        let path = format!("/x.{ending}");
+        let mut site = Site::default();
+        site.file(&path, bytes).trouble(&path, &[Trouble::Cut(90)]);
+        let server = site.serve();
+        let folder = tempfile::tempdir().unwrap();
+        let obtained =
+            store(folder.path()).obtain(&build(&server, "x", &[(&path, None)]), &|_| ()).unwrap();
+        let prefix = obtained.prefix.join(at);
+        assert!(prefix.join("lib/libamdhip64.so.7").is_file(), "{ending}");
+        let probe = fs::metadata(prefix.join("bin/probe")).unwrap();
+        assert_eq!(probe.mode() & 0o777, 0o555, "{ending}: read-only and executable");
+        assert_eq!(obtained.stack.rocm.unwrap().to_string(), "1.0.0", "{ending}");
+    }
+}
+
+#[test]
+fn several_archives_and_their_published_sums() {
+    let fake = Fake::new("1.0.0");
+    let (lib, rest): (Vec<_>, Vec<_>) = fake.entries().into_iter().partition(
+        |entry| matches!(entry, Entry::File(p, ..) | Entry::Link(p, _) if p.starts_with("lib/")),
+    );
+    let (lib, rest) = (pack(&lib, "tar.zst"), pack(&rest, "tar.zst"));
+    let mut site = Site::default();
+    site.file(
+        "/r/lib.tar.zst.sha256sum",
+        format!("{}  lib.tar.zst\n", standin::sha256(&lib)).into(),
+    );
+    site.file("/r/bad.tar.zst.sha256sum", format!("{}  bad.tar.zst\n", "0".repeat(64)).into());
+    site.file("/r/lib.tar.zst", lib)
+        .file("/r/rest.tar.zst", rest.clone())
+        .file("/r/bad.tar.zst", rest);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let with_sums = |id: &str, second: &str| {
+        let mut build = build(&server, id, &[("/r/lib.tar.zst", None), (second, None)]);
+        if let Place::Archives { archives, .. } = &mut build.places[0] {
+            archives.iter_mut().for_each(|a| a.sha256_url = Some(format!("{}.sha256sum", a.url)));
+        }
+        build
+    };
+    let got = store.obtain(&with_sums("two", "/r/rest.tar.zst"), &|_| ()).unwrap();
+    assert_eq!(got.sha256.len(), 2);
+    assert_eq!(got.components.unwrap().therock, fake.therock);
+    let got = told(store.obtain(&with_sums("bad", "/r/bad.tar.zst"), &|_| ()));
+    assert!(got.contains("was published"), "{got}");
+}
+
+#[test]
+fn the_next_place_serves_what_the_first_lacks() {
+    let mut site = Site::default();
+    let name = "therock-dist-linux-gfx1151-7.15.0a20260702.tar.gz";
+    site.file(&format!("/old/{name}"), Fake::new("7.15.0a20260702").tarball());
+    site.ghost(&format!("/new/{name}"));
+    site.listing("/old/", Listing::Index).listing("/new/", Listing::Index);
+    let server = site.serve();
+    let names = [server.url("/old/"), server.url("/new/")].map(|url| format!("index-html={url}"));
+    let sources = Sources::load(None).unwrap().select(&names).unwrap();
+    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None };
+    let History { builds, .. } = list(&sources, &wanted).unwrap();
+    assert_eq!(builds[0].places.len(), 2);
+    let folder = tempfile::tempdir().unwrap();
+    assert!(store(folder.path()).obtain(&builds[0], &|_| ()).is_ok());
+}
+
+/// A server with builds `0`, `1`, ... that share all but their own files.
+fn row(count: usize) -> (Server, Vec<Build>) {
+    let mut site = Site::default();
+    let path = |n: usize| format!("/row/{n}.tar.gz");
+    for n in 0..count {
+        site.file(&path(n), Fake::new(&format!("1.0.{n}")).tarball());
+    }
+    let server = site.serve();
+    let one = |n: usize| build(&server, &n.to_string(), &[(path(n).as_str(), None)]);
+    let builds = (0..count).map(one).collect();
+    (server, builds)
+}
+
+#[test]
+fn builds_share_files() {
+    let (server, builds) = row(2);
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let prefixes: Vec<_> =
+        builds.iter().map(|b| store.obtain(b, &|_| ()).unwrap().prefix).collect();
+    let inode = |n: usize, path: &str| fs::metadata(prefixes[n].join(path)).unwrap().ino();
+    for (path, shared) in [("lib/libhsa-runtime64.so.1", true), (".info/version", false)] {
+        assert_eq!(inode(0, path) == inode(1, path), shared, "{path}");
+    }
+    let before = server.requests().len();
+    let again = store.obtain(&builds[0], &|_| ()).unwrap();
+    assert_eq!((again.downloaded, server.requests().len()), (0, before));
+    assert!(store.has(&builds[0]));
+}
+
+#[test]
+fn the_budget_spares_what_is_pinned_and_in_use() {
+    let (_server, builds) = row(5);
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).with_budget(1);
+    let evicted = Mutex::new(Vec::new());
+    let progress = |event: Event<'_>| {
+        if let Event::Evicted { id } = event {
+            evicted.lock().unwrap().push(id.to_owned());
+        }
+    };
+    let in_use = store.obtain(&builds[0], &progress).unwrap();
+    drop(store.obtain(&builds[1], &progress).unwrap());
+    store.pin(&[&builds[1]]).unwrap();
+    drop(store.obtain(&builds[2], &progress).unwrap());
+    drop(store.obtain(&builds[3], &progress).unwrap());
+    let there = |n: usize| store.has(&builds[n]);
+    assert!(there(0) && there(1), "in use and pinned");
+    assert!(!there(2), "the longest unused goes");
+    assert!(in_use.prefix.join("lib/libamdhip64.so").is_file());
+    drop(in_use);
+    store.pin(&[]).unwrap();
+    drop(store.obtain(&builds[4], &progress).unwrap());
+    let left: Vec<_> = (0..5).filter(|n| there(*n)).collect();
+    assert_eq!(left, [4], "evicted {:?}", evicted.lock().unwrap());
+    // No file is kept that no build holds.
+    let files = folder.path().join("cache/builds/files");
+    for folder in fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path()) {
+        for file in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap()) {
+            assert!(file.metadata().unwrap().nlink() > 1, "{file:?}");
+        }
+    }
+}
+
+#[test]
+fn a_prefetch_is_waited_for_or_called_off() {
+    let (server, builds) = row(2);
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let ahead = store.prefetch(&builds[0]);
+    assert_eq!(ahead.id(), "0");
+    store.obtain(&builds[0], &|_| ()).unwrap();
+    let fetches = server.requests().iter().filter(|r| r.contains("/row/0")).count();
+    assert_eq!(fetches, 1, "obtained twice but fetched once");
+
+    // Waiting for a busy host, it is called off.
+    server.change(|site| {
+        site.trouble("/row/1.tar.gz", &[Trouble::Busy(Some(100))]);
+    });
+    let ahead = store.prefetch(&builds[1]);
+    while !server.requests().iter().any(|r| r.contains("/row/1")) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert!(!ahead.is_finished());
+    drop(ahead);
+    store.obtain(&builds[1], &|_| ()).unwrap();
+}
+
+#[test]
+fn one_component_is_exchanged() {
+    let mut site = Site::default();
+    site.file("/x/0.tar.gz", Fake::new("1.0.0").tarball());
+    let mut bad = Fake::new("2.0.0").entries();
+    bad.push(Entry::file("lib/rocblas/library/k.co", "kernel"));
+    site.file("/x/1.tar.gz", pack(&bad, "tar.gz"));
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let obtain = |n: &str| {
+        let path = format!("/x/{n}.tar.gz");
+        store.obtain(&build(&server, n, &[(path.as_str(), None)]), &|_| ()).unwrap()
+    };
+    let (good, bad) = (obtain("0"), obtain("1"));
+    let crossed = store.cross(&good, &bad, Component::Hip).unwrap();
+    assert_eq!(crossed.id, "cross-0-1-hip");
+    let same = |path: &str, other: &Obtained| {
+        fs::read(crossed.prefix.join(path)).unwrap() == fs::read(other.prefix.join(path)).unwrap()
+    };
+    assert!(same("lib/libamdhip64.so.7", &bad) && !same("lib/libamdhip64.so.7", &good));
+    assert!(same(".info/version", &good));
+    assert!(store.cross(&good, &bad, Component::Libraries).is_err(), "the good one has none");
+}
