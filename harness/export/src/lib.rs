@@ -1,1 +1,22 @@
-//! Prints a plan as a stand-alone HIP program. Pure.
+//! Prints a plan as one self-contained C++17 program, and compares what two programs called.
+//!
+//! The printed program is the lowered plan and nothing else: the calls of the trial in their order with their arguments, the
+//! host work between them, and the expectations. What a buffer must hold is computed on the host beside the calls, so that
+//! whoever reads the program sees where each expected byte comes from.
+//!
+//! This crate is pure: it writes no file and starts nothing.
+
+mod calls;
+mod checks;
+mod declare;
+mod expected;
+mod header;
+mod math;
+mod names;
+mod printer;
+mod support;
+mod trace;
+
+pub use header::Header;
+pub use printer::{Form, print};
+pub use trace::{Difference, Trace, differences, trace};

@@ -1,0 +1,724 @@
+//! What each call of a plan looks like in C++.
+
+use plan::{
+    Arg, Buffer, Call, CaptureMode, CopyApi, Memory, RandKind, Step, StreamKind,
+};
+
+use crate::{
+    checks::{is_success, number_fits},
+    declare::{made, type_of},
+    math,
+    names::Kind,
+    printer::{Form, Printer},
+    support::Helper,
+};
+
+const HIP: &str = "hipSuccess";
+const RAND: &str = "HIPRAND_STATUS_SUCCESS";
+const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
+const ROCBLAS: &str = "rocblas_status_success";
+
+impl Printer<'_> {
+    /// The function that a call makes.
+    pub(crate) fn api(&self, call: &Call) -> &'static str {
+        match call {
+            Call::RandCreate { host: true, .. } => "hiprandCreateGeneratorHost",
+            Call::RandCreate { .. } => "hiprandCreateGenerator",
+            Call::RandGenerate { .. } => "hiprandGenerate",
+            Call::BlasltCreate { .. } => "hipblasLtCreate",
+            Call::BlasltHeuristic { .. } => "hipblasLtMatmulAlgoGetHeuristic",
+            Call::BlasltMatmul { .. } => "hipblasLtMatmul",
+            Call::RocblasCreate { .. } => "rocblas_create_handle",
+            Call::GraphLaunch { .. } => "hipGraphLaunch",
+            _ => "this call",
+        }
+    }
+
+    /// Declares what a call would have made, where it is not made.
+    pub(crate) fn declare_only(&mut self, call: &Call) {
+        if let Some((kind, name)) = made(call)
+            && self.declares(kind, name)
+        {
+            let name = self.name(kind, name);
+            self.line(format!("{} {name} = nullptr;", type_of(kind)));
+        }
+    }
+
+    /// A planted refusal: the call answers this status and is not made.
+    pub(crate) fn refused(&mut self, step: &Step, code: i32) {
+        let function = self.api(&step.call);
+        let (ty, success) = match function {
+            f if f.starts_with("hiprand") => {
+                self.need(Helper::NameRand);
+                ("hiprandStatus_t", RAND)
+            }
+            f if f.starts_with("hipblas") => {
+                self.need(Helper::NameBlaslt);
+                ("hipblasStatus_t", BLAS)
+            }
+            f if f.starts_with("rocblas") => {
+                self.need(Helper::NameRocblas);
+                ("rocblas_status", ROCBLAS)
+            }
+            _ => ("hipError_t", HIP),
+        };
+        self.declare_only(&step.call);
+        self.line(format!("// Planted: {function} answers status {code} and is not made."));
+        let wanted = step.returns.as_ref().map(|by| by.at(self.version).cloned().unwrap_or_default());
+        match wanted {
+            None => {
+                self.need(Helper::Require);
+                self.line(format!("require({ty}({code}), \"{function}\", __LINE__);"));
+            }
+            Some(names) if names.is_empty() || names.iter().any(|n| n == "any") => {}
+            Some(names) => {
+                self.need(Helper::ExpectStatus);
+                let names = names.iter().map(|n| if is_success(n) { success } else { n });
+                let names: Vec<&str> = names.collect();
+                let line =
+                    format!("expect_status({ty}({code}), \"{function}\", __LINE__, {{{}}});", names.join(", "));
+                self.line(line);
+            }
+        }
+    }
+
+    /// A variable for what a call makes: declared here, or at the top.
+    fn making(&mut self, kind: Kind, name: &str) -> String {
+        let identifier = self.name(kind, name);
+        if self.declares(kind, name) {
+            let star = if kind == Kind::Buffer { "*" } else { "" };
+            self.line(format!("{} {star}{identifier} = nullptr;", type_of(kind)));
+        }
+        identifier
+    }
+
+    /// Forgets a handle that may be used again, as a careful program does.
+    fn forget(&mut self, kind: Kind, identifier: &str, name: &str) {
+        if !self.declares(kind, name) {
+            self.line(format!("{identifier} = nullptr;"));
+        }
+    }
+
+    pub(crate) fn call(&mut self, step: &Step) {
+        match &step.call {
+            Call::Alloc { buffer, stream } => self.alloc(step, buffer, stream),
+            Call::Free { buffer, stream } => self.free(step, buffer, stream),
+            Call::Poison { buffer } => self.poison(step, buffer),
+            Call::Fill { buffer, stamp } => {
+                self.need(Helper::FillPattern);
+                let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
+                let seed = self.seed(*stamp);
+                self.line(format!("fill_pattern({name}, {bytes}, {seed});"));
+            }
+            Call::FillNumbers { buffer, dtype, stamp } => {
+                self.need(Helper::FillNumbers);
+                let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
+                let (seed, element) = (self.seed(*stamp), math::element(*dtype));
+                self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
+            }
+            Call::Copy { .. } | Call::Copy2d { .. } | Call::Set { .. } => self.transfer(step),
+            Call::Compile { kernel } if self.form == Form::Hiprtc => {
+                self.need(Helper::Compile);
+                self.line(format!(
+                    "const std::vector<char> {kernel}_code = compile(\"{kernel}\", {kernel}_source, device.gcnArchName);"
+                ));
+            }
+            Call::Load { kernel } if self.form == Form::Hiprtc => {
+                self.line(format!("hipModule_t {kernel}_module = nullptr;"));
+                self.status(
+                    step,
+                    &format!("hipModuleLoadData(&{kernel}_module, {kernel}_code.data())"),
+                    HIP,
+                );
+                let function = self.name(Kind::Kernel, kernel);
+                self.line(format!("hipFunction_t {function} = nullptr;"));
+                self.status(
+                    step,
+                    &format!("hipModuleGetFunction(&{function}, {kernel}_module, \"{kernel}\")"),
+                    HIP,
+                );
+            }
+            Call::Unload { kernel } if self.form == Form::Hiprtc => {
+                self.status(step, &format!("hipModuleUnload({kernel}_module)"), HIP);
+            }
+            Call::Compile { .. } | Call::Load { .. } | Call::Unload { .. } => {}
+            Call::Launch { kernel, grid, block, args, stream } => {
+                self.launch(step, kernel, *grid, *block, args, stream);
+            }
+            Call::MemGetInfo => self.mem_get_info(step),
+            Call::TrimPool => {
+                let pool = self.names.fresh(Kind::Value, "pool");
+                self.line(format!("hipMemPool_t {pool} = nullptr;"));
+                self.status(step, &format!("hipDeviceGetDefaultMemPool(&{pool}, 0)"), HIP);
+                self.status(step, &format!("hipMemPoolTrimTo({pool}, 0)"), HIP);
+            }
+            Call::Sleep { ms } => {
+                self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
+            }
+            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
+                self.check(&step.call);
+            }
+            Call::RandCreate { .. }
+            | Call::RandSeed { .. }
+            | Call::RandOffset { .. }
+            | Call::RandStream { .. }
+            | Call::RandGenerate { .. }
+            | Call::RandDestroy { .. } => self.random(step),
+            Call::BlasltCreate { .. }
+            | Call::BlasltHeuristic { .. }
+            | Call::BlasltMatmul { .. }
+            | Call::BlasltDestroy { .. }
+            | Call::RocblasCreate { .. }
+            | Call::RocblasGemm { .. }
+            | Call::RocblasDestroy { .. } => self.product(step),
+            Call::Repeat { .. } | Call::Thread { .. } => {}
+            _ => self.stream_call(step),
+        }
+    }
+
+    fn buffer(&self, name: &str) -> Buffer {
+        let none = Buffer { memory: Memory::Device, bytes: 0, guarded: false };
+        self.plan.buffers.get(name).cloned().unwrap_or(none)
+    }
+
+    /// The seed of a fill, different in each round.
+    fn seed(&self, stamp: u32) -> String {
+        match self.occurrence() {
+            None => stamp.to_string(),
+            Some(round) => format!("uint64_t({round}) << 32 | {stamp}"),
+        }
+    }
+
+    fn alloc(&mut self, step: &Step, buffer: &str, stream: &str) {
+        let Buffer { memory, bytes, guarded } = self.buffer(buffer);
+        let name = self.making(Kind::Buffer, buffer);
+        let size = if guarded { format!("{bytes} + 2 * GUARD") } else { bytes.to_string() };
+        if guarded {
+            self.need(Helper::Guard);
+        }
+        let stream = self.stream(stream);
+        match memory {
+            Memory::HostPageable | Memory::HostRegistered => {
+                self.need(Helper::HostAlloc);
+                self.line(format!("{name} = host_alloc({size});"));
+            }
+            _ => {}
+        }
+        match memory {
+            Memory::HostPageable => {}
+            Memory::HostRegistered => {
+                self.status(step, &format!("hipHostRegister({name}, {size}, hipHostRegisterDefault)"), HIP);
+            }
+            Memory::Device => self.status(step, &format!("hipMalloc(&{name}, {size})"), HIP),
+            Memory::DeviceAsync => {
+                let call =
+                    format!("hipMallocAsync(reinterpret_cast<void**>(&{name}), {size}, {stream})");
+                self.status(step, &call, HIP);
+            }
+            Memory::Managed => {
+                self.status(step, &format!("hipMallocManaged(&{name}, {size}, hipMemAttachGlobal)"), HIP);
+            }
+            Memory::HostPinned => {
+                self.status(step, &format!("hipHostMalloc(&{name}, {size}, hipHostMallocDefault)"), HIP);
+            }
+        }
+        if guarded {
+            let unless = if step.returns.is_some() { format!("if ({name}) ") } else { String::new() };
+            self.line(format!("{unless}{name} += GUARD;"));
+        }
+    }
+
+    fn free(&mut self, step: &Step, buffer: &str, stream: &str) {
+        let Buffer { memory, guarded, .. } = self.buffer(buffer);
+        let name = self.name(Kind::Buffer, buffer);
+        let hoisted = !self.declares(Kind::Buffer, buffer);
+        let base = match (guarded, hoisted) {
+            (false, _) => name.clone(),
+            (true, false) => format!("{name} - GUARD"),
+            (true, true) => format!("{name} ? {name} - GUARD : nullptr"),
+        };
+        let stream = self.stream(stream);
+        let call = match memory {
+            Memory::Device | Memory::Managed => format!("hipFree({base})"),
+            Memory::DeviceAsync => format!("hipFreeAsync({base}, {stream})"),
+            Memory::HostPinned => format!("hipHostFree({base})"),
+            Memory::HostRegistered => format!("hipHostUnregister({base})"),
+            Memory::HostPageable => {
+                self.line(format!("std::free({base});"));
+                return self.forget(Kind::Buffer, &name, buffer);
+            }
+        };
+        self.status(step, &call, HIP);
+        if memory == Memory::HostRegistered {
+            self.line(format!("std::free({base});"));
+        }
+        // A buffer that could not be freed is still there for the teardown.
+        if step.checked() {
+            self.forget(Kind::Buffer, &name, buffer);
+        } else if hoisted && self.expects_success(step) {
+            self.line(format!("{name} = nullptr;"));
+        }
+    }
+
+    fn expects_success(&self, step: &Step) -> bool {
+        step.returns.as_ref().and_then(|by| by.at(self.version)).is_none_or(|names| {
+            names.iter().any(|n| is_success(n))
+        })
+    }
+
+    fn poison(&mut self, step: &Step, buffer: &str) {
+        let Buffer { memory, bytes, guarded } = self.buffer(buffer);
+        let name = self.name(Kind::Buffer, buffer);
+        match (memory.on_host(), guarded) {
+            (true, true) => {
+                self.need(Helper::PoisonHost);
+                self.line(format!("poison_host({name}, {bytes});"));
+            }
+            (true, false) => self.line(format!("std::memset({name}, POISON, {bytes});")),
+            (false, guarded) => {
+                if guarded {
+                    let call = format!("hipMemset({name} - GUARD, GUARD_BYTE, {bytes} + 2 * GUARD)");
+                    self.status(step, &call, HIP);
+                }
+                self.status(step, &format!("hipMemset({name}, POISON, {bytes})"), HIP);
+            }
+        }
+    }
+
+    fn transfer(&mut self, step: &Step) {
+        let call = match &step.call {
+            Call::Copy { to, from, bytes, api, stream } => {
+                let (to_memory, from_memory) =
+                    (self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
+                let kind = direction(to_memory, from_memory);
+                let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
+                match api {
+                    CopyApi::Memcpy => format!("hipMemcpy({to}, {from}, {bytes}, {kind})"),
+                    CopyApi::MemcpyAsync => {
+                        format!("hipMemcpyAsync({to}, {from}, {bytes}, {kind}, {stream})")
+                    }
+                    CopyApi::MemcpyWithStream => {
+                        format!("hipMemcpyWithStream({to}, {from}, {bytes}, {kind}, {stream})")
+                    }
+                    CopyApi::MemcpyDirected => {
+                        let function = directed(to_memory, from_memory);
+                        format!("{function}({to}, {from}, {bytes})")
+                    }
+                }
+            }
+            Call::Copy2d { to, to_pitch, from, from_pitch, width, height, asynchronous, stream } => {
+                let kind =
+                    direction(self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
+                let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
+                let (name, last) =
+                    if *asynchronous { ("hipMemcpy2DAsync", format!(", {stream}")) } else { ("hipMemcpy2D", String::new()) };
+                format!("{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})")
+            }
+            Call::Set { to, value, bytes, asynchronous, stream } => {
+                let (to, stream) = (self.place(to), self.stream(stream));
+                if *asynchronous {
+                    format!("hipMemsetAsync({to}, {value}, {bytes}, {stream})")
+                } else {
+                    format!("hipMemset({to}, {value}, {bytes})")
+                }
+            }
+            _ => return,
+        };
+        self.status(step, &call, HIP);
+    }
+
+    fn launch(
+        &mut self,
+        step: &Step,
+        kernel: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+        stream: &str,
+    ) {
+        let dim = |[x, y, z]: [u32; 3]| match (x, y, z) {
+            (x, 1, 1) => x.to_string(),
+            (x, y, 1) => format!("dim3({x}, {y})"),
+            (x, y, z) => format!("dim3({x}, {y}, {z})"),
+        };
+        let stream = self.stream(stream);
+        let types = match self.form {
+            Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
+            Form::Hiprtc => Vec::new(),
+        };
+        let mut text = Vec::new();
+        for (index, arg) in args.iter().enumerate() {
+            text.push(match arg {
+                Arg::Address(place) => {
+                    let place = self.place(place);
+                    match types.get(index) {
+                        Some(ty) => format!("reinterpret_cast<{ty}>({place})"),
+                        None => place,
+                    }
+                }
+                Arg::U32(number) => format!("{number}u"),
+                Arg::F32(number) => format!("{number:?}f"),
+            });
+        }
+        let arguments = text.join(", ");
+        match self.form {
+            Form::Hiprtc => {
+                self.need(Helper::LaunchModule);
+                let function = self.name(Kind::Kernel, kernel);
+                self.status(
+                    step,
+                    &format!("launch({function}, {}, {}, {stream}, {arguments})", dim(grid), dim(block)),
+                    HIP,
+                );
+            }
+            Form::Hipcc if self.launches_need_their_status() => {
+                self.need(Helper::LaunchKernel);
+                self.status(
+                    step,
+                    &format!("launch({kernel}, {}, {}, {stream}, {arguments})", dim(grid), dim(block)),
+                    HIP,
+                );
+            }
+            Form::Hipcc => {
+                self.line(format!(
+                    "{kernel}<<<{}, {}, 0, {stream}>>>({arguments});",
+                    dim(grid),
+                    dim(block)
+                ));
+                self.status(step, "hipGetLastError()", HIP);
+            }
+        }
+    }
+
+    /// Whether hipGetLastError after `<<<>>>` could tell of another call, or take from the case what it asks for.
+    fn launches_need_their_status(&self) -> bool {
+        self.plan.steps().iter().any(|step| {
+            !step.checked() || matches!(step.call, Call::GetLastError) || step.planted.is_some()
+        })
+    }
+
+    fn mem_get_info(&mut self, step: &Step) {
+        let free = self.names.fresh(Kind::Value, "free_bytes");
+        let total = self.names.fresh(Kind::Value, "total_bytes");
+        self.line(format!("size_t {free} = 0, {total} = 0;"));
+        let call = format!("hipMemGetInfo(&{free}, &{total})");
+        let leak_checked = self.plan.steps().into_iter().any(|s| {
+            let wanted = s.gives.as_ref().and_then(|by| by.at(self.version));
+            matches!(s.call, Call::MemGetInfo) && wanted.is_some_and(|w| w.iter().any(|w| w == "returned"))
+        });
+        let wanted = step.gives.as_ref().and_then(|by| by.at(self.version));
+        let returned = wanted.is_some_and(|w| w.iter().any(|w| w == "returned"));
+        if returned {
+            self.need(Helper::ExpectReturned);
+            self.status(step, &call, HIP);
+            self.line(format!("expect_returned({free});"));
+            return;
+        }
+        let got = format!("std::to_string({free})");
+        self.value(step, &call, HIP, "hipMemGetInfo", &got, |wanted| number_fits(&free, wanted));
+        if leak_checked {
+            self.need(Helper::ExpectReturned);
+            self.line(format!("if (free_at_first == 0) free_at_first = {free};"));
+        }
+    }
+
+    fn random(&mut self, step: &Step) {
+        self.need(Helper::NameRand);
+        let generator = match &step.call {
+            Call::RandCreate { generator, .. } => self.making(Kind::Generator, generator),
+            Call::RandSeed { generator, .. }
+            | Call::RandOffset { generator, .. }
+            | Call::RandStream { generator, .. }
+            | Call::RandGenerate { generator, .. }
+            | Call::RandDestroy { generator } => self.name(Kind::Generator, generator),
+            _ => return,
+        };
+        let call = match &step.call {
+            Call::RandCreate { kind, host, .. } => {
+                let kind = match kind {
+                    RandKind::Xorwow => "HIPRAND_RNG_PSEUDO_XORWOW",
+                    RandKind::Mrg32k3a => "HIPRAND_RNG_PSEUDO_MRG32K3A",
+                    RandKind::Philox => "HIPRAND_RNG_PSEUDO_PHILOX4_32_10",
+                };
+                let function = if *host { "hiprandCreateGeneratorHost" } else { "hiprandCreateGenerator" };
+                format!("{function}(&{generator}, {kind})")
+            }
+            Call::RandSeed { seed, .. } => {
+                format!("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})")
+            }
+            Call::RandOffset { offset, .. } => {
+                format!("hiprandSetGeneratorOffset({generator}, {offset})")
+            }
+            Call::RandStream { stream, .. } => {
+                let stream = self.stream(stream);
+                format!("hiprandSetStream({generator}, {stream})")
+            }
+            Call::RandGenerate { to, count, .. } => {
+                let to = self.place(to);
+                format!("hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})")
+            }
+            _ => format!("hiprandDestroyGenerator({generator})"),
+        };
+        self.status(step, &call, RAND);
+        if let Call::RandDestroy { generator: name } = &step.call {
+            self.forget(Kind::Generator, &generator, name);
+        }
+    }
+
+    fn product(&mut self, step: &Step) {
+        match &step.call {
+            Call::BlasltCreate { handle } => {
+                self.need(Helper::NameBlaslt);
+                let handle = self.making(Kind::Blaslt, handle);
+                self.status(step, &format!("hipblasLtCreate(&{handle})"), BLAS);
+            }
+            Call::BlasltDestroy { handle } => {
+                let name = self.name(Kind::Blaslt, handle);
+                self.status(step, &format!("hipblasLtDestroy({name})"), BLAS);
+                self.forget(Kind::Blaslt, &name, handle);
+            }
+            Call::BlasltHeuristic { handle, problem } => {
+                self.need(Helper::Heuristic);
+                let handle = self.name(Kind::Blaslt, handle);
+                let count = self.names.fresh(Kind::Value, "algorithms");
+                self.line(format!("int {count} = 0;"));
+                let call = format!(
+                    "matmul_heuristic({handle}, &{count}, {})",
+                    math::arguments(problem)
+                );
+                let got = format!("std::to_string({count})");
+                self.value(step, &call, BLAS, self.api(&step.call), &got, |wanted| {
+                    number_fits(&count, wanted)
+                });
+            }
+            Call::BlasltMatmul { handle, problem, operands, stream } => {
+                self.need(Helper::BlasltMatmul);
+                let (handle, stream) = (self.name(Kind::Blaslt, handle), self.stream(stream));
+                let operands = self.operands(operands);
+                let call =
+                    format!("matmul({handle}, {stream}, {operands}, {})", math::arguments(problem));
+                self.status(step, &call, BLAS);
+            }
+            Call::RocblasCreate { handle } => {
+                self.need(Helper::NameRocblas);
+                let handle = self.making(Kind::Rocblas, handle);
+                self.status(step, &format!("rocblas_create_handle(&{handle})"), ROCBLAS);
+            }
+            Call::RocblasDestroy { handle } => {
+                let name = self.name(Kind::Rocblas, handle);
+                self.status(step, &format!("rocblas_destroy_handle({name})"), ROCBLAS);
+                self.forget(Kind::Rocblas, &name, handle);
+            }
+            Call::RocblasGemm { handle, problem, operands, stream } => {
+                self.need(Helper::RocblasGemm);
+                let (handle, stream) = (self.name(Kind::Rocblas, handle), self.stream(stream));
+                let operands = self.operands(operands);
+                let call = format!(
+                    "gemm_ex({handle}, {stream}, {operands}, {})",
+                    math::rocblas_arguments(problem)
+                );
+                self.status(step, &call, ROCBLAS);
+            }
+            _ => {}
+        }
+    }
+
+    fn operands(&mut self, operands: &plan::Operands) -> String {
+        let names = [Some(&operands.a), Some(&operands.b), Some(&operands.d), operands.bias.as_ref()];
+        let names: Vec<String> = names
+            .into_iter()
+            .map(|name| match name {
+                Some(name) => self.name(Kind::Buffer, name),
+                None => "nullptr".to_owned(),
+            })
+            .collect();
+        names.join(", ")
+    }
+
+    fn stream_call(&mut self, step: &Step) {
+        let call = match &step.call {
+            Call::StreamCreate { stream } => {
+                let flags = match self.plan.streams.get(stream) {
+                    Some(StreamKind::NonBlocking) => "hipStreamNonBlocking",
+                    _ => "hipStreamDefault",
+                };
+                let name = self.making(Kind::Stream, stream);
+                format!("hipStreamCreateWithFlags(&{name}, {flags})")
+            }
+            Call::StreamDestroy { stream } => format!("hipStreamDestroy({})", self.stream(stream)),
+            Call::StreamSynchronize { stream } => {
+                format!("hipStreamSynchronize({})", self.stream(stream))
+            }
+            Call::StreamQuery { stream } => format!("hipStreamQuery({})", self.stream(stream)),
+            Call::StreamWaitEvent { stream, event } => {
+                let (stream, event) = (self.stream(stream), self.name(Kind::Event, event));
+                format!("hipStreamWaitEvent({stream}, {event}, 0)")
+            }
+            Call::DeviceSynchronize => "hipDeviceSynchronize()".to_owned(),
+            Call::GetLastError => "hipGetLastError()".to_owned(),
+            Call::EventCreate { event } => {
+                let name = self.making(Kind::Event, event);
+                format!("hipEventCreateWithFlags(&{name}, hipEventDisableTiming)")
+            }
+            Call::EventDestroy { event } => {
+                format!("hipEventDestroy({})", self.name(Kind::Event, event))
+            }
+            Call::EventRecord { event, stream } => {
+                let (stream, event) = (self.stream(stream), self.name(Kind::Event, event));
+                format!("hipEventRecord({event}, {stream})")
+            }
+            Call::EventSynchronize { event } => {
+                format!("hipEventSynchronize({})", self.name(Kind::Event, event))
+            }
+            Call::EventQuery { event } => format!("hipEventQuery({})", self.name(Kind::Event, event)),
+            Call::BeginCapture { stream, mode } => {
+                let mode = match mode {
+                    CaptureMode::Global => "hipStreamCaptureModeGlobal",
+                    CaptureMode::ThreadLocal => "hipStreamCaptureModeThreadLocal",
+                    CaptureMode::Relaxed => "hipStreamCaptureModeRelaxed",
+                };
+                format!("hipStreamBeginCapture({}, {mode})", self.stream(stream))
+            }
+            Call::EndCapture { stream, graph } => {
+                let graph = self.making(Kind::Graph, graph);
+                format!("hipStreamEndCapture({}, &{graph})", self.stream(stream))
+            }
+            Call::IsCapturing { stream } => return self.is_capturing(step, stream),
+            Call::GraphNodeCount { graph } => {
+                let graph = self.name(Kind::Graph, graph);
+                let count = self.names.fresh(Kind::Value, "nodes");
+                self.line(format!("size_t {count} = 0;"));
+                let got = format!("std::to_string({count})");
+                let call = format!("hipGraphGetNodes({graph}, nullptr, &{count})");
+                return self.value(step, &call, HIP, "hipGraphGetNodes", &got, |wanted| {
+                    number_fits(&count, wanted)
+                });
+            }
+            Call::GraphInstantiate { exec, graph } => {
+                let graph = self.name(Kind::Graph, graph);
+                let exec = self.making(Kind::Exec, exec);
+                let node = self.names.fresh(Kind::Value, "error_node");
+                self.line(format!("hipGraphNode_t {node} = nullptr;"));
+                format!("hipGraphInstantiate(&{exec}, {graph}, &{node}, nullptr, 0)")
+            }
+            Call::GraphLaunch { exec, stream } => {
+                let exec = self.name(Kind::Exec, exec);
+                format!("hipGraphLaunch({exec}, {})", self.stream(stream))
+            }
+            Call::GraphExecUpdate { exec, graph } => return self.exec_update(step, exec, graph),
+            Call::GraphExecDestroy { exec } => {
+                format!("hipGraphExecDestroy({})", self.name(Kind::Exec, exec))
+            }
+            Call::GraphDestroy { graph } => {
+                format!("hipGraphDestroy({})", self.name(Kind::Graph, graph))
+            }
+            _ => return,
+        };
+        self.status(step, &call, HIP);
+        let destroyed = match &step.call {
+            Call::StreamDestroy { stream } => Some((Kind::Stream, stream)),
+            Call::EventDestroy { event } => Some((Kind::Event, event)),
+            Call::GraphDestroy { graph } => Some((Kind::Graph, graph)),
+            Call::GraphExecDestroy { exec } => Some((Kind::Exec, exec)),
+            _ => None,
+        };
+        if let Some((kind, name)) = destroyed
+            && step.checked()
+        {
+            let identifier = self.name(kind, name);
+            self.forget(kind, &identifier, name);
+        }
+    }
+
+    fn is_capturing(&mut self, step: &Step, stream: &str) {
+        let stream = self.stream(stream);
+        let status = self.names.fresh(Kind::Value, "capture_status");
+        self.line(format!("hipStreamCaptureStatus {status} = hipStreamCaptureStatusNone;"));
+        let call = format!("hipStreamIsCapturing({stream}, &{status})");
+        let got = format!("std::to_string({status})");
+        self.value(step, &call, HIP, "hipStreamIsCapturing", &got, |wanted| {
+            let name = match wanted {
+                "active" => "hipStreamCaptureStatusActive",
+                "invalidated" => "hipStreamCaptureStatusInvalidated",
+                _ => "hipStreamCaptureStatusNone",
+            };
+            format!("{status} == {name}")
+        });
+    }
+
+    fn exec_update(&mut self, step: &Step, exec: &str, graph: &str) {
+        let (exec, graph) = (self.name(Kind::Exec, exec), self.name(Kind::Graph, graph));
+        let node = self.names.fresh(Kind::Value, "error_node");
+        let result = self.names.fresh(Kind::Value, "update_result");
+        self.line(format!("hipGraphNode_t {node} = nullptr;"));
+        self.line(format!("hipGraphExecUpdateResult {result} = hipGraphExecUpdateError;"));
+        let call = format!("hipGraphExecUpdate({exec}, {graph}, &{node}, &{result})");
+        let got = format!("std::to_string({result})");
+        self.value(step, &call, HIP, "hipGraphExecUpdate", &got, |wanted| {
+            let name = match wanted {
+                "success" => "hipGraphExecUpdateSuccess",
+                "error" => "hipGraphExecUpdateError",
+                "topology_changed" => "hipGraphExecUpdateErrorTopologyChanged",
+                "node_type_changed" => "hipGraphExecUpdateErrorNodeTypeChanged",
+                "function_changed" => "hipGraphExecUpdateErrorFunctionChanged",
+                "parameters_changed" => "hipGraphExecUpdateErrorParametersChanged",
+                "not_supported" => "hipGraphExecUpdateErrorNotSupported",
+                _ => "hipGraphExecUpdateErrorUnsupportedFunctionChange",
+            };
+            format!("{result} == {name}")
+        });
+    }
+}
+
+/// As the worker chooses it: the runtime finds it where memory is managed.
+fn direction(to: Memory, from: Memory) -> &'static str {
+    if to == Memory::Managed || from == Memory::Managed {
+        return "hipMemcpyDefault";
+    }
+    match (from.on_host(), to.on_host()) {
+        (true, true) => "hipMemcpyHostToHost",
+        (true, false) => "hipMemcpyHostToDevice",
+        (false, true) => "hipMemcpyDeviceToHost",
+        (false, false) => "hipMemcpyDeviceToDevice",
+    }
+}
+
+fn directed(to: Memory, from: Memory) -> &'static str {
+    let on_device = |memory: Memory| memory == Memory::Managed || !memory.on_host();
+    match (on_device(from), on_device(to)) {
+        (false, _) => "hipMemcpyHtoD",
+        (true, false) => "hipMemcpyDtoH",
+        (true, true) => "hipMemcpyDtoD",
+    }
+}
+
+/// The types of a kernel's parameters, out of its source.
+fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
+    let Some(start) = source.find(&format!("{kernel}(")) else { return Vec::new() };
+    let rest = &source[start + kernel.len() + 1..];
+    let list = rest.split(')').next().unwrap_or_default();
+    list.split(',')
+        .map(|parameter| {
+            let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            parameter.trim().trim_end_matches(name).replace("__restrict__", "").trim().to_owned()
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameter_types_are_read_from_the_source() {
+        let check = |source: &str, expected: &[&str]| {
+            assert_eq!(parameter_types(source, "k"), expected, "{source}");
+        };
+        check("__global__ void k(unsigned int* dst, const float* src,\n  unsigned int n) {}", &[
+            "unsigned int*",
+            "const float*",
+            "unsigned int",
+        ]);
+        check("void other(int a) {}", &[]);
+    }
+}

@@ -1,0 +1,21 @@
+// Compiles a kernel for the device.
+static std::vector<char> compile(const char* name, const char* source, const std::string& arch) {
+  hiprtcProgram program;
+  HIP_CHECK(hiprtcCreateProgram(&program, source, name, 0, nullptr, nullptr));
+  const std::string offload = "--offload-arch=" + arch;
+  const char* options[] = {offload.c_str(), "-O3"};
+  if (hiprtcCompileProgram(program, 2, options) != HIPRTC_SUCCESS) {
+    size_t bytes = 0;
+    HIP_CHECK(hiprtcGetProgramLogSize(program, &bytes));
+    std::string log(bytes, '\0');
+    HIP_CHECK(hiprtcGetProgramLog(program, &log[0]));
+    std::printf("FAIL: kernel %s did not compile\n%s\n", name, log.c_str());
+    std::exit(1);
+  }
+  size_t bytes = 0;
+  HIP_CHECK(hiprtcGetCodeSize(program, &bytes));
+  std::vector<char> code(bytes);
+  HIP_CHECK(hiprtcGetCode(program, code.data()));
+  HIP_CHECK(hiprtcDestroyProgram(&program));
+  return code;
+}

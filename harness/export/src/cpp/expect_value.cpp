@@ -1,0 +1,7 @@
+// Notes a value that is not the expected one, and goes on.
+static void expect_value(const char* function, const std::string& got, const char* right, bool fits) {
+  if (fits) return;
+  failures++;
+  std::printf("FAIL: %s gave %s; expected was %s\n", function, got.c_str(), right);
+  std::fflush(stdout);
+}

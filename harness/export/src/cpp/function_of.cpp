@@ -1,0 +1,1 @@
+static std::string function_of(const char* call) { return std::string(call, std::strcspn(call, "(")); }

@@ -1,0 +1,4 @@
+// Pageable host memory, aligned as device memory is.
+static unsigned char* host_alloc(size_t bytes) {
+  return static_cast<unsigned char*>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+}

@@ -1,0 +1,1 @@
+static std::string name_of(hiprtcResult status) { return hiprtcGetErrorString(status); }

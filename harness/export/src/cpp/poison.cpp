@@ -1,0 +1,1 @@
+constexpr unsigned char POISON = 0xA5;  // what a fresh buffer holds

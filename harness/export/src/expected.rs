@@ -1,0 +1,457 @@
+//! What the buffers must hold, computed by the printed program on the host, in program order and beside the calls.
+//!
+//! The rules are those of `plan::reference`: a call that may not succeed has no effect, and what a stream records while it is
+//! captured takes effect at each launch. Only buffers that a check depends on are followed.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use plan::{Arg, Call, CopyApi, Place, Plan, Step, kernel};
+
+use crate::{
+    declare::operand_buffers,
+    math,
+    names::{Kind, Names},
+    support::{Helper, kernel_on_host},
+};
+
+pub(crate) struct Expected<'a> {
+    plan: &'a Plan,
+    followed: BTreeSet<&'a str>,
+    /// Captured streams, by the stream that began the capture.
+    capturing: BTreeMap<&'a str, &'a str>,
+    captured_events: HashMap<&'a str, &'a str>,
+    captures: BTreeMap<&'a str, Capture>,
+    /// What a launch of each graph does; none where it does nothing that matters.
+    graphs: HashMap<&'a str, Option<String>>,
+    /// The function, or the variable that holds it, behind each executable graph.
+    execs: HashMap<&'a str, Option<String>>,
+    /// How deep in loops the walk is.
+    depth: usize,
+    loops: Vec<String>,
+    functions: Vec<(String, Vec<String>)>,
+    variables: BTreeSet<String>,
+    kernels: BTreeSet<String>,
+    helpers: Vec<Helper>,
+    views: bool,
+    in_setup: bool,
+}
+
+/// The effects that a capture collects.
+struct Capture {
+    lines: Vec<String>,
+    /// Loop depth where it began.
+    depth: usize,
+    indent: usize,
+}
+
+impl<'a> Expected<'a> {
+    pub(crate) fn new(plan: &'a Plan) -> Self {
+        Expected {
+            plan,
+            followed: followed(plan),
+            capturing: BTreeMap::new(),
+            captured_events: HashMap::new(),
+            captures: BTreeMap::new(),
+            graphs: HashMap::new(),
+            execs: HashMap::new(),
+            depth: 0,
+            loops: Vec::new(),
+            functions: Vec::new(),
+            variables: BTreeSet::new(),
+            kernels: BTreeSet::new(),
+            helpers: Vec::new(),
+            views: false,
+            in_setup: true,
+        }
+    }
+
+    /// A loop begins.
+    pub(crate) fn open(&mut self, variable: &str, count: u32) {
+        self.depth += 1;
+        let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
+        for capture in self.captures.values_mut() {
+            capture.push(line.clone());
+            capture.indent += 1;
+        }
+        self.loops.push(line);
+    }
+
+    /// A loop ends.
+    pub(crate) fn close(&mut self) {
+        self.depth -= 1;
+        let opened = self.loops.pop();
+        for capture in self.captures.values_mut() {
+            capture.indent = capture.indent.saturating_sub(1);
+            if capture.lines.last().map(|l| l.trim()) == opened.as_deref() {
+                capture.lines.pop();
+            } else {
+                capture.push("}".to_owned());
+            }
+        }
+    }
+
+    /// Kernels that are computed on the host.
+    pub(crate) fn kernels(&self) -> BTreeSet<String> {
+        self.kernels.clone()
+    }
+
+    pub(crate) fn uses_views(&self) -> bool {
+        self.views
+    }
+
+    pub(crate) fn take_helpers(&mut self) -> Vec<Helper> {
+        std::mem::take(&mut self.helpers)
+    }
+
+    /// The variables at the top of `main`.
+    pub(crate) fn declarations(&self, names: &mut Names) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.followed.is_empty() {
+            lines.push("// What the buffers must hold, kept on the host beside the calls.".to_owned());
+        }
+        for buffer in &self.followed {
+            let bytes = self.plan.buffers.get(*buffer).map_or(0, |b| b.bytes);
+            lines.push(format!(
+                "std::vector<unsigned char> {}({bytes}, POISON);",
+                want(names, buffer)
+            ));
+        }
+        for (name, effects) in &self.functions {
+            if let [one] = effects.as_slice() {
+                lines.push(format!("auto {name} = [&] {{ {one} }};"));
+                continue;
+            }
+            lines.push(format!("auto {name} = [&] {{"));
+            lines.extend(effects.iter().map(|effect| format!("  {effect}")));
+            lines.push("};".to_owned());
+        }
+        for variable in &self.variables {
+            lines.push(format!("std::function<void()> {variable};"));
+        }
+        lines
+    }
+
+    /// The lines that keep the expected bytes right after this step was made.
+    ///
+    /// # Errors
+    /// A capture that begins in a block and ends outside of it.
+    pub(crate) fn step(
+        &mut self,
+        step: &'a Step,
+        names: &mut Names,
+    ) -> Result<Vec<String>, String> {
+        self.in_setup = self.plan.setup.iter().any(|s| s.id == step.id);
+        if !may_succeed(step) {
+            return Ok(Vec::new());
+        }
+        if let Some(origin) = stream_of(&step.call).and_then(|s| self.capturing.get(s).copied())
+            && recorded(&step.call)
+        {
+            let lines = self.effect(step, names);
+            if let Some(capture) = self.captures.get_mut(origin) {
+                lines.into_iter().for_each(|line| capture.push(line));
+            }
+            return Ok(Vec::new());
+        }
+        self.control(step, names)
+    }
+
+    /// Captures and graphs, and whatever takes effect at once.
+    fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
+        let mut lines = Vec::new();
+        match &step.call {
+            Call::BeginCapture { stream, .. } => {
+                self.capturing.insert(stream, stream);
+                let capture = Capture { lines: Vec::new(), depth: self.depth, indent: 0 };
+                self.captures.insert(stream, capture);
+            }
+            Call::EndCapture { stream, graph } => {
+                self.capturing.retain(|_, origin| *origin != stream);
+                let Some(capture) = self.captures.remove(stream.as_str()) else {
+                    return Ok(lines);
+                };
+                if capture.depth != self.depth {
+                    return Err(format!(
+                        "the capture of stream `{stream}` begins in a block and ends outside of it"
+                    ));
+                }
+                let function = (!capture.lines.is_empty()).then(|| {
+                    let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
+                    self.functions.push((name.clone(), capture.lines));
+                    name
+                });
+                self.graphs.insert(graph, function);
+            }
+            Call::EventRecord { event, stream } => {
+                match self.capturing.get(stream.as_str()).copied() {
+                    Some(origin) => self.captured_events.insert(event, origin),
+                    None => self.captured_events.remove(event.as_str()),
+                };
+            }
+            Call::StreamWaitEvent { stream, event } => {
+                if let Some(origin) = self.captured_events.get(event.as_str()).copied()
+                    && self.captures.contains_key(origin)
+                {
+                    self.capturing.insert(stream, origin);
+                }
+            }
+            Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+                let function = self.graphs.get(graph.as_str()).cloned().flatten();
+                if self.changes(exec) {
+                    let name = format!("replay_{}", names.of(Kind::Exec, exec));
+                    self.variables.insert(name.clone());
+                    lines.push(match &function {
+                        Some(function) => format!("{name} = {function};"),
+                        None => format!("{name} = [] {{}};"),
+                    });
+                    self.execs.insert(exec, Some(name));
+                } else {
+                    self.execs.insert(exec, function);
+                }
+            }
+            Call::GraphLaunch { exec, .. } => {
+                if let Some(Some(function)) = self.execs.get(exec.as_str()) {
+                    lines.push(format!("{function}();"));
+                }
+            }
+            _ => lines = self.effect(step, names),
+        }
+        Ok(lines)
+    }
+
+    /// Whether more than one step decides what an executable graph does.
+    fn changes(&self, exec: &str) -> bool {
+        let deciding = self.plan.steps().into_iter().filter(|step| match &step.call {
+            Call::GraphInstantiate { exec: e, .. } | Call::GraphExecUpdate { exec: e, .. } => {
+                e == exec && may_succeed(step)
+            }
+            _ => false,
+        });
+        deciding.count() > 1
+    }
+
+    /// What the call does to the bytes of buffers that are followed.
+    fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
+        let mut lines = Vec::new();
+        let follows = |buffer: &str| self.followed.contains(buffer);
+        match &step.call {
+            Call::Alloc { buffer, .. } if follows(buffer) && !self.in_setup => {
+                lines.push(self.filled(names, buffer, "POISON"));
+            }
+            Call::Poison { buffer } if follows(buffer) && !self.in_setup => {
+                lines.push(self.filled(names, buffer, "POISON"));
+            }
+            Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } if follows(buffer) => {
+                let (want, got) = (want(names, buffer), names.of(Kind::Buffer, buffer));
+                lines.push(format!("{want}.assign({got}, {got} + {});", self.bytes(buffer)));
+            }
+            Call::Copy { to, from, bytes, .. } if follows(&to.buffer) => {
+                let whole = [to, from]
+                    .iter()
+                    .all(|place| place.offset == 0 && self.bytes(&place.buffer) == *bytes);
+                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+                lines.push(if whole {
+                    format!("{dst} = {src};")
+                } else {
+                    format!(
+                        "std::copy_n({src}.begin(){}, {bytes}, {dst}.begin(){});",
+                        plus(from.offset),
+                        plus(to.offset)
+                    )
+                });
+            }
+            Call::Copy2d { to, to_pitch, from, from_pitch, width, height, .. }
+                if follows(&to.buffer) =>
+            {
+                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+                lines.push(format!("for (size_t row = 0; row < {height}; row++)"));
+                lines.push(format!(
+                    "  std::copy_n({src}.begin(){} + row * {from_pitch}, {width}, {dst}.begin(){} + row * {to_pitch});",
+                    plus(from.offset),
+                    plus(to.offset)
+                ));
+            }
+            Call::Set { to, value, bytes, .. } if follows(&to.buffer) => {
+                lines.push(if to.offset == 0 && *bytes == self.bytes(&to.buffer) {
+                    self.filled(names, &to.buffer, &value.to_string())
+                } else {
+                    let dst = want(names, &to.buffer);
+                    format!("std::fill_n({dst}.begin(){}, {bytes}, {value});", plus(to.offset))
+                });
+            }
+            Call::Launch { kernel, grid, block, args, .. } => {
+                lines.extend(self.launch(names, kernel, grid, block, args));
+            }
+            Call::BlasltMatmul { problem, operands, .. }
+            | Call::RocblasGemm { problem, operands, .. }
+                if follows(&operands.d) =>
+            {
+                self.helpers.push(Helper::MatmulOnHost);
+                lines.push(math::on_host(problem, operands, |buffer| want(names, buffer)));
+            }
+            _ => {}
+        }
+        lines
+    }
+
+    fn bytes(&self, buffer: &str) -> u64 {
+        self.plan.buffers.get(buffer).map_or(0, |b| b.bytes)
+    }
+
+    fn filled(&self, names: &mut Names, buffer: &str, value: &str) -> String {
+        format!("{}.assign({}, {value});", want(names, buffer), self.bytes(buffer))
+    }
+
+    fn launch(
+        &mut self,
+        names: &mut Names,
+        name: &str,
+        grid: &[u32; 3],
+        block: &[u32; 3],
+        args: &[Arg],
+    ) -> Option<String> {
+        let library = kernel(name)?;
+        let Some(Arg::Address(out)) = args.first() else { return None };
+        if !self.followed.contains(out.buffer.as_str()) || kernel_on_host(name).is_none() {
+            return None;
+        }
+        self.kernels.insert(name.to_owned());
+        self.views = true;
+        let items: u64 = grid.iter().chain(block).map(|&x| u64::from(x)).product();
+        let types = types_of(name);
+        let mut numbers = 0;
+        let text: Vec<String> = args
+            .iter()
+            .zip(types)
+            .map(|(arg, ty)| match arg {
+                Arg::Address(place) => {
+                    let want = want(names, &place.buffer);
+                    match place.offset {
+                        0 => format!("as<{ty}>({want})"),
+                        offset => format!("as<{ty}>({want}, {offset})"),
+                    }
+                }
+                // The first number of these kernels counts elements, and only those that the grid covers are computed; the two
+                // that work together in a workgroup take all.
+                Arg::U32(n) => {
+                    numbers += 1;
+                    let together = matches!(library.name, "sum_u32" | "matmul_f32");
+                    if numbers == 1 && !together {
+                        u64::from(*n).min(items).to_string()
+                    } else {
+                        n.to_string()
+                    }
+                }
+                Arg::F32(x) => format!("{x:?}f"),
+            })
+            .collect();
+        Some(format!("{name}_on_host({});", text.join(", ")))
+    }
+}
+
+impl Capture {
+    fn push(&mut self, line: String) {
+        self.lines.push(format!("{}{line}", "  ".repeat(self.indent)));
+    }
+}
+
+/// The variable with the bytes that a buffer must hold.
+pub(crate) fn want(names: &mut Names, buffer: &str) -> String {
+    format!("want_{}", names.of(Kind::Buffer, buffer))
+}
+
+fn plus(offset: u64) -> String {
+    if offset == 0 { String::new() } else { format!(" + {offset}") }
+}
+
+/// Element types of a library kernel's arguments.
+fn types_of(kernel: &str) -> [&'static str; 4] {
+    match kernel {
+        "copy_u8" => ["unsigned char", "unsigned char", "", ""],
+        "saxpy_f32" => ["float", "float", "", ""],
+        "matmul_f32" => ["float", "float", "float", ""],
+        "to_f32" => ["float", "uint32_t", "", ""],
+        _ => ["uint32_t", "uint32_t", "", ""],
+    }
+}
+
+/// The buffers that checks read, and those that their bytes come from.
+fn followed(plan: &Plan) -> BTreeSet<&str> {
+    let steps = plan.steps();
+    let mut followed: BTreeSet<&str> = steps
+        .iter()
+        .filter_map(|step| match &step.call {
+            Call::Check { buffer } => Some(buffer.as_str()),
+            _ => None,
+        })
+        .collect();
+    loop {
+        let before = followed.len();
+        for step in &steps {
+            let (to, from) = flow(&step.call);
+            if to.is_some_and(|to| followed.contains(to)) {
+                followed.extend(from);
+            }
+        }
+        if followed.len() == before {
+            return followed;
+        }
+    }
+}
+
+/// The buffer that a call writes and those that it reads for that.
+fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
+    match call {
+        Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
+            (Some(&to.buffer), vec![&from.buffer])
+        }
+        Call::Launch { args, .. } => {
+            let places = args.iter().filter_map(|arg| match arg {
+                Arg::Address(Place { buffer, .. }) => Some(buffer.as_str()),
+                _ => None,
+            });
+            let mut places = places;
+            (places.next(), places.collect())
+        }
+        Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
+            (Some(&operands.d), operand_buffers(operands).collect())
+        }
+        _ => (None, Vec::new()),
+    }
+}
+
+/// As the reference has it: a call that must fail has no effect.
+fn may_succeed(step: &Step) -> bool {
+    step.returns.as_ref().is_none_or(|by| {
+        by.0.iter().any(|(_, names)| {
+            names.iter().any(|n| n == "hipSuccess" || n.ends_with("_SUCCESS") || n == "any")
+        })
+    })
+}
+
+/// The stream that orders a call.
+fn stream_of(call: &Call) -> Option<&str> {
+    match call {
+        Call::Alloc { stream, .. }
+        | Call::Free { stream, .. }
+        | Call::Copy { stream, .. }
+        | Call::Copy2d { stream, .. }
+        | Call::Set { stream, .. }
+        | Call::Launch { stream, .. }
+        | Call::BlasltMatmul { stream, .. }
+        | Call::RocblasGemm { stream, .. }
+        | Call::GraphLaunch { stream, .. } => Some(stream),
+        _ => None,
+    }
+}
+
+/// Whether the call becomes a node when its stream is captured.
+fn recorded(call: &Call) -> bool {
+    match call {
+        Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
+        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
+        Call::Launch { .. } | Call::BlasltMatmul { .. } | Call::RocblasGemm { .. } => true,
+        Call::Alloc { .. } | Call::Free { .. } => true,
+        _ => false,
+    }
+}

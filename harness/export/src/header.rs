@@ -1,0 +1,64 @@
+//! The comment at the top of a program.
+
+use plan::Plan;
+
+use crate::Form;
+
+/// What the comment says besides the program's own form.
+#[derive(Clone, Debug, Default)]
+pub struct Header {
+    /// What should be true, in one line.
+    pub title: String,
+    /// What goes wrong, line by line; empty where nothing is known to.
+    pub wrong: Vec<String>,
+    /// Upstream issues, as `owner/repository#number`.
+    pub upstream: Vec<String>,
+    /// On what it was tried and how often, line by line.
+    pub tested: Vec<String>,
+    /// Faults that are planted in the program or must be planted in the device.
+    pub planted: Vec<String>,
+    /// The architecture for the build line.
+    pub gfx: String,
+}
+
+impl Header {
+    pub(crate) fn text(&self, plan: &Plan, form: Form) -> String {
+        let mut out = String::new();
+        let mut line = |text: &str| {
+            out.push_str(format!("// {text}").trim_end());
+            out.push('\n');
+        };
+        line(&format!("{}.", self.title.trim_end_matches('.')));
+        for text in &self.wrong {
+            line(text);
+        }
+        if !self.upstream.is_empty() {
+            line(&format!("Upstream: {}", self.upstream.join(", ")));
+        }
+        line("");
+        for text in self.planted.iter().chain(&self.tested) {
+            line(text);
+        }
+        line(&format!("Printed by rocrepro from {}.", plan.trial));
+        line("");
+        let libraries: Vec<String> = plan.libraries.iter().map(|l| format!(" -l{}", l.name())).collect();
+        let libraries = libraries.concat();
+        let file = form.file();
+        let build = match form {
+            Form::Hiprtc => format!(
+                "g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include {file} -o repro -L/opt/rocm/lib \
+                 -lamdhip64 -lhiprtc{libraries}"
+            ),
+            Form::Hipcc => {
+                format!("hipcc -std=c++17 -pthread --offload-arch={} {file} -o repro{libraries}", self.gfx)
+            }
+        };
+        line(&format!("Build: {build}"));
+        let environment: Vec<String> =
+            plan.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let path = if form == Form::Hiprtc { "LD_LIBRARY_PATH=/opt/rocm/lib " } else { "" };
+        line(&format!("Run:   {path}{}./repro", environment.concat()));
+        out.push('\n');
+        out
+    }
+}

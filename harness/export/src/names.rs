@@ -1,0 +1,111 @@
+//! Identifiers for the names of a plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a name in a plan stands for; the same name may stand for several things.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Buffer,
+    Stream,
+    Event,
+    Graph,
+    Exec,
+    Kernel,
+    Generator,
+    Blaslt,
+    Rocblas,
+    Loop,
+    Value,
+}
+
+impl Kind {
+    /// What is appended where an identifier is taken.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Kind::Buffer => "buffer",
+            Kind::Stream => "stream",
+            Kind::Event => "event",
+            Kind::Graph => "graph",
+            Kind::Exec => "exec",
+            Kind::Kernel => "kernel",
+            Kind::Generator => "generator",
+            Kind::Blaslt | Kind::Rocblas => "handle",
+            Kind::Loop => "round",
+            Kind::Value => "value",
+        }
+    }
+}
+
+/// Words that mean something else in the printed programs.
+const RESERVED: &[&str] = &[
+    "GUARD", "GUARD_BYTE", "POISON", "abort", "alignas", "and", "as", "asm", "auto", "bool", "break", "case", "catch",
+    "char", "check", "check_differ", "check_equal", "class", "compile", "const", "constexpr", "continue", "decltype",
+    "default", "delete", "device", "do", "double", "dim3", "else", "enum", "exit", "expect_status", "explicit",
+    "expect_value", "extern", "failed_node", "failures", "false", "float", "for", "free", "friend", "goto", "if",
+    "inline", "int", "launch", "long", "main", "make_postponed", "malloc", "mutable", "namespace", "new", "not",
+    "nullptr", "operator", "or", "postponed", "private", "protected", "public", "register", "require", "return",
+    "runtime", "short", "signed", "sizeof", "static", "std", "struct", "switch", "template", "this", "throw", "true",
+    "try", "typedef", "typename", "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor",
+];
+
+/// Identifiers, given out once each.
+#[derive(Default)]
+pub(crate) struct Names {
+    taken: BTreeSet<String>,
+    given: BTreeMap<(Kind, String), String>,
+}
+
+impl Names {
+    /// The identifier of a name; the same one every time.
+    pub(crate) fn of(&mut self, kind: Kind, name: &str) -> String {
+        if let Some(given) = self.given.get(&(kind, name.to_owned())) {
+            return given.clone();
+        }
+        let identifier = self.fresh(kind, name);
+        self.given.insert((kind, name.to_owned()), identifier.clone());
+        identifier
+    }
+
+    /// An identifier like `name` that nothing else has.
+    pub(crate) fn fresh(&mut self, kind: Kind, name: &str) -> String {
+        let mut plain: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+        if !plain.starts_with(|c: char| c.is_ascii_alphabetic()) {
+            plain.insert_str(0, "x_");
+        }
+        let free = |text: &String| !RESERVED.contains(&text.as_str()) && !self.taken.contains(text);
+        let mut candidate = plain.clone();
+        if !free(&candidate) {
+            candidate = format!("{plain}_{}", kind.suffix());
+        }
+        let mut number = 2;
+        while !free(&candidate) {
+            candidate = format!("{plain}_{number}");
+            number += 1;
+        }
+        self.taken.insert(candidate.clone());
+        candidate
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identifiers_are_legal_and_unique() {
+        let mut names = Names::default();
+        let mut check = |kind, name: &str, expected: &str| {
+            assert_eq!(names.of(kind, name), expected, "{kind:?} {name}");
+        };
+        check(Kind::Buffer, "dst", "dst");
+        check(Kind::Buffer, "dst", "dst");
+        check(Kind::Buffer, "dst.back", "dst_back");
+        check(Kind::Buffer, "dst_back", "dst_back_buffer");
+        check(Kind::Buffer, "new", "new_buffer");
+        check(Kind::Generator, "g", "g");
+        check(Kind::Graph, "g", "g_graph");
+        check(Kind::Exec, "g", "g_exec");
+        check(Kind::Stream, "0", "x_0");
+    }
+}

@@ -1,0 +1,380 @@
+//! The program's skeleton: phases, blocks, planted misbehaviour. What a single call looks like is in `calls`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version};
+
+use crate::{
+    Header,
+    declare::Declared,
+    expected::Expected,
+    names::{Kind, Names},
+    support::{self, Helper},
+};
+
+/// How kernels get into the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// As strings that hipRTC compiles at run time: a host compiler is enough.
+    Hiprtc,
+    /// Inline, launched by `<<<>>>`, compiled by hipcc or clang.
+    Hipcc,
+}
+
+impl Form {
+    /// The name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Hiprtc => "hiprtc",
+            Form::Hipcc => "hipcc",
+        }
+    }
+
+    /// The name of the file.
+    pub const fn file(self) -> &'static str {
+        match self {
+            Form::Hiprtc => "repro.cpp",
+            Form::Hipcc => "repro.hip",
+        }
+    }
+}
+
+/// Prints a plan as a program. `version` picks among expectations that depend on the ROCm version.
+///
+/// # Errors
+/// Why the plan cannot be written as a program: a capture that begins in a block and ends outside of it.
+pub fn print(plan: &Plan, form: Form, version: &Version, header: &Header) -> Result<String, String> {
+    let mut printer = Printer::new(plan, form, version);
+    printer.main()?;
+    Ok(printer.assemble(header))
+}
+
+pub(crate) struct Printer<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) form: Form,
+    pub(crate) version: &'a Version,
+    pub(crate) names: Names,
+    pub(crate) helpers: BTreeSet<Helper>,
+    pub(crate) expected: Expected<'a>,
+    declared: Declared,
+    /// Loop variables with their counts, outermost first.
+    pub(crate) loops: Vec<(String, u32)>,
+    body: String,
+    indent: usize,
+    /// Whether the worker holds calls back in this plan.
+    postpones: bool,
+}
+
+impl<'a> Printer<'a> {
+    fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
+        let mut names = Names::default();
+        // Buffers first: they are what the reader looks for.
+        for buffer in plan.buffers.keys() {
+            names.of(Kind::Buffer, buffer);
+        }
+        let postpones =
+            plan.steps().iter().any(|s| s.planted == Some(Effect::AfterNextLaunch));
+        Printer {
+            plan,
+            form,
+            version,
+            names,
+            helpers: BTreeSet::new(),
+            expected: Expected::new(plan),
+            declared: Declared::new(plan),
+            loops: Vec::new(),
+            body: String::new(),
+            indent: 1,
+            postpones,
+        }
+    }
+
+    pub(crate) fn line(&mut self, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        if !text.is_empty() {
+            self.body.push_str(&"  ".repeat(self.indent));
+            self.body.push_str(text);
+        }
+        self.body.push('\n');
+    }
+
+    pub(crate) fn lines(&mut self, lines: &[String]) {
+        for line in lines {
+            self.line(line);
+        }
+    }
+
+    pub(crate) fn need(&mut self, helper: Helper) {
+        support::add(helper, &mut self.helpers);
+    }
+
+    pub(crate) fn name(&mut self, kind: Kind, name: &str) -> String {
+        self.names.of(kind, name)
+    }
+
+    pub(crate) fn stream(&mut self, name: &str) -> String {
+        match name {
+            DEFAULT_STREAM => "nullptr".to_owned(),
+            name => self.name(Kind::Stream, name),
+        }
+    }
+
+    pub(crate) fn place(&mut self, place: &Place) -> String {
+        let buffer = self.name(Kind::Buffer, &place.buffer);
+        match place.offset {
+            0 => buffer,
+            offset => format!("{buffer} + {offset}"),
+        }
+    }
+
+    /// How often the step was made before, as an expression of the loops around it; none outside of loops.
+    pub(crate) fn occurrence(&self) -> Option<String> {
+        let mut loops = self.loops.iter();
+        let first = loops.next()?.0.clone();
+        Some(loops.fold(first, |sum, (variable, count)| format!("({sum} * {count} + {variable})")))
+    }
+
+    /// Whether something that this step makes needs its variable declared here.
+    pub(crate) fn declares(&self, kind: Kind, name: &str) -> bool {
+        !self.declared.is_hoisted(kind, name)
+    }
+
+    fn main(&mut self) -> Result<(), String> {
+        let plan = self.plan;
+        for (phase, steps) in plan.phases() {
+            if steps.is_empty() && phase != Phase::Teardown {
+                continue;
+            }
+            match phase {
+                Phase::Setup => self.line("// Set-up."),
+                Phase::Body => {
+                    self.line("");
+                    self.line("// What this is about.");
+                }
+                Phase::Verify => {
+                    self.line("");
+                    self.line("// Nothing may have been written around the buffers.");
+                }
+                _ => self.result(),
+            }
+            self.steps(steps)?;
+            if phase == Phase::Body && self.postpones {
+                self.line("make_postponed();");
+            }
+        }
+        self.line("return failures == 0 ? 0 : 1;");
+        Ok(())
+    }
+
+    fn result(&mut self) {
+        self.line("");
+        self.line("std::printf(failures == 0 ? \"PASS\\n\" : \"FAILED: %d expectations were not met\\n\", failures);");
+        self.line("std::fflush(stdout);");
+        self.line("");
+        if !self.plan.teardown.is_empty() {
+            self.line("// Teardown.");
+        }
+    }
+
+    fn steps(&mut self, steps: &'a [Step]) -> Result<(), String> {
+        for step in steps {
+            self.step(step)?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, step: &'a Step) -> Result<(), String> {
+        match &step.call {
+            Call::Repeat { count, body } => {
+                let wanted = ["i", "j", "k"].get(self.loops.len()).copied().unwrap_or("round");
+                let variable = self.names.fresh(Kind::Loop, wanted);
+                self.line(format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{"));
+                self.expected.open(&variable, *count);
+                self.loops.push((variable, *count));
+                self.indented(body)?;
+                self.loops.pop();
+                self.expected.close();
+                self.line("}");
+            }
+            Call::Thread { body } => {
+                self.line("std::thread([&] {");
+                self.indented(body)?;
+                self.line("}).join();");
+            }
+            _ => self.planted(step)?,
+        }
+        Ok(())
+    }
+
+    fn indented(&mut self, body: &'a [Step]) -> Result<(), String> {
+        self.indent += 1;
+        let done = self.steps(body);
+        self.indent -= 1;
+        done
+    }
+
+    /// The call, made as its planted effect says, and what it does to the expected bytes.
+    fn planted(&mut self, step: &'a Step) -> Result<(), String> {
+        match &step.planted {
+            None => self.call(step),
+            Some(Effect::Return(0)) => {
+                self.line("// Planted: this call answers success and is not made.");
+                let from = self.body.len();
+                self.call(step);
+                let made = self.body.split_off(from);
+                for line in made.lines() {
+                    let inner = line.trim_start();
+                    let indent = &line[..line.len() - inner.len()];
+                    self.body.push_str(&format!("{indent}// {inner}\n"));
+                }
+            }
+            Some(Effect::Return(code)) => self.refused(step, *code),
+            Some(Effect::Twice) => {
+                self.call(step);
+                self.line("// Planted: the call above is made two times.");
+                self.call(step);
+            }
+            Some(Effect::Late(ms)) => {
+                self.line(format!("// Planted: the next call comes {ms} ms late."));
+                self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
+                self.call(step);
+            }
+            Some(Effect::Abort) => {
+                self.line(format!("// Planted: {} kills the process.", self.api(&step.call)));
+                self.line("std::abort();");
+                self.declare_only(&step.call);
+            }
+            Some(Effect::Exit(status)) => {
+                self.line(format!("// Planted: {} ends the process.", self.api(&step.call)));
+                self.line(format!("std::exit({status});"));
+                self.declare_only(&step.call);
+            }
+            Some(Effect::AfterNextLaunch) => {
+                self.need(Helper::Postponed);
+                self.line("// Planted: this call is made only after the next graph launch.");
+                self.line("postponed.push_back([&] {");
+                self.indent += 1;
+                self.call(step);
+                self.indent -= 1;
+                self.line("});");
+            }
+        }
+        if self.postpones && matches!(step.call, Call::GraphLaunch { .. }) {
+            self.line("make_postponed();");
+        }
+        self.expect(step)
+    }
+
+    fn expect(&mut self, step: &'a Step) -> Result<(), String> {
+        let lines = self.expected.step(step, &mut self.names)?;
+        for helper in self.expected.take_helpers() {
+            self.need(helper);
+        }
+        self.lines(&lines);
+        Ok(())
+    }
+
+    fn assemble(mut self, header: &Header) -> String {
+        let mut out = header.text(self.plan, self.form);
+        let mut hoisted = String::new();
+        for line in self.declared.lines(&mut self.names) {
+            hoisted.push_str(&format!("  {line}\n"));
+        }
+        for line in self.expected.declarations(&mut self.names) {
+            hoisted.push_str(&format!("  {line}\n"));
+        }
+        let on_host = self.expected.kernels();
+        let mut functions = String::new();
+        if self.expected.uses_views() {
+            self.need(Helper::As);
+        }
+        self.need(Helper::Require);
+        if self.body.contains("POISON") || hoisted.contains("POISON") {
+            self.need(Helper::Poison);
+        }
+        let mut failures = Some("static int failures = 0;\n");
+        for helper in &self.helpers {
+            let text = helper.text();
+            if text.contains("failures") && let Some(line) = failures.take() {
+                functions.push_str(line);
+                functions.push('\n');
+            }
+            functions.push_str(text);
+            functions.push('\n');
+        }
+        if let Some(line) = failures {
+            functions.push_str(line);
+            functions.push('\n');
+        }
+        if !on_host.is_empty() {
+            functions.push_str("// What the kernels compute.\n");
+            for name in &on_host {
+                functions.push_str(support::kernel_on_host(name).unwrap_or_default());
+            }
+            functions.push('\n');
+        }
+        let kernels = self.kernel_texts();
+        let main = format!(
+            "int main() {{\n{}{hoisted}{}}}\n",
+            self.greeting(),
+            if hoisted.is_empty() { self.body.clone() } else { format!("\n{}", self.body) }
+        );
+        let all = format!("{functions}{kernels}{main}");
+        out.push_str(&self.library_includes());
+        out.push('\n');
+        for include in support::includes(&all) {
+            out.push_str(&format!("#include {include}\n"));
+        }
+        out.push('\n');
+        out.push_str(&all);
+        out
+    }
+
+    fn library_includes(&self) -> String {
+        let mut out = "#include <hip/hip_runtime.h>\n".to_owned();
+        let calls: Vec<&Call> = self.plan.steps().into_iter().map(|s| &s.call).collect();
+        let any = |wanted: fn(&Call) -> bool| calls.iter().any(|call| wanted(call));
+        if self.form == Form::Hiprtc && any(|c| matches!(c, Call::Compile { .. })) {
+            out.push_str("#include <hip/hiprtc.h>\n");
+        }
+        if any(|c| matches!(c, Call::RandCreate { .. })) {
+            out.push_str("#include <hiprand/hiprand.h>\n");
+        }
+        if any(|c| matches!(c, Call::BlasltCreate { .. })) {
+            out.push_str("#include <hipblaslt/hipblaslt.h>\n");
+        }
+        if any(|c| matches!(c, Call::RocblasCreate { .. })) {
+            out.push_str("#include <rocblas/rocblas.h>\n");
+        }
+        out
+    }
+
+    /// What the program says first: a report needs it.
+    fn greeting(&self) -> &'static str {
+        "  int runtime = 0;\n  hipDeviceProp_t device;\n  HIP_CHECK(hipRuntimeGetVersion(&runtime));\n  \
+         HIP_CHECK(hipGetDeviceProperties(&device, 0));\n  \
+         std::printf(\"HIP runtime %d on %s (%s)\\n\", runtime, device.name, device.gcnArchName);\n  \
+         std::fflush(stdout);\n"
+    }
+
+    fn kernel_texts(&mut self) -> String {
+        let mut out = String::new();
+        let kernels: BTreeMap<&String, &String> = self.plan.kernels.iter().collect();
+        for (name, source) in kernels {
+            match self.form {
+                Form::Hipcc => {
+                    out.push_str(source.trim_end());
+                    out.push_str("\n\n");
+                }
+                Form::Hiprtc => {
+                    let end = if source.contains(")\"") { "hip" } else { "" };
+                    out.push_str(&format!(
+                        "static const char {name}_source[] = R\"{end}(\n{}\n){end}\";\n\n",
+                        source.trim_end()
+                    ));
+                }
+            }
+        }
+        out
+    }
+}

@@ -1,0 +1,125 @@
+//! The functions that printed programs use. Each is a text of its own, and only those that a program uses are printed.
+
+use std::collections::BTreeSet;
+
+macro_rules! helpers {
+    ($($variant:ident $file:literal [$($needs:ident)*])*) => {
+        /// A function of the printed programs, in the order in which they are printed.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub(crate) enum Helper { $($variant,)* }
+
+        impl Helper {
+            #[cfg(test)]
+            pub(crate) const ALL: &[Helper] = &[$(Helper::$variant),*];
+
+            pub(crate) fn text(self) -> &'static str {
+                match self { $(Helper::$variant => include_str!(concat!("cpp/", $file, ".cpp")),)* }
+            }
+
+            fn needs(self) -> &'static [Helper] {
+                match self { $(Helper::$variant => &[$(Helper::$needs),*],)* }
+            }
+        }
+    };
+}
+
+helpers! {
+    Guard "guard" []
+    Poison "poison" []
+    NameHip "name_hip" []
+    NameRtc "name_rtc" []
+    NameRand "name_rand" []
+    NameBlaslt "name_blaslt" []
+    NameRocblas "name_rocblas" []
+    FunctionOf "function_of" []
+    Require "require" [FunctionOf NameHip]
+    ExpectStatus "expect_status" [FunctionOf NameHip]
+    ExpectValue "expect_value" []
+    ExpectReturned "expect_returned" []
+    HostAlloc "host_alloc" []
+    PoisonHost "poison_host" [Guard]
+    FillPattern "fill_pattern" []
+    FillNumbers "fill_numbers" [FillPattern]
+    Check "check" []
+    CheckEqual "check_equal" []
+    CheckDiffer "check_differ" []
+    CheckGuards "check_guards_host" [Guard Check]
+    CheckDeviceGuards "check_guards_device" [Guard Check Require]
+    Postponed "postponed" []
+    Compile "compile" [NameRtc Require]
+    LaunchModule "launch_module" []
+    LaunchKernel "launch_kernel" []
+    As "views" []
+    Describe "describe" [Require NameBlaslt]
+    Heuristic "heuristic" [Describe]
+    BlasltMatmul "blaslt_matmul" [Describe]
+    RocblasGemm "rocblas_gemm" [NameRocblas]
+    MatmulOnHost "matmul_on_host" [As]
+}
+
+/// Adds a helper with all that it needs.
+pub(crate) fn add(helper: Helper, to: &mut BTreeSet<Helper>) {
+    if to.insert(helper) {
+        for needed in helper.needs() {
+            add(*needed, to);
+        }
+    }
+    // The guards' text has the poison in it.
+    if to.contains(&Helper::Guard) {
+        to.remove(&Helper::Poison);
+    }
+}
+
+/// What a kernel of the library computes, in C++; none for a kernel of a case's own.
+pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
+    macro_rules! texts {
+        ($($kernel:literal)*) => {
+            match name {
+                $($kernel => Some(include_str!(concat!("kernels/", $kernel, ".cpp"))),)*
+                _ => None,
+            }
+        };
+    }
+    texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32")
+}
+
+/// The headers that a text needs, by what it mentions.
+pub(crate) fn includes(text: &str) -> Vec<&'static str> {
+    const HEADERS: [(&str, &[&str]); 13] = [
+        ("<algorithm>", &["std::min", "std::max(", "std::max<", "std::copy_n", "std::fill_n", "std::find(", "std::fill("]),
+        ("<chrono>", &["std::chrono"]),
+        ("<cmath>", &["std::fma"]),
+        ("<cstdint>", &["uint32_t", "uint64_t"]),
+        ("<cstdio>", &["std::printf"]),
+        ("<cstdlib>", &["std::exit", "std::abort", "std::aligned_alloc", "std::free"]),
+        ("<cstring>", &["std::mem", "std::strcspn"]),
+        ("<functional>", &["std::function"]),
+        ("<initializer_list>", &["std::initializer_list"]),
+        ("<numeric>", &["std::accumulate"]),
+        ("<string>", &["std::string", "std::to_string"]),
+        ("<thread>", &["std::thread", "std::this_thread"]),
+        ("<vector>", &["std::vector"]),
+    ];
+    let used = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    HEADERS.iter().filter(|(_, words)| used(words)).map(|(header, _)| *header).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_of_the_library_has_its_text() {
+        for kernel in plan::KERNELS {
+            let text = kernel_on_host(kernel.name).expect(kernel.name);
+            assert!(text.contains(&format!("{}_on_host(", kernel.name)));
+        }
+    }
+
+    #[test]
+    fn helpers_come_after_what_they_need() {
+        for helper in Helper::ALL {
+            assert!(helper.needs().iter().all(|needed| needed < helper), "{helper:?}");
+        }
+    }
+}
