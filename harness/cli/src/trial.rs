@@ -252,7 +252,7 @@ fn record(
 }
 
 /// The command that repeats a trial.
-fn again(session: &Session, job: &Job<'_>) -> String {
+pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
     let mut text = format!("rocrepro run '{}' --rocm {}", job.id(), quoted(&session.stack.spec));
     match session.gfx() {
         Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
@@ -271,7 +271,7 @@ fn again(session: &Session, job: &Job<'_>) -> String {
 }
 
 /// A word of a shell command.
-fn quoted(word: &str) -> String {
+pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         word.to_owned()

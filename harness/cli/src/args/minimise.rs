@@ -1,11 +1,46 @@
+use std::path::PathBuf;
+
 use clap::Args;
 
-use super::On;
+use super::{On, Selection};
 
-pub(crate) const EXAMPLES: &str = "";
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro minimise 'graphs/fork-join[words=1024,mode=global]' --rocm debian:5.2.3
+  rocrepro minimise graphs/fork-join --fault kernel.drop --out small
+  rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --budget-seconds 120
+  rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --resume   go on where it was stopped
+  rocrepro run --cases-from small/case.yaml --fault kernel.drop                        what is left still fails
+
+Of several trials the simplest one that fails is reduced. The folder gets case.yaml, minimise.json and the journal minimise.jsonl;
+other failures met on the way are kept there as other-N.yaml.
+
+Exit codes: 0 minimal, 1 smaller and not shown to be minimal (the budget was spent), 2 usage, 3 no verdict, 4 nothing fails.";
 
 #[derive(Args)]
 pub(crate) struct Minimise {
     #[command(flatten)]
+    pub(crate) selection: Selection,
+    #[command(flatten)]
     pub(crate) on: On,
+
+    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`; each run gets a seed of its own
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
+
+    /// Start at most this many processes
+    #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget_runs: u32,
+
+    /// Stop after this many seconds with what there is
+    #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget_seconds: u32,
+
+    /// The folder for what is found [default: rocrepro-<case name>]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Go on with the journal of the folder instead of starting anew
+    #[arg(long)]
+    pub(crate) resume: bool,
 }

@@ -1,8 +1,368 @@
-use std::process::ExitCode;
+mod journal;
+mod show;
+mod space;
 
-use crate::{Stop, args::Minimise};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use case::{FaultEntry, Header, Kernels};
+use device::{Fault, Place, Planted};
+use judge::{Kind, Outcome};
+use report::evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Rate, Setting};
+use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, reduce};
+use supervise::Cancel;
+
+use self::{
+    journal::{About, Runs},
+    space::{Candidate, Plans, calls, count},
+};
+use super::run::faults;
+use crate::{
+    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
+    args::Minimise,
+    evidence, outputs, select,
+    stop::chain,
+    trial::{Job, again, lower_all, run_trial},
+};
+
+/// Silence that counts as a hang on the emulated device, where no call is silent for a second: a search has
+/// many hangs on purpose.
+const QUIET: Duration = Duration::from_secs(3);
+
+/// Runs after which something that never failed is taken to be well.
+const TRIES: u32 = 30;
+
+/// How a minimisation is made.
+pub(crate) struct MinimiseOptions {
+    /// Most processes to start.
+    pub(crate) budget_runs: u32,
+    /// Longest time.
+    pub(crate) budget: Duration,
+    /// The journal, by which a search that was stopped is resumed; none for a search that is not.
+    pub(crate) journal: Option<PathBuf>,
+    /// Whether to go on with what the journal holds, instead of starting it anew.
+    pub(crate) resume: bool,
+}
+
+impl Default for MinimiseOptions {
+    fn default() -> Self {
+        MinimiseOptions {
+            budget_runs: 5000,
+            budget: Duration::from_secs(1800),
+            journal: None,
+            resume: false,
+        }
+    }
+}
+
+/// What a minimisation found.
+pub(crate) struct Minimisation {
+    /// For the evidence folder.
+    pub(crate) found: Minimised,
+    /// Whether every element that is left was shown to be needed; else the budget was spent.
+    pub(crate) complete: bool,
+    /// The first case that showed each other failure, by signature.
+    pub(crate) others: BTreeMap<String, String>,
+}
 
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
-    let _ = &args.on;
-    Err(Stop::usage("error: `minimise` is not there yet"))
+    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let mut selected = select(&library, &args.selection.cases)?;
+    let faults = faults(&args.fault)?;
+    let mut options = SessionOptions::try_from(&args.on)?;
+    options.cases_from = args.selection.cases_from.clone();
+    if options.device != DeviceChoice::Gpu {
+        options.limits.quiet = options.limits.quiet.min(QUIET);
+    }
+    let lowered = lower_all(&library, &selected, call_fault(&faults)?)?;
+    let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();
+    // The matrix is reduced first: the simplest trial that fails is as good as any.
+    jobs.sort_by_key(|(_, lowered)| simplicity(lowered));
+    let session = Session::open(options)?;
+    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
+    cancel.on_signals().map_err(|e| no_verdict(&e))?;
+    let begun = Instant::now();
+    let name = &jobs.first().ok_or_else(|| Stop::nothing("error: no trial"))?.0.case.id;
+    let folder = evidence::folder(args.out.as_deref(), name);
+    let search = MinimiseOptions {
+        budget_runs: args.budget_runs,
+        budget: Duration::from_secs(args.budget_seconds.into()),
+        journal: Some(folder.join(journal::FILE)),
+        resume: args.resume,
+    };
+    std::fs::create_dir_all(&folder).map_err(|e| {
+        Stop::usage(format!("error: cannot make the folder `{}`: {e}", folder.display()))
+    })?;
+    let jobs: Vec<Job<'_>> = jobs
+        .iter()
+        .map(|(Selected { case, trial }, lowered)| Job {
+            case,
+            trial,
+            lowered: lowered.clone(),
+            faults: faults.clone(),
+        })
+        .collect();
+    let job = failing(&session, &jobs, &cancel)?;
+    let result = minimise_job(&session, &library, job, &search, &cancel)?;
+    evidence::write_text(&folder, CASE_FILE, &result.found.yaml)?;
+    evidence::write(&folder, &result.found)?;
+    for (n, yaml) in result.others.values().enumerate() {
+        evidence::write_text(&folder, &format!("other-{}.yaml", n + 1), yaml)?;
+    }
+    outputs::print(&show::result(&result, &folder, begun.elapsed()))?;
+    Ok(ExitCode::from(u8::from(!result.complete)))
+}
+
+/// The one fault at calls among these.
+fn call_fault(faults: &[Planted]) -> Result<Option<Fault>, Stop> {
+    let mut at_call = faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call);
+    match (at_call.next(), at_call.next()) {
+        (_, Some(_)) => Err(Stop::usage("error: only one fault can be planted at calls")),
+        (one, None) => Ok(one),
+    }
+}
+
+fn simplicity(lowered: &case::Lowered) -> (u32, u64) {
+    let bytes = lowered.plan.buffers.values().map(|b| b.bytes).sum();
+    (calls(&lowered.plan), bytes)
+}
+
+/// The first trial of several that fails.
+fn failing<'j, 'a>(
+    session: &Session,
+    jobs: &'j [Job<'a>],
+    cancel: &Cancel,
+) -> Result<&'j Job<'a>, Stop> {
+    let [first, _, ..] = jobs else {
+        return jobs.first().ok_or_else(|| Stop::nothing("error: no trial"));
+    };
+    let rounds = if certain(&first.faults) { 1 } else { 5 };
+    for round in 0..rounds {
+        for job in jobs {
+            let job = &Job { faults: seeded(&job.faults, round), ..job.clone() };
+            let record = run_trial(session, job, cancel).ok_or_else(interrupted)?;
+            if record.outcome.kind.is_failure()
+                && let Some(job) = jobs.iter().find(|j| j.id() == record.trial)
+            {
+                return Ok(job);
+            }
+        }
+    }
+    Err(nothing_fails(&format!("none of {} trials fails", jobs.len())))
+}
+
+fn nothing_fails(what: &str) -> Stop {
+    Stop::nothing(format!(
+        "nothing to minimise: {what}; choose another stack by --rocm, or plant a fault by --fault"
+    ))
+}
+
+fn interrupted() -> Stop {
+    Stop::no_verdict("interrupted before anything failed")
+}
+
+fn no_verdict(error: &dyn std::error::Error) -> Stop {
+    Stop::no_verdict(format!("error: {}", chain(error)))
+}
+
+/// Whether the planted faults come every time.
+fn certain(faults: &[Planted]) -> bool {
+    !faults.is_empty() && faults.iter().all(|p| p.probability >= 1.0)
+}
+
+/// The faults with the seeds of one run: with the same seed all runs would be the same.
+fn seeded(faults: &[Planted], run: u64) -> Vec<Planted> {
+    faults.iter().map(|p| Planted { seed: p.seed.wrapping_add(run), ..p.clone() }).collect()
+}
+
+/// Reduces a failing trial while its signature stays the same.
+///
+/// The signature is that of the first failure among some runs. Whatever is found has been written as a case, read again,
+/// and has failed in this way.
+///
+/// # Errors
+/// Nothing that fails (exit code 4), or a machine that does not let us find out (3).
+pub(crate) fn minimise_job(
+    session: &Session,
+    library: &CaseLibrary,
+    job: &Job<'_>,
+    options: &MinimiseOptions,
+    cancel: &Cancel,
+) -> Result<Minimisation, Stop> {
+    // A case that somebody gets has the kernels of the project, and no others.
+    let kernels: Kernels = library
+        .kernels()
+        .iter()
+        .filter(|(name, _)| plan::kernel(name).is_some())
+        .map(|(name, source)| (name.clone(), source.clone()))
+        .collect();
+    let mut header = Header::of(job.case, job.trial);
+    let planted: Vec<_> = job
+        .faults
+        .iter()
+        .map(|p| FaultEntry { fault: p.fault, on: Default::default(), signature: None })
+        .collect();
+    if !planted.is_empty() {
+        header.faults = planted;
+    }
+    let mut space = Plans {
+        id: job.case.id.clone(),
+        kernels,
+        header,
+        fault: call_fault(&job.faults)?,
+        signature: None,
+        failing: None,
+    };
+    let start = space.candidate(&job.lowered.plan).map_err(|why| {
+        Stop::no_verdict(format!("error: the trial cannot be written as a case: {why}"))
+    })?;
+    let about = About::of(session, job);
+    let mut runs = Runs::open(session, &job.faults, options, cancel, &about)?;
+    let first = first_failure(&mut runs, &space, &start, job)?;
+    space.header.about = Some(format!(
+        "Reduced from `{}`, which failed with the signature `{}`.",
+        job.id(),
+        first.signature
+    ));
+    space.failing = start.edited_id(first.at.step);
+    space.signature = Some(first.signature.clone());
+    runs.found(&first.signature);
+    let settings = Settings { deterministic: certain(&job.faults), ..Settings::default() };
+    // The header has changed, and with it the text.
+    let start = space.candidate(&job.lowered.plan).map_err(Stop::no_verdict)?;
+    let result = reduce(&space, start, settings, &mut runs);
+    runs.finish()?;
+    let setting = setting(session, job, &result.candidate, &runs, cancel)?;
+    Ok(Minimisation {
+        complete: result.complete,
+        others: result
+            .others
+            .iter()
+            .map(|(signature, (_, candidate))| (signature.clone(), candidate.text().to_owned()))
+            .collect(),
+        found: minimised(job, &first, &result, setting, runs.started),
+    })
+}
+
+/// Runs the trial until it fails.
+fn first_failure(
+    runs: &mut Runs<'_>,
+    space: &Plans,
+    start: &Candidate,
+    job: &Job<'_>,
+) -> Result<Outcome, Stop> {
+    let tries = if certain(&job.faults) { 2 } else { TRIES };
+    let mut last = None;
+    for _ in 0..tries {
+        let outcome = runs.outcome(start, &space.run_key(start)).ok_or_else(interrupted)?;
+        if outcome.kind.is_failure() {
+            return Ok(outcome);
+        }
+        last = Some(outcome);
+    }
+    match last {
+        Some(outcome) if outcome.kind == Kind::NoVerdict => {
+            Err(Stop::no_verdict(format!("error: {}", outcome.summary)))
+        }
+        Some(outcome) if outcome.kind == Kind::Skip => Err(nothing_fails(&outcome.summary)),
+        _ => Err(nothing_fails(&format!("{} passed {}", job.id(), count(tries, "time")))),
+    }
+}
+
+/// On what it was found. A search that was answered from its journal to the end makes one run for it.
+fn setting(
+    session: &Session,
+    job: &Job<'_>,
+    candidate: &Candidate,
+    runs: &Runs<'_>,
+    cancel: &Cancel,
+) -> Result<Setting, Stop> {
+    let record = match &runs.example {
+        Some(record) => record.clone(),
+        None => {
+            let job = Job {
+                case: candidate.case(),
+                trial: candidate.trial(),
+                lowered: candidate.lowered().clone(),
+                faults: job.faults.clone(),
+            };
+            run_trial(session, &job, cancel).ok_or_else(interrupted)?
+        }
+    };
+    Ok(Setting { again: again(session, job), ..Setting::of(&record) })
+}
+
+fn rate(counts: Counts) -> Rate {
+    Rate { failed: counts.same, runs: counts.runs() }
+}
+
+fn minimised(
+    job: &Job<'_>,
+    first: &Outcome,
+    result: &Reduced<Candidate, rewrite::reduce::Edit>,
+    on: Setting,
+    runs: u32,
+) -> Minimised {
+    let candidate = &result.candidate;
+    let with = rate(result.with);
+    let elements = result
+        .needed
+        .iter()
+        .map(|needed| {
+            let (what, ids) = rewrite::reduce::describe(candidate.plan(), &needed.edit);
+            let without = match &needed.without {
+                Without::Runs(counts) => rate(*counts),
+                Without::IllFormed(_) => Rate::default(),
+            };
+            Needed { what, line: candidate.line(&ids), with, without }
+        })
+        .collect();
+    let planted: Vec<_> = job
+        .faults
+        .iter()
+        .map(|p| match p.probability {
+            certain if certain >= 1.0 => p.fault.to_string(),
+            some => format!("{},probability={some},seed={}", p.fault, p.seed),
+        })
+        .collect();
+    Minimised {
+        trial: job.id(),
+        signature: first.signature.clone(),
+        fault: (!planted.is_empty()).then(|| planted.join(" ")),
+        on,
+        calls_before: calls(&job.lowered.plan),
+        calls_after: calls(&candidate.lowered().plan),
+        runs,
+        rate: with,
+        elements,
+        others: result
+            .others
+            .iter()
+            .map(|(signature, (count, _))| OtherFailure {
+                signature: signature.clone(),
+                count: *count,
+            })
+            .collect(),
+        yaml: candidate.text().to_owned(),
+    }
+}
+
+impl Runner<Candidate> for Runs<'_> {
+    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
+        let outcome = self.outcome(candidate, key)?;
+        Some(match outcome.kind {
+            Kind::Pass => Seen::Pass,
+            Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
+            _ if self.is_wanted(&outcome.signature) => Seen::Same,
+            _ => Seen::Other(outcome.signature),
+        })
+    }
+
+    fn accepted(&mut self, candidate: &Candidate) {
+        self.progress(calls(&candidate.lowered().plan));
+    }
 }

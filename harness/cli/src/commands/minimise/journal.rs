@@ -1,0 +1,227 @@
+//! The runs of a search, each kept in a journal as soon as it is over.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    io::IsTerminal,
+    time::Instant,
+};
+
+use device::Planted;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use judge::Outcome;
+use report::Record;
+use serde::{Deserialize, Serialize};
+use supervise::{Cancel, Durability, Journal};
+
+use super::{MinimiseOptions, no_verdict, seeded, space::Candidate};
+use crate::{
+    Session, Stop,
+    trial::{Job, run_trial},
+};
+
+/// Name of the journal in the evidence folder.
+pub(super) const FILE: &str = "minimise.jsonl";
+
+/// What a search is about; runs of another one say nothing about it.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct About {
+    rocrepro: String,
+    trial: String,
+    /// Digest of the plan.
+    plan: String,
+    stack: String,
+    gfx: Option<String>,
+    faults: Vec<Planted>,
+}
+
+impl About {
+    pub(super) fn of(session: &Session, job: &Job<'_>) -> About {
+        About {
+            rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+            trial: job.id(),
+            plan: plan::digest(format!("{:?}", job.lowered.plan).as_bytes()),
+            stack: session.stack.spec.clone(),
+            gfx: session.gfx().map(str::to_owned),
+            faults: job.faults.clone(),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    /// The first line.
+    Search(About),
+    /// One run.
+    Run {
+        /// Digest of the candidate.
+        candidate: String,
+        /// Added to the seeds of planted faults.
+        seed: u64,
+        outcome: Outcome,
+    },
+}
+
+/// Starts runs, or answers from the journal where it has them: the same search asks the same questions.
+pub(super) struct Runs<'s> {
+    session: &'s Session,
+    faults: &'s [Planted],
+    cancel: &'s Cancel,
+    journal: Option<Journal>,
+    answers: HashMap<String, VecDeque<Outcome>>,
+    /// Outcomes from before the signature was known.
+    before: Vec<(String, Outcome)>,
+    signature: Option<String>,
+    /// Runs in all, with those of the journal: the seed of the next one.
+    next: u64,
+    /// Processes started.
+    pub(super) started: u32,
+    most: u32,
+    deadline: Instant,
+    trouble: Option<Stop>,
+    bar: ProgressBar,
+    /// A run that failed in the way in question.
+    pub(super) example: Option<Record>,
+}
+
+impl<'s> Runs<'s> {
+    pub(super) fn open(
+        session: &'s Session,
+        faults: &'s [Planted],
+        options: &MinimiseOptions,
+        cancel: &'s Cancel,
+        about: &About,
+    ) -> Result<Runs<'s>, Stop> {
+        let mut answers = HashMap::<String, VecDeque<Outcome>>::new();
+        let mut next = 0;
+        let mut journal = None;
+        if let Some(path) = &options.journal {
+            let mut resumed = false;
+            if options.resume && path.exists() {
+                let read = supervise::read::<Line>(path).map_err(|e| no_verdict(&e))?;
+                for line in read.records {
+                    match line {
+                        Line::Search(other) if other == *about => resumed = true,
+                        Line::Search(other) => {
+                            return Err(Stop::usage(format!(
+                                "error: `{}` is about {} on {}, with other faults or another version perhaps; \
+                                 leave `--resume` out to begin anew",
+                                path.display(),
+                                other.trial,
+                                other.stack
+                            )));
+                        }
+                        Line::Run { candidate, outcome, .. } => {
+                            next += 1;
+                            answers.entry(candidate).or_default().push_back(outcome);
+                        }
+                    }
+                }
+            } else if path.exists() {
+                std::fs::remove_file(path).map_err(|e| {
+                    Stop::usage(format!("error: cannot remove `{}`: {e}", path.display()))
+                })?;
+            }
+            let mut open = Journal::open(path, Durability::Process).map_err(|e| no_verdict(&e))?;
+            if !resumed {
+                open.write(&Line::Search(about.clone())).map_err(|e| no_verdict(&e))?;
+            }
+            journal = Some(open);
+        }
+        let target = if std::io::stderr().is_terminal() {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let style = ProgressStyle::with_template("{spinner} {pos} runs, {elapsed} {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        Ok(Runs {
+            session,
+            faults,
+            cancel,
+            journal,
+            answers,
+            before: Vec::new(),
+            signature: None,
+            next,
+            started: 0,
+            most: options.budget_runs,
+            deadline: Instant::now() + options.budget,
+            trouble: None,
+            bar: ProgressBar::with_draw_target(None, target).with_style(style),
+            example: None,
+        })
+    }
+
+    /// One run of a candidate; None where the budget is spent, or nothing more can be run.
+    pub(super) fn outcome(&mut self, candidate: &Candidate, key: &str) -> Option<Outcome> {
+        if let Some(outcome) = self.answers.get_mut(key).and_then(VecDeque::pop_front) {
+            self.remember(key, &outcome);
+            return Some(outcome);
+        }
+        if self.started >= self.most || Instant::now() >= self.deadline || self.trouble.is_some() {
+            return None;
+        }
+        let seed = self.next;
+        let job = Job {
+            case: candidate.case(),
+            trial: candidate.trial(),
+            lowered: candidate.lowered().clone(),
+            faults: seeded(self.faults, seed),
+        };
+        let record = run_trial(self.session, &job, self.cancel)?;
+        self.started += 1;
+        self.next += 1;
+        self.bar.inc(1);
+        let outcome = record.outcome.clone();
+        if let Some(journal) = &mut self.journal {
+            let line = Line::Run { candidate: key.to_owned(), seed, outcome: outcome.clone() };
+            if let Err(error) = journal.write(&line) {
+                self.trouble = Some(no_verdict(&error));
+            }
+        }
+        self.remember(key, &outcome);
+        let wanted = match &self.signature {
+            Some(signature) => *signature == outcome.signature,
+            None => outcome.kind.is_failure(),
+        };
+        if wanted || self.example.is_none() {
+            self.example = Some(record);
+        }
+        Some(outcome)
+    }
+
+    fn remember(&mut self, key: &str, outcome: &Outcome) {
+        if self.signature.is_none() {
+            self.before.push((key.to_owned(), outcome.clone()));
+        }
+    }
+
+    /// Says which failure is in question. What was run before counts as runs of the search.
+    pub(super) fn found(&mut self, signature: &str) {
+        self.signature = Some(signature.to_owned());
+        self.bar.set_message(format!("keeping {signature}"));
+        for (key, outcome) in std::mem::take(&mut self.before).into_iter().rev() {
+            self.answers.entry(key).or_default().push_front(outcome);
+        }
+    }
+
+    pub(super) fn is_wanted(&self, signature: &str) -> bool {
+        self.signature.as_deref() == Some(signature)
+    }
+
+    pub(super) fn progress(&mut self, calls: u32) {
+        let signature = self.signature.as_deref().unwrap_or_default();
+        self.bar.set_message(format!("keeping {signature}, {calls} calls left"));
+        if !std::io::stderr().is_terminal() {
+            eprintln!("{} runs: {calls} calls left", self.next);
+        }
+    }
+
+    /// # Errors
+    /// What kept the journal from being written.
+    pub(super) fn finish(&mut self) -> Result<(), Stop> {
+        self.bar.finish_and_clear();
+        self.trouble.take().map_or(Ok(()), Err)
+    }
+}
