@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::device::{Audit, DeviceCommand};
 pub(crate) use self::{
-    bisect::Bisect, device::Device, doctor::Doctor, exec::Exec, export::Export, minimise::Minimise,
+    bisect::{Bisect, Regress}, device::Device, doctor::Doctor, exec::Exec, export::Export, minimise::Minimise,
     mitigate::Mitigate, report::Report,
 };
 
@@ -165,7 +165,7 @@ pub(crate) struct On {
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
 
-    /// Libraries to fetch with it: hiprand, hipblaslt, rocblas
+    /// What to fetch with it: hiprand, hipblaslt, rocblas; dev (headers and compiler), tests (AMD's own)
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
@@ -293,7 +293,7 @@ pub(crate) enum Rocm {
     Fetch {
         /// Such as `debian:7.2.4` or `debian:latest`
         spec: String,
-        /// Libraries to add: hiprand, hipblaslt, rocblas
+        /// What to add: hiprand, hipblaslt, rocblas; dev (headers and compiler), tests (AMD's own)
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
         /// Architectures whose library kernels are wanted

@@ -190,6 +190,9 @@ fn fetch_release(
         if wanted.with.contains(&Extra::Dev) {
             packages.extend(extra.headers.iter().map(|p| (*p).to_owned()));
         }
+        if wanted.with.contains(&Extra::Tests) {
+            packages.extend(extra.tests.iter().map(|p| (*p).to_owned()));
+        }
         for suite in extra.suites {
             if !suites.iter().any(|known| known == suite) {
                 suites.push((*suite).to_owned());

@@ -33,6 +33,8 @@ pub struct ExtraPackages {
     pub packages: &'static [&'static str],
     /// What [`Extra::Dev`] adds for this library.
     pub headers: &'static [&'static str],
+    /// What [`Extra::Tests`] adds for this library.
+    pub tests: &'static [&'static str],
 }
 
 /// Releases, oldest first.
@@ -47,12 +49,14 @@ pub const RELEASES: &[Release] = &[
                 suites: &[],
                 packages: &["libamdhip64-dev=5.2.3*", "clang-15", "lld-15", "rocm-device-libs"],
                 headers: &[],
+                tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: &[],
                 packages: &["libhiprand1", "librocrand1"],
                 headers: &["libhiprand-dev"],
+                tests: &[],
             },
         ],
     },
@@ -66,18 +70,21 @@ pub const RELEASES: &[Release] = &[
                 suites: &[],
                 packages: &["libamdhip64-dev=5.7.1*", "clang-17", "lld-17", "rocm-device-libs-17"],
                 headers: &[],
+                tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: &[],
                 packages: &["libhiprand1", "librocrand1"],
                 headers: &["libhiprand-dev"],
+                tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Rocblas,
                 suites: &[],
                 packages: &["librocblas0"],
                 headers: &["librocblas-dev"],
+                tests: &[],
             },
         ],
     },
@@ -91,6 +98,7 @@ pub const RELEASES: &[Release] = &[
                 suites: &[],
                 packages: &["libamdhip64-dev=6.4.3*", "clang-21", "lld-21", "rocm-device-libs-21"],
                 headers: &[],
+                tests: &[],
             },
             // forky lost these two; sid's builds are against libamdhip64.so.6.
             ExtraPackages {
@@ -98,18 +106,21 @@ pub const RELEASES: &[Release] = &[
                 suites: &["sid"],
                 packages: &["libhiprand1=6.4*", "librocrand1=6.4*"],
                 headers: &["libhiprand-dev=6.4*", "librocrand-dev=6.4*"],
+                tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Hipblaslt,
                 suites: &["sid"],
                 packages: &["libhipblaslt1=7.1*"],
                 headers: &["libhipblaslt-dev=7.1*"],
+                tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Rocblas,
                 suites: &[],
                 packages: &["librocblas4=6.4*"],
                 headers: &["librocblas-dev=6.4*"],
+                tests: &[],
             },
         ],
     },
@@ -136,24 +147,43 @@ pub const RELEASES: &[Release] = &[
                     "rocm-device-libs-22=7.2.4*",
                 ],
                 headers: &[],
+                tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Hiprand,
                 suites: &[],
                 packages: &["libhiprand1=7.2.4*", "librocrand1=7.2.4*"],
                 headers: &["libhiprand-dev=7.2.4*", "librocrand-dev=7.2.4*"],
+                tests: &["libhiprand1-tests=7.2.4*", "librocrand1-tests=7.2.4*"],
             },
             ExtraPackages {
                 extra: Extra::Hipblaslt,
                 suites: &[],
                 packages: &["libhipblaslt1=7.2.4*"],
                 headers: &["libhipblaslt-dev=7.2.4*"],
+                tests: &[
+                    "libhipblaslt1-tests=7.2.4*",
+                    "libhipblaslt1-tests-data=7.2.4*",
+                    "librocm-smi64-7=7.2.4*",
+                ],
             },
             ExtraPackages {
                 extra: Extra::Rocblas,
                 suites: &[],
                 packages: &["librocblas5=7.2.4*", "libroctx64-4=7.2.4*"],
                 headers: &["librocblas-dev=7.2.4*"],
+                tests: &[
+                    "librocblas5-tests=7.2.4*",
+                    "librocblas5-tests-data=7.2.4*",
+                    "librocm-smi64-7=7.2.4*",
+                ],
+            },
+            ExtraPackages {
+                extra: Extra::Tests,
+                suites: &[],
+                packages: &[],
+                headers: &[],
+                tests: &[],
             },
         ],
     },
@@ -205,11 +235,14 @@ pub enum Extra {
     Hiprand,
     /// rocBLAS.
     Rocblas,
+    /// AMD's own test programs for the other extras, in `usr/libexec/rocm`.
+    Tests,
 }
 
 impl Extra {
     /// Every one, in the order of their names.
-    pub const ALL: &'static [Self] = &[Self::Dev, Self::Hipblaslt, Self::Hiprand, Self::Rocblas];
+    pub const ALL: &'static [Self] =
+        &[Self::Dev, Self::Hipblaslt, Self::Hiprand, Self::Rocblas, Self::Tests];
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {
@@ -218,6 +251,7 @@ impl Extra {
             Self::Hipblaslt => "hipblaslt",
             Self::Hiprand => "hiprand",
             Self::Rocblas => "rocblas",
+            Self::Tests => "tests",
         }
     }
 }
