@@ -205,6 +205,11 @@ impl Session {
         }
     }
 
+    /// The library that stands in the place of libhsa-runtime64; none on a GPU.
+    pub(crate) fn device_library(&self) -> Option<PathBuf> {
+        self.device_folder.as_ref().map(|folder| folder.join("libhsa-runtime64.so.1"))
+    }
+
     /// Variables of the trials' environment that were given on the command line.
     pub(crate) fn variables(&self) -> impl Iterator<Item = (&String, &String)> {
         self.environment.iter()

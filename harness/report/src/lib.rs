@@ -10,6 +10,7 @@ pub mod evidence;
 mod explain;
 pub mod issue;
 mod junit;
+mod mitigations;
 mod prove;
 mod rates;
 mod record;
@@ -24,6 +25,7 @@ use std::io::Write;
 pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use junit::junit;
+pub use mitigations::mitigations;
 pub use prove::{Cell, Proof, Row, matrix, prove};
 
 pub use record::{

@@ -1,4 +1,5 @@
 //! Plans turned into other plans: smaller ones, and ones that may avoid a bug. Pure.
 
+pub mod mitigations;
 pub mod reduce;
 mod uses;

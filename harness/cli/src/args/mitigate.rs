@@ -1,11 +1,47 @@
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::On;
 
-pub(crate) const EXAMPLES: &str = "";
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro mitigate 'graphs/long-chain[nodes=30000]'
+  rocrepro mitigate 'copies/tensors[bytes=262144]' --fault sdma.zero
+  rocrepro mitigate copies/tensors --fault copy.zero,probability=0.2 --json
+
+Tries variables of the environment (cases/mitigations.toml) and other calls for the same work, each alone, until it is decided
+that the failure is gone; then, where no single one helps, the smallest set. The result also goes to mitigate.json in the folder of
+--out, for the report.
+
+Exit codes: 0 searched, 2 usage, 3 the trial did not fail or has no verdict.";
 
 #[derive(Args)]
 pub(crate) struct Mitigate {
+    /// The trial (`graphs/long-chain[nodes=30000]`); of several, the first that fails
+    #[arg(value_name = "CASE")]
+    pub(crate) case: String,
+
+    /// Read cases from this folder or file instead of the built-in library
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cases_from: Option<PathBuf>,
+
+    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
+
+    /// The evidence folder [default: ./rocrepro-<case>]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Failures from which the rate without any change is taken
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) failures: u32,
+
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+
     #[command(flatten)]
     pub(crate) on: On,
 }

@@ -1,8 +1,149 @@
+mod factors;
+
 use std::process::ExitCode;
 
-use crate::{Stop, args::Mitigate};
+use judge::Kind;
+use report::{
+    Record,
+    evidence::{Evidence, Factor, FactorKind, FactorVerdict, Mitigations, Rate, Setting},
+};
+use search::{
+    mitigate::{Effect, Found, Settings, Tally, search},
+    reduce::Seen,
+};
+
+use super::subject::{first_failing, run, seeded};
+use crate::{
+    CaseLibrary, Session, SessionOptions, Stop, args::Mitigate, commands::run::faults, evidence,
+    outputs, select, trial::Job,
+};
+use factors::{Change, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
-    let _ = &args.on;
-    Err(Stop::usage("error: `mitigate` is not there yet"))
+    let library = CaseLibrary::load(args.cases_from.as_deref())?;
+    let selected = select(&library, std::slice::from_ref(&args.case))?;
+    let faults = faults(&args.fault)?;
+    let mut options = SessionOptions::try_from(&args.on)?;
+    options.cases_from = args.cases_from.clone();
+    let session = Session::open(options)?;
+    let (subject, runs) = first_failing(&library, selected, &faults, &session, args.failures)?;
+    let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {
+        return Err(Stop::no_verdict("error: no run failed"));
+    };
+    let (tried, not_tried) = factors::factors(&subject, &session)?;
+    let job = subject.job()?;
+    let base = |set: &[usize]| changed(&job, &tried, set);
+    let together = |a: usize, b: usize| tried[a].goes_with(&tried[b]);
+    let settings = Settings { failures: args.failures, ..Settings::default() };
+    let (mut count, mut trouble) = (0, None);
+    let found = search(tried.len(), &together, &settings, &mut |set, runs| {
+        let jobs: Vec<_> = {
+            let job = base(set);
+            (count..count + runs).map(|n| seeded(&job, n)).collect()
+        };
+        count += runs;
+        match run(&session, jobs) {
+            Ok(records) => Some(records.iter().map(|r| seen(r, &signature)).collect()),
+            Err(stop) => {
+                trouble = Some(stop);
+                None
+            }
+        }
+    });
+    if let Some(stop) = trouble {
+        return Err(stop);
+    }
+    let Some(found) = found else {
+        return Err(Stop::no_verdict(format!("error: `{signature}` did not come again")));
+    };
+    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);
+    let result = Mitigations {
+        trial: subject.id(),
+        on: Setting::of(failed),
+        base: rate(&found.base),
+        runs: found.runs,
+        factors: tried.iter().zip(&found.single).map(factor).collect(),
+        minimal_set: found.set.iter().map(|n| tried[*n].title()).collect(),
+        points_to: points_to(&tried, &found),
+        not_tried,
+        signature,
+    };
+    evidence::write(&folder, &result)?;
+    let text = if args.json {
+        result.to_json().map_err(Stop::no_verdict)?
+    } else {
+        report::mitigations(&result)
+    };
+    outputs::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The trial with some changes made to it.
+fn changed<'j>(job: &Job<'j>, tried: &'j [Tried], set: &[usize]) -> Job<'j> {
+    let mut job = job.clone();
+    for change in set.iter().map(|n| &tried[*n].change) {
+        if let Change::Calls(rewritten) = change {
+            job.case = &rewritten.case;
+            job.trial = &rewritten.trial;
+            job.lowered = rewritten.lowered.clone();
+        }
+    }
+    for change in set.iter().map(|n| &tried[*n].change) {
+        if let Change::Variable { name, value } = change {
+            job.lowered.plan.environment.insert(name.clone(), value.clone());
+        }
+    }
+    job
+}
+
+fn seen(record: &Record, signature: &str) -> Seen {
+    let outcome = &record.outcome;
+    match outcome.kind {
+        Kind::Pass => Seen::Pass,
+        Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
+        _ if outcome.signature == signature => Seen::Same,
+        _ => Seen::Other(outcome.signature.clone()),
+    }
+}
+
+fn rate(tally: &Tally) -> Rate {
+    Rate { failed: tally.same, runs: tally.runs() }
+}
+
+fn factor((tried, (effect, tally)): (&Tried, &(Effect, Tally))) -> Factor {
+    let (kind, name, value) = match &tried.change {
+        Change::Variable { name, value } => (FactorKind::Env, name.clone(), value.clone()),
+        Change::Calls(_) => (FactorKind::Rewrite, tried.name.clone(), String::new()),
+    };
+    Factor {
+        name,
+        kind,
+        value,
+        meaning: tried.meaning.clone(),
+        since: tried.since.clone(),
+        rate: rate(tally),
+        verdict: match effect {
+            Effect::Helped => FactorVerdict::Helped,
+            Effect::Nothing => FactorVerdict::NoEffect,
+            Effect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
+            Effect::Undecided => FactorVerdict::Undecided,
+        },
+        component: tried.component.clone(),
+    }
+}
+
+/// The components of what helped, the one that most changes point to first.
+fn points_to(tried: &[Tried], found: &Found) -> Vec<String> {
+    let alone =
+        found.single.iter().enumerate().filter(|(_, (effect, _))| *effect == Effect::Helped);
+    let helped = alone.map(|(n, _)| n).chain(found.set.iter().copied());
+    let mut counts: Vec<(String, u32)> = Vec::new();
+    for component in helped.map(|n| &tried[n].component) {
+        match counts.iter_mut().find(|(name, _)| name == component) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((component.clone(), 1)),
+        }
+    }
+    counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counts.into_iter().map(|(name, _)| name).collect()
 }

@@ -1,0 +1,175 @@
+//! What can be changed about a trial.
+
+use std::{collections::HashSet, fs, path::Path};
+
+use case::{Case, Header, Lowered, Trial, lower};
+use device::Place;
+use report::evidence::NotTried;
+use rewrite::mitigations::{Reader, rewrites, variables};
+
+use super::super::subject::Subject;
+use crate::{Session, Stop};
+
+/// A change that is tried.
+pub(super) struct Tried {
+    /// The variable, or what is done to the calls.
+    pub(super) name: String,
+    pub(super) meaning: String,
+    pub(super) since: Option<String>,
+    pub(super) component: String,
+    pub(super) change: Change,
+}
+
+pub(super) enum Change {
+    Variable { name: String, value: String },
+    Calls(Box<Rewritten>),
+}
+
+/// The same work by other calls, as a case of its own.
+pub(super) struct Rewritten {
+    pub(super) case: Case,
+    pub(super) trial: Trial,
+    pub(super) lowered: Lowered,
+}
+
+impl Tried {
+    /// The change in one word or sentence.
+    pub(super) fn title(&self) -> String {
+        match &self.change {
+            Change::Variable { name, value } => format!("{name}={value}"),
+            Change::Calls(_) => self.name.clone(),
+        }
+    }
+
+    /// Whether two changes can be made at once: not two values of a variable, nor two other programs.
+    pub(super) fn goes_with(&self, other: &Tried) -> bool {
+        match (&self.change, &other.change) {
+            (Change::Calls(_), Change::Calls(_)) => false,
+            _ => self.name != other.name,
+        }
+    }
+}
+
+/// The changes that apply to a trial, and those that do not, with the reason.
+pub(super) fn factors(
+    subject: &Subject<'_>,
+    session: &Session,
+) -> Result<(Vec<Tried>, Vec<NotTried>), Stop> {
+    let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
+    variables_of(session, &mut tried, &mut not_tried)?;
+    calls_of(subject, &mut tried, &mut not_tried)?;
+    Ok((tried, not_tried))
+}
+
+fn variables_of(
+    session: &Session,
+    tried: &mut Vec<Tried>,
+    not_tried: &mut Vec<NotTried>,
+) -> Result<(), Stop> {
+    let identity = session.stack.identify();
+    let words = |name: &str| identity.library(name).map(|l| words(&l.path)).unwrap_or_default();
+    let hip = words("libamdhip64");
+    let blaslt = words("libhipblaslt");
+    let emulated = session.device_library();
+    let hsa = match &emulated {
+        Some(library) => self::words(library),
+        None => words("libhsa-runtime64"),
+    };
+    for variable in variables().map_err(Stop::no_verdict)? {
+        let name = &variable.name;
+        let mut leave = |why: String| not_tried.push(NotTried { name: name.clone(), why });
+        let known = match variable.read_by {
+            Reader::Torch => {
+                leave("PyTorch takes no part".to_owned());
+                continue;
+            }
+            Reader::Hip => hip.contains(name),
+            Reader::Hipblaslt => blaslt.contains(name),
+            // Literals of our own library have no end, so neighbours look like one word.
+            Reader::Hsa => {
+                hsa.iter().any(|w| w == name || (emulated.is_some() && w.contains(name.as_str())))
+            }
+        };
+        if variable.values.is_empty() {
+            leave(variable.meaning.clone());
+        } else if !known && variable.read_by == Reader::Hsa && emulated.is_some() {
+            leave(
+                "the emulated device stands in the place of the library that reads it".to_owned(),
+            );
+        } else if !known {
+            leave("the libraries of this stack do not have the name".to_owned());
+        } else {
+            tried.extend(variable.values.iter().map(|value| Tried {
+                name: name.clone(),
+                meaning: variable.meaning.clone(),
+                since: variable.since(),
+                component: variable.component.clone(),
+                change: Change::Variable { name: name.clone(), value: value.clone() },
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Names of variables in a library, and whatever else looks like one.
+fn words(library: &Path) -> HashSet<String> {
+    let bytes = fs::read(library).unwrap_or_default();
+    let part = |b: &u8| b.is_ascii_uppercase() || b.is_ascii_digit() || *b == b'_';
+    bytes
+        .split(|b| !part(b))
+        .filter(|word| word.len() >= 6)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}
+
+fn calls_of(
+    subject: &Subject<'_>,
+    tried: &mut Vec<Tried>,
+    not_tried: &mut Vec<NotTried>,
+) -> Result<(), Stop> {
+    let (case, trial) = (subject.selected.case, &subject.selected.trial);
+    let kernels = subject.library.kernels();
+    let Ok(plan) = lower(case, trial, kernels, None) else { return Ok(()) };
+    let header = Header::of(case, trial);
+    let fault = subject.faults.iter().map(|p| p.fault).find(|f| f.place() == Place::Call);
+    for rewrite in rewrites(&plan.plan) {
+        let text = case::write(&rewrite.plan, &header, kernels);
+        let lowered = Case::parse(&case.id, &text).and_then(|case| {
+            let trial = case.trials().into_iter().next().unwrap_or_else(|| trial.clone());
+            let lowered = lower(&case, &trial, kernels, fault)?;
+            Ok(Rewritten { case, trial, lowered })
+        });
+        match lowered {
+            Ok(rewritten) => tried.push(Tried {
+                name: rewrite.name.to_owned(),
+                meaning: rewrite.meaning.to_owned(),
+                since: None,
+                component: rewrite.component.to_owned(),
+                change: Change::Calls(Box::new(rewritten)),
+            }),
+            Err(mistakes) => {
+                let why = mistakes.first().map_or(String::new(), |m| m.message.clone());
+                not_tried.push(NotTried {
+                    name: rewrite.name.to_owned(),
+                    why: format!("the result is no valid program: {why}"),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_in_a_library() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lib");
+        fs::write(&file, b"\x7fELF\0HSA_XNACK\0lower_CASE_X\x01GPU_0\0").unwrap();
+        let words = words(&file);
+        assert!(words.contains("HSA_XNACK") && !words.contains("GPU_0"), "{words:?}");
+        assert!(super::words(&folder.path().join("none")).is_empty());
+    }
+}

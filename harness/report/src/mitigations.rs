@@ -1,0 +1,72 @@
+//! What a search for mitigations found, for a terminal.
+
+use std::fmt::Write;
+
+use anstyle::{AnsiColor, Style};
+
+use crate::{
+    evidence::{Factor, FactorKind, FactorVerdict, Mitigations},
+    words::{BOLD, DIM, styled},
+};
+
+/// A table of the changes: those that helped first, then those that changed the failure, then the rest.
+pub fn mitigations(found: &Mitigations) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}", styled(BOLD, &found.trial));
+    let _ = writeln!(text, "  {} in {} runs without any change\n", found.signature, found.base);
+    let width = found.factors.iter().map(|f| name(f).chars().count()).max().unwrap_or(0);
+    let rank = |factor: &&Factor| match factor.verdict {
+        FactorVerdict::Helped => 0,
+        FactorVerdict::ChangedSignature { .. } => 1,
+        FactorVerdict::Undecided => 2,
+        FactorVerdict::NoEffect => 3,
+    };
+    let mut factors: Vec<_> = found.factors.iter().collect();
+    factors.sort_by_key(rank);
+    for factor in factors {
+        let (word, style) = match factor.verdict {
+            FactorVerdict::Helped => {
+                ("helps", Style::new().fg_color(Some(AnsiColor::Green.into())).bold())
+            }
+            FactorVerdict::ChangedSignature { .. } => {
+                ("changes it", Style::new().fg_color(Some(AnsiColor::Yellow.into())))
+            }
+            FactorVerdict::Undecided => ("undecided", Style::new()),
+            FactorVerdict::NoEffect => ("no effect", DIM),
+        };
+        let more = match &factor.verdict {
+            FactorVerdict::Helped => format!("  {}", factor.component),
+            FactorVerdict::ChangedSignature { to } => format!("  {to}"),
+            _ => String::new(),
+        };
+        let word = styled(style, format!("{word:<10}"));
+        let rate = factor.rate.to_string();
+        let _ = writeln!(text, "  {word} {:<width$}  {rate:>7}{more}", name(factor));
+    }
+    text.push('\n');
+    match found.minimal_set.as_slice() {
+        [] => {}
+        set => {
+            let _ = writeln!(text, "No single change helps; together these do: {}", set.join(", "));
+        }
+    }
+    match found.points_to.as_slice() {
+        [] => text.push_str("Nothing of this helps.\n"),
+        components => {
+            let _ = writeln!(text, "This points to: {}", styled(BOLD, components.join("; ")));
+        }
+    }
+    for other in &found.not_tried {
+        let _ =
+            writeln!(text, "{}", styled(DIM, format!("not tried: {}: {}", other.name, other.why)));
+    }
+    let _ = writeln!(text, "{} runs", found.runs);
+    text
+}
+
+fn name(factor: &Factor) -> String {
+    match factor.kind {
+        FactorKind::Env => format!("{}={}", factor.name, factor.value),
+        FactorKind::Rewrite => factor.name.clone(),
+    }
+}

@@ -1,0 +1,470 @@
+//! The same work by other calls.
+//!
+//! A rewrite edits the body of a plan; set-up, guards and teardown follow from it when the result is written as a case and lowered
+//! again, which also refuses what is not well-formed: a rewrite need not know the rules of captures and races.
+
+use std::collections::BTreeSet;
+
+use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, StreamKind};
+
+/// A plan that does the same work by other calls.
+#[derive(Clone, Debug)]
+pub struct Rewrite {
+    /// What is done, in the imperative.
+    pub name: &'static str,
+    /// What that changes, in one sentence.
+    pub meaning: &'static str,
+    /// The component that it points to when it helps.
+    pub component: &'static str,
+    /// The plan, whose set-up and teardown are still the old ones.
+    pub plan: Plan,
+}
+
+/// Turns a plan into another; false where it does not apply.
+type Edit = fn(&mut Plan) -> bool;
+
+const EDITS: &[(&str, &str, &str, Edit)] = &[
+    (
+        "pin the host buffers",
+        "Host memory comes from hipHostMalloc, so no copy goes through staging memory.",
+        "staging of pageable memory",
+        |plan| memory(plan, Memory::HostPageable, Memory::HostPinned),
+    ),
+    (
+        "allocate by hipMalloc",
+        "Memory that came from hipMallocAsync comes from hipMalloc.",
+        "memory pools",
+        |plan| memory(plan, Memory::DeviceAsync, Memory::Device),
+    ),
+    (
+        "copy by hipMemcpy",
+        "The host waits for every copy outside of captures.",
+        "ordering of asynchronous copies",
+        |plan| outside(plan, &mut |step, out| out.push(synchronous(step))),
+    ),
+    (
+        "synchronise the device after every call",
+        "Nothing is in flight when the next call is made.",
+        "ordering of commands",
+        |plan| {
+            outside(plan, &mut |step, out| {
+                let sync = submits(&step.call).then(|| step_of(Call::DeviceSynchronize));
+                out.push(step);
+                out.extend(sync);
+            })
+        },
+    ),
+    (
+        "synchronise before reading",
+        "The device is idle before anything is read back.",
+        "ordering of copies to the host",
+        |plan| {
+            outside(plan, &mut |step, out| {
+                if reads(&step.call) {
+                    out.push(step_of(Call::DeviceSynchronize));
+                }
+                out.push(step);
+            })
+        },
+    ),
+    (
+        "synchronise after every graph launch",
+        "No replay overlaps with what follows it, and no output is overwritten before it is read.",
+        "ordering of graph launches",
+        |plan| {
+            outside(plan, &mut |step, out| {
+                let sync = match &step.call {
+                    Call::GraphLaunch { stream, .. } => {
+                        Some(step_of(Call::StreamSynchronize { stream: stream.clone() }))
+                    }
+                    _ => None,
+                };
+                out.push(step);
+                out.extend(sync);
+            })
+        },
+    ),
+    (
+        "use one stream",
+        "All streams of the program become one.",
+        "ordering between streams",
+        one_stream,
+    ),
+    (
+        "use a stream instead of the null stream",
+        "What went to the null stream goes to a stream of its own.",
+        "the null stream",
+        no_null_stream,
+    ),
+    (
+        "use a fresh stream for each capture",
+        "No stream is captured twice.",
+        "state that a capture leaves in its stream",
+        fresh_streams,
+    ),
+    (
+        "warm up before the capture",
+        "Every kernel of a capture is launched once before it.",
+        "first use of a kernel inside of a capture",
+        warm_up,
+    ),
+    (
+        "create generators before the capture",
+        "Random generators are created and seeded outside of captures.",
+        "set-up of a library inside of a capture",
+        create_outside,
+    ),
+];
+
+/// The rewrites that apply to a plan, not yet checked.
+pub fn rewrites(plan: &Plan) -> Vec<Rewrite> {
+    let apply =
+        |(name, meaning, component, edit): &(&'static str, &'static str, &'static str, Edit)| {
+            let mut plan = plan.clone();
+            let body = plan.body.clone();
+            let buffers = plan.buffers.clone();
+            let applies = edit(&mut plan) && (plan.body != body || plan.buffers != buffers);
+            applies.then_some(Rewrite { name, meaning, component, plan })
+        };
+    EDITS.iter().filter_map(apply).collect()
+}
+
+/// A step that is to be lowered again, which gives it its id.
+fn step_of(call: Call) -> Step {
+    Step { id: 0, call, returns: None, gives: None, line: 0, planted: None }
+}
+
+/// Buffers that the case declares have no dot in their names; lowering names its own after them.
+fn memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
+    let mut changed = false;
+    for (name, buffer) in &mut plan.buffers {
+        if buffer.memory == from && !name.contains('.') {
+            buffer.memory = to;
+            changed = true;
+        }
+    }
+    changed
+}
+
+/// Rebuilds every list of steps, in blocks too; what is inside of a capture stays as it is.
+fn outside(plan: &mut Plan, edit: &mut dyn FnMut(Step, &mut Vec<Step>)) -> bool {
+    let body = std::mem::take(&mut plan.body);
+    plan.body = outside_of(body, &mut false, edit);
+    true
+}
+
+fn outside_of(
+    steps: Vec<Step>,
+    capturing: &mut bool,
+    edit: &mut dyn FnMut(Step, &mut Vec<Step>),
+) -> Vec<Step> {
+    let mut out = Vec::with_capacity(steps.len());
+    for mut step in steps {
+        match &mut step.call {
+            Call::Repeat { body, .. } | Call::Thread { body } => {
+                *body = outside_of(std::mem::take(body), capturing, edit);
+                out.push(step);
+                continue;
+            }
+            Call::BeginCapture { .. } => *capturing = true,
+            _ => {}
+        }
+        let ends = matches!(step.call, Call::EndCapture { .. });
+        if *capturing {
+            out.push(step);
+        } else {
+            edit(step, &mut out);
+        }
+        *capturing &= !ends;
+    }
+    out
+}
+
+fn synchronous(mut step: Step) -> Step {
+    match &mut step.call {
+        Call::Copy { api, .. } if *api == CopyApi::MemcpyAsync => *api = CopyApi::Memcpy,
+        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous = false,
+        _ => {}
+    }
+    step
+}
+
+/// Whether the device still works when the call has returned.
+fn submits(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Launch { .. }
+            | Call::Copy { .. }
+            | Call::Copy2d { .. }
+            | Call::Set { .. }
+            | Call::GraphLaunch { .. }
+            | Call::RandGenerate { .. }
+            | Call::BlasltMatmul { .. }
+            | Call::RocblasGemm { .. }
+    )
+}
+
+/// Whether the call brings data to the host, which a check then reads.
+fn reads(call: &Call) -> bool {
+    match call {
+        Call::Copy { to, .. } => to.buffer.contains('.'),
+        Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } => true,
+        _ => false,
+    }
+}
+
+/// The names of streams in a call.
+fn streams(call: &mut Call) -> Option<&mut String> {
+    match call {
+        Call::Alloc { stream, .. }
+        | Call::Free { stream, .. }
+        | Call::Copy { stream, .. }
+        | Call::Copy2d { stream, .. }
+        | Call::Set { stream, .. }
+        | Call::Launch { stream, .. }
+        | Call::StreamCreate { stream }
+        | Call::StreamDestroy { stream }
+        | Call::StreamSynchronize { stream }
+        | Call::StreamQuery { stream }
+        | Call::StreamWaitEvent { stream, .. }
+        | Call::EventRecord { stream, .. }
+        | Call::BeginCapture { stream, .. }
+        | Call::EndCapture { stream, .. }
+        | Call::IsCapturing { stream }
+        | Call::GraphLaunch { stream, .. }
+        | Call::RandStream { stream, .. } => Some(stream),
+        _ => None,
+    }
+}
+
+fn each(steps: &mut [Step], edit: &mut dyn FnMut(&mut Call)) {
+    for step in steps {
+        edit(&mut step.call);
+        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+            each(body, edit);
+        }
+    }
+}
+
+fn one_stream(plan: &mut Plan) -> bool {
+    let Some(first) = plan.streams.keys().next().cloned() else { return false };
+    if plan.streams.len() < 2 {
+        return false;
+    }
+    plan.streams.retain(|name, _| *name == first);
+    each(&mut plan.body, &mut |call| {
+        if let Some(stream) = streams(call)
+            && stream != DEFAULT_STREAM
+        {
+            stream.clone_from(&first);
+        }
+    });
+    true
+}
+
+fn no_null_stream(plan: &mut Plan) -> bool {
+    const OWN: &str = "own";
+    if plan.streams.contains_key(OWN) {
+        return false;
+    }
+    let pool: BTreeSet<String> = plan
+        .buffers
+        .iter()
+        .filter(|(_, buffer)| buffer.memory == Memory::DeviceAsync)
+        .map(|(name, _)| name.clone())
+        .collect();
+    let mut changed = false;
+    each(&mut plan.body, &mut |call| {
+        let ordered = match call {
+            // These have no stream of their own, or do not use the one that is noted.
+            Call::Alloc { buffer, .. } | Call::Free { buffer, .. } => pool.contains(buffer),
+            Call::Copy { api, .. } => {
+                matches!(api, CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream)
+            }
+            Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
+            _ => true,
+        };
+        if ordered
+            && let Some(stream) = streams(call)
+            && stream == DEFAULT_STREAM
+        {
+            OWN.clone_into(stream);
+            changed = true;
+        }
+    });
+    plan.streams.insert(OWN.to_owned(), StreamKind::Blocking);
+    changed
+}
+
+/// Only at the top level, where the order of the text is the order of the calls.
+fn fresh_streams(plan: &mut Plan) -> bool {
+    let mut captured = BTreeSet::new();
+    let mut renamed: Vec<(String, String)> = Vec::new();
+    let mut body = std::mem::take(&mut plan.body);
+    for step in &mut body {
+        if let Call::BeginCapture { stream, .. } = &step.call
+            && !captured.insert(stream.clone())
+        {
+            let fresh = format!("{stream}{}", renamed.len() + 2);
+            let kind = plan.streams.get(stream).copied().unwrap_or(StreamKind::Blocking);
+            plan.streams.insert(fresh.clone(), kind);
+            renamed.retain(|(old, _)| old != stream);
+            renamed.push((stream.clone(), fresh));
+        }
+        each(std::slice::from_mut(step), &mut |call| {
+            if let Some(stream) = streams(call)
+                && let Some((_, fresh)) = renamed.iter().find(|(old, _)| old == stream)
+            {
+                stream.clone_from(fresh);
+            }
+        });
+    }
+    plan.body = body;
+    !renamed.is_empty()
+}
+
+/// Puts copies of the launches of each capture before it.
+fn warm_up(plan: &mut Plan) -> bool {
+    let mut out: Vec<Step> = Vec::new();
+    let mut begin = None;
+    let mut warmed = false;
+    for step in std::mem::take(&mut plan.body) {
+        match (&step.call, begin) {
+            (Call::BeginCapture { .. }, None) => begin = Some(out.len()),
+            (Call::EndCapture { .. }, Some(_)) => begin = None,
+            (Call::Launch { .. }, Some(at)) => {
+                out.insert(at, step_of(Call::DeviceSynchronize));
+                out.insert(at, Step { line: 0, ..step.clone() });
+                begin = Some(at + 2);
+                warmed = true;
+            }
+            _ => {}
+        }
+        out.push(step);
+    }
+    plan.body = out;
+    warmed
+}
+
+/// Moves the making of generators out of captures.
+fn create_outside(plan: &mut Plan) -> bool {
+    let mut out: Vec<Step> = Vec::new();
+    let mut begin = None;
+    let mut moved = false;
+    for step in std::mem::take(&mut plan.body) {
+        match (&step.call, begin) {
+            (Call::BeginCapture { .. }, None) => begin = Some(out.len()),
+            (Call::EndCapture { .. }, Some(_)) => begin = None,
+            (
+                Call::RandCreate { .. }
+                | Call::RandSeed { .. }
+                | Call::RandStream { .. }
+                | Call::BlasltCreate { .. }
+                | Call::RocblasCreate { .. },
+                Some(at),
+            ) => {
+                out.insert(at, step);
+                begin = Some(at + 1);
+                moved = true;
+                continue;
+            }
+            _ => {}
+        }
+        out.push(step);
+    }
+    plan.body = out;
+    moved
+}
+
+#[cfg(test)]
+mod tests {
+    use case::{Case, Kernels, lower};
+
+    use super::*;
+
+    fn plan(text: &str) -> Plan {
+        let case = Case::parse("t/t", text).unwrap_or_else(|e| panic!("{e:?}"));
+        let trial = &case.trials()[0];
+        lower(&case, trial, &Kernels::new(), None).unwrap_or_else(|e| panic!("{e:?}")).plan
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &[&str]) {
+        let names: Vec<_> = rewrites(&plan(text)).iter().map(|r| r.name).collect();
+        assert_eq!(names, expected);
+    }
+
+    const COPY: &str = "\
+title: A copy arrives
+source: [test]
+buffers:
+  src: {on: host.pageable, bytes: 64, fill: pattern}
+  dst: {on: device, bytes: 64}
+steps:
+  - copy: {to: dst, from: src, api: memcpy_async, stream: s}
+  - sync: s
+  - check: dst
+faults: [copy.zero]
+";
+
+    #[test]
+    fn only_what_applies() {
+        check(
+            COPY,
+            &[
+                "pin the host buffers",
+                "copy by hipMemcpy",
+                "synchronise the device after every call",
+                "synchronise before reading",
+            ],
+        );
+    }
+
+    /// What a rewrite gives is a case again.
+    #[test]
+    fn rewrites_are_written_and_lowered() {
+        let plan = plan(COPY);
+        for rewrite in rewrites(&plan) {
+            let header = case::Header {
+                title: "A copy arrives".to_owned(),
+                source: vec!["test".to_owned()],
+                faults: Case::parse("t/t", COPY).unwrap().faults,
+                ..case::Header::default()
+            };
+            let text = case::write(&rewrite.plan, &header, &Kernels::new());
+            let case = Case::parse("t/t", &text)
+                .unwrap_or_else(|e| panic!("{}: {e:?}\n{text}", rewrite.name));
+            let lowered = lower(&case, &case.trials()[0], &Kernels::new(), None);
+            assert!(lowered.is_ok(), "{}: {lowered:?}\n{text}", rewrite.name);
+        }
+    }
+
+    #[test]
+    fn captures_stay_as_they_are() {
+        let text = "\
+title: A captured copy arrives
+source: [test]
+buffers:
+  src: {on: host.pinned, bytes: 64, fill: pattern}
+  dst: {on: device, bytes: 64}
+steps:
+  - begin_capture: {stream: s}
+  - copy: {to: dst, from: src, api: memcpy_async, stream: s}
+  - end_capture: {stream: s, graph: g}
+  - instantiate: {exec: x, graph: g}
+  - launch_graph: {exec: x, stream: s}
+  - sync: s
+  - check: dst
+faults: [copy.zero]
+";
+        let rewritten = rewrites(&plan(text));
+        let captured = |p: &Plan| {
+            let inside =
+                |s: &&Step| matches!(&s.call, Call::Copy { api: CopyApi::MemcpyAsync, .. });
+            p.body.iter().filter(inside).count()
+        };
+        assert!(rewritten.iter().all(|r| captured(&r.plan) == 1));
+        let names: Vec<_> = rewritten.iter().map(|r| r.name).collect();
+        assert!(names.contains(&"synchronise after every graph launch"), "{names:?}");
+    }
+}
