@@ -1,0 +1,248 @@
+//! Bisects from end to end: the command, listings and downloads over loopback, fake builds that fail as told.
+//!
+//! `cargo test` does a few. All of the published table:
+//! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test builds -- --nocapture`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use standin::{Entry, Fake, Listing, Server, Site, pack};
+
+/// Nightlies of one history.
+const BUILDS: usize = 100;
+
+/// One bisect to do.
+#[derive(Clone, Copy)]
+struct Cell {
+    /// Failures of a bad build, in per mille.
+    rate: u64,
+    /// Broken builds, in per cent.
+    broken: u64,
+    listing: &'static str,
+}
+
+const RATES: [u64; 3] = [1000, 500, 200];
+const BROKEN: [u64; 2] = [10, 30];
+const LISTINGS: [&str; 3] = ["s3-xml", "multi-arch", "index-html"];
+
+/// What one bisect gave.
+struct Outcome {
+    cell: Cell,
+    /// The change lies between last good and first bad.
+    right: bool,
+    /// Builds that the answer leaves open; 1 is exact.
+    width: usize,
+    /// Every build that is left open was found broken.
+    tight: bool,
+    runs: u64,
+    installs: u64,
+    seconds: f64,
+    told: String,
+}
+
+/// Numbers that are the same in every test run.
+struct Numbers(u64);
+
+impl Numbers {
+    /// Below `limit`.
+    fn next(&mut self, limit: u64) -> u64 {
+        // Knuth's MMIX generator.
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit
+    }
+}
+
+/// Publishes a history; `bad` is the first build that fails.
+fn publish(cell: Cell, bad: usize, numbers: &mut Numbers) -> (Server, String, Vec<String>) {
+    let mut site = Site::default();
+    let (folder, root, family) = match cell.listing {
+        "s3-xml" => ("/bucket/", "/bucket/", "gfx1151"),
+        "multi-arch" => ("/bucket/v4/tarball/", "/bucket/", "multiarch"),
+        _ => ("/rocm/core/tarball/", "/rocm/core/tarball/", "multiarch"),
+    };
+    let kind = if cell.listing == "index-html" { Listing::Index } else { Listing::S3(30) };
+    site.listing(root, kind);
+    let first: builds::Date = "2026-05-20".parse().unwrap();
+    let mut versions = Vec::new();
+    for n in 0..BUILDS {
+        let day = first.plus(n as i64);
+        // The version jumps on the way, as it did from 7.15 to 10.0.
+        let line = if n < 60 { "7.15.0" } else { "10.0.0" };
+        let mut fake = Fake::new(&format!("{line}a{}", day.compact()));
+        fake.conf = if n < bad { "0".into() } else { cell.rate.to_string() };
+        let version = fake.version.clone();
+        let path = format!("{folder}therock-dist-linux-{family}-{version}.tar.gz");
+        let inner = n > 0 && n + 1 < BUILDS;
+        let broken = (inner && numbers.next(100) < cell.broken).then(|| numbers.next(5));
+        match broken {
+            Some(0) => {
+                site.ghost(&path);
+            }
+            Some(1) => {
+                let whole = fake.tarball();
+                site.file(&path, whole[..whole.len() * 2 / 3].to_vec());
+            }
+            Some(2) => {
+                let mut entries = fake.entries();
+                entries.push(Entry::file("../evil", "x"));
+                site.file(&path, pack(&entries, "tar.gz"));
+            }
+            Some(3) => {
+                let mut entries = fake.entries();
+                entries.retain(|e| !matches!(e, Entry::File(p, ..) if p.contains("libamdhip64")));
+                entries.push(Entry::file("lib/libamdhip64.so.7.0", "no library"));
+                site.file(&path, pack(&entries, "tar.gz"));
+            }
+            // It loads, but its smoke test says that it cannot be tested.
+            Some(_) => {
+                fake.conf = "skip".into();
+                site.file(&path, fake.tarball());
+            }
+            None => {
+                site.file(&path, fake.tarball());
+            }
+        }
+        for decoy in ["multiarch-tests", "gfx94X-dcgpu", "gfx1151-ADHOCBUILD"] {
+            site.ghost(&format!("{folder}therock-dist-linux-{decoy}-{version}.tar.gz"));
+        }
+        versions.push(version);
+    }
+    let source = match cell.listing {
+        "index-html" => "index-html",
+        _ => "s3-xml",
+    };
+    let server = site.serve();
+    let source = format!("{source}={}", server.url(root));
+    (server, source, versions)
+}
+
+fn bisect(cell: Cell, seed: u64) -> Outcome {
+    let mut numbers = Numbers(seed.wrapping_mul(7919).wrapping_add(17));
+    let bad = 2 + numbers.next(BUILDS as u64 - 3) as usize;
+    let (_server, source, versions) = publish(cell, bad, &mut numbers);
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    fs::write(&state, numbers.next(1 << 31).to_string()).unwrap();
+    let out = folder.path().join("out");
+    let begun = Instant::now();
+    let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(["bisect", "--good", "first", "--bad", "last", "--gfx", "gfx1151"])
+        .args(["--source", &source, "--out"])
+        .arg(&out)
+        .args(["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""])
+        .env("XDG_CACHE_HOME", folder.path().join("cache"))
+        .env("FAKE_STATE", &state)
+        .output()
+        .unwrap();
+    let seconds = begun.elapsed().as_secs_f64();
+    let told = format!(
+        "seed {seed}, first bad {}\n{}{}",
+        versions[bad],
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let answer = fs::read(out.join("bisect.json")).unwrap_or_default();
+    let answer: serde_json::Value = serde_json::from_slice(&answer).unwrap_or_default();
+    let position = |field: &str| {
+        let id = answer[field].as_str()?;
+        versions.iter().position(|version| version == id)
+    };
+    let (good, first_bad) = (position("last_good"), position("first_bad"));
+    let rates = answer["rates"].as_array().cloned().unwrap_or_default();
+    let runs = rates.iter().filter_map(|rate| rate["rate"]["runs"].as_u64()).sum();
+    let skipped: Vec<_> =
+        answer["skipped"].as_array().into_iter().flatten().map(|s| s["version"].clone()).collect();
+    let tight = good.zip(first_bad).is_some_and(|(good, first)| {
+        versions[good..first].iter().skip(1).all(|v| skipped.iter().any(|s| s == v.as_str()))
+    });
+    let right = good.zip(first_bad).is_some_and(|(good, first)| good < bad && bad <= first);
+    Outcome {
+        cell,
+        right,
+        width: good.zip(first_bad).map_or(0, |(good, first)| first.saturating_sub(good)),
+        runs,
+        tight,
+        installs: (rates.len() + skipped.len()) as u64,
+        seconds,
+        told,
+    }
+}
+
+fn cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for rate in RATES {
+        for broken in BROKEN {
+            for listing in LISTINGS {
+                cells.push(Cell { rate, broken, listing });
+            }
+        }
+    }
+    cells
+}
+
+/// One line for each rate and share of broken builds.
+fn table(outcomes: &[Outcome]) -> String {
+    let mut rows: BTreeMap<_, Vec<&Outcome>> = BTreeMap::new();
+    for outcome in outcomes {
+        let Cell { rate, broken, listing } = outcome.cell;
+        rows.entry((std::cmp::Reverse(rate), broken, listing)).or_default().push(outcome);
+    }
+    let mut text = String::from(
+        "| p | broken | listing | bisects | right | one build | only broken ones between | mean width | runs | builds | seconds |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for ((rate, broken, listing), row) in rows {
+        let count = row.len() as f64;
+        let mean =
+            |value: &dyn Fn(&Outcome) -> f64| row.iter().map(|o| value(o)).sum::<f64>() / count;
+        let _ = writeln!(
+            text,
+            "| {} | {broken} % | {listing} | {} | {} | {} | {} | {:.2} | {:.1} | {:.1} | {:.1} |",
+            rate.0 as f64 / 1000.0,
+            row.len(),
+            row.iter().filter(|o| o.right).count(),
+            row.iter().filter(|o| o.right && o.width == 1).count(),
+            row.iter().filter(|o| o.tight).count(),
+            mean(&|o| o.width as f64),
+            mean(&|o| o.runs as f64),
+            mean(&|o| o.installs as f64),
+            mean(&|o| o.seconds),
+        );
+    }
+    text
+}
+
+#[test]
+fn bisects_are_right_or_honest() {
+    let count = std::env::var("ROCREPRO_BISECTS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let cells = cells();
+    let next = AtomicUsize::new(0);
+    let outcomes = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= count {
+                        return;
+                    }
+                    // Five and eighteen share no divisor: a few bisects already are of all kinds.
+                    let outcome = bisect(cells[n * 5 % cells.len()], n as u64);
+                    outcomes.lock().unwrap().push(outcome);
+                }
+            });
+        }
+    });
+    let outcomes = outcomes.into_inner().unwrap();
+    println!("{}", table(&outcomes));
+    let wrong: Vec<_> = outcomes.iter().filter(|o| !o.right).collect();
+    for outcome in &wrong {
+        println!("{}", outcome.told);
+    }
+    assert!(wrong.len() * 100 <= count, "{} of {count} are wrong", wrong.len());
+}
