@@ -59,7 +59,8 @@ All mistakes of all files are shown at once, with line and column; the exit code
 const LIST: &str = "\
 Examples:
   rocrepro list                     all cases with the number of their trials
-  rocrepro list capture --trials    the trials of one family, one id per line";
+  rocrepro list capture --trials    the trials of one family, one id per line
+  rocrepro list graphs --faults     the faults that they declare, each after a trial, separated by a tab";
 
 const EXPLAIN: &str = "\
 Examples:
@@ -257,6 +258,10 @@ pub(crate) struct List {
     /// List the trials of each case
     #[arg(long)]
     pub(crate) trials: bool,
+
+    /// List the faults that each case declares, after the first trial that each concerns
+    #[arg(long, conflicts_with = "trials")]
+    pub(crate) faults: bool,
 }
 
 #[derive(Args)]

@@ -13,6 +13,18 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         outputs::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.faults {
+        for case in library.cases() {
+            for declared in &case.faults {
+                let mut trials = selected.iter().filter(|s| s.case.id == case.id);
+                if let Some(entry) = trials.find(|s| declared.on.matches(&s.trial)) {
+                    text.push_str(&format!("{}\t{}\n", entry.id(), declared.fault));
+                }
+            }
+        }
+        outputs::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let width = selected.iter().map(|s| s.case.id.len()).max().unwrap_or(0);
     for case in library.cases() {
         let trials = selected.iter().filter(|s| s.case.id == case.id).count();
