@@ -23,6 +23,11 @@ impl Stop {
         Stop { code: 4, message: message.to_string() }
     }
 
+    /// The same with exit code 5 where no verdict was possible, for commands in which 3 means something else.
+    pub(crate) fn trouble(self) -> Stop {
+        Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }
+    }
+
     /// Prints the message.
     pub fn report(self) -> ExitCode {
         if !self.message.is_empty() {

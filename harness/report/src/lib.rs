@@ -5,6 +5,7 @@
 //!
 //! Views are text with ANSI styles; [`print()`] leaves the styles out where nobody sees them.
 
+mod bisected;
 mod complete;
 pub mod evidence;
 mod explain;
@@ -15,6 +16,7 @@ mod prove;
 mod rates;
 mod record;
 mod table;
+mod timeline;
 mod words;
 
 #[cfg(test)]
@@ -22,6 +24,7 @@ mod fixture;
 
 use std::io::Write;
 
+pub use bisected::bisected;
 pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use junit::junit;
@@ -32,6 +35,7 @@ pub use record::{
     Device, FORMAT, Library, Record, RecordError, Stack, date, parse, schema, stderr_tail, to_line,
 };
 pub use table::{Rows, run_view};
+pub use timeline::{Tested, timeline};
 
 /// Writes a view to standard output, with its styles only where they are seen: not into a pipe, and not
 /// where `NO_COLOR` is set.

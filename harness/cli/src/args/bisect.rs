@@ -1,11 +1,129 @@
-use clap::Args;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
 
 use super::On;
 
-pub(crate) const EXAMPLES: &str = "";
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro bisect graphs/long-chain[nodes=30000] --good debian:6.4.3 --bad debian:7.2.4 --gfx gfx90a
+  rocrepro bisect capture/unjoined-fork --good last --bad first       which release fixed it
+  rocrepro bisect graphs/long-chain --axis nodes=200..30000           the number of nodes from which it fails
+  rocrepro bisect copies/tensors --axis env:GPU_MAX_HW_QUEUES=1,2,4,8 --rate 0.2
+  rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
+  rocrepro bisect --source dir:/builds --good first --bad last -- ./test.sh
+  rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
+  rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
+
+A command exits with 0 where all is well, with 125 where it cannot tell, and with anything else where it fails. It finds the
+build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the axis in ROCREPRO_VALUE.
+
+Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
+there is more than one change), 5 trouble of this machine.";
 
 #[derive(Args)]
 pub(crate) struct Bisect {
+    /// The trial, such as `graphs/long-chain[nodes=30000]`; a case that has only one needs no values
+    #[arg(value_name = "CASE", required_unless_present_any = ["command", "replay"])]
+    pub(crate) case: Option<String>,
+
+    /// Where it passes: a build, a day, a value of the axis, `first` or `last` [default with --axis: first]
+    #[arg(long, value_name = "V")]
+    pub(crate) good: Option<String>,
+
+    /// Where it fails; before the good one when a fix is looked for [default with --axis: last]
+    #[arg(long, value_name = "V")]
+    pub(crate) bad: Option<String>,
+
+    /// Look for a fix: refuse a good end that comes before the bad one
+    #[arg(long)]
+    pub(crate) fixed: bool,
+
+    /// Where builds come from: `debian`, `dir:FOLDER` with a folder per build, or a configured source [default: debian]
+    #[arg(long, value_name = "SOURCE", conflicts_with = "axis")]
+    pub(crate) source: Vec<String>,
+
+    /// A file of sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) sources_file: Option<PathBuf>,
+
+    /// Search along something else than builds: NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
+    /// `env:VARIABLE`, `rocm` (stacks in this order), or with a command any name
+    #[arg(long, value_name = "NAME=VALUES")]
+    pub(crate) axis: Option<String>,
+
+    /// Which failures count; the others make a build one that cannot be tested
+    #[arg(long, value_enum, default_value_t = Regress::Signature)]
+    pub(crate) regress: Regress,
+
+    /// Plant a fault, with parameters perhaps: `copy.zero,probability=0.2,seed=7`
+    #[arg(long, value_name = "FAULT")]
+    pub(crate) fault: Vec<String>,
+
+    /// The rate at which bad builds fail, where it is known, above 0 and at most 1
+    #[arg(long, value_name = "P", value_parser = rate)]
+    pub(crate) rate: Option<f64>,
+
+    /// What obtaining a build costs, in runs; above 30 the search stays longer on each
+    #[arg(long, value_name = "RUNS", default_value_t = 5.0)]
+    pub(crate) install_cost: f64,
+
+    /// Runs at most; then the answer is a range
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_runs: Option<u32>,
+
+    /// Builds obtained at most, the ends included
+    #[arg(long, value_name = "N")]
+    pub(crate) budget_installs: Option<u32>,
+
+    /// Seconds at most, of obtaining and running
+    #[arg(long, value_name = "S")]
+    pub(crate) budget_seconds: Option<f64>,
+
+    /// The folder of the journal and the answer [default: rocrepro-<case>]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Continue the bisect whose journal is in the folder
+    #[arg(long)]
+    pub(crate) resume: bool,
+
+    /// Make the decisions of this journal again, without running anything
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "out"])]
+    pub(crate) replay: Option<PathBuf>,
+
+    /// Read cases from this folder or file instead of the built-in library
+    #[arg(long, value_name = "PATH")]
+    pub(crate) cases_from: Option<PathBuf>,
+
     #[command(flatten)]
     pub(crate) on: On,
+
+    /// Run this command instead of a case
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["case", "fault", "cases_from"])]
+    pub(crate) command: Vec<String>,
+}
+
+/// Which failures are the one that is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Regress {
+    /// Those with the signature of the bad end
+    Signature,
+    /// All
+    Any,
+    /// Signals, memory faults, and a library that ends the process
+    Crash,
+    /// Time limits
+    Hang,
+    /// Wrong bytes and values
+    Wrong,
+    /// Runs that take longer than the good end does
+    Perf,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|p| *p > 0.0 && *p <= 1.0)
+        .ok_or_else(|| "a rate is above 0 and at most 1".to_owned())
 }

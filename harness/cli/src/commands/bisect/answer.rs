@@ -1,0 +1,371 @@
+//! From what was observed to what people read.
+
+use std::path::Path;
+
+use report::{
+    Record, Tested,
+    evidence::{Bisected, BuildRate, Component, Rate, Setting, Skipped},
+};
+use search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
+use serde::{Deserialize, Serialize};
+use supervise::{Durability, Journal};
+
+use super::{
+    axis::{Axis, Kind},
+    journal::{Begun, Observation},
+    subject::Subject,
+};
+use crate::{Stop, evidence, stop::chain};
+
+/// Records of the runs, each with the name of its point.
+const RECORDS: &str = "bisect-records.jsonl";
+const PICTURE: &str = "bisect.html";
+
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    label: String,
+    record: Record,
+}
+
+/// Keeps the record of a run beside the journal.
+pub(super) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result<(), Stop> {
+    let kept = Kept { label: label.to_owned(), record: record.clone() };
+    Journal::open(&folder.join(RECORDS), Durability::Process)
+        .and_then(|mut journal| journal.write(&kept))
+        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+}
+
+pub(super) fn exit_code(answer: &Answer) -> u8 {
+    match answer {
+        Answer::Found(_) => 0,
+        Answer::NotReproducible { .. } => 1,
+        Answer::GoodEndFails { .. } | Answer::EndUnusable { .. } => 3,
+        Answer::Range { .. } | Answer::Several { .. } => 4,
+        Answer::Wedged { .. } => 5,
+    }
+}
+
+/// What was found, in one sentence.
+pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> String) -> String {
+    let (good, bad) = if fix { ("first good", "last bad") } else { ("last good", "first bad") };
+    match answer {
+        Answer::Found(Edge { last_good, first_bad, .. }) => {
+            let range = match first_bad - last_good {
+                1 => String::new(),
+                n => format!("; none of the {} between can be tested", n - 1),
+            };
+            format!("{good} {}, {bad} {}{range}", name(*last_good), name(*first_bad))
+        }
+        Answer::Several { edges } => {
+            let places: Vec<_> = edges
+                .iter()
+                .map(|e| format!("between {} and {}", name(e.last_good), name(e.first_bad)))
+                .collect();
+            format!("not one change: it breaks {}", places.join(", and again "))
+        }
+        Answer::Range { last_good, first_bad, mass, spent } if *mass > 0.0 => format!(
+            "the budget of {spent} is spent; with {:.0} % the change is between {} and {}",
+            100.0 * mass,
+            name(*last_good),
+            name(*first_bad)
+        ),
+        Answer::Range { spent, .. } => {
+            format!("the budget of {spent} is spent before the ends were verified")
+        }
+        Answer::NotReproducible { runs, bad: 0 } => format!(
+            "not reproducible: none of {runs} runs of the bad end failed, so its rate is below {:.1} % (95 %)",
+            300.0 / f64::from(*runs)
+        ),
+        Answer::NotReproducible { runs, bad } => {
+            format!(
+                "hardly reproducible: {bad} of {runs} runs of the bad end failed; --rate gives more patience"
+            )
+        }
+        Answer::GoodEndFails { runs, bad } => {
+            format!("the good end is not good: {bad} of its {runs} runs failed in the same way")
+        }
+        Answer::EndUnusable { end } => format!("{} cannot be tested", name(*end)),
+        Answer::Wedged { passes, failures } => format!(
+            "the good end passed {passes} times and then failed {failures} times in a row: the device may be out of order"
+        ),
+    }
+}
+
+/// An observation, as a replay shows it.
+pub(super) fn line(observation: &Observation) -> String {
+    let (what, seconds) = match observation.event {
+        Event::Installed { seconds, .. } => ("ready", seconds),
+        Event::Unusable { seconds, .. } => ("skipped", seconds),
+        Event::Ran { seen: Seen::Good, seconds, .. } => ("good", seconds),
+        Event::Ran { seen: Seen::Bad, seconds, .. } => ("bad", seconds),
+        Event::Ran { seen: Seen::Other, seconds, .. } => ("other", seconds),
+    };
+    let detail = match what {
+        "skipped" => &observation.why,
+        _ => &observation.signature,
+    };
+    format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
+}
+
+/// An observation with what is known after it.
+pub(super) fn progress(
+    state: &State,
+    observation: &Observation,
+    name: &dyn Fn(usize) -> String,
+) -> String {
+    let mut text = format!("[run {:>3}] {}", state.runs(), line(observation));
+    if let Event::Ran { build, .. } = observation.event {
+        let tally = state.tally(build);
+        text.push_str(&format!("  ({} good, {} bad)", tally.good, tally.bad));
+        let last = state.setup().bad();
+        if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
+            let (good, bad, _) = Posterior::of(state).range();
+            text.push_str(&format!("  between {} and {}", name(good), name(bad)));
+        }
+    }
+    text
+}
+
+/// The name of a point in a journal, as far as the journal has it.
+pub(super) fn label_of(begun: &Begun, seen: &[Observation], point: usize) -> String {
+    let of = |o: &&Observation| match o.event {
+        Event::Installed { build, .. }
+        | Event::Unusable { build, .. }
+        | Event::Ran { build, .. } => build == point,
+    };
+    match (seen.iter().find(of), point) {
+        (Some(observation), _) => observation.label.clone(),
+        (None, 0) => begun.good.clone(),
+        (None, point) if point + 1 == begun.points => begun.bad.clone(),
+        (None, point) => format!("point {point}"),
+    }
+}
+
+/// A finished search.
+pub(super) struct Found<'a> {
+    pub(super) answer: &'a Answer,
+    pub(super) state: &'a State,
+    pub(super) begun: &'a Begun,
+    pub(super) axis: &'a Axis,
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) observations: &'a [Observation],
+    pub(super) signature: &'a str,
+    pub(super) gfx: &'a str,
+    pub(super) emulated: bool,
+    pub(super) store: &'a builds::Store,
+    /// The command that searches between two points only.
+    pub(super) between: &'a dyn Fn(&str, &str) -> String,
+}
+
+impl Found<'_> {
+    /// Writes the answer's files and returns its text.
+    pub(super) fn write(&self, folder: &Path) -> Result<String, Stop> {
+        let kept = match folder.join(RECORDS) {
+            path if path.exists() => {
+                supervise::read::<Kept>(&path)
+                    .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?
+                    .records
+            }
+            _ => Vec::new(),
+        };
+        let record = |point: Option<usize>, failing: bool| {
+            let label = self.axis.label(point?);
+            let fits =
+                |k: &&Kept| k.label == label && k.record.outcome.kind.is_failure() == failing;
+            kept.iter().find(fits).map(|k| &k.record)
+        };
+        let edge = self.edge();
+        let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
+        let pair = (record(good, false), record(bad, true));
+        let found = self.bisected(edge, pair);
+        let name = |point| self.axis.label(point);
+        let sentence = sentence(self.answer, self.axis.is_fix(), &name);
+        let state = self.state;
+        let spent = format!(
+            "{} runs, {} of {} points, {:.0} s",
+            state.runs(),
+            state.installs(),
+            self.begun.points,
+            state.seconds()
+        );
+        let text = report::bisected(&found, &sentence, &spent);
+        evidence::write(folder, &found)?;
+        let tested = self.tested();
+        let labels = edge.map(|(good, bad)| (self.axis.label(good), self.axis.label(bad)));
+        let labels = labels.as_ref().map(|(good, bad)| (good.as_str(), bad.as_str()));
+        let picture = report::timeline(&found.trial, &text, &tested, labels);
+        evidence::write_text(folder, PICTURE, &picture)?;
+        Ok(format!("{text}{:<11} {}\n", "files", folder.display()))
+    }
+
+    fn edge(&self) -> Option<(usize, usize)> {
+        match self.answer {
+            Answer::Found(edge) => Some((edge.last_good, edge.first_bad)),
+            Answer::Several { edges } => edges.first().map(|e| (e.last_good, e.first_bad)),
+            Answer::Range { last_good, first_bad, mass, .. } if *mass > 0.0 => {
+                Some((*last_good, *first_bad))
+            }
+            _ => None,
+        }
+    }
+
+    fn why(&self, point: usize) -> Option<String> {
+        let tally = self.state.tally(point);
+        if !tally.unusable() {
+            return None;
+        }
+        let label = self.axis.label(point);
+        let last = self.observations.iter().rev().find(|o| {
+            o.label == label
+                && matches!(o.event, Event::Unusable { .. } | Event::Ran { seen: Seen::Other, .. })
+        });
+        let why = last.map(|o| if o.why.is_empty() { o.signature.clone() } else { o.why.clone() });
+        Some(why.unwrap_or_default().lines().next().unwrap_or_default().to_owned())
+    }
+
+    /// Tested points in the order of the axis.
+    fn tested(&self) -> Vec<Tested> {
+        let last = self.state.setup().bad() as f64;
+        let mut tested: Vec<_> = self
+            .state
+            .tallies()
+            .map(|(point, tally)| Tested {
+                label: self.axis.label(point),
+                place: match self.axis.is_fix() {
+                    true => 1.0 - point as f64 / last,
+                    false => point as f64 / last,
+                },
+                failed: tally.bad,
+                passed: tally.good,
+                skipped: self.why(point),
+            })
+            .collect();
+        if self.axis.is_fix() {
+            tested.reverse();
+        }
+        tested
+    }
+
+    fn bisected(
+        &self,
+        edge: Option<(usize, usize)>,
+        pair: (Option<&Record>, Option<&Record>),
+    ) -> Bisected {
+        let tested = self.tested();
+        let rates = tested.iter().filter(|t| t.skipped.is_none()).map(|t| BuildRate {
+            version: t.label.clone(),
+            rate: Rate { failed: t.failed, runs: t.failed + t.passed },
+        });
+        let skipped = tested
+            .iter()
+            .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
+        let confidence = match self.answer {
+            Answer::Found(edge) => Some(edge.confidence),
+            Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
+            Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
+            _ => None,
+        };
+        let rerun = self.rerun(edge, pair);
+        Bisected {
+            trial: self.begun.subject.clone(),
+            axis: self.begun.axis.clone(),
+            last_good: edge.map(|(good, _)| self.axis.label(good)),
+            first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
+            rates: rates.collect(),
+            confidence,
+            signature: self.signature.to_owned(),
+            on: self.setting(edge, pair.1, &rerun),
+            components: self.components(edge, pair),
+            skipped: skipped.collect(),
+            rerun,
+        }
+    }
+
+    fn setting(
+        &self,
+        edge: Option<(usize, usize)>,
+        bad: Option<&Record>,
+        rerun: &[String],
+    ) -> Setting {
+        match bad {
+            Some(record) => Setting::of(record),
+            None => Setting {
+                rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
+                date: report::date(std::time::SystemTime::now()),
+                stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
+                rocm: None,
+                gfx: self.gfx.to_owned(),
+                emulated: self.emulated,
+                faults: Vec::new(),
+                again: rerun.last().cloned().unwrap_or_default(),
+            },
+        }
+    }
+
+    /// Commands that repeat the two decisive runs.
+    fn rerun(
+        &self,
+        edge: Option<(usize, usize)>,
+        pair: (Option<&Record>, Option<&Record>),
+    ) -> Vec<String> {
+        let Some((good, bad)) = edge else { return Vec::new() };
+        // A value beside the case's matrix has no trial of its own.
+        match (&self.axis.kind, pair) {
+            (Kind::Builds | Kind::Stacks | Kind::Environment(_), (Some(good), Some(bad))) => {
+                vec![good.again.clone(), bad.again.clone()]
+            }
+            _ => vec![(self.between)(&self.axis.label(good), &self.axis.label(bad))],
+        }
+    }
+
+    /// What differs between the two builds: commits where the builds say them, else the libraries that the trial loaded.
+    fn components(
+        &self,
+        edge: Option<(usize, usize)>,
+        pair: (Option<&Record>, Option<&Record>),
+    ) -> Vec<Component> {
+        let Some((good, bad)) = edge else { return Vec::new() };
+        // Oldest first, which for a fix is the bad one.
+        let commits = |point: usize| {
+            let build = self.axis.build(point)?;
+            let known = build.components.clone();
+            let fetched = build.places.iter().any(|p| !matches!(p, builds::Place::Debian(_)));
+            known.or_else(|| fetched.then(|| self.store.obtain(build, &|_| ()).ok()?.components)?)
+        };
+        let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
+        if let (Some(from), Some(to)) = (commits(older), commits(newer)) {
+            let unknown = || "none".to_owned();
+            let moved =
+                from.moved(&to).into_iter().filter(|m| self.subject.depends_on(&m.component));
+            let moved = moved.map(|moved| {
+                let (from, to) =
+                    (moved.from.unwrap_or_else(unknown), moved.to.unwrap_or_else(unknown));
+                let (good, bad) = if self.axis.is_fix() { (to, from) } else { (from, to) };
+                Component { name: moved.component, good, bad, compare_url: moved.compare }
+            });
+            return moved.collect();
+        }
+        let (Some(good), Some(bad)) = pair else { return Vec::new() };
+        let stem = |name: &str| name.split(".so").next().unwrap_or(name).to_owned();
+        let build = |library: &report::Library| {
+            let file =
+                Path::new(&library.path).file_name().map(|n| n.to_string_lossy().into_owned());
+            let id = library.build_id.as_deref().unwrap_or("no build id");
+            format!("{} ({})", file.unwrap_or_default(), &id[..id.len().min(12)])
+        };
+        good.stack
+            .libraries
+            .iter()
+            .filter_map(|old| {
+                let name = stem(&old.name);
+                let new = bad.stack.libraries.iter().find(|l| stem(&l.name) == name)?;
+                (old.build_id != new.build_id).then(|| Component {
+                    name,
+                    good: build(old),
+                    bad: build(new),
+                    compare_url: None,
+                })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,258 @@
+//! What a bisect searches along: an ordered row of points, seen from the good end to the bad one.
+
+use std::path::Path;
+
+use builds::{Build, History, Sources, Wanted};
+
+use crate::{Stop, stop::chain};
+
+/// The points of an axis, in its own order.
+pub(super) enum Points {
+    /// Builds of a history.
+    Builds(Vec<Build>),
+    /// Stacks as a person names them.
+    Stacks(Vec<String>),
+    /// Values of a named axis.
+    Values(Values),
+}
+
+/// Values, listed or counted.
+pub(super) enum Values {
+    Listed(Vec<String>),
+    Range(u64, u64),
+}
+
+/// What the name of an axis means.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Kind {
+    Builds,
+    Stacks,
+    /// A variable of the trials' environment.
+    Environment(String),
+    /// An axis of the case's matrix, or whatever a command makes of it.
+    Parameter(String),
+}
+
+/// A stretch of an axis.
+pub(super) struct Axis {
+    pub(super) kind: Kind,
+    points: Points,
+    /// Positions in the axis' own order.
+    good: usize,
+    bad: usize,
+    /// What sources that offered nothing said.
+    pub(super) silent: Vec<String>,
+}
+
+impl Axis {
+    /// The builds that sources offer between two of them.
+    pub(super) fn builds(
+        names: &[String],
+        file: Option<&Path>,
+        gfx: &str,
+        good: &str,
+        bad: &str,
+    ) -> Result<Axis, Stop> {
+        let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
+        let names = if names.is_empty() { &["debian".to_owned()] } else { names };
+        let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(usage)?;
+        let wanted = Wanted { gfx: gfx.to_owned(), from: None, to: None };
+        let mut history = builds::list(&sources, &wanted).map_err(usage)?;
+        let find = |history: &History, what: &str, text: &str| {
+            history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))
+        };
+        let ends = (find(&history, "good", good), find(&history, "bad", bad));
+        if let (Ok(good), Ok(bad)) = &ends {
+            // Builds whose commits are known without fetching them get their prior weights.
+            builds::read_components(&sources, &mut history, *good.min(bad)..good.max(bad) + 1);
+        }
+        let History { builds, silent } = history;
+        Axis::between(Kind::Builds, Points::Builds(builds), ends, silent)
+    }
+
+    /// Reads `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
+    pub(super) fn parse(text: &str, good: Option<&str>, bad: Option<&str>) -> Result<Axis, Stop> {
+        let usage = |message: String| Stop::usage(format!("error: `--axis {text}`: {message}"));
+        let (name, values) = text
+            .split_once('=')
+            .filter(|(name, values)| !name.is_empty() && !values.is_empty())
+            .ok_or_else(|| usage("write NAME=V1,V2,... or NAME=LOW..HIGH".to_owned()))?;
+        let listed = || values.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let (kind, points) = match (name, name.strip_prefix("env:")) {
+            ("rocm", _) => (Kind::Stacks, Points::Stacks(listed())),
+            (_, Some(variable)) => {
+                (Kind::Environment(variable.to_owned()), Points::Values(Values::Listed(listed())))
+            }
+            _ => (Kind::Parameter(name.to_owned()), Points::Values(range(values).map_err(usage)?)),
+        };
+        let last = points.len().saturating_sub(1);
+        let mut labels: Vec<String> = Vec::new();
+        if !matches!(points, Points::Values(Values::Range(..))) {
+            for n in 0..=last {
+                let label = points.label(n);
+                if labels.contains(&label) {
+                    return Err(usage(format!("`{label}` is there twice")));
+                }
+                labels.push(label);
+            }
+        }
+        let find = |what: &str, given: Option<&str>, default: usize| match given {
+            None => Ok(default),
+            Some("first") => Ok(0),
+            Some("last") => Ok(last),
+            Some(value) => points
+                .find(value)
+                .ok_or_else(|| format!("error: `--{what} {value}` is none of {values}")),
+        };
+        let ends = (find("good", good, 0), find("bad", bad, last));
+        Axis::between(kind, points, ends, Vec::new())
+    }
+
+    fn between(
+        kind: Kind,
+        points: Points,
+        ends: (Result<usize, String>, Result<usize, String>),
+        silent: Vec<String>,
+    ) -> Result<Axis, Stop> {
+        match ends {
+            (Ok(good), Ok(bad)) if good == bad => Err(Stop::usage(format!(
+                "error: the good and the bad end are both {}; a search needs two points",
+                points.label(good)
+            ))),
+            (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent }),
+            (good, bad) => {
+                let problems: Vec<_> = good.err().into_iter().chain(bad.err()).collect();
+                Err(Stop::usage(problems.join("\n")))
+            }
+        }
+    }
+
+    /// Points from the good end to the bad one, both included.
+    pub(super) fn len(&self) -> usize {
+        self.good.abs_diff(self.bad) + 1
+    }
+
+    /// Whether the bad end comes first, so that the change is a fix.
+    pub(super) fn is_fix(&self) -> bool {
+        self.bad < self.good
+    }
+
+    fn position(&self, n: usize) -> usize {
+        if self.is_fix() { self.good - n } else { self.good + n }
+    }
+
+    /// The name of a point, counted from the good end.
+    pub(super) fn label(&self, n: usize) -> String {
+        self.points.label(self.position(n))
+    }
+
+    /// The build of a point, where the points are builds.
+    pub(super) fn build(&self, n: usize) -> Option<&Build> {
+        match &self.points {
+            Points::Builds(builds) => builds.get(self.position(n)),
+            _ => None,
+        }
+    }
+
+    /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
+    /// its neighbour is an unlikely place.
+    pub(super) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
+        const UNMOVED: f64 = 0.05;
+        let weight = |n: usize| {
+            let moved = || {
+                let (before, at) = (self.build(n - 1)?, self.build(n)?);
+                let (before, at) = (before.components.as_ref()?, at.components.as_ref()?);
+                Some(before.moved(at).iter().any(|moved| relevant(&moved.component)))
+            };
+            if n > 0 && moved() == Some(false) { UNMOVED } else { 1.0 }
+        };
+        let Points::Builds(_) = self.points else { return None };
+        let weights: Vec<f64> = (0..self.len()).map(weight).collect();
+        weights.iter().any(|w| *w < 1.0).then_some(weights)
+    }
+}
+
+impl Points {
+    fn len(&self) -> usize {
+        match self {
+            Points::Builds(builds) => builds.len(),
+            Points::Stacks(values) | Points::Values(Values::Listed(values)) => values.len(),
+            Points::Values(Values::Range(low, high)) => (high - low) as usize + 1,
+        }
+    }
+
+    fn label(&self, n: usize) -> String {
+        match self {
+            Points::Builds(builds) => builds[n].id.clone(),
+            Points::Stacks(values) | Points::Values(Values::Listed(values)) => values[n].clone(),
+            Points::Values(Values::Range(low, _)) => (low + n as u64).to_string(),
+        }
+    }
+
+    fn find(&self, value: &str) -> Option<usize> {
+        match self {
+            Points::Builds(builds) => builds.iter().position(|build| build.id == value),
+            Points::Stacks(values) | Points::Values(Values::Listed(values)) => {
+                values.iter().position(|v| v == value)
+            }
+            Points::Values(Values::Range(low, high)) => {
+                let n: u64 = value.parse().ok()?;
+                (*low..=*high).contains(&n).then(|| (n - low) as usize)
+            }
+        }
+    }
+}
+
+/// `1..30000`, both ends included, or a list.
+fn range(text: &str) -> Result<Values, String> {
+    let Some((low, high)) = text.split_once("..") else {
+        return Ok(Values::Listed(text.split(',').map(str::to_owned).collect()));
+    };
+    let number = |text: &str| {
+        text.trim_start_matches('=')
+            .parse::<u64>()
+            .map_err(|_| format!("`{text}` is not a whole number"))
+    };
+    match (number(low)?, number(high)?) {
+        (low, high) if low < high && high - low < u64::from(u32::MAX) => {
+            Ok(Values::Range(low, high))
+        }
+        (low, high) => Err(format!("{low}..{high} has to go up, over fewer than 2^32 values")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, good: Option<&str>, bad: Option<&str>, expected: Result<&[&str], &str>) {
+        let got = Axis::parse(text, good, bad)
+            .map(|axis| (0..axis.len()).map(|n| axis.label(n)).collect::<Vec<_>>())
+            .map_err(|stop| stop.to_string());
+        match (got, expected) {
+            (Ok(got), Ok(expected)) => assert_eq!(got, expected, "{text}"),
+            (Err(got), Err(expected)) => assert!(got.contains(expected), "{text}: {got}"),
+            (got, _) => panic!("{text}: {got:?}"),
+        }
+    }
+
+    #[test]
+    fn axes_are_seen_from_the_good_end() {
+        check("env:A=1,2,4", None, None, Ok(&["1", "2", "4"]));
+        check("bytes=7..10", None, None, Ok(&["7", "8", "9", "10"]));
+        check("bytes=7..10", Some("9"), Some("7"), Ok(&["9", "8", "7"]));
+        check("rocm=a,b,c", Some("last"), Some("b"), Ok(&["c", "b"]));
+        check("x=a,b,c", None, Some("b"), Ok(&["a", "b"]));
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        check("bytes", None, None, Err("write NAME="));
+        check("bytes=9..7", None, None, Err("has to go up"));
+        check("bytes=1..x", None, None, Err("`x` is not a whole number"));
+        check("x=a,a", None, None, Err("`a` is there twice"));
+        check("x=a", None, None, Err("needs two points"));
+        check("x=a,b", Some("c"), Some("d"), Err("`--bad d` is none of a,b"));
+    }
+}

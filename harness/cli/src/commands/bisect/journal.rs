@@ -1,0 +1,224 @@
+//! The journal of a bisect: how it was begun, and every observation. It is all that a resume or a replay needs.
+
+use std::path::Path;
+
+use search::bisect::{Action, Budget, Event, Setup, State, next};
+use serde::{Deserialize, Serialize};
+use supervise::{Durability, Journal};
+
+use crate::{Stop, stop::chain};
+
+/// The file in the evidence folder.
+pub(super) const FILE: &str = "bisect.jsonl";
+
+const FORMAT: u32 = 1;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "entry", rename_all = "kebab-case")]
+pub(super) enum Entry {
+    /// The first line.
+    Begun(Begun),
+    /// The time above which a run counts as slow, in seconds, measured at both ends.
+    Threshold { seconds: f64 },
+    /// An observation.
+    Seen(Observation),
+}
+
+/// What a bisect was asked to do. A journal is continued only by the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Begun {
+    pub(super) format: u32,
+    /// The trial with its faults, or the command.
+    pub(super) subject: String,
+    /// The axis with what else decides what a point is.
+    pub(super) axis: String,
+    /// Names of the two ends.
+    pub(super) good: String,
+    pub(super) bad: String,
+    /// Points from one to the other, both included.
+    pub(super) points: usize,
+    /// Which failures count.
+    pub(super) regress: String,
+    pub(super) install_cost: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rate: Option<f64>,
+    /// Prior weights of the points, where they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) weights: Option<Vec<f64>>,
+    /// May differ when a journal is continued.
+    pub(super) budget: Limits,
+}
+
+/// The budget, in the journal's words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Limits {
+    pub(super) runs: Option<u32>,
+    pub(super) installs: Option<u32>,
+    pub(super) seconds: Option<f64>,
+}
+
+/// What was seen of one point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Observation {
+    #[serde(flatten)]
+    pub(super) event: Event,
+    /// The point's name.
+    pub(super) label: String,
+    /// The signature of the run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) signature: String,
+    /// Why a point cannot be tested, or what a run showed.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) why: String,
+}
+
+impl Begun {
+    pub(super) fn new(
+        subject: String,
+        axis: String,
+        ends: (String, String),
+        points: usize,
+    ) -> Self {
+        let (good, bad) = ends;
+        Begun {
+            format: FORMAT,
+            subject,
+            axis,
+            good,
+            bad,
+            points,
+            regress: String::new(),
+            install_cost: 0.0,
+            rate: None,
+            weights: None,
+            budget: Limits::default(),
+        }
+    }
+
+    /// The search that this begins.
+    pub(super) fn state(&self) -> State {
+        let mut setup = Setup::new(self.points - 1);
+        if let Some(weights) = &self.weights {
+            setup = setup.weighted(weights);
+        }
+        setup.install_cost = self.install_cost;
+        setup.rate = self.rate;
+        let Limits { runs, installs, seconds } = self.budget;
+        setup.budget = Budget { runs, installs, seconds };
+        State::new(setup)
+    }
+
+    fn same(&self, other: &Begun) -> bool {
+        Begun { budget: other.budget, ..self.clone() } == *other
+    }
+}
+
+/// A journal that was read.
+pub(super) struct Past {
+    pub(super) begun: Begun,
+    pub(super) threshold: Option<f64>,
+    pub(super) seen: Vec<Observation>,
+}
+
+/// Reads a journal; none where it is not there or its first line was not finished.
+pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    let read =
+        supervise::read::<Entry>(path).map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let strange = read.unreadable.iter().find(|line| !line.source.is_eof());
+    if let Some(line) = strange {
+        return Err(Stop::usage(format!("error: `{}`: {}", path.display(), chain(line))));
+    }
+    let mut entries = read.records.into_iter();
+    let begun = match entries.next() {
+        None => return Ok(None),
+        Some(Entry::Begun(begun)) if begun.format == FORMAT && begun.points > 1 => begun,
+        Some(_) => {
+            return Err(Stop::usage(format!("error: `{}` is no bisect's journal", path.display())));
+        }
+    };
+    let mut past = Past { begun, threshold: None, seen: Vec::new() };
+    for entry in entries {
+        match entry {
+            Entry::Begun(_) => {}
+            Entry::Threshold { seconds } => past.threshold = Some(seconds),
+            Entry::Seen(observation) => past.seen.push(observation),
+        }
+    }
+    Ok(Some(past))
+}
+
+/// Makes the decisions of a journal again.
+///
+/// # Errors
+/// A line that the search would not have asked for: the journal is of another version, or was edited.
+pub(super) fn decide_again(begun: &Begun, seen: &[Observation]) -> Result<State, Stop> {
+    let mut state = begun.state();
+    for (n, observation) in seen.iter().enumerate() {
+        let action = next(&state);
+        let asked = match (&action, observation.event) {
+            (
+                Action::Install(want),
+                Event::Installed { build, .. } | Event::Unusable { build, .. },
+            )
+            | (Action::Run(want), Event::Ran { build, .. } | Event::Unusable { build, .. }) => {
+                *want == build
+            }
+            _ => false,
+        };
+        if !asked {
+            return Err(Stop::no_verdict(format!(
+                "error: observation {} of the journal is of {}, but the search asks for {action:?}",
+                n + 1,
+                observation.label
+            )));
+        }
+        state.observe(observation.event);
+    }
+    Ok(state)
+}
+
+/// Opens the journal of a folder, new or to continue it.
+pub(super) fn open(folder: &Path, begun: &Begun, resume: bool) -> Result<(Journal, Past), Stop> {
+    let path = folder.join(FILE);
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Stop::usage(format!("error: cannot make `{}`: {e}", folder.display())))?;
+    let past = read(&path)?;
+    let past = match past {
+        Some(_) if !resume => {
+            return Err(Stop::usage(format!(
+                "error: there is a bisect in `{}` already; --resume continues it, --out names another folder",
+                folder.display()
+            )));
+        }
+        Some(past) if !begun.same(&past.begun) => {
+            return Err(Stop::usage(format!(
+                "error: the bisect in `{}` is another one: {} on {} from {} to {}",
+                folder.display(),
+                past.begun.subject,
+                past.begun.axis,
+                past.begun.good,
+                past.begun.bad
+            )));
+        }
+        past => past,
+    };
+    let journal = Journal::open(&path, Durability::Process);
+    let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let past = match past {
+        Some(past) => Past { begun: begun.clone(), ..past },
+        None => {
+            write(&mut journal, &Entry::Begun(begun.clone()))?;
+            Past { begun: begun.clone(), threshold: None, seen: Vec::new() }
+        }
+    };
+    Ok((journal, past))
+}
+
+/// Appends a line. What is not in the journal did not happen.
+pub(super) fn write(journal: &mut Journal, entry: &Entry) -> Result<(), Stop> {
+    journal.write(entry).map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))
+}

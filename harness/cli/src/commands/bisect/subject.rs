@@ -1,0 +1,290 @@
+//! What is run at each point of an axis: a trial, or a command.
+
+use std::{ffi::OsString, path::PathBuf, process::Command, time::Instant};
+
+use builds::Obtained;
+use case::{Case, Lowered, Trial};
+use device::Planted;
+use judge::Kind as Outcome;
+use report::Record;
+use rocm::Stack;
+use supervise::{Cancel, Ended, Limits, Reason};
+
+use super::axis::{Axis, Kind};
+use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};
+
+/// What one run showed.
+pub(super) enum Shown {
+    Passed,
+    Failed {
+        signature: String,
+        kind: Outcome,
+        /// Whether the runtime came as far as finding its device.
+        started: bool,
+    },
+    /// It says nothing of this build.
+    Untestable,
+    /// It says nothing of any build: the machine is at fault.
+    Trouble,
+}
+
+/// One run.
+pub(super) struct Ran {
+    pub(super) shown: Shown,
+    pub(super) why: String,
+    /// What `--regress perf` compares, in seconds.
+    pub(super) time: f64,
+    pub(super) record: Option<Record>,
+}
+
+/// Why a point is not active.
+pub(super) enum Refused {
+    /// This build cannot be tested.
+    Unusable(String),
+    /// The machine or the network is at fault.
+    Trouble(String),
+}
+
+/// What is bisected.
+pub(super) enum Subject<'a> {
+    Trial { library: &'a CaseLibrary, case: &'a Case, trial: Trial, faults: Vec<Planted> },
+    Command(Vec<String>),
+}
+
+/// A point that can be run.
+pub(super) struct Ready<'a> {
+    /// Kept so that the build stays on disk while it is in use.
+    _build: Option<Obtained>,
+    job: Work<'a>,
+}
+
+enum Work<'a> {
+    Trial {
+        session: Box<Session>,
+        case: &'a Case,
+        trial: Trial,
+        lowered: Box<Lowered>,
+        faults: Vec<Planted>,
+    },
+    Command {
+        command: Vec<String>,
+        variables: Vec<(OsString, OsString)>,
+        limits: Limits,
+    },
+}
+
+impl Subject<'_> {
+    /// As the journal names it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Subject::Trial { case, trial, faults, .. } => {
+                let faults = faults.iter().map(|p| {
+                    format!(" with {},probability={},seed={}", p.fault, p.probability, p.seed)
+                });
+                case.trial_id(trial) + &faults.collect::<String>()
+            }
+            Subject::Command(words) => words.join(" "),
+        }
+    }
+
+    /// Whether a component can matter to what is run; all may, where that is not known.
+    pub(super) fn depends_on(&self, component: &str) -> bool {
+        let Subject::Trial { case, .. } = self else { return true };
+        // The math libraries are a repository of their own since 2025-08; a case that needs none does not load them.
+        component != "rocm-libraries" || !case.needs.libraries.is_empty()
+    }
+}
+
+impl<'a> Subject<'a> {
+    /// Obtains and activates a point.
+    pub(super) fn prepare(
+        &self,
+        axis: &Axis,
+        point: usize,
+        options: &SessionOptions,
+        store: &builds::Store,
+    ) -> Result<Result<Ready<'a>, Refused>, Stop> {
+        let mut options = options.clone();
+        let label = axis.label(point);
+        let mut obtained = None;
+        match &axis.kind {
+            Kind::Builds => {
+                let Some(build) = axis.build(point) else { unreachable!("an axis of builds") };
+                let debian = build.places.iter().find_map(|place| match place {
+                    builds::Place::Debian(spec) => Some(spec.clone()),
+                    _ => None,
+                });
+                options.rocm = match debian {
+                    Some(spec) => spec,
+                    None => match store.obtain(build, &|_| ()) {
+                        Ok(got) => {
+                            let prefix = got.prefix.display().to_string();
+                            obtained = Some(got);
+                            prefix
+                        }
+                        Err(error) if error.is_environment() => {
+                            return Ok(Err(Refused::Trouble(chain(&error))));
+                        }
+                        Err(error) => return Ok(Err(Refused::Unusable(chain(&error)))),
+                    },
+                };
+            }
+            Kind::Stacks => options.rocm = label.clone(),
+            Kind::Environment(name) => {
+                options.environment.insert(name.clone(), label.clone());
+            }
+            Kind::Parameter(_) => {}
+        }
+        if matches!(axis.kind, Kind::Builds | Kind::Stacks)
+            && let Err(stop) = stack(&options)
+        {
+            let text = stop.to_string();
+            return Ok(Err(Refused::Unusable(text.trim_start_matches("error: ").to_owned())));
+        }
+        let job = match self {
+            Subject::Trial { library, case, trial, faults } => {
+                self.trial(axis, &label, options, library, case, trial, faults)?
+            }
+            Subject::Command(words) => command(axis, &label, options, words)?,
+        };
+        Ok(Ok(Ready { _build: obtained, job }))
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn trial(
+        &self,
+        axis: &Axis,
+        label: &str,
+        options: SessionOptions,
+        library: &CaseLibrary,
+        case: &'a Case,
+        trial: &Trial,
+        faults: &[Planted],
+    ) -> Result<Work<'a>, Stop> {
+        let trial = match &axis.kind {
+            Kind::Parameter(name) => {
+                trial.with(name, label).ok_or_else(|| no_axis(case, trial, name))?
+            }
+            _ => trial.clone(),
+        };
+        let at_call = faults.iter().map(|p| p.fault).find(|f| f.place() == device::Place::Call);
+        let lowered = case::lower(case, &trial, library.kernels(), at_call)
+            .map_err(|found| Stop::usage(library.show(&case.id, &found)))?;
+        Ok(Work::Trial {
+            session: Box::new(Session::open(options)?),
+            case,
+            trial,
+            lowered: Box::new(lowered),
+            faults: faults.to_vec(),
+        })
+    }
+}
+
+pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
+    let names = trial.values.iter().map(|(axis, _)| axis.as_str());
+    let help = match trial.values.is_empty() {
+        true => "it has no matrix".to_owned(),
+        false => crate::select::meant(name, names),
+    };
+    Stop::usage(format!("error: {} has no axis `{name}`; {help}", case.id))
+}
+
+/// The stack of a point, fetched where it is not there yet.
+fn stack(options: &SessionOptions) -> Result<Stack, Stop> {
+    progress::ensure_stack(options)
+}
+
+fn command<'a>(
+    axis: &Axis,
+    label: &str,
+    options: SessionOptions,
+    words: &[String],
+) -> Result<Work<'a>, Stop> {
+    let mut variables: Vec<(OsString, OsString)> =
+        options.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
+    variables.push(("ROCREPRO_VALUE".into(), label.into()));
+    if matches!(axis.kind, Kind::Builds | Kind::Stacks) {
+        let stack = stack(&options)?;
+        let libraries = std::env::join_paths(&stack.libraries).unwrap_or_default();
+        variables.push(("ROCREPRO_PREFIX".into(), stack.root.clone().into()));
+        variables.push(("ROCREPRO_LIBRARIES".into(), libraries));
+        variables.push(("ROCM_PATH".into(), stack.root.into()));
+    }
+    // A command is not a worker: it may be silent as long as it likes.
+    let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
+    Ok(Work::Command { command: words.to_vec(), variables, limits })
+}
+
+impl Ready<'_> {
+    /// Runs once. None where it was interrupted.
+    pub(super) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
+        match &self.job {
+            Work::Trial { session, case, trial, lowered, faults } => {
+                let mut faults = faults.clone();
+                for planted in faults.iter_mut().filter(|p| p.probability < 1.0) {
+                    // The same seed misbehaves in the same way in every run, and no rate would show.
+                    planted.seed = planted.seed.wrapping_add(number.into());
+                }
+                let job = Job { case, trial, lowered: (**lowered).clone(), faults };
+                run_trial(session, &job, cancel).map(of_record)
+            }
+            Work::Command { command, variables, limits } => {
+                of_command(command, variables, limits, cancel)
+            }
+        }
+    }
+}
+
+fn of_record(record: Record) -> Ran {
+    let outcome = &record.outcome;
+    let shown = match outcome.kind {
+        Outcome::Pass => Shown::Passed,
+        Outcome::NoVerdict if outcome.signature == "no-verdict:disk" => Shown::Trouble,
+        Outcome::Skip | Outcome::NoVerdict => Shown::Untestable,
+        kind => Shown::Failed {
+            signature: outcome.signature.clone(),
+            kind,
+            started: record.device.proven,
+        },
+    };
+    // The first phase loads and compiles; what a regression is about comes after it.
+    let body = record.phases.iter().skip(1).map(|phase| phase.ns).sum::<u64>();
+    Ran { shown, why: outcome.summary.clone(), time: body as f64 / 1e9, record: Some(record) }
+}
+
+fn of_command(
+    words: &[String],
+    variables: &[(OsString, OsString)],
+    limits: &Limits,
+    cancel: &Cancel,
+) -> Option<Ran> {
+    let (program, arguments) = words.split_first()?;
+    let mut command = Command::new(PathBuf::from(program));
+    command.args(arguments).envs(variables.iter().map(|(k, v)| (k, v)));
+    let begun = Instant::now();
+    let seen = supervise::run(command, b"", limits, cancel, &mut |_| {});
+    let failed = |kind, signature: String| Shown::Failed { signature, kind, started: true };
+    let tail = seen.stderr.to_text();
+    let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let (shown, why) = match &seen.ended {
+        Ended::Exited(0) => (Shown::Passed, "exit code 0".to_owned()),
+        Ended::Exited(125) => (Shown::Untestable, "exit code 125".to_owned()),
+        Ended::Exited(code @ (126 | 127)) => {
+            (Shown::Untestable, format!("the command cannot be started: exit code {code}"))
+        }
+        Ended::Exited(code) => {
+            (failed(Outcome::ApiError, format!("exit:{code}")), format!("exit code {code}"))
+        }
+        Ended::Signalled { signal, .. } => {
+            (failed(Outcome::Crash, format!("signal:{signal}")), format!("signal {signal}"))
+        }
+        Ended::Stopped { reason: Reason::Cancelled, .. } => return None,
+        Ended::Stopped { reason: Reason::Total, .. } => {
+            (failed(Outcome::Hang, "timeout".to_owned()), "out of time".to_owned())
+        }
+        Ended::SpawnFailed(error) => (Shown::Trouble, format!("cannot start `{program}`: {error}")),
+        other => (Shown::Trouble, format!("{other:?}")),
+    };
+    let why = if last.is_empty() { why } else { format!("{why}: {}", last.trim()) };
+    Some(Ran { shown, why, time: begun.elapsed().as_secs_f64(), record: None })
+}

@@ -1,0 +1,138 @@
+//! Which runs show the failure that is looked for.
+
+use judge::Kind;
+use search::bisect::{Event, Seen};
+
+use super::{Observation, Ran, Shown};
+use crate::args::Regress;
+
+/// The signature of a run that is too slow.
+const SLOW: &str = "slow";
+
+/// What a run means for the search.
+pub(super) enum Sees {
+    Run(Seen),
+    /// The build cannot be tested.
+    Nothing,
+}
+
+/// Tells the failure that is looked for from others.
+pub(super) struct Verdicts {
+    regress: Regress,
+    /// The signature of the bad end's first failure.
+    reference: Option<String>,
+    /// Seconds above which a run is slow.
+    threshold: Option<f64>,
+}
+
+impl Verdicts {
+    pub(super) fn new(regress: Regress, threshold: Option<f64>) -> Verdicts {
+        let reference = (regress == Regress::Perf).then(|| SLOW.to_owned());
+        Verdicts { regress, reference, threshold }
+    }
+
+    pub(super) fn has_threshold(&self) -> bool {
+        self.threshold.is_some()
+    }
+
+    pub(super) fn set_threshold(&mut self, seconds: f64) {
+        self.threshold = Some(seconds);
+    }
+
+    /// The signature that is followed; empty before the bad end has failed.
+    pub(super) fn signature(&self) -> &str {
+        self.reference.as_deref().unwrap_or_default()
+    }
+
+    /// The first failure of the bad end is the one to look for.
+    pub(super) fn learn(&mut self, observation: &Observation, bad_end: usize) {
+        if let Event::Ran { build, seen: Seen::Bad, .. } = observation.event
+            && build == bad_end
+            && self.reference.is_none()
+        {
+            self.reference = Some(observation.signature.clone());
+        }
+    }
+
+    pub(super) fn see(&self, ran: &Ran, bad_end: bool) -> Sees {
+        match &ran.shown {
+            Shown::Passed if self.regress == Regress::Perf => {
+                let slow = self.threshold.is_some_and(|limit| ran.time > limit);
+                Sees::Run(if slow { Seen::Bad } else { Seen::Good })
+            }
+            Shown::Passed => Sees::Run(Seen::Good),
+            Shown::Failed { signature, kind, started } => {
+                let first = bad_end && self.reference.is_none();
+                let same = first || self.reference.as_ref() == Some(signature);
+                // A build whose runtime does not find its device is broken in a way of its own, unless that is what is
+                // looked for.
+                if !started && !same {
+                    return Sees::Nothing;
+                }
+                let counts = match self.regress {
+                    Regress::Signature => same,
+                    Regress::Any => true,
+                    Regress::Crash => matches!(
+                        kind,
+                        Kind::Crash | Kind::TeardownCrash | Kind::MemoryFault | Kind::LibraryExit
+                    ),
+                    Regress::Hang => *kind == Kind::Hang,
+                    Regress::Wrong => {
+                        *kind == Kind::WrongData
+                            || (*kind == Kind::ApiError
+                                && signature.starts_with("unexpected-value"))
+                    }
+                    Regress::Perf => false,
+                };
+                Sees::Run(if counts { Seen::Bad } else { Seen::Other })
+            }
+            Shown::Untestable | Shown::Trouble => Sees::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ran(signature: &str, kind: Kind, started: bool) -> Ran {
+        let shown = Shown::Failed { signature: signature.to_owned(), kind, started };
+        Ran { shown, why: String::new(), time: 0.0, record: None }
+    }
+
+    #[track_caller]
+    fn check(regress: Regress, run: Ran, expected: Option<Seen>) {
+        let mut verdicts = Verdicts::new(regress, None);
+        let event = Event::Ran { build: 3, seen: Seen::Bad, seconds: 0.0 };
+        let signature = "crash:hipMalloc".to_owned();
+        verdicts
+            .learn(&Observation { event, label: String::new(), signature, why: String::new() }, 3);
+        let got = match verdicts.see(&run, false) {
+            Sees::Run(seen) => Some(seen),
+            Sees::Nothing => None,
+        };
+        assert_eq!(got, expected);
+    }
+
+    #[test]
+    fn failures_are_told_apart() {
+        use Regress::*;
+        check(Signature, ran("crash:hipMalloc", Kind::Crash, true), Some(Seen::Bad));
+        check(Signature, ran("crash:hipFree", Kind::Crash, true), Some(Seen::Other));
+        check(Signature, ran("crash:hipInit", Kind::Crash, false), None);
+        check(Any, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Bad));
+        check(Crash, ran("crash:hipFree", Kind::Crash, true), Some(Seen::Bad));
+        check(Crash, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Other));
+        check(Hang, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Bad));
+        check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(Seen::Bad));
+    }
+
+    #[test]
+    fn slow_runs_are_above_the_threshold() {
+        let verdicts = Verdicts::new(Regress::Perf, Some(2.0));
+        for (time, expected) in [(1.0, Seen::Good), (3.0, Seen::Bad)] {
+            let run = Ran { shown: Shown::Passed, why: String::new(), time, record: None };
+            assert!(matches!(verdicts.see(&run, false), Sees::Run(seen) if seen == expected));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The answer of a bisect as text, to be pasted into an issue.
+
+use std::fmt::Write;
+
+use crate::evidence::{Bisected, Rate};
+
+/// The answer in plain text. `sentence` says what was found, `spent` what it took.
+pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(text, "{name:<11} {value}");
+    };
+    line("trial", &found.trial);
+    line("answer", sentence);
+    let build = |label: &Option<String>| {
+        label.as_ref().map(|label| {
+            let rate = found.rates.iter().find(|r| r.version == *label).map(|r| r.rate);
+            format!("{label}   {}", runs(rate.unwrap_or_default()))
+        })
+    };
+    for (name, label) in [("last good", &found.last_good), ("first bad", &found.first_bad)] {
+        if let Some(text) = build(label) {
+            line(name, &text);
+        }
+    }
+    if !found.signature.is_empty() {
+        line("signature", &found.signature);
+    }
+    let device = if found.on.emulated { "the emulated " } else { "" };
+    line("device", &format!("{device}{}", found.on.gfx));
+    if let Some(confidence) = found.confidence {
+        line("confidence", &format!("{:.2} %", 100.0 * confidence));
+    }
+    line("spent", spent);
+    for component in &found.components {
+        let what = format!("{} {} .. {}", component.name, component.good, component.bad);
+        line("moved", &what);
+        if let Some(url) = &component.compare_url {
+            line("", url);
+        }
+    }
+    for skipped in &found.skipped {
+        line("skipped", &format!("{}: {}", skipped.version, skipped.why));
+    }
+    for command in &found.rerun {
+        line("again", command);
+    }
+    text
+}
+
+fn runs(rate: Rate) -> String {
+    match rate {
+        Rate { runs: 0, .. } => "not run".to_owned(),
+        Rate { failed: 0, runs } => format!("{runs} of {runs} runs passed"),
+        Rate { failed, runs } => format!("{failed} of {runs} runs failed"),
+    }
+}
