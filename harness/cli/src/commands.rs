@@ -17,6 +17,8 @@ mod run;
 mod schema;
 mod subject;
 
+pub use self::minimise::{Comparison, Simulated, compare};
+
 use std::process::ExitCode;
 
 use clap::CommandFactory;

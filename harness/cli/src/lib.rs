@@ -22,6 +22,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+pub use commands::{Comparison, Simulated, compare};
 pub use library::CaseLibrary;
 pub use select::{Selected, select};
 pub use session::{DeviceChoice, Session, SessionOptions};

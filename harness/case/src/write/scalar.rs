@@ -4,7 +4,10 @@
 pub(super) fn plain(text: &str) -> String {
     let safe = |c: char| c.is_alphanumeric() || " -_./+*()<>=;!?^~'".contains(c);
     let starts = |c: char| c.is_alphanumeric() || "_./(+".contains(c);
-    let plain = text.starts_with(starts)
+    // A dash begins a list item only before a space.
+    let negative =
+        text.strip_prefix('-').is_some_and(|n| n.starts_with(|c: char| c.is_ascii_digit()));
+    let plain = (negative || text.starts_with(starts))
         && text.chars().all(|c| safe(c) && !c.is_control())
         && !text.ends_with(' ');
     if plain { text.to_owned() } else { quoted(text) }

@@ -1,9 +1,10 @@
+mod compare;
 mod journal;
 mod show;
 mod space;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
@@ -12,13 +13,15 @@ use std::{
 use case::{FaultEntry, Header, Kernels};
 use device::{Fault, Place, Planted};
 use judge::{Kind, Outcome};
+use plan::Call;
 use report::evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Rate, Setting};
 use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, reduce};
 use supervise::Cancel;
 
+pub use self::compare::{Comparison, Simulated, compare};
 use self::{
     journal::{About, Runs},
-    space::{Candidate, Plans, calls, count},
+    space::{Candidate, Plans, calls, count, every},
 };
 use super::run::faults;
 use crate::{
@@ -179,20 +182,24 @@ fn seeded(faults: &[Planted], run: u64) -> Vec<Planted> {
     faults.iter().map(|p| Planted { seed: p.seed.wrapping_add(run), ..p.clone() }).collect()
 }
 
-/// Reduces a failing trial while its signature stays the same.
-///
-/// The signature is that of the first failure among some runs. Whatever is found has been written as a case, read again,
-/// and has failed in this way.
-///
-/// # Errors
-/// Nothing that fails (exit code 4), or a machine that does not let us find out (3).
-pub(crate) fn minimise_job(
-    session: &Session,
+/// What a search starts from.
+struct Prepared<'s> {
+    space: Plans,
+    start: Candidate,
+    runs: Runs<'s>,
+    /// The failure that is kept.
+    first: Outcome,
+    settings: Settings,
+}
+
+/// Finds the failure of a trial and what it takes to reduce it.
+fn prepare<'s>(
+    session: &'s Session,
     library: &CaseLibrary,
-    job: &Job<'_>,
+    job: &'s Job<'_>,
     options: &MinimiseOptions,
-    cancel: &Cancel,
-) -> Result<Minimisation, Stop> {
+    cancel: &'s Cancel,
+) -> Result<Prepared<'s>, Stop> {
     // A case that somebody gets has the kernels of the project, and no others.
     let kernels: Kernels = library
         .kernels()
@@ -216,6 +223,7 @@ pub(crate) fn minimise_job(
         fault: call_fault(&job.faults)?,
         signature: None,
         failing: None,
+        kept: BTreeSet::new(),
     };
     let start = space.candidate(&job.lowered.plan).map_err(|why| {
         Stop::no_verdict(format!("error: the trial cannot be written as a case: {why}"))
@@ -230,10 +238,37 @@ pub(crate) fn minimise_job(
     ));
     space.failing = start.edited_id(first.at.step);
     space.signature = Some(first.signature.clone());
+    if space.expecting(&job.lowered.plan).is_some() {
+        if job.faults.is_empty() {
+            // No healthy device is at hand that would tell a wrong expectation from the failure.
+            space.kept = before(&job.lowered.plan.body, space.failing);
+        } else {
+            runs.control = true;
+        }
+    }
     runs.found(&first.signature);
     let settings = Settings { deterministic: certain(&job.faults), ..Settings::default() };
     // The header has changed, and with it the text.
     let start = space.candidate(&job.lowered.plan).map_err(Stop::no_verdict)?;
+    Ok(Prepared { space, start, runs, first, settings })
+}
+
+/// Reduces a failing trial while its signature stays the same.
+///
+/// The signature is that of the first failure among some runs. Whatever is found has been written as a case, read again,
+/// and has failed in this way.
+///
+/// # Errors
+/// Nothing that fails (exit code 4), or a machine that does not let us find out (3).
+pub(crate) fn minimise_job(
+    session: &Session,
+    library: &CaseLibrary,
+    job: &Job<'_>,
+    options: &MinimiseOptions,
+    cancel: &Cancel,
+) -> Result<Minimisation, Stop> {
+    let Prepared { space, start, mut runs, first, settings } =
+        prepare(session, library, job, options, cancel)?;
     let result = reduce(&space, start, settings, &mut runs);
     runs.finish()?;
     let setting = setting(session, job, &result.candidate, &runs, cancel)?;
@@ -246,6 +281,18 @@ pub(crate) fn minimise_job(
             .collect(),
         found: minimised(job, &first, &result, setting, runs.started),
     })
+}
+
+/// The calls before a step that are more than checks and host work.
+fn before(body: &[plan::Step], failing: Option<u32>) -> BTreeSet<u32> {
+    let steps = every(body);
+    let earlier = steps.iter().take_while(|s| Some(s.id) != failing);
+    let harmless = |call: &Call| {
+        let block = matches!(call, Call::Repeat { .. } | Call::Thread { .. });
+        let check = matches!(call, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. });
+        block || check || matches!(call, Call::Fill { .. } | Call::Sleep { .. })
+    };
+    earlier.filter(|s| !harmless(&s.call)).map(|s| s.id).collect()
 }
 
 /// Runs the trial until it fails.
@@ -357,7 +404,11 @@ impl Runner<Candidate> for Runs<'_> {
         Some(match outcome.kind {
             Kind::Pass => Seen::Pass,
             Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
-            _ if self.is_wanted(&outcome.signature) => Seen::Same,
+            _ if self.is_wanted(&outcome.signature) => match self.control(candidate, key)? {
+                // It fails without the fault too, so it is itself wrong.
+                Some(healthy) if healthy.kind != Kind::Pass => Seen::Pass,
+                _ => Seen::Same,
+            },
             _ => Seen::Other(outcome.signature),
         })
     }

@@ -9,6 +9,7 @@ use std::{
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use judge::Outcome;
+use plan::Call;
 use report::Record;
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
@@ -72,6 +73,9 @@ pub(super) struct Runs<'s> {
     /// Outcomes from before the signature was known.
     before: Vec<(String, Outcome)>,
     signature: Option<String>,
+    /// Whether each candidate is run without the planted faults as well.
+    pub(super) control: bool,
+    controls: HashMap<String, Outcome>,
     /// Runs in all, with those of the journal: the seed of the next one.
     next: u64,
     /// Processes started.
@@ -143,6 +147,8 @@ impl<'s> Runs<'s> {
             answers,
             before: Vec::new(),
             signature: None,
+            control: false,
+            controls: HashMap::new(),
             next,
             started: 0,
             most: options.budget_runs,
@@ -162,24 +168,8 @@ impl<'s> Runs<'s> {
         if self.started >= self.most || Instant::now() >= self.deadline || self.trouble.is_some() {
             return None;
         }
-        let seed = self.next;
-        let job = Job {
-            case: candidate.case(),
-            trial: candidate.trial(),
-            lowered: candidate.lowered().clone(),
-            faults: seeded(self.faults, seed),
-        };
-        let record = run_trial(self.session, &job, self.cancel)?;
-        self.started += 1;
-        self.next += 1;
-        self.bar.inc(1);
+        let record = self.start(candidate, key, seeded(self.faults, self.next))?;
         let outcome = record.outcome.clone();
-        if let Some(journal) = &mut self.journal {
-            let line = Line::Run { candidate: key.to_owned(), seed, outcome: outcome.clone() };
-            if let Err(error) = journal.write(&line) {
-                self.trouble = Some(no_verdict(&error));
-            }
-        }
         self.remember(key, &outcome);
         let wanted = match &self.signature {
             Some(signature) => *signature == outcome.signature,
@@ -189,6 +179,45 @@ impl<'s> Runs<'s> {
             self.example = Some(record);
         }
         Some(outcome)
+    }
+
+    fn start(&mut self, candidate: &Candidate, key: &str, faults: Vec<Planted>) -> Option<Record> {
+        let mut lowered = candidate.lowered().clone();
+        if faults.is_empty() {
+            healthy(&mut lowered.plan.body);
+        }
+        let job = Job { case: candidate.case(), trial: candidate.trial(), lowered, faults };
+        let record = run_trial(self.session, &job, self.cancel)?;
+        let seed = self.next;
+        self.started += 1;
+        self.next += 1;
+        self.bar.inc(1);
+        if let Some(journal) = &mut self.journal {
+            let outcome = record.outcome.clone();
+            let line = Line::Run { candidate: key.to_owned(), seed, outcome };
+            if let Err(error) = journal.write(&line) {
+                self.trouble = Some(no_verdict(&error));
+            }
+        }
+        Some(record)
+    }
+
+    /// The outcome of a candidate on the healthy device, where that is asked for. The outer None is that of
+    /// [`Runs::outcome`].
+    pub(super) fn control(&mut self, candidate: &Candidate, key: &str) -> Option<Option<Outcome>> {
+        if !self.control {
+            return Some(None);
+        }
+        if let Some(known) = self.controls.get(key) {
+            return Some(Some(known.clone()));
+        }
+        let key = format!("{key} healthy");
+        let outcome = match self.answers.get_mut(&key).and_then(VecDeque::pop_front) {
+            Some(outcome) => outcome,
+            None => self.start(candidate, &key, Vec::new())?.outcome,
+        };
+        self.controls.insert(key.trim_end_matches(" healthy").to_owned(), outcome.clone());
+        Some(Some(outcome))
     }
 
     fn remember(&mut self, key: &str, outcome: &Outcome) {
@@ -223,5 +252,15 @@ impl<'s> Runs<'s> {
     pub(super) fn finish(&mut self) -> Result<(), Stop> {
         self.bar.finish_and_clear();
         self.trouble.take().map_or(Ok(()), Err)
+    }
+}
+
+/// Leaves out what is planted at calls.
+fn healthy(steps: &mut [plan::Step]) {
+    for step in steps {
+        step.planted = None;
+        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+            healthy(body);
+        }
     }
 }

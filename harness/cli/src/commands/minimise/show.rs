@@ -48,7 +48,12 @@ pub(super) fn result(result: &Minimisation, folder: &Path, time: Duration) -> St
         }
     }
     if !without.is_empty() {
-        let names: Vec<_> = without.iter().map(|e| e.what.as_str()).collect();
+        let shown =
+            |what: &str| found.elements.iter().any(|e| e.without.runs > 0 && e.what == what);
+        let mut names: Vec<_> =
+            without.iter().map(|e| e.what.as_str()).filter(|what| !shown(what)).collect();
+        names.sort_unstable();
+        names.dedup();
         let _ = writeln!(
             out,
             "\nWithout these there is no well-formed case that could fail in this way: {}.",

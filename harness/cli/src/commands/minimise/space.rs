@@ -1,7 +1,7 @@
 //! Plans as what a search reduces: every candidate is written as a case, read and lowered again, so it has passed the static
 //! checks and is what a reader of the case would run.
 
-use std::rc::Rc;
+use std::{collections::BTreeSet, rc::Rc};
 
 use case::{Case, Header, Kernels, Lowered, Trial, lower, write};
 use device::{Fault, Place};
@@ -23,6 +23,8 @@ pub(super) struct Plans {
     pub(super) signature: Option<String>,
     /// The step of the edited plan at which it is seen, where that is known.
     pub(super) failing: Option<u32>,
+    /// Steps without which the status or value that the failing step expects is not the right one.
+    pub(super) kept: BTreeSet<u32>,
 }
 
 /// A plan, as it is edited and as it is run.
@@ -78,7 +80,7 @@ impl Candidate {
 }
 
 /// The steps of a body, blocks before what is in them.
-fn every(steps: &[Step]) -> Vec<&Step> {
+pub(super) fn every(steps: &[Step]) -> Vec<&Step> {
     let mut found = Vec::new();
     for step in steps {
         found.push(step);
@@ -116,6 +118,15 @@ impl Plans {
         if !self.may_fail(&lowered.plan) {
             return Err("nothing in it can fail in this way".to_owned());
         }
+        if !self.kept.is_empty() {
+            let ids: BTreeSet<u32> = every(&plan.body).iter().map(|s| s.id).collect();
+            if !self.kept.is_subset(&ids) {
+                return Err("what the failing call expects rests on it".to_owned());
+            }
+        }
+        if let Some(buffer) = never_freed(&lowered.plan) {
+            return Err(format!("`{buffer}` is not freed before its memory is wanted back"));
+        }
         // The header may change while the plan stays the same.
         let key = plan::digest(write(plan, &Header::default(), &self.kernels).as_bytes());
         let plan = plan.clone();
@@ -124,6 +135,13 @@ impl Plans {
 
     pub(super) fn run_key(&self, candidate: &Candidate) -> String {
         candidate.0.key.clone()
+    }
+
+    /// The failing step of an edited plan, where it expects a certain status or value. The static checks do not know whether
+    /// that is still the right one when calls before it are gone.
+    pub(super) fn expecting<'p>(&self, plan: &'p Plan) -> Option<&'p Step> {
+        let failing = every(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
+        (failing.returns.is_some() || failing.gives.is_some()).then_some(failing)
     }
 
     /// Whether a plan has the call or the check that the signature names, and the planted call. A run would tell as
@@ -150,6 +168,19 @@ impl Plans {
             _ => true,
         }
     }
+}
+
+/// A buffer that is allocated by a step and not freed, in a plan that wants its memory back.
+fn never_freed(plan: &Plan) -> Option<&str> {
+    let steps = every(&plan.body);
+    let wanted = steps.iter().any(|s| matches!(s.call, Call::MemGetInfo) && s.gives.is_some());
+    let freed = |name: &str| {
+        steps.iter().any(|s| matches!(&s.call, Call::Free { buffer, .. } if buffer == name))
+    };
+    steps.iter().filter(|_| wanted).find_map(|s| match &s.call {
+        Call::Alloc { buffer, .. } if !freed(buffer) => Some(buffer.as_str()),
+        _ => None,
+    })
 }
 
 impl Space for Plans {

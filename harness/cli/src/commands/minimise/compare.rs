@@ -1,0 +1,177 @@
+//! The search beside plain delta debugging, on one planted bug.
+
+use std::collections::HashMap;
+
+use rewrite::reduce::Edit;
+use search::reduce::{Made, Runner, Seen, Settings, Space, Tree, ddmin, reduce};
+use supervise::Cancel;
+
+use super::{
+    MinimiseOptions, Prepared,
+    journal::Runs,
+    no_verdict, prepare,
+    space::{Candidate, Plans, calls},
+};
+use crate::{CaseLibrary, Session, Stop, trial::Job};
+
+/// One planted bug, reduced in several ways.
+pub struct Comparison {
+    /// The trial.
+    pub trial: String,
+    /// The signature that was kept.
+    pub signature: String,
+    /// Calls of the plan before.
+    pub calls_before: u32,
+    /// Calls that the search left.
+    pub calls_after: u32,
+    /// Runs of the search.
+    pub runs: u32,
+    /// Calls that plain delta debugging left.
+    pub ddmin_calls: u32,
+    /// Runs of plain delta debugging.
+    pub ddmin_runs: u32,
+    /// The same bug made rarer.
+    pub simulated: Vec<Simulated>,
+}
+
+/// Repeated searches for a bug that shows at a rate.
+pub struct Simulated {
+    /// The rate.
+    pub rate: f64,
+    /// Searches.
+    pub repeats: u32,
+    /// Runs of all searches.
+    pub runs: u32,
+    /// Searches whose result does not fail, or of which one more edit could be made.
+    pub wrong: u32,
+}
+
+/// Reduces a job whose planted fault comes every time: by the search, by plain delta debugging, and by the search again
+/// at lower rates. There, real runs say once whether a candidate fails, and chance decides whether that shows.
+///
+/// # Errors
+/// A job that does not fail, or a machine that does not let us find out.
+pub fn compare(
+    session: &Session,
+    library: &CaseLibrary,
+    job: &Job<'_>,
+    rates: &[f64],
+    repeats: u32,
+) -> Result<Comparison, Stop> {
+    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
+    let options = MinimiseOptions::default();
+    let fresh = || prepare(session, library, job, &options, &cancel);
+    let Prepared { space, start, mut runs, first, settings } = fresh()?;
+    let found = reduce(&space, start.clone(), settings, &mut runs);
+    let mut comparison = Comparison {
+        trial: job.id(),
+        signature: first.signature,
+        calls_before: calls(&start.lowered().plan),
+        calls_after: calls(&found.candidate.lowered().plan),
+        runs: runs.started,
+        ddmin_calls: 0,
+        ddmin_runs: 0,
+        simulated: Vec::new(),
+    };
+    let Prepared { space, start, runs, .. } = fresh()?;
+    let mut known = Known { runs, answers: HashMap::new() };
+    let plain = Plain(&space);
+    let (smallest, _) = ddmin(&plain, &start, &mut |c, key| known.fails(c, key));
+    comparison.ddmin_calls = calls(&smallest.lowered().plan);
+    comparison.ddmin_runs = known.runs.started;
+    for &rate in rates {
+        let mut simulated = Simulated { rate, repeats, runs: 0, wrong: 0 };
+        for repeat in 0..repeats {
+            let mut chance = Chance { known: &mut known, rate, state: u64::from(repeat) + 1 };
+            let found = reduce(&space, start.clone(), Settings::default(), &mut chance);
+            simulated.runs += found.runs;
+            let right = found.complete && minimal(&space, &found.candidate, &mut known);
+            simulated.wrong += u32::from(!right);
+        }
+        comparison.simulated.push(simulated);
+    }
+    Ok(comparison)
+}
+
+/// Whether a candidate fails and no single strongest edit of it does.
+fn minimal(space: &Plans, candidate: &Candidate, known: &mut Known<'_>) -> bool {
+    known.fails(candidate, &space.key(candidate))
+        && leaves(&space.edits(candidate)).into_iter().all(|edit| {
+            match space.apply(candidate, &[edit]) {
+                Made::Candidate(smaller) => {
+                    let key = space.key(&smaller);
+                    key == space.key(candidate) || !known.fails(&smaller, &key)
+                }
+                Made::Unchanged | Made::IllFormed(_) => true,
+            }
+        })
+}
+
+fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
+    match tree {
+        Tree::Edit(levels) => levels.first().cloned().into_iter().collect(),
+        Tree::Halves(all) | Tree::Each(all) | Tree::Turn(all) => {
+            all.iter().flat_map(leaves).collect()
+        }
+    }
+}
+
+/// The edits that need no knowledge of what depends on what.
+struct Plain<'p>(&'p Plans);
+
+impl Space for Plain<'_> {
+    type Candidate = Candidate;
+    type Edit = Edit;
+
+    fn edits(&self, candidate: &Candidate) -> Tree<Edit> {
+        // A check of device memory is two calls; more at once are a slice or an object with all that uses it.
+        let single = |e: &Edit| !matches!(e, Edit::Drop { steps, .. } if steps.len() > 2);
+        let edits = leaves(&self.0.edits(candidate)).into_iter().filter(single);
+        Tree::Halves(edits.map(|edit| Tree::Edit(vec![edit])).collect())
+    }
+
+    fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> Made<Candidate> {
+        self.0.apply(candidate, edits)
+    }
+
+    fn key(&self, candidate: &Candidate) -> String {
+        self.0.key(candidate)
+    }
+}
+
+/// Real answers, each asked for once.
+struct Known<'s> {
+    runs: Runs<'s>,
+    answers: HashMap<String, bool>,
+}
+
+impl Known<'_> {
+    fn fails(&mut self, candidate: &Candidate, key: &str) -> bool {
+        if let Some(known) = self.answers.get(key) {
+            return *known;
+        }
+        let fails = self.runs.run(candidate, key) == Some(Seen::Same);
+        self.answers.insert(key.to_owned(), fails);
+        fails
+    }
+}
+
+/// Lets a failure show at a rate.
+struct Chance<'k, 's> {
+    known: &'k mut Known<'s>,
+    rate: f64,
+    state: u64,
+}
+
+impl Runner<Candidate> for Chance<'_, '_> {
+    fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
+        // SplitMix64 (Steele, Lea, Flood 2014).
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let shows = ((z >> 11) as f64) < self.rate * (1_u64 << 53) as f64;
+        let fails = shows && self.known.fails(candidate, key);
+        Some(if fails { Seen::Same } else { Seen::Pass })
+    }
+}
