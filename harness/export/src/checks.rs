@@ -96,8 +96,10 @@ impl Printer<'_> {
             self.line(check);
         } else {
             // A call that failed as expected gives no value.
-            let status = status.trim_start_matches("(void)").to_owned();
-            self.line(format!("if ({status} == {success}) {check}"));
+            match status.strip_prefix("(void)") {
+                Some(call) => self.line(format!("if ({call} == {success}) {check}")),
+                None => self.line(format!("if ({status}) {check}")),
+            }
         }
     }
 }

@@ -241,3 +241,87 @@ fn split(arguments: &str) -> Vec<&str> {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines as libamdhip64 writes them.
+    fn log(calls: &[&str]) -> String {
+        calls.iter().map(|call| format!(":3:     :0   : 12390869966 us:  {call}\n")).collect()
+    }
+
+    #[track_caller]
+    fn check(calls: &[&str], inline_kernels: bool, expected: &[&str]) {
+        assert_eq!(trace(&log(calls), inline_kernels).calls, expected);
+    }
+
+    #[test]
+    fn addresses_become_numbers_in_the_order_of_their_appearance() {
+        check(
+            &[
+                "Initializing runtime stack, Enumerated GPU agents = 1",
+                "\u{1b}[32m hipInit ( 0 ) \u{1b}[0m",
+                "\u{1b}[32m hipMalloc ( 0x7ffcde16fdb8, 4608 ) \u{1b}[0m",
+                "hipMalloc: Returned hipSuccess : 0x7fa57f28c000: duration: 12 us",
+                "\u{1b}[32m hipMemset ( 0x7fa57f28c000, 92, 4608 ) \u{1b}[0m",
+                "hipMemset: Returned hipSuccess : ",
+                "\u{1b}[32m hipMemcpy ( 0x7fa57f28c100, 0x5555853a0300, 4096, hipMemcpyHostToDevice ) \u{1b}[0m",
+                "\u{1b}[32m hipFree ( 0x7fa57f28c000 ) \u{1b}[0m",
+                "\u{1b}[32m hipMemset ( 0x7fa57f28c000, 0, 8 ) \u{1b}[0m",
+            ],
+            false,
+            &[
+                "hipMalloc(result, 4608)",
+                "hipMemset(p1, 92, 4608)",
+                "hipMemcpy(p2, p3, 4096, hipMemcpyHostToDevice)",
+                "hipFree(p1)",
+                "hipMemset(p4, 0, 8)",
+            ],
+        );
+    }
+
+    #[test]
+    fn streams_are_named_alike_in_all_releases() {
+        let stream = ["hipStreamSynchronize ( 0x5555 )", "hipStreamSynchronize ( stream:0x5555 )"];
+        for call in stream {
+            check(&[call], false, &["hipStreamSynchronize(p1)"]);
+        }
+        let null = ["hipStreamSynchronize ( stream:<null> )", "hipStreamSynchronize ( <null> )"];
+        for call in null {
+            check(&[call], false, &["hipStreamSynchronize(null)"]);
+        }
+    }
+
+    #[test]
+    fn both_forms_of_a_launch_are_the_same_call() {
+        let module = [
+            "hipModuleLoadData ( 0x7ffc, 0x5555 )",
+            "hipModuleLaunchKernel ( 0x5557, 4, 1, 1, 256, 1, 1, 0, stream:0x5558, 0x5559, char array:<null> )",
+        ];
+        let inline = [
+            "__hipPushCallConfiguration ( {4,1,1}, {256,1,1}, 0, stream:0x6558 )",
+            "hipLaunchKernel ( 0x6557, {4,1,1}, {256,1,1}, 0x6559, 0, stream:0x6558 )",
+            "hipGetLastError (  )",
+        ];
+        let expected = ["launch(4, 1, 1, 256, 1, 1, p1)"];
+        check(&module, true, &expected);
+        check(&inline, true, &expected);
+    }
+
+    #[test]
+    fn another_call_is_a_difference() {
+        let all = ["hipDeviceSynchronize (  )", "hipMemset ( 0x1, 0, 8 )"];
+        let other = ["hipDeviceSynchronize (  )", "hipMemset ( 0x1, 0, 9 )"];
+        let read = |calls: &[&str]| trace(&log(calls), false);
+        assert_eq!(differences(&read(&all), &read(&all)), None);
+        let difference = |trial: Option<&str>, program: Option<&str>| {
+            let (trial, program) = (trial.map(str::to_owned), program.map(str::to_owned));
+            Some(Difference { after: 1, trial, program })
+        };
+        let (eight, nine) = ("hipMemset(p1, 0, 8)", "hipMemset(p1, 0, 9)");
+        assert_eq!(differences(&read(&all), &read(&other)), difference(Some(eight), Some(nine)));
+        assert_eq!(differences(&read(&all), &read(&all[..1])), difference(Some(eight), None));
+        assert_eq!(differences(&read(&all[..1]), &read(&all)), difference(None, Some(eight)));
+    }
+}

@@ -47,7 +47,13 @@ pub const RELEASES: &[Release] = &[
             ExtraPackages {
                 extra: Extra::Dev,
                 suites: &[],
-                packages: &["libamdhip64-dev=5.2.3*", "clang-15", "lld-15", "rocm-device-libs"],
+                packages: &[
+                    "libamdhip64-dev=5.2.3*",
+                    "clang-15",
+                    "clang-tools-15",
+                    "lld-15",
+                    "rocm-device-libs",
+                ],
                 headers: &[],
                 tests: &[],
             },
@@ -68,7 +74,13 @@ pub const RELEASES: &[Release] = &[
             ExtraPackages {
                 extra: Extra::Dev,
                 suites: &[],
-                packages: &["libamdhip64-dev=5.7.1*", "clang-17", "lld-17", "rocm-device-libs-17"],
+                packages: &[
+                    "libamdhip64-dev=5.7.1*",
+                    "clang-17",
+                    "clang-tools-17",
+                    "lld-17",
+                    "rocm-device-libs-17",
+                ],
                 headers: &[],
                 tests: &[],
             },
@@ -96,7 +108,13 @@ pub const RELEASES: &[Release] = &[
             ExtraPackages {
                 extra: Extra::Dev,
                 suites: &[],
-                packages: &["libamdhip64-dev=6.4.3*", "clang-21", "lld-21", "rocm-device-libs-21"],
+                packages: &[
+                    "libamdhip64-dev=6.4.3*",
+                    "clang-21",
+                    "clang-tools-21",
+                    "lld-21",
+                    "rocm-device-libs-21",
+                ],
                 headers: &[],
                 tests: &[],
             },
@@ -112,7 +130,7 @@ pub const RELEASES: &[Release] = &[
                 extra: Extra::Hipblaslt,
                 suites: &["sid"],
                 packages: &["libhipblaslt1=7.1*"],
-                headers: &["libhipblaslt-dev=7.1*"],
+                headers: &["libhipblaslt-dev=7.1*", "libhipblas-common-dev=7.1*"],
                 tests: &[],
             },
             ExtraPackages {
@@ -143,6 +161,7 @@ pub const RELEASES: &[Release] = &[
                     "libamd-comgr-dev=7.2.4*",
                     "libhsa-runtime-dev=7.2.4*",
                     "clang-22",
+                    "clang-tools-22",
                     "lld-22",
                     "rocm-device-libs-22=7.2.4*",
                 ],
@@ -160,7 +179,7 @@ pub const RELEASES: &[Release] = &[
                 extra: Extra::Hipblaslt,
                 suites: &[],
                 packages: &["libhipblaslt1=7.2.4*"],
-                headers: &["libhipblaslt-dev=7.2.4*"],
+                headers: &["libhipblaslt-dev=7.2.4*", "libhipblas-common-dev=7.2.4*"],
                 tests: &[
                     "libhipblaslt1-tests=7.2.4*",
                     "libhipblaslt1-tests-data=7.2.4*",

@@ -1,28 +1,164 @@
-//! Prints trials as stand-alone programs.
+//! Prints trials as stand-alone programs, and verifies that they do what their trials do.
 
-use std::process::ExitCode;
+pub(crate) mod build;
+mod seen;
+pub(crate) mod verify;
 
-use export::Header;
-use plan::Version;
+use std::{num::NonZeroUsize, path::Path, process::ExitCode};
 
-use crate::{
-    CaseLibrary, Stop,
-    args::Export,
-    commands::run::{call_fault, faults},
-    outputs,
-    select::select,
-    trial::lower_all,
+use device::Planted;
+use supervise::{Cancel, for_each, in_order};
+
+use self::{
+    build::Toolchain,
+    verify::{Exported, exported, printed},
 };
+use super::run::{call_fault, faults};
+use crate::{
+    CaseLibrary, Job, Selected, Session, SessionOptions, Stop, args::Export, lower_each, outputs,
+    select, stop::chain,
+};
+
+/// Silence that counts as a hang while a fault is planted, in seconds.
+const QUIET_UNDER_FAULT: u64 = 8;
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let faults = faults(&args.fault)?;
     let call_fault = call_fault(&faults)?;
-    let selected = select(&library, &args.selection.cases)?;
-    let lowered = lower_all(&library, &selected[..1], call_fault)?;
-    let form = args.form;
-    let header = Header { title: selected[0].case.title.clone(), upstream: selected[0].case.upstream.clone(), ..Header::default() };
-    let text = export::print(&lowered[0].plan, form, &Version::new(7,2,4), &header).map_err(Stop::usage)?;
-    outputs::print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    if args.selection.cases.is_empty() && !args.all {
+        return Err(Stop::usage("error: name a case, or give `--all`"));
+    }
+    let mut selected = select(&library, &args.selection.cases)?;
+    if !args.trials {
+        // The first trial of each case.
+        selected.dedup_by(|next, first| next.case.id == first.case.id);
+    }
+    let mut options = SessionOptions::try_from(&args.on)?;
+    options.cases_from = args.selection.cases_from.clone();
+    if !faults.is_empty() || args.declared_fault {
+        options.limits.quiet = options.limits.quiet.min(std::time::Duration::from_secs(QUIET_UNDER_FAULT));
+    }
+    let planned: Vec<_> = selected
+        .iter()
+        .filter_map(|entry| {
+            let declared = entry.case.faults.iter().find(|f| f.on.matches(&entry.trial));
+            match args.declared_fault {
+                true => Some((entry, Some(declared?.fault), vec![Planted::from(declared?.fault)])),
+                false => Some((entry, call_fault, faults.clone())),
+            }
+        })
+        .collect();
+    let lowered = lower_each(&library, planned.iter().map(|(entry, fault, _)| (*entry, *fault)))?;
+    let session = Session::open(options)?;
+    let jobs: Vec<Job<'_>> = planned
+        .into_iter()
+        .zip(lowered)
+        .map(|((entry, _, faults), lowered): ((&Selected<'_>, _, _), _)| Job {
+            case: entry.case,
+            trial: &entry.trial,
+            lowered,
+            faults,
+        })
+        .collect();
+    match jobs.as_slice() {
+        [] => Err(Stop::nothing("error: no trial is left to export")),
+        [job] => one(args, &session, job),
+        _ if !args.verify => Err(Stop::usage(format!(
+            "error: {} trials are selected; name one, or verify them with `--verify`",
+            jobs.len()
+        ))),
+        _ => many(args, &session, jobs),
+    }
+}
+
+fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop> {
+    if !args.verify {
+        let text = printed(session, job, args.form, Vec::new(), Vec::new())?;
+        write(&args.out, &text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (cancel, folder) = (cancel()?, tools(session)?);
+    let toolchain = Toolchain::find(session, args.form, folder.path())?;
+    let result = exported(session, &toolchain, job, args.form, args.repeat, &cancel)?;
+    if result.of == 0 {
+        return Err(Stop::nothing(format!("{}: skipped: {}", job.id(), result.outcome.summary)));
+    }
+    write(&args.out, &result.text)?;
+    anstream::eprintln!("{}", line(&job.id(), &Ok(&result)));
+    Ok(ExitCode::from(u8::from(!result.is_verified())))
+}
+
+/// Verifies many programs at once: a line for each, and the numbers.
+fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode, Stop> {
+    let (cancel, folder) = (cancel()?, tools(session)?);
+    let toolchain = Toolchain::find(session, args.form, folder.path())?;
+    let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
+    let ids: Vec<String> = jobs.iter().map(Job::id).collect();
+    let mut counts = [0_u32; 4];
+    let mut shown = Ok(());
+    let mut keep = in_order(|index: usize, result: Result<Exported, Stop>| {
+        let which = match &result {
+            Ok(result) if result.of == 0 => 2,
+            Ok(result) => usize::from(!result.is_verified()),
+            Err(_) => 3,
+        };
+        counts[which] += 1;
+        let text = format!("{}\n", line(&ids[index], &result.as_ref()));
+        if shown.is_ok() {
+            shown = outputs::print(&text);
+        }
+    });
+    for_each(
+        jobs,
+        threads,
+        &cancel,
+        |_, job| exported(session, &toolchain, &job, args.form, args.repeat, &cancel),
+        |index, result| keep(index, result),
+    );
+    drop(keep);
+    shown?;
+    let [verified, differ, skipped, without] = counts;
+    outputs::print(&format!(
+        "\n{} exported as {}: {verified} verified, {differ} differ, {skipped} skipped, {without} without verdict\n",
+        ids.len(),
+        args.form.name()
+    ))?;
+    if cancel.is_cancelled() || without > 0 {
+        return Ok(ExitCode::from(3));
+    }
+    Ok(ExitCode::from(u8::from(differ > 0)))
+}
+
+fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
+    match result {
+        Err(stop) => format!("no verdict {id}: {stop}"),
+        Ok(result) if result.of == 0 => format!("skipped    {id}: {}", result.outcome.summary),
+        Ok(result) => {
+            let word = if result.is_verified() { "verified  " } else { "DIFFERS   " };
+            let difference = result.difference.as_ref().map_or(String::new(), |d| format!(": {d}"));
+            format!("{word} {id}: {} {}/{}{difference}", result.outcome.signature, result.verified, result.of)
+        }
+    }
+}
+
+/// A folder for the compiler's things, as long as programs are compiled.
+pub(crate) fn tools(session: &Session) -> Result<tempfile::TempDir, Stop> {
+    let folder = session.scratch.trial();
+    folder.map_err(|e| Stop::no_verdict(format!("error: no folder for the compiler: {e}")))
+}
+
+fn cancel() -> Result<Cancel, Stop> {
+    let no_verdict = |e: &dyn std::error::Error| Stop::no_verdict(format!("error: {}", chain(e)));
+    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
+    cancel.on_signals().map_err(|e| no_verdict(&e))?;
+    Ok(cancel)
+}
+
+fn write(out: &Path, text: &str) -> Result<(), Stop> {
+    if out.as_os_str() == "-" {
+        return outputs::print(text);
+    }
+    std::fs::write(out, text)
+        .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", out.display())))
 }

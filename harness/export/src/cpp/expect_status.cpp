@@ -1,13 +1,13 @@
-// Notes a call whose status is none of the expected ones, and goes on.
+// Notes a call whose status is none of the expected ones, and goes on; says whether the call succeeded.
 #define HIP_EXPECT(call, ...) expect_status(call, #call, __LINE__, {__VA_ARGS__})
 
 template <class Status>
-static Status expect_status(Status status, const char* call, int line, std::initializer_list<Status> right) {
-  if (std::find(right.begin(), right.end(), status) != right.end()) return status;
+static bool expect_status(Status status, const char* call, int line, std::initializer_list<Status> right) {
+  if (std::find(right.begin(), right.end(), status) != right.end()) return status == Status(0);
   failures++;
   std::printf("FAIL: %s returned %s; expected was", function_of(call).c_str(), name_of(status).c_str());
   for (Status one : right) std::printf(" %s", name_of(one).c_str());
   std::printf(" (line %d)\n", line);
   std::fflush(stdout);
-  return status;
+  return status == Status(0);
 }

@@ -1,0 +1,128 @@
+//! What an exported program did, in the words in which a trial's outcome is told.
+
+use judge::{Kind, Outcome};
+use supervise::{Ended, Observed, Reason};
+
+/// What happened, as far as a trial and its program can be compared: the kind, and the buffer, call or kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) kind: Kind,
+    /// Empty where the kind says all.
+    pub(crate) place: String,
+    /// The program's own line.
+    pub(crate) line: String,
+}
+
+impl Seen {
+    /// Of a trial: a signature is `kind:place:details`.
+    pub(crate) fn of_trial(outcome: &Outcome) -> Seen {
+        let place = match outcome.kind {
+            // Where a process is when it dies for good is chance, and so is what it was doing in the end.
+            Kind::Pass | Kind::TeardownCrash | Kind::Skip | Kind::NoVerdict => String::new(),
+            _ => outcome.signature.split(':').nth(1).unwrap_or_default().to_owned(),
+        };
+        Seen { kind: outcome.kind, place, line: outcome.summary.clone() }
+    }
+
+    /// Of a program, by how it ended, what it printed, and the call that it was in.
+    pub(crate) fn of_program(seen: &Observed, open: Option<&str>) -> Seen {
+        let lines: Vec<String> =
+            seen.lines.iter().map(|l| String::from_utf8_lossy(&l.text).into_owned()).collect();
+        let failed = lines.iter().find(|line| line.starts_with("FAIL: "));
+        let over = lines.iter().any(|line| line == "PASS" || line.starts_with("FAILED: "));
+        let stderr = seen.stderr.to_text();
+        let place = open.unwrap_or_default().to_owned();
+        if let Some(line) = failed {
+            return failure(line);
+        }
+        let (kind, line) = match &seen.ended {
+            Ended::Exited(0) if over => (Kind::Pass, "PASS".to_owned()),
+            end if over => (Kind::TeardownCrash, format!("passed, and then {}", ended(end))),
+            end if memory_fault(&stderr) => (Kind::MemoryFault, ended(end)),
+            end @ Ended::Exited(_) => (Kind::LibraryExit, ended(end)),
+            end @ Ended::Signalled { .. } => (Kind::Crash, ended(end)),
+            end @ Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
+                (Kind::Hang, ended(end))
+            }
+            end => (Kind::NoVerdict, ended(end)),
+        };
+        let place = if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
+        Seen { kind, place, line }
+    }
+
+    /// Whether the program did what its trial did.
+    pub(crate) fn fits(&self, trial: &Seen) -> bool {
+        if self.kind != trial.kind {
+            return false;
+        }
+        match self.kind {
+            // The place is the call that was open, which a program can only tell of HIP calls, while a trial also tells of
+            // those of the libraries above and of the host.
+            Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::MemoryFault => true,
+            _ => self.place == trial.place,
+        }
+    }
+}
+
+impl std::fmt::Display for Seen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.place.is_empty() {
+            write!(f, "{}", self.kind)
+        } else {
+            write!(f, "{}:{}", self.kind, self.place)
+        }
+    }
+}
+
+/// `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`, `FAIL: hipGraphGetNodes gave 3 ...`,
+/// `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did not compile`.
+fn failure(line: &str) -> Seen {
+    let text = line.strip_prefix("FAIL: ").unwrap_or(line);
+    let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
+    let first = words.next().unwrap_or_default();
+    let (kind, place) = match first {
+        "buffer" => (Kind::WrongData, words.next().unwrap_or_default()),
+        "kernel" => (Kind::CompileError, words.next().unwrap_or_default()),
+        "launch" => (Kind::ApiError, "hipModuleLaunchKernel"),
+        "matmul" => (Kind::ApiError, "hipblasLtMatmul"),
+        "matmul_heuristic" => (Kind::ApiError, "hipblasLtMatmulAlgoGetHeuristic"),
+        "gemm_ex" => (Kind::ApiError, "rocblas_gemm_ex"),
+        _ if text.ends_with("were not given back") => (Kind::Leak, first),
+        function => (Kind::ApiError, function),
+    };
+    Seen { kind, place: place.to_owned(), line: text.to_owned() }
+}
+
+fn memory_fault(stderr: &str) -> bool {
+    stderr.contains("Memory access fault by GPU") || stderr.contains("rocrepro-device: fault: ")
+}
+
+fn ended(end: &Ended) -> String {
+    match end {
+        Ended::Exited(status) => format!("ended with exit status {status}"),
+        Ended::Signalled { signal, .. } => format!("died of signal {signal}"),
+        Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
+            "hung and was killed".to_owned()
+        }
+        Ended::SpawnFailed(error) | Ended::Lost(error) => error.to_string(),
+        _ => "ended in an unknown way".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_its_kind_and_place() {
+        let check = |line: &str, expected: &str| {
+            assert_eq!(failure(line).to_string(), expected, "{line}");
+        };
+        check("FAIL: buffer dst.back: 2 of 2 bytes are wrong, the first at offset 0", "wrong-data:dst.back");
+        check("FAIL: hipMalloc returned hipErrorOutOfMemory; expected was success (line 7)", "api-error:hipMalloc");
+        check("FAIL: hipGraphGetNodes gave 3; expected was 4", "api-error:hipGraphGetNodes");
+        check("FAIL: launch returned hipErrorUnknown; expected was success (line 7)", "api-error:hipModuleLaunchKernel");
+        check("FAIL: hipMemGetInfo: 64 bytes of device memory were not given back", "leak:hipMemGetInfo");
+        check("FAIL: kernel add_u32 did not compile", "compile-error:add_u32");
+    }
+}

@@ -1,0 +1,242 @@
+//! Runs an exported program beside its trial: same stack, same device, same calls, same end.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, SystemTime},
+};
+
+use device::{Place, Planted};
+use export::{Form, Header, Trace};
+use judge::{Kind, Outcome};
+use plan::Version;
+use supervise::{Cancel, Limits};
+
+use super::{build::Toolchain, seen::Seen};
+use crate::{Job, Session, Stop, run_trial, trial::again};
+
+/// A trial as a program, and what came of trying it.
+pub(crate) struct Exported {
+    /// The program, its header saying what was verified.
+    pub(crate) text: String,
+    /// The form.
+    pub(crate) form: Form,
+    /// What the trial itself did.
+    pub(crate) outcome: Outcome,
+    /// Runs of the program that did the same.
+    pub(crate) verified: u32,
+    /// Runs of the program; 0 where the trial does not apply to this stack.
+    pub(crate) of: u32,
+    /// How the program differs from its trial, in one line; none where it does not.
+    pub(crate) difference: Option<String>,
+}
+
+impl Exported {
+    /// Whether every run of the program did what its trial did, by the same calls.
+    pub(crate) fn is_verified(&self) -> bool {
+        self.difference.is_none() && self.verified == self.of && self.of > 0
+    }
+}
+
+/// Prints a trial, without running anything.
+///
+/// # Errors
+/// A plan that cannot be written as a program (usage).
+pub(crate) fn printed(
+    session: &Session,
+    job: &Job<'_>,
+    form: Form,
+    tested: Vec<String>,
+    wrong: Vec<String>,
+) -> Result<String, Stop> {
+    let version = session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
+    let planted = job
+        .faults
+        .iter()
+        .map(|planted| match planted.fault.place() {
+            Place::Call => format!("Planted in this program: {}", planted.fault.about()),
+            Place::Device => format!("Fails on a device with this fault: {}", planted.fault.about()),
+        })
+        .collect();
+    let header = Header {
+        title: job.case.title.clone(),
+        wrong,
+        upstream: job.case.upstream.clone(),
+        tested,
+        planted,
+        gfx: session.gfx().unwrap_or("native").to_owned(),
+    };
+    export::print(&job.lowered.plan, form, &version, &header).map_err(|why| {
+        Stop::usage(format!("error: {} cannot be exported: {why}", job.id()))
+    })
+}
+
+/// Exports a trial and verifies the program: runs the trial once, and the program `repeat` times.
+///
+/// # Errors
+/// What keeps from a verdict: a trial without one, a program that does not compile, an interruption.
+pub(crate) fn exported(
+    session: &Session,
+    toolchain: &Toolchain,
+    job: &Job<'_>,
+    form: Form,
+    repeat: u32,
+    cancel: &Cancel,
+) -> Result<Exported, Stop> {
+    let folder = session
+        .scratch
+        .trial()
+        .map_err(|e| Stop::no_verdict(format!("error: no folder for the program: {e}")))?;
+    let at = folder.path();
+    // The trial, with the runtime's log.
+    let mut logged = job.clone();
+    logged.lowered.plan.environment.extend(log_environment(&at.join("trial.log")));
+    let record = run_trial(session, &logged, cancel)
+        .ok_or_else(|| Stop::no_verdict("interrupted"))?;
+    let outcome = record.outcome;
+    if outcome.kind == Kind::NoVerdict {
+        return Err(Stop::no_verdict(format!("error: {}: {}", job.id(), outcome.summary)));
+    }
+    if outcome.kind == Kind::Skip {
+        let text = printed(session, job, form, Vec::new(), Vec::new())?;
+        return Ok(Exported { text, form, outcome, verified: 0, of: 0, difference: None });
+    }
+    let wanted = Seen::of_trial(&outcome);
+
+    let source = at.join(form.file());
+    let program = at.join("repro");
+    let text = printed(session, job, form, Vec::new(), Vec::new())?;
+    fs::write(&source, &text).map_err(|e| cannot_write(&source, &e))?;
+    let gfx = session.gfx().unwrap_or(&record.device.gfx).to_owned();
+    if let Err(log) =
+        toolchain.compile(session, &job.lowered.plan, &source, &program, &gfx)?
+    {
+        return Err(Stop::no_verdict(format!("error: {} does not compile:\n{log}", job.id())));
+    }
+
+    let limits = limits(session, &outcome, Duration::from_nanos(record.wall_ns));
+    let mut verified = 0;
+    let mut difference = None;
+    for run in 0..repeat {
+        let log = at.join("program.log");
+        let seen = run_program(session, job, &program, at, &limits, (run == 0).then_some(&log), cancel)?;
+        let trace = read_trace(&log, form);
+        let seen = Seen::of_program(&seen, trace.open.as_deref());
+        if seen.kind == Kind::NoVerdict {
+            return Err(Stop::no_verdict(format!("error: {}: the program {}", job.id(), seen.line)));
+        }
+        if seen.fits(&wanted) {
+            verified += 1;
+        } else if difference.is_none() {
+            difference = Some(format!("the trial: {wanted}; the program: {seen} ({})", seen.line));
+        }
+        if run == 0 && difference.is_none() {
+            let trial = read_trace(&at.join("trial.log"), form);
+            difference = calls_differ(&trial, &trace);
+        }
+    }
+    let text = printed(
+        session,
+        job,
+        form,
+        tested(session, &record.device.gfx, verified, repeat, difference.is_none()),
+        if outcome.kind.is_failure() { vec![format!("What goes wrong: {}.", outcome.summary)] } else { Vec::new() },
+    )?;
+    Ok(Exported { text, form, outcome, verified, of: repeat, difference })
+}
+
+/// Lines for the header.
+fn tested(session: &Session, gfx: &str, verified: u32, of: u32, same_calls: bool) -> Vec<String> {
+    let rocm = session.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
+    let device = match session.gfx() {
+        Some(gfx) => format!("the emulated {gfx}"),
+        None => gfx.to_owned(),
+    };
+    let date = report::date(SystemTime::now());
+    let date = date.split('T').next().unwrap_or_default().to_owned();
+    let mut lines = vec![format!(
+        "Tested on {rocm}({}) with {device}, {date}: verified {verified}/{of}.",
+        session.stack.spec
+    )];
+    if same_calls && verified == of {
+        lines.push("Verified: it ends as its trial does, by the same HIP calls in the same order.".to_owned());
+    }
+    if session.gfx().is_some() {
+        lines.push("An emulated device, not a GPU result.".to_owned());
+    }
+    lines
+}
+
+fn log_environment(file: &Path) -> [(String, String); 3] {
+    [
+        ("AMD_LOG_LEVEL".to_owned(), "3".to_owned()),
+        ("AMD_LOG_MASK".to_owned(), "1".to_owned()),
+        ("AMD_LOG_LEVEL_FILE".to_owned(), file.display().to_string()),
+    ]
+}
+
+/// The runtime appends the process id to the name.
+fn read_trace(file: &Path, form: Form) -> Trace {
+    let prefix = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let found = fs::read_dir(file.parent().unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    let mut logs: Vec<_> = found
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+        .map(|entry| entry.path())
+        .collect();
+    logs.sort();
+    let text = logs.first().and_then(|log| fs::read(log).ok()).unwrap_or_default();
+    export::trace(&String::from_utf8_lossy(&text), form == Form::Hipcc)
+}
+
+/// Where the two made other calls.
+fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
+    let found = export::differences(trial, program)?;
+    let call = |call: &Option<String>| call.clone().unwrap_or_else(|| "nothing more".to_owned());
+    Some(format!(
+        "after {} equal calls the trial made {} and the program {}",
+        found.after,
+        call(&found.trial),
+        call(&found.program)
+    ))
+}
+
+fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
+    // A program prints nothing between its calls, so its silence lasts as long as the whole trial.
+    let quiet = match outcome.kind {
+        Kind::Hang => session.limits.quiet,
+        _ => session.limits.quiet.max(wall * 4),
+    };
+    Limits { quiet, ..session.limits }
+}
+
+fn run_program(
+    session: &Session,
+    job: &Job<'_>,
+    program: &Path,
+    folder: &Path,
+    limits: &Limits,
+    log: Option<&std::path::PathBuf>,
+    cancel: &Cancel,
+) -> Result<supervise::Observed, Stop> {
+    let at_device: Vec<Planted> =
+        job.faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect();
+    let config = session
+        .device_config(at_device)
+        .map(|config| serde_json::to_string(&config))
+        .transpose()
+        .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;
+    let mut command = session.command(program, config.as_deref());
+    command.envs(&job.lowered.plan.environment).current_dir(folder);
+    if let Some(log) = log {
+        command.envs(log_environment(log));
+    }
+    let seen = supervise::run(command, b"", limits, cancel, &mut |_| {});
+    if cancel.is_cancelled() {
+        return Err(Stop::no_verdict(format!("interrupted; `{}` runs the trial", again(session, job))));
+    }
+    Ok(seen)
+}
+
+fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
+    Stop::no_verdict(format!("error: cannot write `{}`: {error}", path.display()))
+}
