@@ -8,6 +8,7 @@
 //! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
 
 mod call;
+mod captures;
 mod event;
 mod kernel;
 mod matmul;

@@ -1,0 +1,134 @@
+//! What captures take, and what graphs are made of, as far as program order tells.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{Call, CopyApi, Step};
+
+/// The captures, graphs and executable graphs of a plan, followed in program order.
+#[derive(Default)]
+pub(crate) struct Captures<'a> {
+    /// Captured streams, with the stream that began the capture.
+    streams: BTreeMap<&'a str, &'a str>,
+    /// Events recorded in a capture, with the stream that began it.
+    events: HashMap<&'a str, &'a str>,
+    open: HashMap<&'a str, Vec<&'a Step>>,
+    graphs: HashMap<&'a str, Vec<&'a Step>>,
+    execs: HashMap<&'a str, Vec<&'a Step>>,
+}
+
+impl<'a> Captures<'a> {
+    /// Takes a step into the capture that its stream is in, or that it brings its stream into. False: the call takes
+    /// effect now.
+    pub(crate) fn take(&mut self, step: &'a Step) -> bool {
+        let origin = match &step.call {
+            Call::EventRecord { event, stream } => {
+                match self.streams.get(stream.as_str()).copied() {
+                    Some(origin) => self.events.insert(event, origin),
+                    None => self.events.remove(event.as_str()),
+                };
+                self.streams.get(stream.as_str()).copied()
+            }
+            Call::StreamWaitEvent { stream, event } => {
+                let origin = self.events.get(event.as_str()).copied();
+                let origin = origin.filter(|origin| self.open.contains_key(origin));
+                if let Some(origin) = origin {
+                    self.streams.insert(stream, origin);
+                }
+                origin
+            }
+            call if recorded(call) => {
+                stream_of(call).and_then(|stream| self.streams.get(stream).copied())
+            }
+            _ => None,
+        };
+        if let Some(origin) = origin {
+            self.open.entry(origin).or_default().push(step);
+        }
+        origin.is_some()
+    }
+
+    /// Follows the calls that make and change captures and graphs; others do nothing.
+    ///
+    /// # Errors
+    /// Work on a capture or graph that is not there, in words.
+    pub(crate) fn follow(&mut self, step: &'a Step) -> Result<(), String> {
+        match &step.call {
+            Call::BeginCapture { stream, .. } => {
+                self.streams.insert(stream, stream);
+                self.open.insert(stream, Vec::new());
+            }
+            Call::EndCapture { stream, graph } => {
+                self.streams.retain(|_, origin| origin != stream);
+                let steps = self.open.remove(stream.as_str());
+                let steps =
+                    steps.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
+                self.graphs.insert(graph, steps);
+            }
+            Call::GraphInstantiate { exec, graph } => {
+                let steps = self.graph(graph)?;
+                self.execs.insert(exec, steps);
+            }
+            Call::GraphExecUpdate { exec, graph } => {
+                self.nodes(exec)?;
+                let steps = self.graph(graph)?;
+                self.execs.insert(exec, steps);
+            }
+            Call::GraphExecDestroy { exec } => {
+                self.execs.remove(exec.as_str());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What an executable graph replays, in the order of its capture: calls in streams, and the events between them.
+    ///
+    /// # Errors
+    /// There is none of this name.
+    pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<&'a Step>, String> {
+        self.execs.get(exec).cloned().ok_or_else(|| format!("`{exec}` was not instantiated before"))
+    }
+
+    fn graph(&self, graph: &str) -> Result<Vec<&'a Step>, String> {
+        self.graphs
+            .get(graph)
+            .cloned()
+            .ok_or_else(|| format!("graph `{graph}` was not captured before"))
+    }
+}
+
+/// Whether a step with declared statuses may succeed; a call that must fail has no effect.
+pub(crate) fn may_succeed(step: &Step) -> bool {
+    step.returns.as_ref().is_none_or(|by| {
+        by.0.iter().any(|(_, names)| {
+            names.iter().any(|n| n == "hipSuccess" || n.ends_with("_SUCCESS") || n == "any")
+        })
+    })
+}
+
+/// The stream that orders a call; none for calls that belong to no stream.
+pub(crate) fn stream_of(call: &Call) -> Option<&str> {
+    match call {
+        Call::Alloc { stream, .. }
+        | Call::Free { stream, .. }
+        | Call::Copy { stream, .. }
+        | Call::Copy2d { stream, .. }
+        | Call::Set { stream, .. }
+        | Call::Launch { stream, .. }
+        | Call::BlasltMatmul { stream, .. }
+        | Call::RocblasGemm { stream, .. }
+        | Call::GraphLaunch { stream, .. } => Some(stream),
+        _ => None,
+    }
+}
+
+/// Whether the call becomes a node when its stream is captured.
+fn recorded(call: &Call) -> bool {
+    match call {
+        Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
+        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
+        Call::Launch { .. } | Call::BlasltMatmul { .. } | Call::RocblasGemm { .. } => true,
+        Call::Alloc { .. } | Call::Free { .. } => true,
+        _ => false,
+    }
+}
