@@ -117,6 +117,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             blocks.extend(about_the_run(findings, home));
             blocks.extend(logs(findings));
             blocks.push(machine(findings));
+            blocks.push(case(findings));
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
@@ -129,9 +130,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             if form != Form::PytorchPt2 {
                 blocks.extend(logs(findings));
             }
-            if form == Form::Accelerate {
-                blocks.push(machine(findings));
-            }
+            blocks.push(case(findings));
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
@@ -170,11 +169,7 @@ fn problem(findings: &Findings) -> Vec<Block> {
 }
 
 fn steps(findings: &Findings) -> Vec<Block> {
-    let mut blocks = vec![Block {
-        name: "case".to_owned(),
-        text: write::steps(findings),
-        cut: findings.program.is_none().then_some(8),
-    }];
+    let mut blocks = vec![Block::kept(write::steps(findings))];
     let name = || findings.program.as_ref().map_or("program", |p| p.file.as_str()).to_owned();
     blocks.extend(write::program(findings).map(|text| Block { name: name(), text, cut: Some(8) }));
     blocks
@@ -204,6 +199,11 @@ fn logs(findings: &Findings) -> Vec<Block> {
         Block { text: write::log(&title, &text), name: title, cut: Some(cut) }
     };
     logs.chain(kernel).map(block).collect()
+}
+
+fn case(findings: &Findings) -> Block {
+    let cut = if findings.program.is_some() { 3 } else { 8 };
+    Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) }
 }
 
 fn machine(findings: &Findings) -> Block {

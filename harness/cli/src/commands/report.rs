@@ -1,5 +1,6 @@
 mod controls;
 mod logs;
+mod program;
 
 use std::{path::Path, process::ExitCode};
 
@@ -7,8 +8,8 @@ use judge::signature_fits;
 use plan::Library;
 use report::{
     Record,
-    evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
-    issue::{Duplicate, Findings, Form, Identity, Issue, Program, redact},
+    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE, Setting},
+    issue::{Duplicate, Findings, Form, Identity, Issue, redact},
 };
 
 use super::{
@@ -19,10 +20,6 @@ use crate::{
     CaseLibrary, Session, SessionOptions, Stop, args::Report, commands::run::faults, evidence,
     outputs, select,
 };
-
-/// Files that an export writes, with the language of each.
-const PROGRAMS: [(&str, &str); 3] =
-    [("repro.hip", "cpp"), ("repro.cpp", "cpp"), ("repro.py", "python")];
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = args.form.as_deref().map(str::parse::<Form>).transpose();
@@ -40,20 +37,28 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     };
 
     let (machine, who) = doctor::environment(form.is_some_and(about_torch));
-    let environment = machine.redacted(&who);
+    let mut environment = machine.redacted(&who);
+    // What was logged before is not of this failure, and what is not under it does not matter to a reader.
+    environment.kernel_log.clear();
+    environment
+        .stacks
+        .retain(|stack| stack.spec == failed.stack.spec || !stack.spec.starts_with("debian:"));
     let before = doctor::uptime();
     let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
     let logs = logs::logs(&subject, &session, &failed, &who)?;
     let job = subject.job()?;
+    let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
+    let on = Setting::of(&failed);
+    let program = program::program(&subject, minimised.as_ref(), &session, &on, &folder, &who)?;
     let findings = Findings {
         planted: faults.iter().map(typed).collect(),
         about: subject.selected.case.about.clone(),
         rate: runs.rate,
         others: runs.others.clone(),
-        program: program(&folder, &failed, &who)?,
+        program,
         case: library.text(&subject.selected.case.id).to_owned(),
         controls,
-        minimised: about::<Minimised>(&folder, &failed, |found| &found.trial)?,
+        minimised,
         mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
         bisected: about::<Bisected>(&folder, &failed, |found| &found.trial)?,
         kernel_log: doctor::kernel_log_since(before, &who),
@@ -84,27 +89,6 @@ fn about<E: Evidence>(
 ) -> Result<Option<E>, Stop> {
     let found = evidence::read::<E>(folder)?;
     Ok(found.filter(|found| *trial(found) == failed.trial))
-}
-
-/// The program that an export left in the folder.
-fn program(folder: &Path, failed: &Record, who: &Identity) -> Result<Option<Program>, Stop> {
-    let exported = about::<Exported>(folder, failed, |found| &found.trial)?;
-    let files = PROGRAMS.iter().map(|(file, language)| ((*file).to_owned(), *language));
-    let named = exported.as_ref().map(|e| {
-        let language = if e.path.ends_with(".py") { "python" } else { "cpp" };
-        (e.path.clone(), language)
-    });
-    for (file, language) in named.into_iter().chain(files) {
-        let path = folder.join(&file);
-        if let Ok(text) = std::fs::read_to_string(&path) {
-            let text = redact(
-                &text,
-                &Identity { user: String::new(), host: String::new(), ..who.clone() },
-            );
-            return Ok(Some(Program { file, language, text, exported }));
-        }
-    }
-    Ok(None)
 }
 
 /// Variables of the trial beyond a stock environment.
@@ -196,11 +180,8 @@ fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> Str
     for control in &findings.controls {
         text.push_str(&format!("  control     {}: {}\n", control.what, control.rate));
     }
-    let missing = [
-        (findings.program.is_none(), "export"),
-        (findings.minimised.is_none(), "minimise"),
-        (findings.mitigations.is_none(), "mitigate"),
-    ];
+    let missing =
+        [(findings.minimised.is_none(), "minimise"), (findings.mitigations.is_none(), "mitigate")];
     let missing: Vec<_> =
         missing.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
     if !missing.is_empty() {

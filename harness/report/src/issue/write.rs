@@ -110,6 +110,9 @@ pub(super) fn problem(findings: &Findings) -> String {
         let _ =
             write!(text, " {}", sentence(&about.split_whitespace().collect::<Vec<_>>().join(" ")));
     }
+    if record.outcome.summary.contains("line ") {
+        text.push_str(" (Line numbers are those of the case, at the end.)");
+    }
     let _ = write!(text, " Seen with {}.", stack_and_device(record));
     text
 }
@@ -298,9 +301,8 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
 pub(super) fn steps(findings: &Findings) -> String {
     let Some(program) = &findings.program else {
         return format!(
-            "There is no stand-alone program for this case. With rocrepro:\n\n{}\n\nThe case:\n\n{}",
-            fenced("sh", &findings.record.again),
-            fenced("yaml", &findings.case)
+            "There is no stand-alone program for this case. With rocrepro:\n\n{}",
+            fenced("sh", &findings.record.again)
         );
     };
     let mut text = format!(
@@ -348,7 +350,12 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
     } else {
         text.push_str("| library | build id |\n| --- | --- |");
         for library in &record.stack.libraries {
-            let id = library.build_id.as_deref().unwrap_or("none");
+            let id = match library.build_id.as_deref().unwrap_or("none") {
+                _ if record.device.emulated && library.name.starts_with("libhsa-runtime64") => {
+                    "(the emulated device)"
+                }
+                id => id,
+            };
             let _ = write!(text, "\n| {} | {id} |", library.name);
         }
     }
@@ -363,6 +370,12 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
         text.push_str("\n\nThe environment of the failing run was stock: none of the variables of HIP, HSA or PyTorch was set.");
     }
     text
+}
+
+/// The case, by which the runs can be made again.
+pub(super) fn case(findings: &Findings) -> String {
+    let again = fenced("sh", &findings.record.again);
+    folded("The case, for rocrepro", &format!("{again}\n\n{}", fenced("yaml", &findings.case)))
 }
 
 /// The machine.

@@ -1,0 +1,101 @@
+//! `doctor`, `mitigate` and `report` through the command itself. What needs a stack is skipped where none is on this machine.
+
+use std::{path::Path, process::Command};
+
+fn rocrepro(folder: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(arguments)
+        .current_dir(folder)
+        .env("USER", "janedoe")
+        .output()
+        .expect("the command starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// Whether the stack that runs take by default is here; nothing is fetched for these tests.
+fn stack_is_here(folder: &Path) -> bool {
+    let spec = std::env::var("ROCREPRO_ROCM").unwrap_or_else(|_| "debian:7.2.4".to_owned());
+    rocrepro(folder, &["rocm", "path", &spec]).0 == Some(0)
+}
+
+#[test]
+fn doctor_never_fails_and_names_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, text, _) = rocrepro(folder.path(), &["doctor"]);
+    assert_eq!(code, Some(0));
+    for fact in ["os ", "kernel ", "cpu ", "container ", "driver ", "gpu "] {
+        assert!(text.lines().any(|line| line.starts_with(fact)), "{fact}: {text}");
+    }
+    assert!(!text.contains("janedoe"));
+    let (code, json, _) = rocrepro(folder.path(), &["doctor", "--json"]);
+    assert_eq!(code, Some(0));
+    let machine: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert!(
+        machine["os"].is_string() && machine["not_read"].is_array() || machine["gpus"].is_array()
+    );
+}
+
+#[test]
+fn a_wrong_form_is_told_with_the_right_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    let (code, _, stderr) =
+        rocrepro(folder.path(), &["report", "copies/tensors", "--for", "rocblas"]);
+    assert_eq!(code, Some(2));
+    assert!(stderr.contains("rocm-libraries") && stderr.contains("accelerate"), "{stderr}");
+}
+
+#[test]
+fn a_planted_fault_becomes_a_report() {
+    let folder = tempfile::tempdir().unwrap();
+    if !stack_is_here(folder.path()) {
+        eprintln!("skipped: no stack on this machine");
+        return;
+    }
+    let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";
+    let fault = ["--fault", "sdma.zero", "--device", "emulated", "--out", "found"];
+    let command = |first: &[&'static str]| [first, &[trial], &fault].concat();
+
+    let (code, text, stderr) = rocrepro(folder.path(), &command(&["mitigate"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    // The copy engine is planted to write zeros: copies that the runtime makes by kernels are whole.
+    for helps in ["HSA_ENABLE_SDMA=0", "GPU_FORCE_BLIT_COPY_SIZE=1048576"] {
+        assert!(text.lines().any(|l| l.contains("helps") && l.contains(helps)), "{text}");
+    }
+    assert!(text.contains("This points to: copy engine (SDMA)"), "{text}");
+
+    let (code, text, stderr) =
+        rocrepro(folder.path(), &command(&["report", "--open", "--repeat", "3"]));
+    assert_eq!(code, Some(0), "{stderr}");
+    let url = text.lines().find(|line| line.starts_with("https://")).expect("an address");
+    assert!(url.len() <= report::issue::LIMIT && url.contains("PLANTED"), "{url}");
+    let written = std::fs::read_to_string(folder.path().join("found/report.md")).expect("a report");
+    for wanted in [
+        "### Problem Description",
+        "planted on purpose",
+        "Please confirm on hardware",
+        "| no fault planted | 0/3 | passes |",
+        "| `HSA_ENABLE_SDMA=0` | 0/6 | **helps** |",
+        "AMD_LOG_LEVEL=4 from hipMemcpy on",
+        "repro.cpp",
+    ] {
+        assert!(written.contains(wanted), "{wanted}: {written}");
+    }
+    let home = std::env::var("HOME").unwrap_or_default();
+    assert!(!written.contains("janedoe") && (home.len() < 2 || !written.contains(&home)));
+}
+
+#[test]
+fn what_does_not_fail_is_not_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    if !stack_is_here(folder.path()) {
+        eprintln!("skipped: no stack on this machine");
+        return;
+    }
+    let trial = "copies/tensors[bytes=262144,memory=host.pageable,api=memcpy]";
+    for command in ["report", "mitigate"] {
+        let (code, _, stderr) = rocrepro(folder.path(), &[command, trial, "--device", "emulated"]);
+        assert_eq!(code, Some(3), "{stderr}");
+        assert!(stderr.contains("nothing failed in"), "{stderr}");
+    }
+}
