@@ -6,7 +6,7 @@ use judge::Kind;
 
 use super::{Control, Findings, Home};
 use crate::{
-    evidence::{FactorKind, FactorVerdict, OtherFailure, Rate},
+    evidence::{Factor, FactorKind, FactorVerdict, Needed, OtherFailure, Rate},
     words::{link, stack_and_device, unique, window},
 };
 
@@ -174,6 +174,9 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
     for OtherFailure { signature, count } in &findings.others {
         let _ = write!(text, " {count} failed in another way: `{signature}`.");
     }
+    if findings.bisected.is_none() && findings.planted.is_empty() {
+        text.push_str(" No nightly build was tested.");
+    }
     if findings.controls.is_empty() {
         text.push_str("\n\n**Control:** none was found: every variant that was tried fails too.");
         return text;
@@ -198,19 +201,39 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         "#### What makes it go away\n\nWithout any change: {}.\n\n",
         with_interval(found.base)
     );
-    text.push_str("| change | failures | effect | what it changes |\n| --- | --- | --- | --- |");
-    for factor in &found.factors {
-        let name = match (factor.kind, factor.value.as_str()) {
-            (FactorKind::Env, value) => format!("`{}={value}`", factor.name),
-            (FactorKind::Rewrite, _) => format!("calls: {}", factor.name),
-        };
+    let title = |factor: &Factor| match factor.kind {
+        FactorKind::Env => format!("`{}={}`", factor.name, factor.value),
+        FactorKind::Rewrite => format!("calls: {}", factor.name),
+    };
+    let (without, with): (Vec<_>, Vec<_>) =
+        found.factors.iter().partition(|f| f.verdict == FactorVerdict::NoEffect);
+    if !with.is_empty() {
+        text.push_str(
+            "| change | failures | effect | what it changes |\n| --- | --- | --- | --- |",
+        );
+    }
+    for factor in with {
         let effect = match &factor.verdict {
             FactorVerdict::Helped => "**helps**".to_owned(),
             FactorVerdict::NoEffect => "none".to_owned(),
             FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
             FactorVerdict::Undecided => "not decided".to_owned(),
         };
-        let _ = write!(text, "\n| {name} | {} | {effect} | {} |", factor.rate, factor.meaning);
+        let _ = write!(
+            text,
+            "\n| {} | {} | {effect} | {} |",
+            title(factor),
+            factor.rate,
+            factor.meaning
+        );
+    }
+    if !without.is_empty() {
+        let names: Vec<_> = without.iter().map(|f| format!("{} ({})", title(f), f.rate)).collect();
+        let _ = write!(
+            text,
+            "\n\nDo not help, each stopped at its first failure: {}.",
+            names.join(", ")
+        );
     }
     match found.minimal_set.as_slice() {
         [] => {}
@@ -223,10 +246,16 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     } else {
         let _ = write!(text, "\n\nThis points to: {}.", found.points_to.join(", "));
     }
-    if !found.not_tried.is_empty() {
-        let names: Vec<_> =
-            found.not_tried.iter().map(|n| format!("`{}` ({})", n.name, n.why)).collect();
-        let _ = write!(text, "\n\nNot tried: {}.", names.join(", "));
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for other in &found.not_tried {
+        let name = format!("`{}`", other.name);
+        match reasons.iter_mut().find(|(why, _)| *why == other.why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((&other.why, vec![name])),
+        }
+    }
+    for (why, names) in reasons {
+        let _ = write!(text, "\n\nNot tried: {}: {}.", names.join(", "), why.trim_end_matches('.'));
     }
     Some(text)
 }
@@ -238,18 +267,22 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         "#### What the failure needs\n\nReduced from {} to {} calls in {} runs.\n\n| element | with | without |\n| --- | --- | --- |",
         found.calls_before, found.calls_after, found.runs
     );
-    for needed in &found.elements {
-        let without = if needed.without.runs == 0 {
-            "no valid program".to_owned()
-        } else {
-            needed.without.to_string()
-        };
-        let _ = write!(text, "\n| {} | {} | {without} |", needed.what, needed.with);
+    let (structural, tested): (Vec<&Needed>, Vec<&Needed>) =
+        found.elements.iter().partition(|needed| needed.without.runs == 0);
+    for Needed { what, with, without, .. } in tested {
+        let _ = write!(text, "\n| {what} | {with} | {without} |");
     }
-    for OtherFailure { signature, count } in &found.others {
+    if !structural.is_empty() {
+        let names: Vec<_> = structural.iter().map(|needed| needed.what.as_str()).collect();
+        let _ = write!(text, "\n\nWithout these there is no valid program: {}.", names.join("; "));
+    }
+    if !found.others.is_empty() {
+        let others: Vec<_> =
+            found.others.iter().map(|o| format!("`{}` ({} runs)", o.signature, o.count)).collect();
         let _ = write!(
             text,
-            "\n\nMet on the way, and a defect of its own: `{signature}` ({count} runs)."
+            "\n\nSome smaller variants failed in another way and were kept apart: {}.",
+            others.join(", ")
         );
     }
     Some(text)
@@ -324,6 +357,9 @@ pub(super) fn steps(findings: &Findings) -> String {
     }
     if exported.and_then(|e| e.traces_equal) == Some(true) {
         text.push_str(" Its API calls are those of the test, in the same order (traces compared).");
+    }
+    if exported.is_some_and(|e| e.verified.is_none()) {
+        text.push_str("\n\n**Not built or run yet**: no HIP headers or compiler were there.");
     }
     text
 }
