@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use self::sampler::{Decision, Sampler};
 pub use self::{
-    ddmin::ddmin,
+    ddmin::{Tests, ddmin},
     sampler::{Counts, Settings},
 };
 

@@ -1,33 +1,46 @@
 //! Plain delta debugging, to compare with.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::{Made, Space};
 
+/// What plain delta debugging took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tests {
+    /// Runs of well-formed candidates.
+    pub runs: u32,
+    /// Subsets that are not well-formed. Plain delta debugging knows no static checks and finds out by running them.
+    pub unresolved: u32,
+}
+
 /// `ddmin` of Zeller and Hildebrandt (IEEE TSE 28, 2002) over the strongest edits of the start: each edit that is not
-/// made is an element that is kept. Answers are cached, and what is not well-formed costs no run. It believes every answer, so
-/// it is for failures that come every time. Returns the result and the number of runs.
+/// made is an element that is kept. Answers are cached. It believes every answer, so it is for failures that come every
+/// time.
 pub fn ddmin<S: Space>(
     space: &S,
     start: &S::Candidate,
     fails: &mut dyn FnMut(&S::Candidate, &str) -> bool,
-) -> (S::Candidate, u32) {
+) -> (S::Candidate, Tests) {
     let tree = space.edits(start);
     let edits: Vec<S::Edit> =
         tree.leaves().into_iter().filter_map(|l| l.first().cloned()).collect();
-    let mut runs = 0;
+    let mut tests = Tests::default();
     let mut cache = HashMap::new();
+    let mut refused = HashSet::new();
     let mut made = |kept: &[usize]| {
         let applied: Vec<_> =
             (0..edits.len()).filter(|i| !kept.contains(i)).map(|i| edits[i].clone()).collect();
         let candidate = match space.apply(start, &applied) {
             Made::Candidate(candidate) => candidate,
             Made::Unchanged => start.clone(),
-            Made::IllFormed(_) => return None,
+            Made::IllFormed(_) => {
+                tests.unresolved += u32::from(refused.insert(kept.to_vec()));
+                return None;
+            }
         };
         let key = space.key(&candidate);
         let same = *cache.entry(key.clone()).or_insert_with(|| {
-            runs += 1;
+            tests.runs += 1;
             fails(&candidate, &key)
         });
         same.then_some(candidate)
@@ -56,5 +69,5 @@ pub fn ddmin<S: Space>(
             break;
         }
     }
-    (best, runs)
+    (best, tests)
 }

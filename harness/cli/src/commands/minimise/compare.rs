@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use plan::Call;
 use rewrite::reduce::Edit;
 use search::reduce::{Made, Runner, Seen, Settings, Space, Tree, ddmin, reduce};
 use supervise::Cancel;
@@ -10,7 +11,7 @@ use super::{
     MinimiseOptions, Prepared,
     journal::Runs,
     no_verdict, prepare,
-    space::{Candidate, Plans, calls},
+    space::{Candidate, Plans, calls, every},
 };
 use crate::{CaseLibrary, Session, Stop, trial::Job};
 
@@ -28,8 +29,10 @@ pub struct Comparison {
     pub runs: u32,
     /// Calls that plain delta debugging left.
     pub ddmin_calls: u32,
-    /// Runs of plain delta debugging.
+    /// Runs of plain delta debugging, of well-formed candidates.
     pub ddmin_runs: u32,
+    /// Subsets that it would run as well, because it knows no static checks.
+    pub ddmin_unresolved: u32,
     /// The same bug made rarer.
     pub simulated: Vec<Simulated>,
 }
@@ -71,14 +74,16 @@ pub fn compare(
         runs: runs.started,
         ddmin_calls: 0,
         ddmin_runs: 0,
+        ddmin_unresolved: 0,
         simulated: Vec::new(),
     };
     let Prepared { space, start, runs, .. } = fresh()?;
     let mut known = Known { runs, answers: HashMap::new() };
     let plain = Plain(&space);
-    let (smallest, _) = ddmin(&plain, &start, &mut |c, key| known.fails(c, key));
+    let (smallest, tests) = ddmin(&plain, &start, &mut |c, key| known.fails(c, key));
     comparison.ddmin_calls = calls(&smallest.lowered().plan);
-    comparison.ddmin_runs = known.runs.started;
+    comparison.ddmin_runs = tests.runs;
+    comparison.ddmin_unresolved = tests.unresolved;
     for &rate in rates {
         let mut simulated = Simulated { rate, repeats, runs: 0, wrong: 0 };
         for repeat in 0..repeats {
@@ -116,7 +121,7 @@ fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {
     }
 }
 
-/// The edits that need no knowledge of what depends on what.
+/// A trial as a list of calls, of which any may go.
 struct Plain<'p>(&'p Plans);
 
 impl Space for Plain<'_> {
@@ -124,10 +129,12 @@ impl Space for Plain<'_> {
     type Edit = Edit;
 
     fn edits(&self, candidate: &Candidate) -> Tree<Edit> {
-        // A check of device memory is two calls; more at once are a slice or an object with all that uses it.
-        let single = |e: &Edit| !matches!(e, Edit::Drop { steps, .. } if steps.len() > 2);
-        let edits = leaves(&self.0.edits(candidate)).into_iter().filter(single);
-        Tree::Halves(edits.map(|edit| Tree::Edit(vec![edit])).collect())
+        let steps = every(&candidate.plan().body);
+        let calls = steps
+            .iter()
+            .filter(|s| !matches!(s.call, Call::Repeat { .. } | Call::Thread { .. }))
+            .map(|s| Tree::Edit(vec![Edit::Drop { steps: vec![s.id], preset: false }]));
+        Tree::Halves(calls.collect())
     }
 
     fn apply(&self, candidate: &Candidate, edits: &[Edit]) -> Made<Candidate> {
