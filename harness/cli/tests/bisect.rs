@@ -1,0 +1,181 @@
+//! `rocrepro bisect` as somebody uses it, on quick commands instead of trials: no ROCm is needed.
+
+use std::{
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::Duration,
+};
+
+fn bisect(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.arg("bisect").args(arguments).stdin(Stdio::null());
+    for name in ["ROCREPRO_ROCM", "ROCREPRO_GFX", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command.env("ROCREPRO_DEVICE_KIND", "emulated");
+    command
+}
+
+/// Runs a command and checks its exit code and parts of what it prints.
+#[track_caller]
+fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> Output {
+    let output = bisect(arguments).output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let shown = format!("{arguments:?}\n{}\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    for wanted in out {
+        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
+    }
+    for wanted in err {
+        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
+    }
+    assert!(!stderr.contains("panicked") && !stdout.contains('\u{1b}'), "{shown}");
+    output
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a temporary folder")
+}
+
+/// Searches `1..=1000` with a shell test of the value; the answer goes to a fresh folder.
+#[track_caller]
+fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
+    let folder = folder();
+    let path = folder.path().join("out");
+    let mut arguments = vec!["--axis", "x=1..1000", "--out", path.to_str().unwrap()];
+    arguments.extend(options);
+    arguments.extend(["--", "sh", "-c", script]);
+    check(&arguments, code, out, &[]);
+}
+
+#[test]
+fn a_threshold_is_found() {
+    check_script(
+        "test $ROCREPRO_VALUE -lt 617",
+        &[],
+        0,
+        &["last good 616, first bad 617", "signature   exit:1", "--axis=x=616,617"],
+    );
+    let fix = ["--fixed", "--good", "last", "--bad", "first"];
+    check_script("test $ROCREPRO_VALUE -gt 616", &fix, 0, &["first good 617, last bad 616"]);
+}
+
+#[test]
+fn what_cannot_be_tested_is_neither_good_nor_bad() {
+    let skips = "[ $ROCREPRO_VALUE -ge 600 ] && [ $ROCREPRO_VALUE -lt 620 ] && exit 125; [ $ROCREPRO_VALUE -lt 610 ]";
+    check_script(
+        skips,
+        &[],
+        0,
+        &["last good 599, first bad 620; none of the 20 between can be tested"],
+    );
+    // Another failure on the way is a bug of its own.
+    let other = "[ $ROCREPRO_VALUE = 617 ] && exit 9; [ $ROCREPRO_VALUE -lt 617 ]";
+    check_script(other, &[], 0, &["last good 616, first bad 618", "skipped     617: exit code 9"]);
+    check_script(other, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
+}
+
+#[test]
+fn ends_that_are_not_what_they_should_be_have_their_exit_codes() {
+    check_script("true", &[], 1, &["not reproducible: none of 150 runs"]);
+    check_script("false", &[], 3, &["the good end is not good"]);
+    check_script("exit 125", &[], 3, &["1000 cannot be tested"]);
+    check_script("kill -SEGV $$", &["--regress", "hang"], 3, &["1000 cannot be tested"]);
+    check_script(
+        "test $ROCREPRO_VALUE -lt 617",
+        &["--budget-runs", "9"],
+        4,
+        &["the budget of runs is spent; with 9"],
+    );
+    check_script("test $ROCREPRO_VALUE -lt 617", &["--budget-runs", "3"], 4, &["before the ends"]);
+    let folder = folder();
+    let path = folder.path().to_str().unwrap();
+    let nothing = ["--axis", "x=1..9", "--out", path, "--", "/no/such/command"];
+    check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume goes on"]);
+}
+
+#[test]
+fn a_slow_value_is_found_by_its_time() {
+    check_script(
+        "[ $ROCREPRO_VALUE -lt 617 ] || sleep 0.4",
+        &["--regress", "perf"],
+        0,
+        &["last good 616, first bad 617", "signature   slow"],
+    );
+}
+
+#[test]
+fn an_environment_variable_is_an_axis() {
+    let folder = folder();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    let script = "test $QUEUES -lt 4";
+    let arguments = ["--axis", "env:QUEUES=1,2,4,8", "--out", out, "--", "sh", "-c", script];
+    check(&arguments, 0, &["last good 2, first bad 4"], &["ready", "between"]);
+    let journal = Path::new(out).join("bisect.jsonl");
+    let replayed = ["--replay", journal.to_str().unwrap()];
+    check(&replayed, 0, &["last good 2, first bad 4"], &[]);
+    check(&arguments, 2, &[], &["there is a bisect in", "--resume continues it"]);
+    let mut again = vec!["--resume"];
+    again.extend(arguments);
+    check(&again, 0, &["last good 2, first bad 4"], &["resumed after"]);
+    let other = ["--resume", "--axis", "env:QUEUES=1,2,4", "--out", out, "--", "sh", "-c", script];
+    check(&other, 2, &[], &["is another one"]);
+    for file in ["bisect.json", "bisect.html"] {
+        let text = std::fs::read_to_string(Path::new(out).join(file)).expect("it is written");
+        assert!(text.contains("QUEUES"), "{file}");
+    }
+}
+
+#[test]
+fn mistakes_are_told() {
+    check(&[], 2, &[], &["required"]);
+    check(&["copies/tensors"], 2, &[], &["names", "trials, and a bisect is of one"]);
+    check(&["graphs/empty"], 2, &[], &["needs both --good and --bad"]);
+    let ends = ["graphs/empty", "--good", "debian:1.2.3", "--bad", "debian:4.5.6"];
+    check(&ends, 2, &[], &["--good debian:1.2.3", "--bad debian:4.5.6", "debian:5.2.3"]);
+    let axis = ["graphs/long-chain", "--axis", "node=1..9"];
+    check(&axis, 2, &[], &["graphs/long-chain has no axis `node`; did you mean `nodes`?"]);
+    let fixed = ["graphs/empty", "--good", "debian:5.2.3", "--bad", "debian:7.2.4", "--fixed"];
+    check(&fixed, 2, &[], &["with --fixed the bad end comes first"]);
+}
+
+/// Kills a bisect again and again, each time after a while that the seed gives, and continues it until it is through.
+fn killed_until_done(out: &str, script: &str, state: &str, mut seed: u64) -> (u32, String) {
+    let arguments = ["--axis", "x=1..200", "--out", out, "--resume", "--", "sh", "-c", script];
+    let mut kills = 0;
+    loop {
+        let mut child = bisect(&arguments)
+            .env("STATE", state)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_millis(20 + (seed >> 33) % 150));
+        if kills < 6 && child.try_wait().expect("a child").is_none() {
+            child.kill().expect("it is killed");
+            child.wait().expect("a child");
+            kills += 1;
+            continue;
+        }
+        let output = child.wait_with_output().expect("a child");
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        return (kills, text.lines().nth(1).unwrap_or_default().to_owned());
+    }
+}
+
+#[test]
+fn a_killed_bisect_goes_on_where_it_was() {
+    let script = "sleep 0.01; test $ROCREPRO_VALUE -lt 137";
+    let kept = folder();
+    let out = kept.path().join("out");
+    let out = out.to_str().unwrap();
+    let (_, answer) = killed_until_done(out, script, "", 7);
+    assert!(answer.ends_with("last good 136, first bad 137"), "{answer}");
+    // The decisions are those of one uninterrupted run: nothing was asked twice.
+    let journal = Path::new(out).join("bisect.jsonl");
+    check(&["--replay", journal.to_str().unwrap()], 0, &["last good 136, first bad 137"], &[]);
+}

@@ -1,0 +1,250 @@
+//! The bisect against histories that are known, and against a naive reference.
+
+use std::collections::BTreeSet;
+
+use proptest::prelude::*;
+use search::bisect::{Action, Answer, Budget, Edge, Event, Seen, Setup, State, next};
+
+/// Numbers that are the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn chance(&mut self, p: f64) -> bool {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 11) as f64) < p * (1_u64 << 53) as f64
+    }
+}
+
+/// Searches with `run` for runs and `usable` for builds, and returns the observations too. Panics where the search runs a build
+/// that is not active, or asks again for one that cannot be tested.
+fn search(
+    setup: Setup,
+    usable: impl Fn(usize) -> bool,
+    mut run: impl FnMut(usize) -> Seen,
+) -> (Answer, State, Vec<Event>) {
+    let mut state = State::new(setup);
+    let mut events = Vec::new();
+    for _ in 0..100_000 {
+        let event = match next(&state) {
+            Action::Finish(answer) => return (answer, state, events),
+            Action::Install(build) => {
+                assert!(!state.tally(build).unusable(), "{build} cannot be tested");
+                match usable(build) {
+                    true => Event::Installed { build, seconds: 1.0 },
+                    false => Event::Unusable { build, seconds: 1.0 },
+                }
+            }
+            Action::Run(build) => {
+                assert_eq!(state.active(), Some(build), "is not active");
+                Event::Ran { build, seen: run(build), seconds: 1.0 }
+            }
+        };
+        events.push(event);
+        state.observe(event);
+    }
+    panic!("no end after {} runs", state.runs());
+}
+
+fn seen(bad: bool) -> Seen {
+    if bad { Seen::Bad } else { Seen::Good }
+}
+
+#[track_caller]
+fn found(answer: &Answer) -> (usize, usize) {
+    match answer {
+        Answer::Found(Edge { last_good, first_bad, .. }) => (*last_good, *first_bad),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The reference: looks at every build.
+fn naive(bad: usize, first_bad: usize, broken: &BTreeSet<usize>) -> (usize, usize) {
+    let usable = |build: &usize| *build == 0 || *build == bad || !broken.contains(build);
+    let last_good = (0..first_bad).rev().find(usable).unwrap_or(0);
+    (last_good, (first_bad..=bad).find(usable).unwrap_or(bad))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_deterministic_change_is_found_whatever_is_broken(
+        (bad, first_bad) in (1_usize..300).prop_flat_map(|bad| (Just(bad), 1..=bad)),
+        broken in prop::collection::btree_set(1_usize..300, 0..120),
+        other in any::<bool>(),
+    ) {
+        let inner = |build: usize| build != 0 && build != bad && broken.contains(&build);
+        // Broken builds either cannot be obtained, or fail in a way of their own.
+        let (answer, state, _) = search(
+            Setup::new(bad),
+            |build| other || !inner(build),
+            |build| if inner(build) { Seen::Other } else { seen(build >= first_bad) },
+        );
+        prop_assert_eq!(found(&answer), naive(bad, first_bad, &broken));
+        let bound = 14 + 2 * (bad as f64).log2().ceil() as u32;
+        let counted = state.tallies().map(|(_, tally)| tally.runs()).sum::<u32>();
+        prop_assert!(counted <= bound, "{} runs", counted);
+    }
+
+    #[test]
+    fn weights_never_change_the_answer(
+        (bad, first_bad, weights) in (2_usize..100).prop_flat_map(|bad| {
+            (Just(bad), 1..=bad, prop::collection::vec(prop::sample::select(vec![0.05, 1.0]), bad + 1))
+        }),
+    ) {
+        let setup = Setup::new(bad).weighted(&weights);
+        let (answer, ..) = search(setup, |_| true, |build| seen(build >= first_bad));
+        prop_assert_eq!(found(&answer), (first_bad - 1, first_bad));
+    }
+
+    #[test]
+    fn any_observations_end_within_the_budget(
+        bad in 1_usize..60,
+        kinds in prop::collection::vec(0_u8..12, 400),
+    ) {
+        let mut setup = Setup::new(bad);
+        setup.budget = Budget { runs: Some(150), installs: Some(20), seconds: None };
+        let mut kinds = kinds.iter().cycle();
+        let (_, state, _) = search(setup, |build| build % 7 != 3, |_| match kinds.next() {
+            Some(0) => Seen::Other,
+            Some(kind) => seen(kind % 2 == 0),
+            None => Seen::Good,
+        });
+        prop_assert!(state.runs() <= 150 && state.installs() <= 20);
+    }
+
+    #[test]
+    fn the_same_observations_give_the_same_decisions(seed in any::<u64>(), first_bad in 1_usize..=64) {
+        let mut random = Random(seed);
+        let (answer, _, events) = search(Setup::new(64), |b| b % 9 != 4, |build| {
+            seen(random.chance(if build >= first_bad { 0.6 } else { 0.0 }))
+        });
+        let mut state = State::new(Setup::new(64));
+        for event in events {
+            match (next(&state), event) {
+                (Action::Install(want), Event::Installed { build, .. } | Event::Unusable { build, .. })
+                | (Action::Run(want), Event::Ran { build, .. }) => prop_assert_eq!(want, build),
+                (action, event) => prop_assert!(false, "{:?} and {:?}", action, event),
+            }
+            state.observe(event);
+        }
+        prop_assert_eq!(next(&state), Action::Finish(answer));
+    }
+}
+
+#[test]
+fn flaky_changes_are_found() {
+    for (p, q) in [(0.5, 0.0), (0.2, 0.0), (0.5, 0.01)] {
+        let mut wrong = 0;
+        for seed in 1..=200_u64 {
+            let mut random = Random(seed * 7_777_777);
+            let first_bad = 1 + (seed as usize * 37) % 128;
+            let (answer, ..) = search(
+                Setup::new(128),
+                |_| true,
+                |build| seen(random.chance(if build >= first_bad { p } else { q })),
+            );
+            wrong +=
+                u32::from(!matches!(answer, Answer::Found(edge) if edge.first_bad == first_bad));
+        }
+        assert!(wrong <= 5, "p {p}, q {q}: {wrong} of 200 are wrong");
+    }
+}
+
+/// Builds break for days: stretches of ten on average, three tenths of the history.
+#[test]
+fn few_builds_are_spent_on_long_breakage() {
+    let mut installs = 0.0;
+    let histories = 300;
+    for seed in 1..=histories {
+        let mut random = Random(seed * 99_991);
+        let mut broken = false;
+        let usable: Vec<bool> = (0..=256)
+            .map(|_| {
+                broken = random.chance(if broken { 0.9 } else { 0.043 });
+                !broken
+            })
+            .collect();
+        let first_bad = 1 + (seed as usize * 101) % 256;
+        let end = |build: usize| build == 0 || build == 256;
+        let (answer, state, _) =
+            search(Setup::new(256), |b| end(b) || usable[b], |b| seen(b >= first_bad));
+        let (last_good, found_bad) = found(&answer);
+        assert!(last_good < first_bad && first_bad <= found_bad);
+        installs += state.tallies().filter(|(build, _)| !end(*build)).count() as f64;
+    }
+    let mean = installs / histories as f64;
+    println!("{mean:.1} builds asked for on average");
+    // The nearest usable build to the middle takes 20.7, git's random pick 16.5.
+    assert!(mean < 19.0, "{mean:.1} builds");
+}
+
+#[test]
+fn ends_are_verified() {
+    let passes = search(Setup::new(9), |_| true, |_| Seen::Good).0;
+    assert_eq!(passes, Answer::NotReproducible { runs: 150, bad: 0 });
+    let fails = search(Setup::new(9), |_| true, |_| Seen::Bad).0;
+    assert!(matches!(fails, Answer::GoodEndFails { .. }), "{fails:?}");
+    for end in [0, 9] {
+        let answer = search(Setup::new(9), |build| build != end, |build| seen(build > 4)).0;
+        assert_eq!(answer, Answer::EndUnusable { end });
+    }
+}
+
+#[test]
+fn a_wedged_device_is_noticed() {
+    for wedged_after in 7..12 {
+        let mut runs = 0;
+        let (answer, ..) = search(
+            Setup::new(256),
+            |_| true,
+            |build| {
+                runs += 1;
+                seen(build > 200 || runs > wedged_after)
+            },
+        );
+        assert!(matches!(answer, Answer::Wedged { .. }), "after {wedged_after} runs: {answer:?}");
+    }
+}
+
+#[test]
+fn a_spent_budget_gives_a_range_that_holds_the_change() {
+    for runs in 1..20 {
+        let mut setup = Setup::new(256);
+        setup.budget.runs = Some(runs);
+        match search(setup, |_| true, |build| seen(build >= 77)).0 {
+            Answer::Range { last_good, first_bad, mass, spent } => {
+                assert!(last_good < 77 && 77 <= first_bad && spent == "runs");
+                assert!(mass >= 0.99 || runs <= 6, "{mass} after {runs}");
+            }
+            Answer::Found(edge) => assert_eq!(edge.first_bad, 77),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_history_that_breaks_twice_is_no_single_change() {
+    let mut state = State::new(Setup::new(12));
+    let runs = [(12, 0, 8), (0, 8, 0), (3, 0, 9), (6, 30, 0), (9, 0, 9), (2, 20, 0), (8, 20, 0)];
+    for (build, good, bad) in runs {
+        let each = std::iter::repeat_n(Seen::Good, good).chain(std::iter::repeat_n(Seen::Bad, bad));
+        for seen in each {
+            state.observe(Event::Ran { build, seen, seconds: 0.0 });
+        }
+    }
+    let answer = loop {
+        match next(&state) {
+            Action::Finish(answer) => break answer,
+            Action::Install(build) => state.observe(Event::Installed { build, seconds: 0.0 }),
+            Action::Run(build) => {
+                let bad = (3..6).contains(&build) || build >= 9;
+                state.observe(Event::Ran { build, seen: seen(bad), seconds: 0.0 });
+            }
+        }
+    };
+    let Answer::Several { edges } = answer else { panic!("{answer:?}") };
+    let places: Vec<_> = edges.iter().map(|e| (e.last_good, e.first_bad)).collect();
+    assert_eq!(places, [(2, 3), (8, 9)]);
+}
