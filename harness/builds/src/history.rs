@@ -15,6 +15,9 @@ use crate::{Components, Date, Error, Source, Sources, listing};
 /// Before the second attempt at a listing.
 const BACKOFF: Duration = Duration::from_millis(500);
 
+/// Manifests that are read at once.
+const CONNECTIONS: usize = 8;
+
 /// Builds in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
@@ -137,17 +140,26 @@ fn order(a: &Build, b: &Build) -> Ordering {
 /// Learns the commits of builds without fetching them, where their runs publish a manifest. Returns how many builds of
 /// the range have commits afterwards.
 pub fn read_components(sources: &Sources, history: &mut History, range: Range<usize>) -> usize {
-    let http = Http::new(BACKOFF);
+    let http = &Http::new(BACKOFF);
     let builds = history.builds.get_mut(range).unwrap_or_default();
-    for build in builds.iter_mut().filter(|build| build.components.is_none()) {
+    let learn = |build: &mut Build| {
         let named = |source: &&Source| {
             build.places.iter().any(|place| {
                 matches!(place, Place::Archives { source: name, .. } if *name == source.name)
             })
         };
         let mut own = sources.sources.iter().filter(named);
-        build.components = own.find_map(|source| listing::components(source, build, &http));
-    }
+        let known = own.find_map(|source| listing::components(source, build, http));
+        build.components = known;
+    };
+    // Two small files for each build: waiting for hosts is all there is to do.
+    std::thread::scope(|scope| {
+        for part in builds.chunks_mut(builds.len().div_ceil(CONNECTIONS).max(1)) {
+            scope.spawn(move || {
+                part.iter_mut().filter(|build| build.components.is_none()).for_each(learn);
+            });
+        }
+    });
     builds.iter().filter(|build| build.components.is_some()).count()
 }
 

@@ -1,0 +1,270 @@
+//! The night's work of a machine with a GPU: the newest build, the whole library, news only.
+//!
+//! docs/hardware-runner.md says how to set such a machine up. The task keeps its state in one folder
+//! (`NIGHTLY_STATE`, `nightly` by default), one folder for each build, so that tomorrow knows what passed today.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use xshell::{Shell, cmd};
+
+use crate::Done;
+
+/// Runs that a pass inside a known window is repeated with: no failure in 30 bounds the rate at about 10 %.
+const REPEATS: &str = "30";
+
+/// Bisects of one night. What is left is news again tomorrow.
+const MOST_BISECTS: usize = 4;
+
+/// What one trial showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    /// As the record spells it: `pass`, `news-fail`, `news-fixed`, ...
+    verdict: String,
+    signature: String,
+    upstream: Vec<String>,
+}
+
+/// Runs the library on the newest build, bisects each new failure, drafts a comment for each pass in a known window.
+/// Ends well where there is no news, so that a scheduler's mail means news.
+///
+/// `NIGHTLY_GFX` names the architecture (gfx1151), `NIGHTLY_SOURCE` the source or channel (nightly), `NIGHTLY_SECONDS`
+/// the budget of one bisect (7200), `NIGHTLY_DEVICE` the device (gpu).
+///
+/// # Errors
+/// News, by the summary's first line; or a build or a device that cannot be had.
+pub(crate) fn nightly(sh: &Shell) -> Done {
+    let setting = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
+    let gfx = setting("NIGHTLY_GFX", "gfx1151");
+    let source = setting("NIGHTLY_SOURCE", "nightly");
+    let seconds = setting("NIGHTLY_SECONDS", "7200");
+    let device = setting("NIGHTLY_DEVICE", "gpu");
+    let state = sh.current_dir().join(setting("NIGHTLY_STATE", "nightly"));
+    let got =
+        cmd!(sh, "cargo run --release --locked -p builds --example obtain -- {gfx} {source} last")
+            .read()?;
+    let (build, prefix) = got.split_once('\n').ok_or("obtain printed no prefix")?;
+    let out = state.join(build);
+    let record = out.join("run.jsonl");
+    sh.create_dir(&out)?;
+    // A second run of one night starts from the beginning.
+    sh.remove_path(&record)?;
+    let on = ["--rocm", prefix, "--gfx", &gfx, "--device", &device];
+    let junit = out.join("junit.xml");
+    // Exit code 1 is news, which is what the record is read for.
+    cmd!(sh, "cargo run --release --locked -- run {on...} --record {record} --junit {junit}")
+        .ignore_status()
+        .run()?;
+    let now = seen(&sh.read_file(&record)?)?;
+    if !now.values().any(|seen| seen.verdict == "pass" || seen.verdict == "known") {
+        return Err(format!("no trial has a verdict on {build}: is the device well?").into());
+    }
+    let before = earlier(sh, &state, build)?;
+    let mut summary = String::new();
+    let news: Vec<_> = now.iter().filter(|(trial, seen)| is_news(trial, seen, &before)).collect();
+    let mut bisects = 0;
+    for (trial, seen) in &news {
+        let folder = out.join(folder_name(trial));
+        if seen.verdict == "news-fixed" {
+            let draft = fixed(sh, trial, seen, build, &on, &folder)?;
+            let _ = writeln!(summary, "- possibly fixed: `{trial}`, draft in {}", draft.display());
+            continue;
+        }
+        let _ = write!(summary, "- {}: `{trial}`: {}", seen.verdict, seen.signature);
+        match last_good(trial, &before) {
+            None => summary.push_str("; never seen to pass, so there is nothing to bisect"),
+            Some(_) if bisects == MOST_BISECTS => summary.push_str("; not bisected tonight"),
+            Some(good) => {
+                bisects += 1;
+                let ends = ["--source", &source, "--good", good, "--bad", build];
+                let on = ["--gfx", &gfx, "--device", &device, "--budget-seconds", &seconds];
+                let text =
+                    cmd!(sh, "cargo run --release --locked -- bisect {trial} {ends...} {on...} --out {folder}")
+                        .ignore_status()
+                        .read()?;
+                sh.write_file(folder.join("bisect.txt"), &text)?;
+                let _ = write!(summary, "; bisected from {good}: {}", folder.display());
+            }
+        }
+        summary.push('\n');
+        cmd!(sh, "cargo run --release --locked -- report {trial} {on...} --out {folder}")
+            .ignore_status()
+            .run()?;
+    }
+    let head = format!("{build}: {} trials, {} of them news\n", now.len(), news.len());
+    sh.write_file(out.join("summary.md"), format!("{head}\n{summary}"))?;
+    println!("{head}\n{summary}");
+    if news.is_empty() { Ok(()) } else { Err(head.trim().into()) }
+}
+
+/// The worst of each trial in a record: one failure of many runs is a failure.
+fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Error>> {
+    let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
+    for line in record.lines().filter(|line| !line.trim().is_empty()) {
+        let line: Value = serde_json::from_str(line)?;
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let one = Seen {
+            verdict: text(&line["verdict"]["kind"]),
+            signature: text(&line["outcome"]["signature"]),
+            upstream: line["upstream"].as_array().into_iter().flatten().map(text).collect(),
+        };
+        let known = trials.entry(text(&line["trial"])).or_insert_with(|| one.clone());
+        if one.verdict.starts_with("news") {
+            *known = one;
+        }
+    }
+    Ok(trials)
+}
+
+/// Records of earlier builds, newest first. Builds sort by the day in their name: version strings do not sort.
+type Earlier = Vec<(String, BTreeMap<String, Seen>)>;
+
+fn earlier(sh: &Shell, state: &Path, build: &str) -> Result<Earlier, Box<dyn std::error::Error>> {
+    let day = |build: &str| {
+        let mut runs = build.rsplit(|c: char| !c.is_ascii_digit());
+        runs.find(|run| run.len() == 8).unwrap_or_default().to_owned()
+    };
+    let mut records = Vec::new();
+    for folder in sh.read_dir(state)? {
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let record: PathBuf = folder.join("run.jsonl");
+        if name != build && day(&name) <= day(build) && record.is_file() {
+            records.push((name, seen(&sh.read_file(&record)?)?));
+        }
+    }
+    records.sort_by_key(|(name, _)| std::cmp::Reverse(day(name)));
+    Ok(records)
+}
+
+/// Whether a verdict is news, and was not so last night already.
+fn is_news(trial: &str, seen: &Seen, before: &Earlier) -> bool {
+    let last = before.iter().find_map(|(_, trials)| trials.get(trial));
+    seen.verdict.starts_with("news")
+        && last
+            .is_none_or(|last| (&last.verdict, &last.signature) != (&seen.verdict, &seen.signature))
+}
+
+/// The newest build on which a trial passed.
+fn last_good<'a>(trial: &str, before: &'a Earlier) -> Option<&'a str> {
+    let passed = |trials: &BTreeMap<String, Seen>| {
+        trials.get(trial).is_some_and(|seen| seen.verdict == "pass")
+    };
+    before.iter().find(|(_, trials)| passed(trials)).map(|(build, _)| build.as_str())
+}
+
+/// Measures a pass inside a known window and drafts the comment that somebody may post.
+fn fixed(
+    sh: &Shell,
+    trial: &str,
+    seen: &Seen,
+    build: &str,
+    on: &[&str],
+    folder: &Path,
+) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    sh.create_dir(folder)?;
+    let record = folder.join("repeat.jsonl");
+    sh.remove_path(&record)?;
+    cmd!(
+        sh,
+        "cargo run --release --locked -- run {trial} {on...} --repeat {REPEATS} --record {record}"
+    )
+    .ignore_status()
+    .run()?;
+    let mut verdicts: Vec<String> = Vec::new();
+    for line in sh.read_file(&record)?.lines() {
+        let line: Value = serde_json::from_str(line)?;
+        verdicts.push(line["verdict"]["kind"].as_str().unwrap_or_default().to_owned());
+    }
+    let draft = folder.join("possibly-fixed.md");
+    sh.write_file(&draft, comment(trial, seen, build, &verdicts))?;
+    Ok(draft)
+}
+
+/// A draft. It claims no more than was measured: runs without a failure bound the rate, they do not make it zero.
+fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
+    let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
+    let runs = verdicts.len();
+    let bound = match passed == runs && runs > 0 {
+        // The rule of three.
+        true => format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),
+        false => "It still fails, so this is no fix.".to_owned(),
+    };
+    let issues: BTreeSet<_> = seen.upstream.iter().map(|issue| format!("- {issue}")).collect();
+    let issues = issues.into_iter().collect::<Vec<_>>().join("\n");
+    format!(
+        "Possibly fixed. Issues that the case stands for:\n{issues}\n\n\
+         On {build}, `{trial}` passed in {passed} of {runs} runs, each in a fresh process. {bound}\n\
+         Which build fixed it: `rocrepro bisect '{trial}' --source nightly --fixed --good {build} --bad BUILD`, \
+         with a build that fails.\n"
+    )
+}
+
+/// A trial's name as that of a folder.
+fn folder_name(trial: &str) -> String {
+    trial
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "-_.=".contains(c) { c } else { '_' })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(trial: &str, verdict: &str, signature: &str) -> String {
+        serde_json::json!({"trial": trial, "verdict": {"kind": verdict},
+            "outcome": {"signature": signature}, "upstream": ["ROCm/x#1"]})
+        .to_string()
+    }
+
+    fn night(name: &str, lines: &[(&str, &str, &str)]) -> (String, BTreeMap<String, Seen>) {
+        let text: Vec<_> = lines.iter().map(|(t, v, s)| line(t, v, s)).collect();
+        (name.to_owned(), seen(&text.join("\n")).unwrap())
+    }
+
+    #[test]
+    fn news_is_told_once() {
+        let before = vec![
+            night("a20260703", &[("t", "news-fail", "hang"), ("u", "pass", "")]),
+            night("a20260702", &[("t", "pass", ""), ("u", "pass", "")]),
+        ];
+        let check = |trial: &str, verdict: &str, signature: &str, expected: bool| {
+            let (_, now) = night("a20260704", &[(trial, verdict, signature)]);
+            assert_eq!(is_news(trial, &now[trial], &before), expected, "{trial} {verdict}");
+        };
+        check("t", "news-fail", "hang", false);
+        check("t", "news-fail", "crash", true);
+        check("t", "pass", "", false);
+        check("u", "news-fail", "hang", true);
+        check("u", "known", "hang", false);
+        check("new", "news-fail", "hang", true);
+        assert_eq!(last_good("t", &before), Some("a20260702"));
+        assert_eq!(last_good("u", &before), Some("a20260703"));
+        assert_eq!(last_good("new", &before), None);
+    }
+
+    #[test]
+    fn one_failure_of_many_runs_counts() {
+        let (_, now) =
+            night("x", &[("t", "pass", ""), ("t", "news-fail", "hang"), ("t", "pass", "")]);
+        assert_eq!(now["t"].verdict, "news-fail");
+    }
+
+    #[test]
+    fn a_draft_claims_what_was_measured() {
+        let (_, now) = night("x", &[("t", "news-fixed", "")]);
+        let check = |verdicts: &[&str], expected: &str| {
+            let verdicts: Vec<_> = verdicts.iter().map(|v| (*v).to_owned()).collect();
+            let text = comment("t", &now["t"], "x", &verdicts);
+            assert!(text.contains(expected) && text.contains("ROCm/x#1"), "{text}");
+        };
+        check(
+            &["news-fixed"; 30],
+            "in 30 of 30 runs, each in a fresh process. The failure rate is below 10 %",
+        );
+        check(&["news-fixed", "known"], "in 1 of 2 runs, each in a fresh process. It still fails");
+        check(&[], "in 0 of 0 runs, each in a fresh process. It still fails");
+    }
+}
