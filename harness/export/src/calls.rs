@@ -1,8 +1,6 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{
-    Arg, Buffer, Call, CaptureMode, CopyApi, Memory, RandKind, Step, StreamKind,
-};
+use plan::{Arg, Buffer, Call, CaptureMode, CopyApi, Memory, RandKind, Step, StreamKind};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -64,7 +62,8 @@ impl Printer<'_> {
         };
         self.declare_only(&step.call);
         self.line(format!("// Planted: {function} answers status {code} and is not made."));
-        let wanted = step.returns.as_ref().map(|by| by.at(self.version).cloned().unwrap_or_default());
+        let wanted =
+            step.returns.as_ref().map(|by| by.at(self.version).cloned().unwrap_or_default());
         match wanted {
             None => {
                 self.need(Helper::Require);
@@ -75,8 +74,10 @@ impl Printer<'_> {
                 self.need(Helper::ExpectStatus);
                 let names = names.iter().map(|n| if is_success(n) { success } else { n });
                 let names: Vec<&str> = names.collect();
-                let line =
-                    format!("expect_status({ty}({code}), \"{function}\", __LINE__, {{{}}});", names.join(", "));
+                let line = format!(
+                    "expect_status({ty}({code}), \"{function}\", __LINE__, {{{}}});",
+                    names.join(", ")
+                );
                 self.line(line);
             }
         }
@@ -207,7 +208,11 @@ impl Printer<'_> {
         match memory {
             Memory::HostPageable => {}
             Memory::HostRegistered => {
-                self.status(step, &format!("hipHostRegister({name}, {size}, hipHostRegisterDefault)"), HIP);
+                self.status(
+                    step,
+                    &format!("hipHostRegister({name}, {size}, hipHostRegisterDefault)"),
+                    HIP,
+                );
             }
             Memory::Device => self.status(step, &format!("hipMalloc(&{name}, {size})"), HIP),
             Memory::DeviceAsync => {
@@ -216,14 +221,23 @@ impl Printer<'_> {
                 self.status(step, &call, HIP);
             }
             Memory::Managed => {
-                self.status(step, &format!("hipMallocManaged(&{name}, {size}, hipMemAttachGlobal)"), HIP);
+                self.status(
+                    step,
+                    &format!("hipMallocManaged(&{name}, {size}, hipMemAttachGlobal)"),
+                    HIP,
+                );
             }
             Memory::HostPinned => {
-                self.status(step, &format!("hipHostMalloc(&{name}, {size}, hipHostMallocDefault)"), HIP);
+                self.status(
+                    step,
+                    &format!("hipHostMalloc(&{name}, {size}, hipHostMallocDefault)"),
+                    HIP,
+                );
             }
         }
         if guarded {
-            let unless = if step.returns.is_some() { format!("if ({name}) ") } else { String::new() };
+            let unless =
+                if step.returns.is_some() { format!("if ({name}) ") } else { String::new() };
             self.line(format!("{unless}{name} += GUARD;"));
         }
     }
@@ -261,9 +275,10 @@ impl Printer<'_> {
     }
 
     fn expects_success(&self, step: &Step) -> bool {
-        step.returns.as_ref().and_then(|by| by.at(self.version)).is_none_or(|names| {
-            names.iter().any(|n| is_success(n))
-        })
+        step.returns
+            .as_ref()
+            .and_then(|by| by.at(self.version))
+            .is_none_or(|names| names.iter().any(|n| is_success(n)))
     }
 
     fn poison(&mut self, step: &Step, buffer: &str) {
@@ -277,7 +292,8 @@ impl Printer<'_> {
             (true, false) => self.line(format!("std::memset({name}, POISON, {bytes});")),
             (false, guarded) => {
                 if guarded {
-                    let call = format!("hipMemset({name} - GUARD, GUARD_BYTE, {bytes} + 2 * GUARD)");
+                    let call =
+                        format!("hipMemset({name} - GUARD, GUARD_BYTE, {bytes} + 2 * GUARD)");
                     self.status(step, &call, HIP);
                 }
                 self.status(step, &format!("hipMemset({name}, POISON, {bytes})"), HIP);
@@ -306,13 +322,27 @@ impl Printer<'_> {
                     }
                 }
             }
-            Call::Copy2d { to, to_pitch, from, from_pitch, width, height, asynchronous, stream } => {
+            Call::Copy2d {
+                to,
+                to_pitch,
+                from,
+                from_pitch,
+                width,
+                height,
+                asynchronous,
+                stream,
+            } => {
                 let kind =
                     direction(self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
                 let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
-                let (name, last) =
-                    if *asynchronous { ("hipMemcpy2DAsync", format!(", {stream}")) } else { ("hipMemcpy2D", String::new()) };
-                format!("{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})")
+                let (name, last) = if *asynchronous {
+                    ("hipMemcpy2DAsync", format!(", {stream}"))
+                } else {
+                    ("hipMemcpy2D", String::new())
+                };
+                format!(
+                    "{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})"
+                )
             }
             Call::Set { to, value, bytes, asynchronous, stream } => {
                 let (to, stream) = (self.place(to), self.stream(stream));
@@ -367,7 +397,11 @@ impl Printer<'_> {
                 let function = self.name(Kind::Kernel, kernel);
                 self.status(
                     step,
-                    &format!("launch({function}, {}, {}, {stream}, {arguments})", dim(grid), dim(block)),
+                    &format!(
+                        "launch({function}, {}, {}, {stream}, {arguments})",
+                        dim(grid),
+                        dim(block)
+                    ),
                     HIP,
                 );
             }
@@ -375,7 +409,11 @@ impl Printer<'_> {
                 self.need(Helper::LaunchKernel);
                 self.status(
                     step,
-                    &format!("launch({kernel}, {}, {}, {stream}, {arguments})", dim(grid), dim(block)),
+                    &format!(
+                        "launch({kernel}, {}, {}, {stream}, {arguments})",
+                        dim(grid),
+                        dim(block)
+                    ),
                     HIP,
                 );
             }
@@ -404,7 +442,8 @@ impl Printer<'_> {
         let call = format!("hipMemGetInfo(&{free}, &{total})");
         let leak_checked = self.plan.steps().into_iter().any(|s| {
             let wanted = s.gives.as_ref().and_then(|by| by.at(self.version));
-            matches!(s.call, Call::MemGetInfo) && wanted.is_some_and(|w| w.iter().any(|w| w == "returned"))
+            matches!(s.call, Call::MemGetInfo)
+                && wanted.is_some_and(|w| w.iter().any(|w| w == "returned"))
         });
         let wanted = step.gives.as_ref().and_then(|by| by.at(self.version));
         let returned = wanted.is_some_and(|w| w.iter().any(|w| w == "returned"));
@@ -440,7 +479,8 @@ impl Printer<'_> {
                     RandKind::Mrg32k3a => "HIPRAND_RNG_PSEUDO_MRG32K3A",
                     RandKind::Philox => "HIPRAND_RNG_PSEUDO_PHILOX4_32_10",
                 };
-                let function = if *host { "hiprandCreateGeneratorHost" } else { "hiprandCreateGenerator" };
+                let function =
+                    if *host { "hiprandCreateGeneratorHost" } else { "hiprandCreateGenerator" };
                 format!("{function}(&{generator}, {kind})")
             }
             Call::RandSeed { seed, .. } => {
@@ -455,7 +495,9 @@ impl Printer<'_> {
             }
             Call::RandGenerate { to, count, .. } => {
                 let to = self.place(to);
-                format!("hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})")
+                format!(
+                    "hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})"
+                )
             }
             _ => format!("hiprandDestroyGenerator({generator})"),
         };
@@ -482,10 +524,8 @@ impl Printer<'_> {
                 let handle = self.name(Kind::Blaslt, handle);
                 let count = self.names.fresh(Kind::Value, "algorithms");
                 self.line(format!("int {count} = 0;"));
-                let call = format!(
-                    "matmul_heuristic({handle}, &{count}, {})",
-                    math::arguments(problem)
-                );
+                let call =
+                    format!("matmul_heuristic({handle}, &{count}, {})", math::arguments(problem));
                 let got = format!("std::to_string({count})");
                 self.value(step, &call, BLAS, self.api(&step.call), &got, |wanted| {
                     number_fits(&count, wanted)
@@ -524,7 +564,8 @@ impl Printer<'_> {
     }
 
     fn operands(&mut self, operands: &plan::Operands) -> String {
-        let names = [Some(&operands.a), Some(&operands.b), Some(&operands.d), operands.bias.as_ref()];
+        let names =
+            [Some(&operands.a), Some(&operands.b), Some(&operands.d), operands.bias.as_ref()];
         let names: Vec<String> = names
             .into_iter()
             .map(|name| match name {
@@ -570,7 +611,9 @@ impl Printer<'_> {
             Call::EventSynchronize { event } => {
                 format!("hipEventSynchronize({})", self.name(Kind::Event, event))
             }
-            Call::EventQuery { event } => format!("hipEventQuery({})", self.name(Kind::Event, event)),
+            Call::EventQuery { event } => {
+                format!("hipEventQuery({})", self.name(Kind::Event, event))
+            }
             Call::BeginCapture { stream, mode } => {
                 let mode = match mode {
                     CaptureMode::Global => "hipStreamCaptureModeGlobal",
@@ -714,11 +757,10 @@ mod tests {
         let check = |source: &str, expected: &[&str]| {
             assert_eq!(parameter_types(source, "k"), expected, "{source}");
         };
-        check("__global__ void k(unsigned int* dst, const float* src,\n  unsigned int n) {}", &[
-            "unsigned int*",
-            "const float*",
-            "unsigned int",
-        ]);
+        check(
+            "__global__ void k(unsigned int* dst, const float* src,\n  unsigned int n) {}",
+            &["unsigned int*", "const float*", "unsigned int"],
+        );
         check("void other(int a) {}", &[]);
     }
 }

@@ -2,12 +2,7 @@
 
 use plan::{Call, Step};
 
-use crate::{
-    expected::want,
-    names::Kind,
-    printer::Printer,
-    support::Helper,
-};
+use crate::{expected::want, names::Kind, printer::Printer, support::Helper};
 
 impl Printer<'_> {
     /// A check of bytes.
@@ -16,8 +11,7 @@ impl Printer<'_> {
         match call {
             Call::Check { buffer } => {
                 self.need(Helper::Check);
-                let (got, want) =
-                    (self.name(Kind::Buffer, buffer), want(&mut self.names, buffer));
+                let (got, want) = (self.name(Kind::Buffer, buffer), want(&mut self.names, buffer));
                 self.line(format!(
                     "check(\"{buffer}\", {got}, {want}.data(), {});",
                     bytes(buffer, self)

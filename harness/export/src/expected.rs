@@ -107,7 +107,9 @@ impl<'a> Expected<'a> {
     pub(crate) fn declarations(&self, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.followed.is_empty() {
-            lines.push("// What the buffers must hold, kept on the host beside the calls.".to_owned());
+            lines.push(
+                "// What the buffers must hold, kept on the host beside the calls.".to_owned(),
+            );
         }
         for buffer in &self.followed {
             let bytes = self.plan.buffers.get(*buffer).map_or(0, |b| b.bytes);

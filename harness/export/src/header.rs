@@ -41,7 +41,8 @@ impl Header {
         }
         line(&format!("Printed by rocrepro from {}.", plan.trial));
         line("");
-        let libraries: Vec<String> = plan.libraries.iter().map(|l| format!(" -l{}", l.name())).collect();
+        let libraries: Vec<String> =
+            plan.libraries.iter().map(|l| format!(" -l{}", l.name())).collect();
         let libraries = libraries.concat();
         let file = form.file();
         let build = match form {
@@ -50,7 +51,10 @@ impl Header {
                  -lamdhip64 -lhiprtc{libraries}"
             ),
             Form::Hipcc => {
-                format!("hipcc -std=c++17 -pthread --offload-arch={} {file} -o repro{libraries}", self.gfx)
+                format!(
+                    "hipcc -std=c++17 -pthread --offload-arch={} {file} -o repro{libraries}",
+                    self.gfx
+                )
             }
         };
         line(&format!("Build: {build}"));

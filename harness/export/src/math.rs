@@ -67,10 +67,18 @@ pub(crate) fn rocblas_arguments(problem: &MatmulProblem) -> String {
         if transposed { "rocblas_operation_transpose" } else { "rocblas_operation_none" }
     };
     let (types, one) = match problem.dtype {
-        Dtype::F32 => ("rocblas_datatype_f32_r, rocblas_datatype_f32_r, rocblas_datatype_f32_r", "1.0f"),
-        Dtype::F16 => ("rocblas_datatype_f16_r, rocblas_datatype_f16_r, rocblas_datatype_f32_r", "1.0f"),
-        Dtype::Bf16 => ("rocblas_datatype_bf16_r, rocblas_datatype_bf16_r, rocblas_datatype_f32_r", "1.0f"),
-        Dtype::F64 => ("rocblas_datatype_f64_r, rocblas_datatype_f64_r, rocblas_datatype_f64_r", "1.0"),
+        Dtype::F32 => {
+            ("rocblas_datatype_f32_r, rocblas_datatype_f32_r, rocblas_datatype_f32_r", "1.0f")
+        }
+        Dtype::F16 => {
+            ("rocblas_datatype_f16_r, rocblas_datatype_f16_r, rocblas_datatype_f32_r", "1.0f")
+        }
+        Dtype::Bf16 => {
+            ("rocblas_datatype_bf16_r, rocblas_datatype_bf16_r, rocblas_datatype_f32_r", "1.0f")
+        }
+        Dtype::F64 => {
+            ("rocblas_datatype_f64_r, rocblas_datatype_f64_r, rocblas_datatype_f64_r", "1.0")
+        }
         Dtype::I8 | Dtype::I32 => {
             ("rocblas_datatype_i8_r, rocblas_datatype_i32_r, rocblas_datatype_i32_r", "int32_t(1)")
         }

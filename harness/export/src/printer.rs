@@ -43,7 +43,12 @@ impl Form {
 ///
 /// # Errors
 /// Why the plan cannot be written as a program: a capture that begins in a block and ends outside of it.
-pub fn print(plan: &Plan, form: Form, version: &Version, header: &Header) -> Result<String, String> {
+pub fn print(
+    plan: &Plan,
+    form: Form,
+    version: &Version,
+    header: &Header,
+) -> Result<String, String> {
     let mut printer = Printer::new(plan, form, version);
     printer.main()?;
     Ok(printer.assemble(header))
@@ -72,8 +77,7 @@ impl<'a> Printer<'a> {
         for buffer in plan.buffers.keys() {
             names.of(Kind::Buffer, buffer);
         }
-        let postpones =
-            plan.steps().iter().any(|s| s.planted == Some(Effect::AfterNextLaunch));
+        let postpones = plan.steps().iter().any(|s| s.planted == Some(Effect::AfterNextLaunch));
         Printer {
             plan,
             form,
@@ -188,7 +192,9 @@ impl<'a> Printer<'a> {
             Call::Repeat { count, body } => {
                 let wanted = ["i", "j", "k"].get(self.loops.len()).copied().unwrap_or("round");
                 let variable = self.names.fresh(Kind::Loop, wanted);
-                self.line(format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{"));
+                self.line(format!(
+                    "for (int {variable} = 0; {variable} < {count}; {variable}++) {{"
+                ));
                 self.expected.open(&variable, *count);
                 self.loops.push((variable, *count));
                 self.indented(body)?;
@@ -295,7 +301,9 @@ impl<'a> Printer<'a> {
         let mut failures = Some("static int failures = 0;\n");
         for helper in &self.helpers {
             let text = helper.text();
-            if text.contains("failures") && let Some(line) = failures.take() {
+            if text.contains("failures")
+                && let Some(line) = failures.take()
+            {
                 functions.push_str(line);
                 functions.push('\n');
             }

@@ -86,7 +86,18 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
 /// The headers that a text needs, by what it mentions.
 pub(crate) fn includes(text: &str) -> Vec<&'static str> {
     const HEADERS: [(&str, &[&str]); 13] = [
-        ("<algorithm>", &["std::min", "std::max(", "std::max<", "std::copy_n", "std::fill_n", "std::find(", "std::fill("]),
+        (
+            "<algorithm>",
+            &[
+                "std::min",
+                "std::max(",
+                "std::max<",
+                "std::copy_n",
+                "std::fill_n",
+                "std::find(",
+                "std::fill(",
+            ],
+        ),
         ("<chrono>", &["std::chrono"]),
         ("<cmath>", &["std::fma"]),
         ("<cstdint>", &["uint32_t", "uint64_t"]),

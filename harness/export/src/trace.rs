@@ -39,18 +39,8 @@ const LOOKS: &[&str] = &[
     "hipGetErrorString",
 ];
 
-/// What inline kernels have in the place of modules, apart from the launch itself.
-const REGISTRATION: &[&str] = &[
-    "__hipRegisterFatBinary",
-    "__hipUnregisterFatBinary",
-    "__hipRegisterFunction",
-    "__hipRegisterVar",
-    "__hipPushCallConfiguration",
-    "__hipPopCallConfiguration",
-    "hipModuleLoadData",
-    "hipModuleGetFunction",
-    "hipModuleUnload",
-];
+/// Calls of modules, which inline kernels do without.
+const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
 
 /// Functions whose first argument is the place for the result, which lies anywhere.
 const MAKES: &[&str] = &[
@@ -89,7 +79,13 @@ pub fn trace(log: &str, inline_kernels: bool) -> Trace {
             }
             Entry::Called(name, arguments) => {
                 let after_launch = std::mem::take(&mut launched);
-                if LOOKS.contains(&name) || inline_kernels && REGISTRATION.contains(&name) {
+                // The worker takes compiled kernels from a cache, where the program compiles.
+                if LOOKS.contains(&name)
+                    || name.starts_with("hiprtc")
+                    // Part of `<<<>>>`, in libraries too; some print what they have not set yet.
+                    || name.starts_with("__hip")
+                    || inline_kernels && MODULES.contains(&name)
+                {
                     launched = after_launch;
                     continue;
                 }
@@ -131,7 +127,8 @@ enum Entry<'l> {
 fn entry(line: &str) -> Option<Entry<'_>> {
     // `:3:file :line : 123 us: [pid:1 tid:0x7f] hipMalloc ( ...`, with escapes for colour around the call.
     let message = line.split_once(" us: ")?.1;
-    let start = message.find("hip").map(|at| if message[..at].ends_with("__") { at - 2 } else { at })?;
+    let start =
+        message.find("hip").map(|at| if message[..at].ends_with("__") { at - 2 } else { at })?;
     let message = &message[start..];
     let end = message.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = message.split_at(end);
@@ -167,6 +164,10 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
     for (index, argument) in list.iter().enumerate() {
         if index == 0 && MAKES.contains(&name) || is_result(name, index) {
             out.push("result".to_owned());
+        } else if index == 0 && name == "hipMemcpy" && list.last() == Some(&"hipMemcpyDeviceToHost")
+        {
+            // Guards are read into memory of the moment, whose address may have been another object's before.
+            out.push("host".to_owned());
         } else {
             out.push(normal(argument, ids));
         }
@@ -199,7 +200,9 @@ fn normal(argument: &str, ids: &mut Ids) -> String {
         "nullptr" | "<null>" | "0x0" | "(nil)" | "00000000" => "null".to_owned(),
         // `stream:<null>` and the like.
         text if text.starts_with("0x") => ids.of(text),
-        _ if !prefix.is_empty() && !prefix.contains(' ') && value.starts_with('<') => "null".to_owned(),
+        _ if !prefix.is_empty() && !prefix.contains(' ') && value.starts_with('<') => {
+            "null".to_owned()
+        }
         _ => argument.trim().to_owned(),
     }
 }
@@ -211,7 +214,10 @@ fn launch(name: &str, arguments: &str, inline_kernels: bool, ids: &mut Ids) -> S
         .iter()
         .flat_map(|argument| {
             let inner = argument.trim().trim_start_matches('{').trim_end_matches('}');
-            inner.split(',').map(|part| part.trim().trim_matches(['{', '}']).to_owned()).collect::<Vec<_>>()
+            inner
+                .split(',')
+                .map(|part| part.trim().trim_matches(['{', '}']).to_owned())
+                .collect::<Vec<_>>()
         })
         .collect();
     let number = |index: usize| flat.get(index).cloned().unwrap_or_default();

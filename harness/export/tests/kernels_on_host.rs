@@ -34,13 +34,19 @@ fn host_functions_compute_what_the_references_do() {
                 Parameter::Out => format!("reinterpret_cast<{}*>(out)", element(kernel.name, true)),
                 Parameter::In => {
                     input += 1;
-                    format!("reinterpret_cast<const {}*>(in[{}])", element(kernel.name, false), input - 1)
+                    format!(
+                        "reinterpret_cast<const {}*>(in[{}])",
+                        element(kernel.name, false),
+                        input - 1
+                    )
                 }
                 Parameter::U32 => number(kernel.name, index).to_string(),
                 Parameter::F32 => "2.5f".to_owned(),
             })
             .collect();
-        text.push_str("  fill_pattern(in[0], sizeof in[0], 1);\n  fill_pattern(in[1], sizeof in[1], 2);\n");
+        text.push_str(
+            "  fill_pattern(in[0], sizeof in[0], 1);\n  fill_pattern(in[1], sizeof in[1], 2);\n",
+        );
         text.push_str("  fill_pattern(out, sizeof out, 3);\n");
         text.push_str(&format!("  {}_on_host({});\n", kernel.name, arguments.join(", ")));
         text.push_str("  std::fwrite(out, 1, sizeof out, stdout);\n");

@@ -61,7 +61,6 @@ pub(crate) struct Export {
 
 fn form() -> impl TypedValueParser<Value = Form> {
     let names = [Form::Hiprtc.name(), Form::Hipcc.name()];
-    PossibleValuesParser::new(names).map(|name| {
-        if name == Form::Hipcc.name() { Form::Hipcc } else { Form::Hiprtc }
-    })
+    PossibleValuesParser::new(names)
+        .map(|name| if name == Form::Hipcc.name() { Form::Hipcc } else { Form::Hiprtc })
 }

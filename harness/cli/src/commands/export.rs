@@ -37,7 +37,8 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let mut options = SessionOptions::try_from(&args.on)?;
     options.cases_from = args.selection.cases_from.clone();
     if !faults.is_empty() || args.declared_fault {
-        options.limits.quiet = options.limits.quiet.min(std::time::Duration::from_secs(QUIET_UNDER_FAULT));
+        options.limits.quiet =
+            options.limits.quiet.min(std::time::Duration::from_secs(QUIET_UNDER_FAULT));
     }
     let planned: Vec<_> = selected
         .iter()
@@ -137,7 +138,10 @@ fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
         Ok(result) => {
             let word = if result.is_verified() { "verified  " } else { "DIFFERS   " };
             let difference = result.difference.as_ref().map_or(String::new(), |d| format!(": {d}"));
-            format!("{word} {id}: {} {}/{}{difference}", result.outcome.signature, result.verified, result.of)
+            format!(
+                "{word} {id}: {} {}/{}{difference}",
+                result.outcome.signature, result.verified, result.of
+            )
         }
     }
 }

@@ -15,7 +15,16 @@ use crate::{Session, Stop};
 /// Folders of headers that programs may include. They are linked into a folder of their own: the rest of a stack's
 /// `include` belongs to another C library than the host compiler's.
 const HEADERS: &[&str] = &[
-    "hip", "hiprand", "rocrand", "hipblaslt", "hipblas-common", "hipblas", "rocblas", "hsa", "amd_comgr", "rocm-core",
+    "hip",
+    "hiprand",
+    "rocrand",
+    "hipblaslt",
+    "hipblas-common",
+    "hipblas",
+    "rocblas",
+    "hsa",
+    "amd_comgr",
+    "rocm-core",
 ];
 
 /// What compiles: found once for all programs of a run.
@@ -51,9 +60,10 @@ impl Toolchain {
         };
         let include = folder.join("include");
         let linked = fs::create_dir_all(&include).and_then(|()| {
-            HEADERS.iter().filter(|name| headers.join(name).is_dir()).try_for_each(|name| {
-                symlink(headers.join(name), include.join(name))
-            })
+            HEADERS
+                .iter()
+                .filter(|name| headers.join(name).is_dir())
+                .try_for_each(|name| symlink(headers.join(name), include.join(name)))
         });
         linked.map_err(|e| cannot("link the headers", &e))?;
         let host = ["c++", "g++", "clang++"].iter().find_map(|name| on_path(name));
@@ -93,7 +103,8 @@ impl Toolchain {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {
-            command.args(["-x", "hip"]).arg(format!("--offload-arch={gfx}"));
+            // The runtime is named below, by its file.
+            command.args(["--no-hip-rt", "-x", "hip"]).arg(format!("--offload-arch={gfx}"));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
             command.arg(joined("--hip-path=", &session.stack.root.join("usr")));
             // Clang looks for its bundler on the path, and beside itself for everything else.
@@ -112,14 +123,16 @@ impl Toolchain {
         command.args(libraries.filter_map(|name| session.stack.library(&name)));
         // The stack's libraries need those of its own C library.
         command.arg("-Wl,--allow-shlib-undefined");
-        let output = command
-            .stdin(Stdio::null())
-            .output()
-            .map_err(|e| cannot("start the compiler", &e))?;
+        let output =
+            command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
         if output.status.success() {
             return Ok(Ok(()));
         }
-        Ok(Err(String::from_utf8_lossy(&output.stderr).lines().take(30).collect::<Vec<_>>().join("\n")))
+        Ok(Err(String::from_utf8_lossy(&output.stderr)
+            .lines()
+            .take(30)
+            .collect::<Vec<_>>()
+            .join("\n")))
     }
 }
 

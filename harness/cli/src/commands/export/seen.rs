@@ -46,7 +46,8 @@ impl Seen {
             }
             end => (Kind::NoVerdict, ended(end)),
         };
-        let place = if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
+        let place =
+            if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
         Seen { kind, place, line }
     }
 
@@ -118,11 +119,23 @@ mod tests {
         let check = |line: &str, expected: &str| {
             assert_eq!(failure(line).to_string(), expected, "{line}");
         };
-        check("FAIL: buffer dst.back: 2 of 2 bytes are wrong, the first at offset 0", "wrong-data:dst.back");
-        check("FAIL: hipMalloc returned hipErrorOutOfMemory; expected was success (line 7)", "api-error:hipMalloc");
+        check(
+            "FAIL: buffer dst.back: 2 of 2 bytes are wrong, the first at offset 0",
+            "wrong-data:dst.back",
+        );
+        check(
+            "FAIL: hipMalloc returned hipErrorOutOfMemory; expected was success (line 7)",
+            "api-error:hipMalloc",
+        );
         check("FAIL: hipGraphGetNodes gave 3; expected was 4", "api-error:hipGraphGetNodes");
-        check("FAIL: launch returned hipErrorUnknown; expected was success (line 7)", "api-error:hipModuleLaunchKernel");
-        check("FAIL: hipMemGetInfo: 64 bytes of device memory were not given back", "leak:hipMemGetInfo");
+        check(
+            "FAIL: launch returned hipErrorUnknown; expected was success (line 7)",
+            "api-error:hipModuleLaunchKernel",
+        );
+        check(
+            "FAIL: hipMemGetInfo: 64 bytes of device memory were not given back",
+            "leak:hipMemGetInfo",
+        );
         check("FAIL: kernel add_u32 did not compile", "compile-error:add_u32");
     }
 }

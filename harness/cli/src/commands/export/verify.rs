@@ -55,7 +55,9 @@ pub(crate) fn printed(
         .iter()
         .map(|planted| match planted.fault.place() {
             Place::Call => format!("Planted in this program: {}", planted.fault.about()),
-            Place::Device => format!("Fails on a device with this fault: {}", planted.fault.about()),
+            Place::Device => {
+                format!("Fails on a device with this fault: {}", planted.fault.about())
+            }
         })
         .collect();
     let header = Header {
@@ -66,9 +68,8 @@ pub(crate) fn printed(
         planted,
         gfx: session.gfx().unwrap_or("native").to_owned(),
     };
-    export::print(&job.lowered.plan, form, &version, &header).map_err(|why| {
-        Stop::usage(format!("error: {} cannot be exported: {why}", job.id()))
-    })
+    export::print(&job.lowered.plan, form, &version, &header)
+        .map_err(|why| Stop::usage(format!("error: {} cannot be exported: {why}", job.id())))
 }
 
 /// Exports a trial and verifies the program: runs the trial once, and the program `repeat` times.
@@ -91,8 +92,8 @@ pub(crate) fn exported(
     // The trial, with the runtime's log.
     let mut logged = job.clone();
     logged.lowered.plan.environment.extend(log_environment(&at.join("trial.log")));
-    let record = run_trial(session, &logged, cancel)
-        .ok_or_else(|| Stop::no_verdict("interrupted"))?;
+    let record =
+        run_trial(session, &logged, cancel).ok_or_else(|| Stop::no_verdict("interrupted"))?;
     let outcome = record.outcome;
     if outcome.kind == Kind::NoVerdict {
         return Err(Stop::no_verdict(format!("error: {}: {}", job.id(), outcome.summary)));
@@ -108,9 +109,7 @@ pub(crate) fn exported(
     let text = printed(session, job, form, Vec::new(), Vec::new())?;
     fs::write(&source, &text).map_err(|e| cannot_write(&source, &e))?;
     let gfx = session.gfx().unwrap_or(&record.device.gfx).to_owned();
-    if let Err(log) =
-        toolchain.compile(session, &job.lowered.plan, &source, &program, &gfx)?
-    {
+    if let Err(log) = toolchain.compile(session, &job.lowered.plan, &source, &program, &gfx)? {
         return Err(Stop::no_verdict(format!("error: {} does not compile:\n{log}", job.id())));
     }
 
@@ -119,11 +118,16 @@ pub(crate) fn exported(
     let mut difference = None;
     for run in 0..repeat {
         let log = at.join("program.log");
-        let seen = run_program(session, job, &program, at, &limits, (run == 0).then_some(&log), cancel)?;
+        let seen =
+            run_program(session, job, &program, at, &limits, (run == 0).then_some(&log), cancel)?;
         let trace = read_trace(&log, form);
         let seen = Seen::of_program(&seen, trace.open.as_deref());
         if seen.kind == Kind::NoVerdict {
-            return Err(Stop::no_verdict(format!("error: {}: the program {}", job.id(), seen.line)));
+            return Err(Stop::no_verdict(format!(
+                "error: {}: the program {}",
+                job.id(),
+                seen.line
+            )));
         }
         if seen.fits(&wanted) {
             verified += 1;
@@ -140,7 +144,11 @@ pub(crate) fn exported(
         job,
         form,
         tested(session, &record.device.gfx, verified, repeat, difference.is_none()),
-        if outcome.kind.is_failure() { vec![format!("What goes wrong: {}.", outcome.summary)] } else { Vec::new() },
+        if outcome.kind.is_failure() {
+            vec![format!("What goes wrong: {}.", outcome.summary)]
+        } else {
+            Vec::new()
+        },
     )?;
     Ok(Exported { text, form, outcome, verified, of: repeat, difference })
 }
@@ -159,7 +167,10 @@ fn tested(session: &Session, gfx: &str, verified: u32, of: u32, same_calls: bool
         session.stack.spec
     )];
     if same_calls && verified == of {
-        lines.push("Verified: it ends as its trial does, by the same HIP calls in the same order.".to_owned());
+        lines.push(
+            "Verified: it ends as its trial does, by the same HIP calls in the same order."
+                .to_owned(),
+        );
     }
     if session.gfx().is_some() {
         lines.push("An emulated device, not a GPU result.".to_owned());
@@ -178,7 +189,8 @@ fn log_environment(file: &Path) -> [(String, String); 3] {
 /// The runtime appends the process id to the name.
 fn read_trace(file: &Path, form: Form) -> Trace {
     let prefix = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let found = fs::read_dir(file.parent().unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    let found =
+        fs::read_dir(file.parent().unwrap_or(Path::new("."))).into_iter().flatten().flatten();
     let mut logs: Vec<_> = found
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
         .map(|entry| entry.path())
@@ -232,7 +244,10 @@ fn run_program(
     }
     let seen = supervise::run(command, b"", limits, cancel, &mut |_| {});
     if cancel.is_cancelled() {
-        return Err(Stop::no_verdict(format!("interrupted; `{}` runs the trial", again(session, job))));
+        return Err(Stop::no_verdict(format!(
+            "interrupted; `{}` runs the trial",
+            again(session, job)
+        )));
     }
     Ok(seen)
 }
