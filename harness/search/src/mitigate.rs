@@ -89,6 +89,9 @@ pub struct Found {
     pub runs: u32,
 }
 
+/// Makes that many runs of a set of changes.
+pub type Run<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
+
 /// Searches among `factors` changes, of which `together` says whether two can be made at once.
 ///
 /// `run` makes that many runs of a set of changes, each in a fresh process, and may make fewer only to end the search: then None comes
@@ -97,7 +100,7 @@ pub fn search(
     factors: usize,
     together: &dyn Fn(usize, usize) -> bool,
     settings: &Settings,
-    run: &mut dyn FnMut(&[usize], u32) -> Option<Vec<Seen>>,
+    run: &mut Run<'_>,
 ) -> Option<Found> {
     let mut runs = 0;
     let mut counted = |set: &[usize], count: u32| {
@@ -127,15 +130,8 @@ pub fn search(
     Some(Found { base, single, set, runs })
 }
 
-type Counted<'r> = dyn FnMut(&[usize], u32) -> Option<Vec<Seen>> + 'r;
-
 /// Runs a set of changes until it is decided.
-fn try_set(
-    set: &[usize],
-    passes: u32,
-    enough: bool,
-    run: &mut Counted<'_>,
-) -> Option<(Effect, Tally)> {
+fn try_set(set: &[usize], passes: u32, enough: bool, run: &mut Run<'_>) -> Option<(Effect, Tally)> {
     let mut tally = Tally::default();
     // One run decides most changes: they do nothing. Then batches, which the caller may run at once.
     let mut batch = 1;
@@ -162,7 +158,7 @@ fn smallest_set(
     together: &dyn Fn(usize, usize) -> bool,
     passes: u32,
     enough: bool,
-    run: &mut Counted<'_>,
+    run: &mut Run<'_>,
 ) -> Option<Vec<usize>> {
     let mut set: Vec<usize> = Vec::new();
     for (factor, (effect, _)) in single.iter().enumerate() {
