@@ -93,7 +93,8 @@ fn side(counts: Counts, prior: Option<(f64, f64)>, certain: f64) -> (f64, f64) {
 fn evidence(good_side: Counts, bad_side: Counts, known_rate: Option<f64>) -> (f64, f64, f64) {
     let each = KINDS.map(|kind| {
         let (rate, certain) = match known_rate {
-            Some(rate) => (None, rate),
+            // A rate of 1 would make one pass of a bad build impossible, and nothing could explain it.
+            Some(rate) => (None, rate.min(0.999)),
             None => (kind.rate, 1.0),
         };
         let (bad, rate) = side(bad_side, rate, certain);

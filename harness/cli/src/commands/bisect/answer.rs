@@ -64,7 +64,7 @@ pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> Strin
             format!("not one change: it breaks {}", places.join(", and again "))
         }
         Answer::Range { last_good, first_bad, mass, spent } if *mass > 0.0 => format!(
-            "the budget of {spent} is spent; with {:.0} % the change is between {} and {}",
+            "the budget of {spent} is spent; with {:.1} % the change is between {} and {}",
             100.0 * mass,
             name(*last_good),
             name(*first_bad)

@@ -56,7 +56,7 @@ impl Axis {
         let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
         let names = if names.is_empty() { &["debian".to_owned()] } else { names };
         let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(usage)?;
-        let wanted = Wanted { gfx: gfx.to_owned(), from: None, to: None };
+        let wanted = Wanted::between(gfx, good, bad);
         let mut history = builds::list(&sources, &wanted).map_err(usage)?;
         let find = |history: &History, what: &str, text: &str| {
             history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))

@@ -116,7 +116,7 @@ impl<'a> Subject<'a> {
                 });
                 options.rocm = match debian {
                     Some(spec) => spec,
-                    None => match store.obtain(build, &|_| ()) {
+                    None => match store.obtain(build, &told) {
                         Ok(got) => {
                             let prefix = got.prefix.display().to_string();
                             obtained = Some(got);
@@ -177,6 +177,22 @@ impl<'a> Subject<'a> {
             lowered: Box::new(lowered),
             faults: faults.to_vec(),
         })
+    }
+}
+
+/// Says what takes long.
+fn told(event: builds::Event<'_>) {
+    use builds::Event;
+    match event {
+        Event::Waiting => eprintln!("another process has this build in work; waiting"),
+        Event::Download { name, done, total } if total == Some(done) => {
+            eprintln!("{name}: {:.1} MB", done as f64 / 1e6);
+        }
+        Event::Retry { reason, after } => {
+            eprintln!("{reason}; again in {:.0} s", after.as_secs_f64());
+        }
+        Event::Evicted { id } => eprintln!("{id} was removed to make room"),
+        _ => {}
     }
 }
 
