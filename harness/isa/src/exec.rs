@@ -39,22 +39,13 @@ pub(crate) fn on_machine(
     Ok(Box::new(f))
 }
 
-/// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that
-/// it is compiled once for every x86-64 processor and once with AVX2 and FMA: without those,
-/// `f32::mul_add` is a call into libm for each lane.
+/// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that on x86-64 it is
+/// compiled with AVX2 and FMA: without those, `f32::mul_add` is a call into libm for each lane.
 pub(crate) trait Lanes: Send + Sync + 'static {
     fn run(&self, wave: &mut Wave);
 }
 
-struct Plain<K>(K);
-struct Wide<K>(K);
-
-impl<K: Lanes> Exec for Plain<K> {
-    fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
-        self.0.run(wave);
-        Ok(())
-    }
-}
+struct OnLanes<K>(K);
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
@@ -62,25 +53,36 @@ fn run_wide<K: Lanes>(operation: &K, wave: &mut Wave) {
     operation.run(wave);
 }
 
-#[cfg(target_arch = "x86_64")]
-impl<K: Lanes> Exec for Wide<K> {
+impl<K: Lanes> Exec for OnLanes<K> {
+    #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
-        // SAFETY: `bind_lanes` makes a `Wide` only after finding these features.
+        // SAFETY: no launch begins before `processor_lacks` has found these features.
         unsafe { run_wide(&self.0, wave) };
+        Ok(())
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
+        self.0.run(wave);
         Ok(())
     }
 }
 
 pub(crate) fn bind_lanes(operation: impl Lanes) -> Bound {
+    Ok(Box::new(OnLanes(operation)))
+}
+
+/// What this processor would need to execute vector instructions; `None` if it has all.
+pub(crate) fn processor_lacks() -> Option<&'static str> {
     #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2")
+    if !(is_x86_feature_detected!("avx2")
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("lzcnt")
-        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("popcnt"))
     {
-        return Ok(Box::new(Wide(operation)));
+        return Some("AVX2, FMA, BMI, LZCNT and POPCNT (x86-64-v3)");
     }
-    Ok(Box::new(Plain(operation)))
+    None
 }

@@ -7,9 +7,10 @@ use device::Arch;
 
 use crate::{
     AddressSpace, At, Executed, Launch, Trap,
+    exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
-    program::{Code, Missing},
-    text::{PRIVATE_APERTURE, register},
+    program::{Code, Missing, bind_moved},
+    text::{PRIVATE_APERTURE, Unsupported, register},
     wave::{HALF, Machine, ROWS, Row, State, Stop, Wave, active},
 };
 
@@ -53,6 +54,9 @@ fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descript
 }
 
 pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Executed, Trap> {
+    if let Some(features) = processor_lacks() {
+        return Err(Trap::InvalidLaunch { reason: format!("the host processor lacks {features}") });
+    }
     let mut machine = Machine::new(space);
     let descriptor = descriptor(launch, &mut machine)?;
     let size = launch.workgroup.map(|n| n.max(1));
@@ -109,6 +113,7 @@ fn start(
     wave.pc = descriptor.entry;
     wave.state = State::Running;
     wave.executed = 0;
+    wave.indexing = false;
     wave.index = items.wave;
     wave.mode = descriptor.rsrc1 >> 12 & 0xff;
     // The granule is at most 8 registers (AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT).
@@ -271,6 +276,10 @@ impl Group<'_> {
         let turn_end = wave.executed + TURN;
         while wave.state == State::Running && wave.executed < turn_end {
             let pc = wave.pc;
+            if wave.indexing {
+                step_indexed(code, machine, wave, *entry)?;
+                continue;
+            }
             let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
             // Stays in the page as long as the program does.
             while wave.pc.wrapping_sub(page.base) < 4096 {
@@ -287,13 +296,35 @@ impl Group<'_> {
                     let instruction = at(&instruction.text, pc, *entry);
                     return Err(Trap::StepLimit { limit: *limit, instruction });
                 }
-                if wave.state != State::Running || wave.executed >= turn_end {
+                if wave.state != State::Running || wave.executed >= turn_end || wave.indexing {
                     break;
                 }
             }
         }
         Ok(())
     }
+}
+
+/// One instruction of a wave in indexing mode, with its register numbers moved.
+fn step_indexed(
+    code: &mut Code<'_>,
+    machine: &mut Machine<'_>,
+    wave: &mut Wave,
+    entry: u64,
+) -> Result<(), Trap> {
+    let pc = wave.pc;
+    let missing = |missing| missing_trap(missing, pc, entry);
+    let arch = code.arch();
+    let page = code.page(pc).map_err(missing)?;
+    let instruction = page.instruction(pc).map_err(missing)?;
+    let m0 = wave.scalar[usize::from(register::M0)];
+    let moved = bind_moved(&instruction.text, arch, pc, instruction.size, m0)
+        .map_err(|Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())))?;
+    wave.pc = pc + instruction.size;
+    wave.executed += 1;
+    let exec = moved.as_ref().unwrap_or(&instruction.exec);
+    exec.run(wave, machine)
+        .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine))
 }
 
 fn at(text: &str, pc: u64, entry: u64) -> At {

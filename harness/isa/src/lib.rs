@@ -10,6 +10,7 @@ mod audit;
 mod disassembler;
 mod exec;
 mod float16;
+mod float8;
 mod launch;
 mod ops;
 mod program;

@@ -5,13 +5,18 @@ mod branch;
 mod buffer;
 mod convert;
 mod cross_lane;
+mod dot;
 mod float;
+mod gather;
 mod half;
+mod indexed;
 mod integer;
 mod lds;
+mod matrix;
 mod memory;
 mod packed;
 mod scalar_alu;
+mod scalar_float;
 mod scalar_memory;
 mod special;
 mod vector_compare;
@@ -27,6 +32,7 @@ use crate::{
 };
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
+pub(crate) use indexed::moved;
 
 pub(crate) type Table = HashMap<String, Arc<Binder>>;
 
@@ -46,6 +52,7 @@ pub(crate) use operations;
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     let mut table = Table::new();
     scalar_alu::register(&mut table);
+    scalar_float::register(&mut table);
     integer::register(&mut table);
     float::register(&mut table);
     half::register(&mut table);
@@ -54,12 +61,14 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     vector_compare::register(&mut table);
     cross_lane::register(&mut table);
     packed::register(&mut table);
+    dot::register(&mut table);
+    indexed::register(&mut table);
     branch::register(&mut table);
     table
 });
 
 /// Instructions that have no effect here: there is no timing, no cache and no hazard to wait for.
-const NO_EFFECT: [&str; 34] = [
+const NO_EFFECT: [&str; 33] = [
     "s_nop",
     "s_delay_alu",
     "s_clause",
@@ -93,7 +102,6 @@ const NO_EFFECT: [&str; 34] = [
     "global_wb",
     "global_wbinv",
     "v_nop",
-    "s_set_gpr_idx_off",
 ];
 
 /// Binds one instruction.
@@ -118,6 +126,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         Some(("global" | "flat" | "scratch", _)) => memory::bind(text),
         Some(("buffer", _)) => buffer::bind(text),
         Some(("ds", _)) => lds::bind(text),
+        Some(("v", rest)) if rest.starts_with("mfma_") || rest.starts_with("wmma_") => {
+            matrix::bind(text)
+        }
         _ => Err(Unsupported),
     }
 }

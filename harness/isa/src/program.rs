@@ -57,6 +57,10 @@ impl<'a> Code<'a> {
         Code { arch, space, pages: Vec::new() }
     }
 
+    pub(crate) fn arch(&self) -> Arch {
+        self.arch
+    }
+
     /// The page that holds `pc`.
     pub(crate) fn page(&mut self, pc: u64) -> Result<&Page, Missing> {
         let base = pc & !(PAGE - 1);
@@ -168,6 +172,20 @@ pub(crate) fn bind(text: &str, arch: Arch, address: u64, size: u64, immediate: u
     match text.split_once(" :: ") {
         None => ops::bind(&parse(text)?),
         Some((first, second)) => bind_dual(&parse(first)?, &parse(second)?),
+    }
+}
+
+/// An instruction of a wave in indexing mode; `None` where M0 moves nothing in it.
+pub(crate) fn bind_moved(
+    text: &str,
+    arch: Arch,
+    address: u64,
+    size: u64,
+    m0: u32,
+) -> Result<Option<Box<dyn Exec>>, Unsupported> {
+    match ops::moved(&Text::parse(text, arch, address, size, 0)?, m0)? {
+        Some(moved) => ops::bind(&moved).map(Some),
+        None => Ok(None),
     }
 }
 

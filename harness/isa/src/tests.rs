@@ -1,5 +1,7 @@
 //! Instructions from their text, against values computed here in another way.
 
+mod matrix;
+
 use device::Arch::{self, *};
 use proptest::prelude::*;
 
@@ -25,6 +27,7 @@ fn wave(arch: Arch) -> Wave {
 
 /// Executes instructions, one a line.
 fn execute(arch: Arch, wave: &mut Wave, text: &str) {
+    assert_eq!(crate::exec::processor_lacks(), None, "these tests need the processor's features");
     let mut machine = Machine::new(&Nothing);
     machine.lds = vec![0; 1024];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -195,11 +198,12 @@ fn scalar_operations() {
 #[test]
 fn unknown_instructions_and_modifiers_are_refused() {
     for text in [
-        "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15]",
+        "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15] cbsz:1",
         "v_add_u32_e64 v0, v1, v2 frobnicate:1",
         "v_add_i16 v0, v1, v2 mul:3",
         "image_load v0, v1, s[0:7]",
         "s_set_gpr_idx_on s0, 1",
+        "v_dot2_f32_f16 v0, 1.0, v1, v2",
     ] {
         assert!(bind(text, Gfx90a, 0, 8, 0).is_err(), "{text}");
     }

@@ -149,6 +149,24 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
     })
 }
 
+/// `op dst, a, b` with a 16-bit result that leaves the other half of the destination alone on every generation.
+pub(crate) fn keeping<A: Value, B: Value, R: Value>(
+    f: impl Fn(A, B) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
+    Box::new(move |text| {
+        let mut a = text.source::<A>(1, 0)?;
+        let control = text.control(&mut a)?;
+        bind_lanes(Binary {
+            a,
+            b: text.source::<B>(2, 1)?,
+            target: text.target::<R>(0, true)?,
+            control,
+            f,
+            types: PhantomData,
+        })
+    })
+}
+
 /// `op dst, a, b, c`
 pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
     f: impl Fn(A, B, C) -> R + Copy + Send + Sync + 'static,

@@ -47,6 +47,8 @@ pub(crate) struct Wave {
     pub(crate) index: u32,
     /// HW_REG_MODE as the kernel descriptor set it up.
     pub(crate) mode: u32,
+    /// Between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`: M0 moves the register numbers.
+    pub(crate) indexing: bool,
 }
 
 impl Wave {
@@ -63,6 +65,7 @@ impl Wave {
             permuted: [[[0; HALF]; 2]; 2],
             index: 0,
             mode: 0,
+            indexing: false,
         }
     }
 

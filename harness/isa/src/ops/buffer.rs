@@ -2,12 +2,13 @@
 
 use super::{
     atomic::{Atomic, returns_old_value},
+    gather::Addresses,
     memory::{Location, Transfer, only_addressing},
 };
 use crate::{
     exec::{Bound, on_machine},
-    text::{Base, Text, Unsupported},
-    wave::{Wave, active},
+    text::{Base, Text, Unsupported, register},
+    wave::{HALF, Machine, Wave, active},
 };
 
 /// Stride and number of records of a buffer descriptor.
@@ -61,6 +62,84 @@ impl Address {
         })
     }
 
+    /// The addresses of all lanes in range of a buffer without a stride, by half; `None` for other buffers.
+    #[inline(always)]
+    fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
+        let second = wave.scalar[usize::from(self.descriptor) + 1];
+        let (stride, records) = extent(wave, self.descriptor);
+        if second & SWIZZLE_ENABLE != 0 || stride != 0 || self.index.is_some() {
+            return None;
+        }
+        let scalar = match self.scalar_offset {
+            ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
+            ScalarOffset::Constant(bits) => bits,
+        };
+        let base = (wave.pair(self.descriptor) & 0xffff_ffff_ffff).wrapping_add(scalar);
+        let row = self.offset_row;
+        let half = |half: usize| {
+            let exec = if half < wave.halves() { wave.exec_half(half) } else { 0 };
+            let mut addresses = Addresses { lanes: [0; HALF], mask: 0 };
+            for lane in 0..HALF {
+                let register = row.map_or(0, |row| wave.vector[row][half][lane]);
+                let offset = u64::from(register) + self.constant;
+                let inside = offset + scalar + bytes <= records;
+                addresses.lanes[lane] = base.wrapping_add(offset);
+                addresses.mask |= u32::from(inside) << lane;
+            }
+            addresses.mask &= exec;
+            addresses
+        };
+        Some([half(0), half(1)])
+    }
+
+    /// Loads what [`Address::all`] found, and zeros out of range; false says that nothing that matters was done.
+    #[inline(always)]
+    fn load(
+        &self,
+        wave: &mut Wave,
+        machine: &mut Machine<'_>,
+        halves: &[Addresses; 2],
+        row: usize,
+        transfer: Transfer,
+    ) -> bool {
+        let words = match transfer {
+            Transfer::Words(words) => usize::from(words),
+            _ => return false,
+        };
+        // A load over its own address register could not be done again lane by lane.
+        let overlaps = self.offset_row.is_some_and(|offset| (row..row + words).contains(&offset));
+        if overlaps && wave.halves() == 2 && halves.iter().all(|half| half.mask != 0) {
+            return false;
+        }
+        for (half, addresses) in halves.iter().enumerate().take(wave.halves()) {
+            let outside = wave.exec_half(half) & !addresses.mask;
+            if addresses.mask != 0 && !addresses.load(wave, machine, half, row, transfer) {
+                return false;
+            }
+            if outside != 0 {
+                for word in 0..words {
+                    wave.blend(row + word, half, outside, &[0; HALF]);
+                }
+            }
+        }
+        true
+    }
+
+    /// Stores to what [`Address::all`] found; false leaves all to the way lane by lane, for which stores may be repeated.
+    #[inline(always)]
+    fn store(
+        &self,
+        wave: &Wave,
+        machine: &mut Machine<'_>,
+        halves: &[Addresses; 2],
+        row: usize,
+        transfer: Transfer,
+    ) -> bool {
+        halves.iter().enumerate().all(|(half, addresses)| {
+            addresses.mask == 0 || addresses.store(wave, machine, half, row, transfer)
+        })
+    }
+
     /// `None` is out of range: a load gives zero and a store does nothing.
     fn of(&self, wave: &Wave, lane: usize, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -89,13 +168,21 @@ impl Address {
 }
 
 pub(crate) fn bind(text: &Text) -> Bound {
-    only_addressing(text, &["offset", "idxen", "offen"])?;
+    only_addressing(text, &["offset", "idxen", "offen", "lds"])?;
     let name = text.mnemonic.strip_prefix("buffer_").ok_or(Unsupported)?;
+    if text.has("lds") {
+        return load_to_lds(text, name);
+    }
     if let Some(name) = name.strip_prefix("load_") {
-        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
         return on_machine(move |wave, machine| {
+            if let Some(halves) = address.all(wave, bytes(transfer))
+                && address.load(wave, machine, &halves, row, transfer)
+            {
+                return Ok(());
+            }
             for lane in active(wave.exec()) {
                 match address.of(wave, lane, bytes(transfer)) {
                     Some(from) => transfer.load(wave, machine, row, lane, from)?,
@@ -114,6 +201,11 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
         return on_machine(move |wave, machine| {
+            if let Some(halves) = address.all(wave, bytes(transfer))
+                && address.store(wave, machine, &halves, row, transfer)
+            {
+                return Ok(());
+            }
             for lane in active(wave.exec()) {
                 if let Some(to) = address.of(wave, lane, bytes(transfer)) {
                     transfer.store(wave, machine, row, lane, to)?;
@@ -132,6 +224,26 @@ pub(crate) fn bind(text: &Text) -> Bound {
             if let Some(at) = address.of(wave, lane, u64::from(atomic.words()) * 4) {
                 atomic.run(wave, machine, lane, at, row, target)?;
             }
+        }
+        Ok(())
+    })
+}
+
+/// `buffer_load_dword ... lds`: no register takes part; each lane's dword goes to the LDS at M0, plus the constant offset,
+/// plus four times the lane.
+fn load_to_lds(text: &Text, name: &str) -> Bound {
+    if name != "load_dword" && name != "load_b32" {
+        return Err(Unsupported);
+    }
+    let address = Address::parse(text, 0)?;
+    on_machine(move |wave, machine| {
+        let base = u64::from(wave.scalar[usize::from(register::M0)] & 0xffff) + address.constant;
+        for lane in active(wave.exec()) {
+            let dword = match address.of(wave, lane, 4) {
+                Some(from) => from.read::<4>(wave, machine)?,
+                None => [0; 4],
+            };
+            Location::Lds(base + 4 * lane as u64).write(wave, machine, dword)?;
         }
         Ok(())
     })

@@ -2,8 +2,11 @@
 
 use super::{Table, operations};
 use crate::{
+    exec::Binder,
+    float8::Float8,
     float16::{Bf16, F16},
-    vector::{binary, ternary, unary},
+    text::Unsupported,
+    vector::{binary, keeping, ternary, unary},
 };
 
 /// Normalised conversions clamp, scale and round to nearest even.
@@ -19,10 +22,53 @@ fn unsigned_normal(a: f32) -> u32 {
     if a.is_nan() { 0 } else { (a.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u32 }
 }
 
+/// `v_cvt_f32_fp8` and `v_cvt_pk_f32_fp8`: the part of the source is chosen by SDWA, `byte_sel` or `op_sel`.
+fn from_float8(name: &'static str, pair: bool) -> Binder {
+    Box::new(move |text| {
+        let format = Float8::named(name, text.arch).ok_or(Unsupported)?;
+        let mut bare = text.clone();
+        let byte = text.number("byte_sel")? as u32;
+        let high = text.list("op_sel").is_some_and(|bits| bits.first() == Some(&1));
+        bare.drop_modifier("byte_sel");
+        if pair {
+            bare.drop_modifier("op_sel");
+        } else if high {
+            return Err(Unsupported);
+        }
+        let wide = move |a: u32, byte: u32| format.to_f32((a >> (8 * byte)) as u8);
+        if pair {
+            let first = if high { 2 } else { 0 };
+            unary(move |a: u32| {
+                let bits = |byte| u64::from(wide(a, byte).to_bits());
+                bits(first) | bits(first + 1) << 32
+            })(&bare)
+        } else {
+            unary(move |a: u32| wide(a, byte))(&bare)
+        }
+    })
+}
+
+/// `v_cvt_pk_fp8_f32`: two results in one half of the destination, the other half stays.
+fn to_float8(name: &'static str) -> Binder {
+    Box::new(move |text| {
+        let format = Float8::named(name, text.arch).ok_or(Unsupported)?;
+        let convert = move |a: f32, b: f32| {
+            u16::from(format.from_f32(a)) | u16::from(format.from_f32(b)) << 8
+        };
+        keeping(convert)(text)
+    })
+}
+
 pub(crate) fn register(table: &mut Table) {
     // Rust's `as` from float to integer truncates, saturates, and makes zero of a NaN: so does the
     // hardware.
     operations! { table;
+        "v_cvt_f32_fp8" => from_float8("fp8", false);
+        "v_cvt_f32_bf8" => from_float8("bf8", false);
+        "v_cvt_pk_f32_fp8" => from_float8("fp8", true);
+        "v_cvt_pk_f32_bf8" => from_float8("bf8", true);
+        "v_cvt_pk_fp8_f32" => to_float8("fp8");
+        "v_cvt_pk_bf8_f32" => to_float8("bf8");
         "v_cvt_f32_i32" => unary(|a: i32| a as f32);
         "v_cvt_f32_u32" => unary(|a: u32| a as f32);
         "v_cvt_i32_f32" => unary(|a: f32| a as i32);

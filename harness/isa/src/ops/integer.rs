@@ -6,7 +6,7 @@ use crate::{
     source::Source,
     text::Text,
     value::Value,
-    vector::{accumulate, binary, carry, select, ternary, unary},
+    vector::{binary, carry, select, ternary, unary},
     wave::{HALF, Wave},
 };
 
@@ -298,37 +298,5 @@ pub(crate) fn register(table: &mut Table) {
         });
         "v_cndmask_b32" => select::<f32>();
         "v_cndmask_b16" => select::<crate::float16::F16>();
-        "v_dot4_i32_i8" => ternary(|a: u32, b: u32, c: i32| {
-            (0..4).fold(c, |sum, i| {
-                let byte = |x: u32| i32::from((x >> (8 * i)) as i8);
-                sum.wrapping_add(byte(a) * byte(b))
-            })
-        });
-        "v_dot4_u32_u8" => ternary(|a: u32, b: u32, c: u32| {
-            (0..4).fold(c, |sum, i| {
-                let byte = |x: u32| x >> (8 * i) & 0xff;
-                sum.wrapping_add(byte(a) * byte(b))
-            })
-        });
-        // `neg_lo` says which sources are signed.
-        "v_dot4_i32_iu8" => Box::new(|text: &Text| {
-            let signed = text.list("neg_lo").unwrap_or_else(|| vec![0, 0, 0]);
-            let mut bare = text.clone();
-            bare.drop_modifier("neg_lo");
-            let (first, second) = (signed.first() == Some(&1), signed.get(1) == Some(&1));
-            ternary(move |a: u32, b: u32, c: i32| {
-                let byte = |x: u32, i: u32, signed: bool| {
-                    let byte = (x >> (8 * i)) as u8;
-                    if signed { i32::from(byte as i8) } else { i32::from(byte) }
-                };
-                (0..4).fold(c, |sum, i| sum.wrapping_add(byte(a, i, first) * byte(b, i, second)))
-            })(&bare)
-        });
-        "v_dot4c_i32_i8" => accumulate(|a: u32, b: u32, c: i32| {
-            (0..4).fold(c, |sum, i| {
-                let byte = |x: u32| i32::from((x >> (8 * i)) as i8);
-                sum.wrapping_add(byte(a) * byte(b))
-            })
-        });
     }
 }

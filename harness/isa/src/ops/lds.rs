@@ -2,6 +2,7 @@
 
 use super::{
     atomic::Atomic,
+    gather::{Offsets, inside_lds, load_lds, store_lds},
     memory::{Location, Transfer},
 };
 use crate::{
@@ -32,6 +33,16 @@ fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
+/// The offsets of all lanes.
+#[inline(always)]
+fn offsets(wave: &Wave, address: &Source, offset: u32) -> Offsets {
+    [0, 1].map(|half| {
+        let mut buffer = [0; HALF];
+        let lanes = address.lanes(wave, half, 0, &mut buffer);
+        lanes.map(|address| address.wrapping_add(offset))
+    })
+}
+
 pub(crate) fn bind(text: &Text) -> Bound {
     let name = text.mnemonic.strip_prefix("ds_").ok_or(Unsupported)?;
     match name {
@@ -53,10 +64,17 @@ pub(crate) fn bind(text: &Text) -> Bound {
         if rest.starts_with("addtid") {
             return Err(Unsupported);
         }
-        let transfer = Transfer::parse(rest).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(rest, text.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = text.plain_source::<u32>(1)?;
         return on_machine(move |wave, machine| {
+            if let Transfer::Words(words) = transfer {
+                let (offsets, words) = (offsets(wave, &address, offset), usize::from(words));
+                if inside_lds(wave, &offsets, 4 * words, machine.lds.len()) {
+                    load_lds(wave, &machine.lds, row, words, &offsets);
+                    return Ok(());
+                }
+            }
             for lane in active(wave.exec()) {
                 let place = at(address.word(wave, lane, 0), offset);
                 transfer.load(wave, machine, row, lane, place)?;
@@ -72,6 +90,13 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let row = text.row(1, transfer.words())?;
         let address = text.plain_source::<u32>(0)?;
         return on_machine(move |wave, machine| {
+            if let Transfer::Words(words) = transfer {
+                let (offsets, words) = (offsets(wave, &address, offset), usize::from(words));
+                if inside_lds(wave, &offsets, 4 * words, machine.lds.len()) {
+                    store_lds(wave, &mut machine.lds, row, words, &offsets);
+                    return Ok(());
+                }
+            }
             for lane in active(wave.exec()) {
                 let place = at(address.word(wave, lane, 0), offset);
                 transfer.store(wave, machine, row, lane, place)?;
@@ -128,21 +153,28 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
     let bytes = u32::from(words) * 4;
-    let offsets =
+    let starts =
         ["offset0", "offset1"].map(|name| text.number(name).map(|n| n as u32 * bytes * stride));
-    let [first, second] = offsets;
+    let [first, second] = starts;
     let (first, second) = (first?, second?);
     let transfer = Transfer::Words(words as u8);
     if load {
         let row = text.row(0, words * 2)?;
         let address = text.plain_source::<u32>(1)?;
         on_machine(move |wave, machine| {
+            let places = [first, second].map(|offset| offsets(wave, &address, offset));
+            let (size, words) = (machine.lds.len(), usize::from(words));
+            if places.iter().all(|place| inside_lds(wave, place, 4 * words, size)) {
+                for (part, place) in places.iter().enumerate() {
+                    load_lds(wave, &machine.lds, row + part * words, words, place);
+                }
+                return Ok(());
+            }
             for lane in active(wave.exec()) {
                 // The destination may hold the address: read it before the first load.
                 let base = address.word(wave, lane, 0);
                 transfer.load(wave, machine, row, lane, at(base, first))?;
-                let row = row + usize::from(words);
-                transfer.load(wave, machine, row, lane, at(base, second))?;
+                transfer.load(wave, machine, row + words, lane, at(base, second))?;
             }
             Ok(())
         })

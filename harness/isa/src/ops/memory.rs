@@ -1,5 +1,8 @@
 //! Loads and stores: what is transferred, and the global, flat and scratch ways to address it.
 
+use device::Arch;
+
+use super::gather::Addresses;
 use crate::{
     exec::{Bound, on_machine},
     text::{Base, PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
@@ -116,11 +119,12 @@ pub(crate) enum Transfer {
         count: u8,
         signed: bool,
     },
-    /// One or two bytes in half a register, the rest of which stays.
+    /// One or two bytes in half a register; a load keeps the rest of it, or makes zeros of it.
     Half {
         count: u8,
         signed: bool,
         high: bool,
+        keep: bool,
     },
 }
 
@@ -128,7 +132,7 @@ impl Transfer {
     /// By the part of the mnemonic after `load_` or `store_`.
     pub(crate) fn parse(name: &str) -> Option<Transfer> {
         let bytes = |count, signed| Some(Transfer::Bytes { count, signed });
-        let half = |count, signed, high| Some(Transfer::Half { count, signed, high });
+        let half = |count, signed, high| Some(Transfer::Half { count, signed, high, keep: true });
         match name {
             "dword" | "b32" => Some(Transfer::Words(1)),
             "dwordx2" | "b64" => Some(Transfer::Words(2)),
@@ -147,6 +151,18 @@ impl Transfer {
             "short_d16_hi" | "d16_hi_b16" | "u16_d16_hi" | "b16_d16_hi" => half(2, false, true),
             _ => None,
         }
+    }
+
+    /// The same for a load. Where registers have ECC, a load of half a register writes all of it, with zeros in the other
+    /// half (LLVM, `GCNSubtarget::d16PreservesUnusedBits`); Tensile's kernels for GFX90A count on that.
+    pub(crate) fn parse_load(name: &str, arch: Arch) -> Option<Transfer> {
+        let ecc = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
+        Transfer::parse(name).map(|transfer| match transfer {
+            Transfer::Half { count, signed, high, .. } => {
+                Transfer::Half { count, signed, high, keep: !ecc }
+            }
+            other => other,
+        })
     }
 
     /// Registers that it takes.
@@ -185,9 +201,9 @@ impl Transfer {
                 let value = small(wave, machine, count, signed, from)?;
                 wave.set_lane(row, lane, value);
             }
-            Transfer::Half { count, signed, high } => {
+            Transfer::Half { count, signed, high, keep } => {
                 let value = small(wave, machine, count, signed, from)?;
-                let old = wave.lane(row, lane);
+                let old = if keep { wave.lane(row, lane) } else { 0 };
                 let new = if high {
                     (old & 0xffff) | value << 16
                 } else {
@@ -303,6 +319,34 @@ impl Address {
         };
         let address = address.wrapping_add_signed(self.offset);
         if self.segment == Segment::Flat { flat(address, lane) } else { Location::Global(address) }
+    }
+
+    /// The addresses of half a wave; `None` where some may not lead to device memory.
+    #[inline(always)]
+    fn all(&self, wave: &Wave, half: usize, mask: u32) -> Option<Addresses> {
+        let row = self.vector?;
+        let low = &wave.vector[row][half];
+        let lanes: [u64; HALF] = match (self.segment, self.scalar) {
+            (Segment::Scratch, _) | (Segment::Flat, Some(_)) => return None,
+            (_, Some(base)) => {
+                let base = wave.pair(base).wrapping_add_signed(self.offset);
+                std::array::from_fn(|lane| base.wrapping_add(low[lane].into()))
+            }
+            (_, None) => {
+                let high = &wave.vector[row + 1][half];
+                std::array::from_fn(|lane| {
+                    let address = u64::from(low[lane]) | u64::from(high[lane]) << 32;
+                    address.wrapping_add_signed(self.offset)
+                })
+            }
+        };
+        // At and below the apertures, the way lane by lane tells what an address means.
+        let apertures = u64::from(SHARED_APERTURE + 1) << 32;
+        let above = |address: &u64| *address >= apertures;
+        if self.segment == Segment::Flat && !lanes.iter().all(above) {
+            return None;
+        }
+        Some(Addresses { lanes, mask })
     }
 
     /// The address of lane 0 of a half whose lanes access memory `stride` bytes apart, in order and
@@ -430,13 +474,18 @@ pub(crate) fn bind(text: &Text) -> Bound {
     };
     only_addressing(text, &["offset"])?;
     if let Some(name) = operation.strip_prefix("load_") {
-        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, segment, 1, 2)?;
         let block = Block::new(address, row, transfer);
         return on_machine(move |wave, machine| {
             for half in 0..wave.halves() {
                 if block.is_some_and(|block| block.load(wave, machine, half)) {
+                    continue;
+                }
+                let mask = wave.exec_half(half);
+                let gathered = address.all(wave, half, mask);
+                if gathered.is_some_and(|all| all.load(wave, machine, half, row, transfer)) {
                     continue;
                 }
                 for lane in active_half(wave, half) {
@@ -455,6 +504,11 @@ pub(crate) fn bind(text: &Text) -> Bound {
         return on_machine(move |wave, machine| {
             for half in 0..wave.halves() {
                 if block.is_some_and(|block| block.store(wave, machine, half)) {
+                    continue;
+                }
+                let mask = wave.exec_half(half);
+                let gathered = address.all(wave, half, mask);
+                if gathered.is_some_and(|all| all.store(wave, machine, half, row, transfer)) {
                     continue;
                 }
                 for lane in active_half(wave, half) {

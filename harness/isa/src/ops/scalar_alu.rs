@@ -4,8 +4,8 @@ use super::{Table, operations};
 use crate::{
     exec::{Binder, on_machine, on_wave},
     scalar::{
-        binary, binary_nz, binary_scc, compare, compare_immediate, save_exec, ternary, unary,
-        unary_nz, with_immediate,
+        binary, binary_nz, binary_scc, compare, compare_immediate, save_exec, unary, unary_nz,
+        with_immediate,
     },
     text::{Base, Text, Unsupported},
     value::Value,
@@ -188,11 +188,6 @@ fn set_register() -> Binder {
     })
 }
 
-#[expect(
-    clippy::neg_cmp_op_on_partial_ord,
-    clippy::double_comparisons,
-    reason = "`nlt` holds for unordered operands and `lg` does not"
-)]
 pub(crate) fn register(table: &mut Table) {
     operations! { table;
         "s_mov_b32" => unary(|a: u32| a);
@@ -354,36 +349,6 @@ pub(crate) fn register(table: &mut Table) {
         "s_andn1_wrexec_b64" | "s_and_not0_wrexec_b64" => save_exec(|a: u64, exec| !a & exec, true);
         "s_andn2_wrexec_b32" | "s_and_not1_wrexec_b32" => save_exec(|a: u32, exec| a & !exec, true);
         "s_andn2_wrexec_b64" | "s_and_not1_wrexec_b64" => save_exec(|a: u64, exec| a & !exec, true);
-
-        "s_add_f32" => binary(|a: f32, b: f32| a + b);
-        "s_sub_f32" => binary(|a: f32, b: f32| a - b);
-        "s_mul_f32" => binary(|a: f32, b: f32| a * b);
-        "s_min_f32" | "s_min_num_f32" => binary(super::float::min_f32);
-        "s_max_f32" | "s_max_num_f32" => binary(super::float::max_f32);
-        "s_fmac_f32" => ternary(0, |a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "s_fmaak_f32" | "s_fmamk_f32" => ternary(3, |a: f32, b: f32, c: f32| a.mul_add(b, c));
-        "s_ceil_f32" => unary(|a: f32| a.ceil());
-        "s_floor_f32" => unary(|a: f32| a.floor());
-        "s_trunc_f32" => unary(|a: f32| a.trunc());
-        "s_rndne_f32" => unary(|a: f32| a.round_ties_even());
-        "s_cvt_f32_i32" => unary(|a: i32| a as f32);
-        "s_cvt_f32_u32" => unary(|a: u32| a as f32);
-        "s_cvt_i32_f32" => unary(|a: f32| a as i32);
-        "s_cvt_u32_f32" => unary(|a: f32| a as u32);
-        "s_cmp_lt_f32" => compare(|a: f32, b: f32| a < b);
-        "s_cmp_le_f32" => compare(|a: f32, b: f32| a <= b);
-        "s_cmp_gt_f32" => compare(|a: f32, b: f32| a > b);
-        "s_cmp_ge_f32" => compare(|a: f32, b: f32| a >= b);
-        "s_cmp_eq_f32" => compare(|a: f32, b: f32| a == b);
-        "s_cmp_lg_f32" => compare(|a: f32, b: f32| a < b || a > b);
-        "s_cmp_nlt_f32" => compare(|a: f32, b: f32| !(a < b));
-        "s_cmp_nle_f32" => compare(|a: f32, b: f32| !(a <= b));
-        "s_cmp_ngt_f32" => compare(|a: f32, b: f32| !(a > b));
-        "s_cmp_nge_f32" => compare(|a: f32, b: f32| !(a >= b));
-        "s_cmp_neq_f32" => compare(|a: f32, b: f32| a != b);
-        "s_cmp_nlg_f32" => compare(|a: f32, b: f32| !(a < b || a > b));
-        "s_cmp_o_f32" => compare(|a: f32, b: f32| !a.is_nan() && !b.is_nan());
-        "s_cmp_u_f32" => compare(|a: f32, b: f32| a.is_nan() || b.is_nan());
 
         "s_getreg_b32" => get_register();
         "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();

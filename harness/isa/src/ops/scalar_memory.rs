@@ -1,8 +1,11 @@
-//! Scalar loads.
+//! Scalar loads; on GFX9 also scalar stores and atomics.
 
+use super::{atomic::Atomic, memory::Location};
 use crate::{
     exec::{Bound, on_machine},
+    source::Place,
     text::{Base, Text, Unsupported},
+    wave::Wave,
 };
 
 /// How a scalar load widens what it reads.
@@ -28,7 +31,76 @@ fn width(suffix: &str) -> Option<Width> {
     })
 }
 
+/// The offset operand: a constant, a register, or both.
+fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
+    let mut constant = text.number("offset")?;
+    let register = match &text.operand(index)?.base {
+        Base::Constant(_) => {
+            let Place::Constant(bits) = text.place::<i64>(index)? else {
+                return Err(Unsupported);
+            };
+            constant += bits as i64;
+            None
+        }
+        Base::Null | Base::Off => None,
+        _ => Some(text.scalar(index, 1)?),
+    };
+    Ok((constant, register))
+}
+
+/// `s_store_dword data, base, offset`
+fn store(text: &Text, suffix: &str) -> Bound {
+    let Some(Width::Words(words)) = width(suffix) else { return Err(Unsupported) };
+    text.only(&["glc", "offset"])?;
+    let (data, base) = (text.scalar(0, words)?, text.scalar(1, 2)?);
+    let (constant, register) = offset(text, 2)?;
+    on_machine(move |wave, machine| {
+        let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
+        let address = wave.pair(base).wrapping_add_signed(offset) & !3;
+        machine.memory(address, u64::from(words) * 4, true)?;
+        for word in 0..words {
+            let bytes = wave.scalar[usize::from(data + word)].to_le_bytes();
+            machine.write(address + u64::from(word) * 4, bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// `s_atomic_add data, base, offset`: with `glc` the old value comes back in `data`.
+fn atomic(text: &Text, name: &str) -> Bound {
+    text.only(&["glc", "offset"])?;
+    let atomic = Atomic::parse(name).ok_or(Unsupported)?;
+    let (words, data_words) = (atomic.words(), atomic.data_words());
+    let (data, base) = (text.scalar(0, data_words)?, text.scalar(1, 2)?);
+    let (constant, register) = offset(text, 2)?;
+    let returns = text.has("glc");
+    on_machine(move |wave, machine| {
+        let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
+        let address = wave.pair(base).wrapping_add_signed(offset);
+        let bits = |wave: &Wave, first: u16| match words {
+            1 => u64::from(wave.scalar[usize::from(first)]),
+            _ => wave.pair(first),
+        };
+        let value = bits(wave, data);
+        let compare = if data_words > words { bits(wave, data + words) } else { 0 };
+        let old = atomic.apply(wave, machine, Location::Global(address), value, compare)?;
+        if returns {
+            wave.scalar[usize::from(data)] = old as u32;
+            if words == 2 {
+                wave.scalar[usize::from(data) + 1] = (old >> 32) as u32;
+            }
+        }
+        Ok(())
+    })
+}
+
 pub(crate) fn bind(text: &Text) -> Bound {
+    if let Some(suffix) = text.mnemonic.strip_prefix("s_store_") {
+        return store(text, suffix);
+    }
+    if let Some(name) = text.mnemonic.strip_prefix("s_atomic_") {
+        return atomic(text, name);
+    }
     let (suffix, is_buffer) = if let Some(suffix) = text.mnemonic.strip_prefix("s_buffer_load_") {
         (suffix, true)
     } else {
@@ -42,18 +114,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     };
     let target = text.scalar(0, words)?;
     let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
-    let mut constant = text.number("offset")?;
-    let register = match &text.operand(2)?.base {
-        Base::Constant(_) => {
-            let crate::source::Place::Constant(bits) = text.place::<i64>(2)? else {
-                return Err(Unsupported);
-            };
-            constant += bits as i64;
-            None
-        }
-        Base::Null | Base::Off => None,
-        _ => Some(text.scalar(2, 1)?),
-    };
+    let (constant, register) = offset(text, 2)?;
     on_machine(move |wave, machine| {
         let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
         let mut address = wave.pair(base).wrapping_add_signed(offset);

@@ -1,0 +1,140 @@
+//! The 8-bit float formats.
+//!
+//! Sources: the OCP 8-bit floating point specification (GFX12), and for the formats without infinities and negative
+//! zero (GFX940) the CDNA 3 ISA guide.
+
+use device::Arch;
+
+/// One format of 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Float8 {
+    /// Bits of the exponent: 4 (`fp8`) or 5 (`bf8`).
+    exponent: u32,
+    /// One more than in OCP's formats, the code of negative zero is the only NaN, and there are no infinities.
+    fnuz: bool,
+}
+
+impl Float8 {
+    /// By `fp8` or `bf8` in the name of an instruction.
+    pub(crate) fn named(name: &str, arch: Arch) -> Option<Float8> {
+        let exponent = match name {
+            "fp8" => 4,
+            "bf8" => 5,
+            _ => return None,
+        };
+        Some(Float8 { exponent, fnuz: arch == Arch::Gfx942 })
+    }
+
+    fn fraction(self) -> u32 {
+        7 - self.exponent
+    }
+
+    fn bias(self) -> i32 {
+        (1 << (self.exponent - 1)) - 1 + i32::from(self.fnuz)
+    }
+
+    /// The code of the greatest finite number.
+    fn greatest(self) -> u8 {
+        match (self.fnuz, self.exponent) {
+            (true, _) => 0x7f,
+            (false, 4) => 0x7e,
+            (false, _) => 0x7b,
+        }
+    }
+
+    /// Exact.
+    pub(crate) fn to_f32(self, bits: u8) -> f32 {
+        let negative = bits & 0x80 != 0;
+        let magnitude = bits & 0x7f;
+        if self.fnuz && bits == 0x80 || !self.fnuz && self.exponent == 4 && magnitude == 0x7f {
+            return f32::NAN;
+        }
+        if !self.fnuz && self.exponent == 5 && magnitude >= 0x7c {
+            let value = if magnitude == 0x7c { f32::INFINITY } else { f32::NAN };
+            return if negative { -value } else { value };
+        }
+        let fraction = u32::from(magnitude) & ((1 << self.fraction()) - 1);
+        let exponent = i32::from(magnitude >> self.fraction());
+        let (significand, exponent) =
+            if exponent == 0 { (fraction, 1) } else { (fraction | 1 << self.fraction(), exponent) };
+        let scale = exponent - self.bias() - self.fraction() as i32;
+        let value = significand as f32 * f32::from_bits(((scale + 127) as u32) << 23);
+        if negative { -value } else { value }
+    }
+
+    /// Rounds to nearest, ties to even. What is too large becomes an infinity, or NaN where the format has none.
+    pub(crate) fn from_f32(self, value: f32) -> u8 {
+        let sign = if value.is_sign_negative() { 0x80 } else { 0 };
+        let nan = if self.fnuz { 0x80 } else { sign | 0x7f };
+        let overflow = if !self.fnuz && self.exponent == 5 { sign | 0x7c } else { nan };
+        if value.is_nan() {
+            return nan;
+        }
+        if value.is_infinite() {
+            return overflow;
+        }
+        let magnitude = f64::from(value.abs());
+        // The exponent of the unit in the last place at this magnitude, not below that of the denormals.
+        let least = 1 - self.bias();
+        let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
+        let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
+        let units = (magnitude * power(self.fraction() as i32 - exponent)).round_ties_even() as u32;
+        // A carry out of the significand goes to the exponent.
+        let code = units + (((exponent - least) as u32) << self.fraction());
+        if code > u32::from(self.greatest()) {
+            return overflow;
+        }
+        let code = code as u8;
+        if self.fnuz && code == 0 { 0 } else { sign | code }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn formats() -> [Float8; 4] {
+        let named = |name, arch| Float8::named(name, arch).expect("a format");
+        [
+            named("fp8", Arch::Gfx1201),
+            named("bf8", Arch::Gfx1201),
+            named("fp8", Arch::Gfx942),
+            named("bf8", Arch::Gfx942),
+        ]
+    }
+
+    #[test]
+    fn every_code_survives_the_way_through_f32() {
+        for format in formats() {
+            for bits in 0..=u8::MAX {
+                let value = format.to_f32(bits);
+                let back = format.to_f32(format.from_f32(value));
+                assert!(value == back || value.is_nan() && back.is_nan(), "{format:?} {bits:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn midpoints_round_to_even() {
+        for format in formats() {
+            for bits in 0..format.greatest() {
+                let (low, high) = (format.to_f32(bits), format.to_f32(bits + 1));
+                let middle = low + (high - low) / 2.0;
+                assert_eq!(format.from_f32(middle), bits + (bits & 1), "{format:?} {bits:#x}");
+                let above = f32::from_bits(middle.to_bits() + 1);
+                assert_eq!(format.from_f32(above), bits + 1, "{format:?} {bits:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn known_values() {
+        let [fp8, bf8, fp8_fnuz, bf8_fnuz] = formats();
+        assert_eq!((fp8.from_f32(1.0), bf8.from_f32(1.0)), (0x38, 0x3c));
+        assert_eq!((fp8_fnuz.from_f32(1.0), bf8_fnuz.from_f32(1.0)), (0x40, 0x40));
+        assert_eq!((fp8.to_f32(0x7e), bf8.to_f32(0x7b)), (448.0, 57344.0));
+        assert_eq!((fp8_fnuz.to_f32(0x7f), bf8_fnuz.to_f32(0x7f)), (240.0, 57344.0));
+        assert_eq!((fp8.from_f32(1e9), bf8.from_f32(-1e9)), (0x7f, 0xfc));
+        assert_eq!((fp8_fnuz.from_f32(-0.0), fp8_fnuz.from_f32(f32::NAN)), (0, 0x80));
+    }
+}

@@ -1,0 +1,126 @@
+//! Registers whose number is only known when the instruction runs.
+
+use super::{Table, operations};
+use crate::{
+    exec::{Binder, on_wave},
+    text::{Base, Text, Unsupported, register},
+    wave::{HALF, Wave, active},
+};
+
+/// Bits of the mode of `s_set_gpr_idx_on`, which lies in M0 from this bit on.
+const MODE_SHIFT: u32 = 12;
+const DESTINATION: u32 = 8;
+
+/// `v_movrel*`: M0 is added to the number of the source, of the destination, or of both.
+fn relative(source: fn(u32) -> u32, target: fn(u32) -> u32) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&[])?;
+        let row = text.row(0, 1)?;
+        let from = text.plain_source::<u32>(1)?;
+        let source_row = text.row(1, 1).ok();
+        on_wave(move |wave| {
+            let m0 = wave.scalar[usize::from(register::M0)];
+            let shifted = |row: usize, by: u32| {
+                row.checked_add(by as usize).filter(|row| *row < register::ACCUMULATION.into())
+            };
+            // Past the last register: a source is v0, a destination is not written.
+            let values: [u32; 2 * HALF] = match source_row {
+                Some(row) => {
+                    let row = shifted(row, source(m0)).unwrap_or(0);
+                    std::array::from_fn(|lane| wave.lane(row, lane))
+                }
+                None => [from.uniform(wave); 2 * HALF],
+            };
+            if let Some(row) = shifted(row, target(m0)) {
+                for lane in active(wave.exec()) {
+                    wave.set_lane(row, lane, values[lane]);
+                }
+            }
+        })
+    })
+}
+
+fn set_index(wave: &mut Wave, index: u32) {
+    let m0 = &mut wave.scalar[usize::from(register::M0)];
+    *m0 = (*m0 & !0xff) | (index & 0xff);
+}
+
+fn set_mode(wave: &mut Wave, mode: u32) {
+    let m0 = &mut wave.scalar[usize::from(register::M0)];
+    *m0 = (*m0 & !(0xf << MODE_SHIFT)) | mode << MODE_SHIFT;
+}
+
+/// `gpr_idx(SRC0,DST)`
+fn mode(text: &Text, index: usize) -> Result<u32, Unsupported> {
+    let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
+    let names =
+        word.strip_prefix("gpr_idx(").and_then(|w| w.strip_suffix(')')).ok_or(Unsupported)?;
+    names.split(',').map(str::trim).filter(|name| !name.is_empty()).try_fold(0, |mode, name| {
+        let bit = match name {
+            "SRC0" => 1,
+            "SRC1" => 2,
+            "SRC2" => 4,
+            "DST" => DESTINATION,
+            _ => return Err(Unsupported),
+        };
+        Ok(mode | bit)
+    })
+}
+
+/// A vector instruction with its register numbers moved as M0 says, for waves in indexing mode; `None` where nothing
+/// moves.
+pub(crate) fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
+    let (index, mode) = ((m0 & 0xff) as u16, m0 >> MODE_SHIFT & 0xf);
+    if !text.mnemonic.starts_with("v_") {
+        return Ok(None);
+    }
+    // Instructions with a second destination number their sources differently.
+    let vector = |base: &Base| matches!(base, Base::Vector { .. });
+    if !text.operands.first().is_some_and(|operand| vector(&operand.base))
+        || text.mnemonic.contains("_co_")
+        || text.mnemonic.starts_with("v_div_scale")
+        || text.mnemonic.starts_with("v_mad_u64")
+        || text.mnemonic.starts_with("v_mad_i64")
+    {
+        return Err(Unsupported);
+    }
+    let mut moved = text.clone();
+    for (position, operand) in moved.operands.iter_mut().enumerate() {
+        let bit = if position == 0 { DESTINATION } else { 1 << (position - 1) };
+        if let Base::Vector { first, count } = &mut operand.base
+            && mode & bit != 0
+        {
+            *first = first.checked_add(index).ok_or(Unsupported)?;
+            if *first + *count > register::ACCUMULATION {
+                return Err(Unsupported);
+            }
+        }
+    }
+    Ok(Some(moved))
+}
+
+pub(crate) fn register(table: &mut Table) {
+    operations! { table;
+        "v_movrels_b32" => relative(|m0| m0, |_| 0);
+        "v_movreld_b32" => relative(|_| 0, |m0| m0);
+        "v_movrelsd_b32" => relative(|m0| m0, |m0| m0);
+        "v_movrelsd_2_b32" => relative(|m0| m0 & 0xff, |m0| m0 >> 16 & 0x3ff);
+        "s_set_gpr_idx_on" => Box::new(|text: &Text| {
+            let (index, mode) = (text.plain_source::<u32>(0)?, mode(text, 1)?);
+            on_wave(move |wave| {
+                set_index(wave, index.uniform(wave));
+                set_mode(wave, mode);
+                wave.indexing = true;
+            })
+        });
+        "s_set_gpr_idx_off" => Box::new(|_: &Text| on_wave(|wave| wave.indexing = false));
+        "s_set_gpr_idx_idx" => Box::new(|text: &Text| {
+            let index = text.plain_source::<u32>(0)?;
+            on_wave(move |wave| set_index(wave, index.uniform(wave)))
+        });
+        "s_set_gpr_idx_mode" => Box::new(|text: &Text| {
+            let mode = mode(text, 0)?;
+            on_wave(move |wave| set_mode(wave, mode))
+        });
+    }
+}

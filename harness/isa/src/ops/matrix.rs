@@ -1,0 +1,551 @@
+//! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA.
+//!
+//! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. The order of the
+//! additions inside one instruction is not published; here it is ascending in k, each step fused and rounded once.
+
+use std::marker::PhantomData;
+
+use device::Arch;
+
+use crate::{
+    exec::{Bound, Lanes, bind_lanes},
+    float8::Float8,
+    float16::{Bf16, F16},
+    source::Place,
+    text::{Base, Text, Unsupported},
+    value::Value,
+    wave::{HALF, Half, Wave},
+};
+
+/// What the registers of A or B hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Input {
+    F64,
+    F32,
+    /// Reduced precision: the low 13 bits of the significand do not count.
+    Xf32,
+    F16,
+    Bf16,
+    Fp8(Float8),
+    Int8 {
+        signed: bool,
+    },
+    Int4 {
+        signed: bool,
+    },
+}
+
+impl Input {
+    fn bits(self) -> usize {
+        match self {
+            Input::F64 => 64,
+            Input::F32 | Input::Xf32 => 32,
+            Input::F16 | Input::Bf16 => 16,
+            Input::Fp8(_) | Input::Int8 { .. } => 8,
+            Input::Int4 { .. } => 4,
+        }
+    }
+}
+
+/// What is accumulated in, with the two words of a register pair.
+trait Accumulator: Copy + Send + Sync + 'static {
+    const ZERO: Self;
+    const WORDS: usize;
+    fn from_words(low: u32, high: u32) -> Self;
+    fn words(self) -> [u32; 2];
+    /// Value `index` of the lane whose registers hold `words`.
+    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
+    fn multiply_add(self, a: Self, b: Self) -> Self;
+    /// For `clamp`, which only integers have.
+    fn saturating_add(self, other: Self) -> Self;
+}
+
+impl Accumulator for f32 {
+    const ZERO: f32 = 0.0;
+    const WORDS: usize = 1;
+    #[inline(always)]
+    fn from_words(low: u32, _: u32) -> f32 {
+        f32::from_bits(low)
+    }
+    #[inline(always)]
+    fn words(self) -> [u32; 2] {
+        [self.to_bits(), 0]
+    }
+    #[inline(always)]
+    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> f32 {
+        let half = |index: usize| (words[index / 2][lane] >> (16 * (index % 2))) as u16;
+        match input {
+            Input::F16 => F16(half(index)).to_f32(),
+            Input::Bf16 => Bf16(half(index)).to_f32(),
+            Input::Fp8(format) => {
+                format.to_f32((words[index / 4][lane] >> (8 * (index % 4))) as u8)
+            }
+            Input::Xf32 => f32::from_bits(words[index][lane] & !0x1fff),
+            _ => f32::from_bits(words[index][lane]),
+        }
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: f32, b: f32) -> f32 {
+        a.mul_add(b, self)
+    }
+    fn saturating_add(self, other: f32) -> f32 {
+        self + other
+    }
+}
+
+impl Accumulator for f64 {
+    const ZERO: f64 = 0.0;
+    const WORDS: usize = 2;
+    #[inline(always)]
+    fn from_words(low: u32, high: u32) -> f64 {
+        f64::from_bits(u64::from(low) | u64::from(high) << 32)
+    }
+    #[inline(always)]
+    fn words(self) -> [u32; 2] {
+        [self.to_bits() as u32, (self.to_bits() >> 32) as u32]
+    }
+    #[inline(always)]
+    fn element(_: Input, words: &[&Half], index: usize, lane: usize) -> f64 {
+        f64::from_words(words[2 * index][lane], words[2 * index + 1][lane])
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: f64, b: f64) -> f64 {
+        a.mul_add(b, self)
+    }
+    fn saturating_add(self, other: f64) -> f64 {
+        self + other
+    }
+}
+
+impl Accumulator for i32 {
+    const ZERO: i32 = 0;
+    const WORDS: usize = 1;
+    #[inline(always)]
+    fn from_words(low: u32, _: u32) -> i32 {
+        low as i32
+    }
+    #[inline(always)]
+    fn words(self) -> [u32; 2] {
+        [self as u32, 0]
+    }
+    #[inline(always)]
+    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> i32 {
+        let (per_word, signed) = match input {
+            Input::Int4 { signed } => (8, signed),
+            Input::Int8 { signed } => (4, signed),
+            _ => (4, true),
+        };
+        let bits = 32 / per_word;
+        let top = words[index / per_word][lane] << (32 - bits * (index % per_word + 1));
+        if signed { top as i32 >> (32 - bits) } else { (top >> (32 - bits)) as i32 }
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: i32, b: i32) -> i32 {
+        self.wrapping_add(a.wrapping_mul(b))
+    }
+    fn saturating_add(self, other: i32) -> i32 {
+        i32::saturating_add(self, other)
+    }
+}
+
+/// How C and D lie in registers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Output {
+    /// One element a register, or a register pair.
+    Whole,
+    /// One 16-bit element a register, in this half of it; the other half stays.
+    OneHalf { bfloat: bool, high: bool },
+    /// Two 16-bit elements a register.
+    Packed { bfloat: bool },
+}
+
+/// A value that many elements of one lane: no instruction has more.
+const MOST_VALUES: usize = 16;
+
+/// One instruction with matrices of N by K and K by N.
+struct Multiply<T, const N: usize> {
+    a: (usize, Input),
+    b: (usize, Input),
+    c: Place,
+    d: usize,
+    /// Elements of A, and of B, in each lane.
+    values: usize,
+    /// Independent products of one instruction.
+    blocks: usize,
+    /// Groups of N lanes, with all blocks in each, that hold different k.
+    k_groups: usize,
+    output: Output,
+    /// For each element of a lane and each group of N lanes: the row and the block of D.
+    places: Vec<(usize, usize)>,
+    /// Denormals of A, B, C and D count as zeros.
+    flush: bool,
+    clamp: bool,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Accumulator, const N: usize> Multiply<T, N> {
+    /// The elements of A or B: by value of a lane, then by lane.
+    #[inline(always)]
+    fn load(&self, wave: &Wave, (row, input): (usize, Input)) -> [[T; 64]; MOST_VALUES] {
+        let mut elements = [[T::ZERO; 64]; MOST_VALUES];
+        let rows = (self.values * input.bits()).div_ceil(32);
+        for half in 0..wave.halves() {
+            let mut words = [&wave.vector[row][half]; 8];
+            for (word, register) in words.iter_mut().enumerate().take(rows) {
+                *register = &wave.vector[row + word][half];
+            }
+            for (index, lanes) in elements.iter_mut().enumerate().take(self.values) {
+                let lanes = &mut lanes[half * HALF..][..HALF];
+                for (lane, element) in lanes.iter_mut().enumerate() {
+                    *element = T::element(input, &words, index, lane);
+                }
+            }
+        }
+        elements
+    }
+
+    /// Element `index` of C, by lane.
+    #[inline(always)]
+    fn addend(&self, wave: &Wave, index: usize) -> [T; 64] {
+        let row = match self.c {
+            Place::Vector(row) => usize::from(row),
+            Place::Constant(bits) => return [T::from_words(bits as u32, (bits >> 32) as u32); 64],
+            _ => return [T::ZERO; 64],
+        };
+        let (register, shift, bfloat) = match self.output {
+            Output::Whole => (index * T::WORDS, None, false),
+            Output::OneHalf { bfloat, high } => (index, Some(if high { 16 } else { 0 }), bfloat),
+            Output::Packed { bfloat } => (index / 2, Some(16 * (index % 2)), bfloat),
+        };
+        std::array::from_fn(|lane| {
+            let (half, lane) = (lane / HALF, lane % HALF);
+            let low = wave.vector[row + register][half][lane];
+            match shift {
+                None if T::WORDS == 2 => {
+                    T::from_words(low, wave.vector[row + register + 1][half][lane])
+                }
+                None => T::from_words(low, 0),
+                Some(shift) => {
+                    let bits = (low >> shift) as u16;
+                    let wide = if bfloat { Bf16(bits).to_f32() } else { F16(bits).to_f32() };
+                    T::from_words(wide.to_bits(), 0)
+                }
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn store(&self, wave: &mut Wave, index: usize, results: &[T; 64]) {
+        for half in 0..wave.halves() {
+            let results = &results[half * HALF..][..HALF];
+            let (register, shift, bfloat) = match self.output {
+                Output::Whole => {
+                    for word in 0..T::WORDS {
+                        let row = &mut wave.vector[self.d + index * T::WORDS + word][half];
+                        for (lane, result) in row.iter_mut().zip(results) {
+                            *lane = result.words()[word];
+                        }
+                    }
+                    continue;
+                }
+                Output::OneHalf { bfloat, high } => (index, if high { 16 } else { 0 }, bfloat),
+                Output::Packed { bfloat } => (index / 2, 16 * (index % 2), bfloat),
+            };
+            let row = &mut wave.vector[self.d + register][half];
+            for (lane, result) in row.iter_mut().zip(results) {
+                let value = f32::from_bits(result.words()[0]);
+                let bits = if bfloat { Bf16::from_f32(value).0 } else { F16::from_f32(value).0 };
+                *lane = (*lane & !(0xffff << shift)) | u32::from(bits) << shift;
+            }
+        }
+    }
+}
+
+/// Zeros for denormals, for [`Multiply::flush`].
+#[inline(always)]
+fn flush<T: Accumulator>(values: &mut [T], least: f32) {
+    for value in values {
+        let single = f32::from_bits(value.words()[0]);
+        if single.abs() < least {
+            *value = T::from_words(single.to_bits() & 1 << 31, 0);
+        }
+    }
+}
+
+/// The least normal numbers of binary16 and binary32.
+const LEAST_F16: f32 = 6.103_515_6e-5;
+
+impl<T: Accumulator, const N: usize> Lanes for Multiply<T, N> {
+    // EXEC does not count: all lanes take part.
+    #[inline(always)]
+    fn run(&self, wave: &mut Wave) {
+        let (mut a, mut b) = (self.load(wave, self.a), self.load(wave, self.b));
+        if self.flush {
+            let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
+            for lanes in a.iter_mut().chain(&mut b) {
+                flush(lanes, least);
+            }
+        }
+        let groups = wave.lanes / N;
+        let elements = self.places.len() / groups;
+        // D may lie over A, B or C: all of C is read before anything is written.
+        let mut results = [[T::ZERO; 64]; 32];
+        for (index, result) in results.iter_mut().enumerate().take(elements) {
+            let addend = self.addend(wave, index);
+            let mut sums = [T::ZERO; 64];
+            for group in 0..groups {
+                let (row, block) = self.places[index * groups + group];
+                let mut sum = [T::ZERO; N];
+                sum.copy_from_slice(&addend[group * N..][..N]);
+                if self.flush {
+                    flush(&mut sum, f32::MIN_POSITIVE);
+                }
+                let start = sum;
+                if self.clamp {
+                    sum = [T::ZERO; N];
+                }
+                for k_group in 0..self.k_groups {
+                    let first = N * (block + self.blocks * k_group);
+                    for value in 0..self.values {
+                        let scalar = a[value][first + row];
+                        let vector = &b[value][first..first + N];
+                        for (sum, element) in sum.iter_mut().zip(vector) {
+                            *sum = sum.multiply_add(scalar, *element);
+                        }
+                    }
+                }
+                if self.clamp {
+                    for (sum, start) in sum.iter_mut().zip(start) {
+                        *sum = start.saturating_add(*sum);
+                    }
+                }
+                if self.flush {
+                    flush(&mut sum, f32::MIN_POSITIVE);
+                }
+                sums[group * N..][..N].copy_from_slice(&sum);
+            }
+            *result = sums;
+        }
+        for (index, result) in results.iter().enumerate().take(elements) {
+            self.store(wave, index, result);
+        }
+    }
+}
+
+/// What the name of an instruction says: `v_mfma_f32_32x32x8f16`, `v_wmma_f32_16x16x16_bf16`.
+struct Name<'a> {
+    output: &'a str,
+    size: usize,
+    k: usize,
+    /// What follows the sizes.
+    input: &'a str,
+}
+
+fn name(rest: &str) -> Option<Name<'_>> {
+    let (output, rest) = rest.split_once('_')?;
+    let mut numbers = rest.splitn(3, 'x');
+    let (rows, columns, rest) = (numbers.next()?, numbers.next()?, numbers.next()?);
+    let digits = rest.find(|c: char| !c.is_ascii_digit())?;
+    let (k, input) = rest.split_at(digits);
+    let size = rows.parse().ok()?;
+    (rows == columns).then_some(Name {
+        output,
+        size,
+        k: k.parse().ok()?,
+        input: input.strip_prefix('_').unwrap_or(input),
+    })
+}
+
+fn inputs(name: &str, arch: Arch) -> Option<(Input, Input)> {
+    let float8 = |name: &str| Float8::named(name, arch).map(Input::Fp8);
+    let same = |input| Some((input, input));
+    match name {
+        "f64" => same(Input::F64),
+        "f32" => same(Input::F32),
+        "xf32" => same(Input::Xf32),
+        "f16" => same(Input::F16),
+        "bf16" | "bf16_1k" => same(Input::Bf16),
+        "i8" => same(Input::Int8 { signed: true }),
+        "iu8" => same(Input::Int8 { signed: false }),
+        "iu4" => same(Input::Int4 { signed: false }),
+        _ => {
+            let (a, b) = name.split_once('_')?;
+            Some((float8(a)?, float8(b)?))
+        }
+    }
+}
+
+pub(crate) fn bind(text: &Text) -> Bound {
+    let (family, rest) = text
+        .mnemonic
+        .strip_prefix("v_")
+        .and_then(|name| name.split_once('_'))
+        .ok_or(Unsupported)?;
+    let name = name(rest).ok_or(Unsupported)?;
+    match family {
+        "mfma" => mfma(text, &name),
+        "wmma" => wmma(text, &name),
+        _ => Err(Unsupported),
+    }
+}
+
+fn mfma(text: &Text, name: &Name<'_>) -> Bound {
+    // Broadcasts of blocks and lane groups: no shipped kernel has them.
+    text.only(&[])?;
+    let (input, _) = inputs(name.input, text.arch).ok_or(Unsupported)?;
+    let (a_row, words) = registers(text, 1)?;
+    let values = words * 32 / input.bits();
+    let (size, elements) = (name.size, name.size * name.k);
+    if values == 0 || values > MOST_VALUES || elements == 0 || 64 * values % elements != 0 {
+        return Err(Unsupported);
+    }
+    let blocks = 64 * values / elements;
+    let groups = 64 / size;
+    let wide = name.output == "f64";
+    let mut places = Vec::new();
+    for index in 0..size * size * blocks / 64 {
+        for group in 0..groups {
+            places.push(match (size, wide) {
+                (4, false) => (index, group),
+                (4, true) => (group / 4, group % 4),
+                (16, true) => (4 * index + group, 0),
+                (16, false) => (4 * group + index % 4, index / 4),
+                (32, false) => (8 * (index % 16 / 4) + 4 * group + index % 4, index / 16),
+                _ => return Err(Unsupported),
+            });
+        }
+    }
+    let shape = Shape {
+        a: (a_row, input),
+        b: (registers(text, 2)?.0, inputs(name.input, text.arch).ok_or(Unsupported)?.1),
+        values,
+        blocks,
+        k_groups: groups.checked_div(blocks).filter(|n| *n > 0).ok_or(Unsupported)?,
+        output: Output::Whole,
+        places,
+        // MIOpen's documentation, "MI200 MFMA behavior specifics".
+        flush: text.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
+        clamp: false,
+    };
+    match (name.output, size) {
+        ("f32", 32) => multiply::<f32, 32>(text, shape),
+        ("f32", 16) => multiply::<f32, 16>(text, shape),
+        ("f32", 4) => multiply::<f32, 4>(text, shape),
+        ("i32", 32) => multiply::<i32, 32>(text, shape),
+        ("i32", 16) => multiply::<i32, 16>(text, shape),
+        ("i32", 4) => multiply::<i32, 4>(text, shape),
+        ("f64", 16) => multiply::<f64, 16>(text, shape),
+        ("f64", 4) => multiply::<f64, 4>(text, shape),
+        _ => Err(Unsupported),
+    }
+}
+
+fn wmma(text: &Text, name: &Name<'_>) -> Bound {
+    text.only(&["op_sel", "neg_lo", "clamp"])?;
+    let (mut a, mut b) = inputs(name.input, text.arch).ok_or(Unsupported)?;
+    let negate = text.list("neg_lo").unwrap_or_default();
+    let set = |source: usize| negate.get(source) == Some(&1);
+    match (&mut a, &mut b) {
+        (Input::Int8 { signed: a }, Input::Int8 { signed: b })
+        | (Input::Int4 { signed: a }, Input::Int4 { signed: b }) => (*a, *b) = (set(0), set(1)),
+        _ if negate.contains(&1) => return Err(Unsupported),
+        _ => {}
+    }
+    let (a_row, words) = registers(text, 1)?;
+    let values = words * 32 / a.bits();
+    let (_, d_words) = registers(text, 0)?;
+    let half = matches!(name.output, "f16" | "bf16");
+    let bfloat = name.output == "bf16";
+    // GFX11 repeats A and B in each group of 16 lanes; GFX12 spreads k over the groups.
+    let spread = text.arch == Arch::Gfx1201;
+    let (elements, output) = match (half, spread) {
+        (false, _) => (d_words, Output::Whole),
+        (true, true) => (2 * d_words, Output::Packed { bfloat }),
+        (true, false) => {
+            let high = text.list("op_sel").is_some_and(|bits| bits.get(2) == Some(&1));
+            (d_words, Output::OneHalf { bfloat, high })
+        }
+    };
+    // 256 elements of D over the lanes.
+    if elements == 0 || 256 % elements != 0 || name.size != 16 {
+        return Err(Unsupported);
+    }
+    let groups = 256 / elements / 16;
+    let k_groups = if spread { groups } else { 1 };
+    if values > MOST_VALUES || values * k_groups != name.k || !matches!(groups, 2 | 4) {
+        return Err(Unsupported);
+    }
+    let mut places = Vec::new();
+    for index in 0..elements {
+        for group in 0..groups {
+            let spread_row = 8 * (group % 2) + 4 * (group / 2) + index;
+            places.push((if spread { spread_row } else { groups * index + group }, 0));
+        }
+    }
+    let shape = Shape {
+        a: (a_row, a),
+        b: (registers(text, 2)?.0, b),
+        values,
+        blocks: 1,
+        k_groups,
+        output,
+        places,
+        flush: false,
+        clamp: text.has("clamp"),
+    };
+    match name.output {
+        "f32" | "f16" | "bf16" if !shape.clamp => multiply::<f32, 16>(text, shape),
+        "i32" => multiply::<i32, 16>(text, shape),
+        _ => Err(Unsupported),
+    }
+}
+
+/// The first register of a vector operand and how many there are.
+fn registers(text: &Text, index: usize) -> Result<(usize, usize), Unsupported> {
+    match text.operand(index)?.base {
+        Base::Vector { first, count } => Ok((first.into(), count.into())),
+        _ => Err(Unsupported),
+    }
+}
+
+/// All of [`Multiply`] but the types and what is common to the families.
+struct Shape {
+    a: (usize, Input),
+    b: (usize, Input),
+    values: usize,
+    blocks: usize,
+    k_groups: usize,
+    output: Output,
+    places: Vec<(usize, usize)>,
+    flush: bool,
+    clamp: bool,
+}
+
+fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -> Bound {
+    let (d, d_words) = registers(text, 0)?;
+    let c = match &text.operand(3)?.base {
+        Base::Vector { first, count } if usize::from(*count) == d_words => Place::Vector(*first),
+        Base::Constant(constant) if shape.output == Output::Whole => {
+            Place::Constant(<T as Value>::constant(*constant))
+        }
+        _ => return Err(Unsupported),
+    };
+    let plain = text.operands.iter().all(|operand| !operand.negate && !operand.absolute);
+    if !plain || shape.places.iter().any(|(row, block)| *row >= N || *block >= shape.blocks) {
+        return Err(Unsupported);
+    }
+    bind_lanes(Multiply::<T, N> {
+        a: shape.a,
+        b: shape.b,
+        c,
+        d,
+        values: shape.values,
+        blocks: shape.blocks,
+        k_groups: shape.k_groups,
+        output: shape.output,
+        places: shape.places,
+        flush: shape.flush,
+        clamp: shape.clamp,
+        of: PhantomData,
+    })
+}
