@@ -10,7 +10,7 @@ use rocm::Version;
 use serde::{Deserialize, Serialize};
 
 use crate::http::Http;
-use crate::{Components, Date, Error, Source, Sources, listing};
+use crate::{Components, Date, Error, Source, Sources, listing, names};
 
 /// Before the second attempt at a listing.
 const BACKOFF: Duration = Duration::from_millis(500);
@@ -89,6 +89,19 @@ pub struct Wanted {
     pub from: Option<Date>,
     /// No build after this day.
     pub to: Option<Date>,
+}
+
+impl Wanted {
+    /// What lies between two builds that a person names, as far as their names tell days: fewer pages are read.
+    pub fn between(gfx: &str, one: &str, other: &str) -> Self {
+        let day = |text: &str| text.parse().ok().or_else(|| names::day(text));
+        let days = day(one).zip(day(other));
+        Self {
+            gfx: gfx.to_owned(),
+            from: days.map(|(a, b): (Date, Date)| a.min(b)),
+            to: days.map(|(a, b)| a.max(b)),
+        }
+    }
 }
 
 /// Asks every source and merges the answers by day and version. Of a build that several sources offer, the place

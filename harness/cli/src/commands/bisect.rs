@@ -1,6 +1,7 @@
 //! The search for the point of an axis at which a trial breaks. What to do next is decided in `search`; here it is done, written
 //! to a journal, and shown.
 
+mod ahead;
 mod answer;
 mod axis;
 mod journal;
@@ -13,6 +14,7 @@ use search::bisect::{Action, Event, State, next};
 use supervise::{Cancel, Journal};
 
 use self::{
+    ahead::Ahead,
     answer::Found,
     axis::{Axis, Kind},
     journal::{Begun, Entry, Limits, Observation},
@@ -85,6 +87,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         verdicts: Verdicts::new(args.regress, past.threshold),
         observations: Vec::new(),
         ready: None,
+        ahead: Ahead::default(),
     };
     for observation in past.seen {
         bench.verdicts.learn(&observation, begun.points - 1);
@@ -97,7 +100,10 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         match next(&state) {
             Action::Finish(answer) => break answer,
             Action::Install(point) => bench.install(&mut state, point)?,
-            Action::Run(point) => bench.run(&mut state, point)?,
+            Action::Run(point) => {
+                bench.ahead.look(&state, point, &axis, &bench.store);
+                bench.run(&mut state, point)?;
+            }
         }
     };
     let found = Found {
@@ -269,6 +275,7 @@ struct Bench<'a> {
     verdicts: Verdicts,
     observations: Vec<Observation>,
     ready: Option<(usize, Ready<'a>)>,
+    ahead: Ahead,
 }
 
 impl Bench<'_> {
@@ -283,6 +290,8 @@ impl Bench<'_> {
 
     fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
         self.ready = None;
+        // What was fetched ahead is waited for if it is this build, and called off if it is another.
+        let _ahead = self.ahead.take(self.axis, point);
         match self.subject.prepare(self.axis, point, &self.options, &self.store)? {
             Ok(ready) => {
                 self.ready = Some((point, ready));
