@@ -67,6 +67,7 @@ pub(crate) fn nightly(sh: &Shell) -> Done {
     let mut bisects = 0;
     for (trial, seen) in &news {
         let folder = out.join(folder_name(trial));
+        sh.remove_path(&folder)?;
         if seen.verdict == "news-fixed" {
             let draft = fixed(sh, trial, seen, build, &on, &folder)?;
             let _ = writeln!(summary, "- possibly fixed: `{trial}`, draft in {}", draft.display());
@@ -165,7 +166,6 @@ fn fixed(
 ) -> Result<PathBuf, Box<dyn std::error::Error>> {
     sh.create_dir(folder)?;
     let record = folder.join("repeat.jsonl");
-    sh.remove_path(&record)?;
     cmd!(
         sh,
         "cargo run --release --locked -- run {trial} {on...} --repeat {REPEATS} --record {record}"
@@ -186,15 +186,18 @@ fn fixed(
 fn comment(trial: &str, seen: &Seen, build: &str, verdicts: &[String]) -> String {
     let passed = verdicts.iter().filter(|v| *v == "news-fixed" || *v == "pass").count();
     let runs = verdicts.len();
-    let bound = match passed == runs && runs > 0 {
+    let (head, bound) = match passed == runs && runs > 0 {
         // The rule of three.
-        true => format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),
-        false => "It still fails, so this is no fix.".to_owned(),
+        true => (
+            "Possibly fixed",
+            format!("The failure rate is below {:.0} % (95 %).", 300.0 / runs as f64),
+        ),
+        false => ("Not fixed", "It still fails.".to_owned()),
     };
     let issues: BTreeSet<_> = seen.upstream.iter().map(|issue| format!("- {issue}")).collect();
     let issues = issues.into_iter().collect::<Vec<_>>().join("\n");
     format!(
-        "Possibly fixed. Issues that the case stands for:\n{issues}\n\n\
+        "{head}. Issues that the case stands for:\n{issues}\n\n\
          On {build}, `{trial}` passed in {passed} of {runs} runs, each in a fresh process. {bound}\n\
          Which build fixed it: `rocrepro bisect '{trial}' --source nightly --fixed --good {build} --bad BUILD`, \
          with a build that fails.\n"

@@ -216,6 +216,19 @@ fn nightlies_of_shards_and_their_commits() {
 }
 
 #[test]
+fn the_ends_tell_the_days() {
+    let check = |one: &str, other: &str, expected: &str| {
+        let wanted = Wanted::between("gfx1151", one, other);
+        let day = |day: Option<builds::Date>| day.map_or("any".into(), |day| day.to_string());
+        assert_eq!(format!("{}..{}", day(wanted.from), day(wanted.to)), expected);
+    };
+    check("2026-07-02", "7.15.0a20260801", "2026-07-02..2026-08-01");
+    check("10.0.0a20260801", "20260702", "2026-07-02..2026-08-01");
+    check("first", "2026-07-02", "any..any");
+    check("debian:6.4.3", "debian:7.2.4", "any..any");
+}
+
+#[test]
 fn a_person_names_builds() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["7.15.0a20260702", "7.15.0a20260704", "10.0.0a20260730", ".hidden"] {
