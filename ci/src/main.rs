@@ -1,6 +1,7 @@
 //! Chores, run as `cargo run -p ci -- TASK`. What CI does is what a developer can do: `.ci/run` and the workflows
 //! call these tasks and nothing else.
 
+mod filing;
 mod tidy;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ usage: cargo run -p ci -- TASK
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries
   prove    every declared fault turns its case red
+  filing   every case from a planted fault to a report: minimise, export, verify, report
   all      all of these, in this order";
 
 fn main() -> ExitCode {
@@ -31,7 +33,12 @@ fn main() -> ExitCode {
         "test" => test(),
         "stacks" => stacks(),
         "prove" => prove(),
-        "all" => lint().and_then(|()| test()).and_then(|()| stacks()).and_then(|()| prove()),
+        "filing" => shell().and_then(|sh| filing::filing(&sh)),
+        "all" => lint()
+            .and_then(|()| test())
+            .and_then(|()| stacks())
+            .and_then(|()| prove())
+            .and_then(|()| shell().and_then(|sh| filing::filing(&sh))),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -1,0 +1,104 @@
+//! From a planted fault to a finished report, for every case, without a person: minimise, export, verify, report.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use xshell::{Shell, cmd};
+
+use crate::Done;
+
+/// The release that all cases can run on, with what compiles the exported programs.
+const STACK: &str = "debian:7.2.4";
+const WITH: &str = "hiprand,hipblaslt,rocblas,dev";
+
+/// Cases at once; their trials take turns on the processors that are there.
+const AT_ONCE: usize = 3;
+
+/// Files every case under the first fault that it declares.
+pub(crate) fn filing(sh: &Shell) -> Done {
+    cmd!(sh, "cargo build --release --locked").run()?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = sh.current_dir().join(target).join("release/rocrepro");
+    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
+    let listed = cmd!(sh, "{program} list --faults").quiet().read()?;
+    let mut planned: Vec<(&str, &str)> = Vec::new();
+    for (trial, fault) in listed.lines().filter_map(|line| line.split_once('\t')) {
+        if planned.last().is_none_or(|(last, _)| case(last) != case(trial)) {
+            planned.push((trial, fault));
+        }
+    }
+    if planned.is_empty() {
+        return Err("no case declares a fault".into());
+    }
+
+    let folder = sh.create_temp_dir()?;
+    let next = AtomicUsize::new(0);
+    let failed = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((trial, fault)) = planned.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let out = folder.path().join(case(trial).replace('/', "-"));
+                    match file(&program, trial, fault, &out) {
+                        Ok(line) => println!("filed   {trial} under {fault}: {line}"),
+                        Err(why) => {
+                            println!("FAILED  {trial} under {fault}");
+                            let mut failed = failed.lock().unwrap_or_else(|e| e.into_inner());
+                            failed.push(format!("{trial} under {fault}: {why}"));
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let failed = failed.into_inner().unwrap_or_else(|e| e.into_inner());
+    println!("{} of {} cases were filed", planned.len() - failed.len(), planned.len());
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n\n").into()) }
+}
+
+fn case(trial: &str) -> &str {
+    trial.split('[').next().unwrap_or(trial)
+}
+
+/// One case, from its fault to its report; the line says what each step found.
+fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, String> {
+    let run = |arguments: &[&str]| -> Result<Output, String> {
+        let mut command = Command::new(program);
+        // One trial at a time: other cases are at work beside this one.
+        command.args(arguments).args(["--rocm", STACK, "--device", "emulated", "--jobs", "1"]);
+        let output = command.output().map_err(|e| e.to_string())?;
+        if output.status.success() {
+            return Ok(output);
+        }
+        Err(format!(
+            "rocrepro {} ended with {}\n{}{}",
+            arguments.join(" "),
+            output.status,
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ))
+    };
+    let path = |name: &str| out.join(name).display().to_string();
+    let (folder, minimal, source) =
+        (out.display().to_string(), path("case.yaml"), path("repro.cpp"));
+    let minimised = run(&["minimise", trial, "--fault", fault, "--out", &folder])?;
+    // On the faulty device the program fails as its trial does; on the healthy one it passes.
+    let from = ["export", "case", "--cases-from", &minimal, "--verify"];
+    run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
+    run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
+    run(&["report", "case", "--cases-from", &minimal, "--fault", fault, "--out", &folder])?;
+    let report = std::fs::read_to_string(out.join("report.md")).map_err(|e| e.to_string())?;
+    for needed in [fault, "planted", "hipGetDeviceCount"] {
+        if !report.contains(needed) {
+            return Err(format!("the report does not say `{needed}`:\n{report}"));
+        }
+    }
+    let said = String::from_utf8_lossy(&minimised.stdout).into_owned();
+    Ok(said.lines().find(|line| line.contains("calls")).unwrap_or("minimised").trim().to_owned())
+}
