@@ -223,7 +223,7 @@ fn begun(args: &Bisect, subject: &Subject<'_>, axis: &Axis, options: &SessionOpt
     let last = axis.len() - 1;
     let ends = (axis.label(0), axis.label(last));
     let name = axis_name(&place, &device, options);
-    let mut begun = Begun::new(subject.name(), name, ends, axis.len());
+    let mut begun = Begun::new(subject.name(axis), name, ends, axis.len());
     begun.regress = format!("{:?}", args.regress).to_lowercase();
     begun.install_cost = args.install_cost;
     begun.rate = args.rate;
@@ -437,6 +437,7 @@ fn between(args: &Bisect, axis: &Axis, good: &str, bad: &str) -> String {
     }
     words.push(format!("--gfx={}", args.on.gfx));
     words.extend(args.on.env.iter().map(|pair| format!("--env={pair}")));
+    words.extend(args.on.launcher.iter().map(|launcher| format!("--launcher={launcher}")));
     words.extend(args.fault.iter().map(|fault| format!("--fault={fault}")));
     words.extend(args.cases_from.iter().map(|path| format!("--cases-from={}", path.display())));
     if !args.command.is_empty() {

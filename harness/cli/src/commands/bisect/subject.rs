@@ -75,13 +75,18 @@ enum Work<'a> {
 
 impl Subject<'_> {
     /// As the journal names it.
-    pub(super) fn name(&self) -> String {
+    pub(super) fn name(&self, axis: &Axis) -> String {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
                 let faults = faults.iter().map(|p| {
                     format!(" with {},probability={},seed={}", p.fault, p.probability, p.seed)
                 });
-                case.trial_id(trial) + &faults.collect::<String>()
+                let ends = [axis.label(0), axis.label(axis.len() - 1)].join("..");
+                let along = match &axis.kind {
+                    Kind::Parameter(name) => trial.with(name, &ends),
+                    _ => None,
+                };
+                case.trial_id(along.as_ref().unwrap_or(trial)) + &faults.collect::<String>()
             }
             Subject::Command(words) => words.join(" "),
         }
