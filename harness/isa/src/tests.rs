@@ -1,6 +1,7 @@
 //! Instructions from their text, against values computed here in another way.
 
 mod matrix;
+mod memory;
 
 use device::Arch::{self, *};
 use proptest::prelude::*;
@@ -102,6 +103,92 @@ fn float_operations() {
         vector(Gfx90a, "v_mul_f64 v[0:1], v[1:2], 0x40080000", &[0, 0x4000_0000]),
         6f64.to_bits()
     );
+}
+
+#[test]
+fn mode_says_what_becomes_of_denormals() {
+    let (denormal, least) = (0x8000_0001, f32::MIN_POSITIVE);
+    let run = |denormals: u32, text: &str| {
+        let mut wave = wave(Gfx1030);
+        for (row, value) in [(1, denormal), (2, f(least)), (3, f(0.5))] {
+            wave.set_lane(row, 3, value);
+        }
+        let Ok(exec) = bind("s_denorm_mode 0", Gfx1030, 0, 4, denormals as u16) else { panic!() };
+        exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
+        execute(Gfx1030, &mut wave, text);
+        wave.lane(0, 3)
+    };
+    // Bit 0 keeps sources, bit 1 keeps results.
+    for (denormals, source, result) in [
+        (3, denormal, 0x0040_0000),
+        (1, 0x8000_0000, 0),
+        (2, 0x8000_0000, 0x0040_0000),
+        (0, 0x8000_0000, 0),
+    ] {
+        assert_eq!(run(denormals, "v_max_f32 v0, v1, v1"), source, "{denormals}");
+        assert_eq!(run(denormals, "v_mul_f32 v0, v2, v3"), result, "{denormals}");
+        assert_eq!(run(denormals, "v_cndmask_b32 v0, v1, v1, vcc_lo"), denormal, "moves are exact");
+    }
+    assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
+}
+
+#[test]
+fn dot_products() {
+    let check = |arch, text, sources: &[u32], expected| check(arch, text, sources, expected);
+    check(Gfx90a, "v_dot2_f32_f16 v0, v1, v2, v3", &[0x4000_3c00, 0x4200_4400, f(0.5)], f(10.5));
+    check(Gfx1151, "v_dot2_f32_bf16 v0, v1, v2, v3", &[0x4000_3f80, 0x4040_4080, f(0.5)], f(10.5));
+    check(
+        Gfx90a,
+        "v_mov_b32 v0, 1.0\nv_dot2c_f32_f16 v0, v1, v2",
+        &[0x4000_3c00, 0x4200_4400],
+        f(11.0),
+    );
+    check(Gfx90a, "v_dot4_i32_i8 v0, v1, v2, v3", &[0xff02_0304, 0x0101_0101, 10], 18);
+    check(Gfx90a, "v_dot4_i32_i8 v0, v1, v2, v3 clamp", &[0x7f, 0x7f, 0x7fff_fff0], 0x7fff_ffff);
+    check(Gfx90a, "v_dot4_u32_u8 v0, v1, v2, v3 clamp", &[0xff, 0xff, 0xffff_fff0], u32::MAX);
+    check(Gfx90a, "v_dot8_i32_i4 v0, v1, v2, v3", &[0xf000_0007, 0x2000_0003, 100], 119);
+    check(Gfx90a, "v_dot2_i32_i16 v0, v1, v2, v3", &[0xffff_0002, 0x0003_0004, 10], 15);
+    check(Gfx1151, "v_dot8_i32_iu4 v0, v1, v2, v3 neg_lo:[1,0,0]", &[0xf, 0xf, 100], 85);
+    check(
+        Gfx1151,
+        "v_dot4_i32_iu8 v0, v1, v2, v3 neg_lo:[1,1,0] clamp",
+        &[0x80, 0x7f, 0x8000_0000],
+        0x8000_0000,
+    );
+}
+
+#[test]
+fn registers_by_index() {
+    let run = |arch, m0: u32, text: &str| {
+        let mut wave = wave(arch);
+        for row in 0..8 {
+            wave.set_lane(row, 3, 100 + row as u32);
+        }
+        wave.scalar[usize::from(crate::text::register::M0)] = m0;
+        execute(arch, &mut wave, text);
+        [0, 1, 5].map(|row| wave.lane(row, 3))
+    };
+    assert_eq!(run(Gfx1151, 4, "v_movrels_b32 v0, v1"), [105, 101, 105]);
+    assert_eq!(run(Gfx1151, 4, "v_movreld_b32 v1, v0"), [100, 101, 100]);
+    assert_eq!(run(Gfx1151, 0x0005_0001, "v_movrelsd_2_b32 v0, v0"), [100, 101, 101]);
+    // Past the last register a source is v0, and nothing is written.
+    assert_eq!(run(Gfx1151, 255, "v_movrels_b32 v1, v1"), [100, 100, 105]);
+    assert_eq!(run(Gfx1151, 255, "v_movreld_b32 v1, v5"), [100, 101, 105]);
+}
+
+#[test]
+fn indexing_mode_moves_register_numbers() {
+    let moved = |text: &str, m0| {
+        let text = crate::text::Text::parse(text, Gfx90a, 0, 4, 0).expect("text");
+        crate::ops::moved(&text, m0).map(|moved| moved.map(|moved| moved.operands))
+    };
+    let operands =
+        |text: &str| crate::text::Text::parse(text, Gfx90a, 0, 4, 0).expect("text").operands;
+    assert_eq!(moved("v_mov_b32 v0, v1", 0x1004), Ok(Some(operands("v_mov_b32 v0, v5"))));
+    assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
+    assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
+    assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
+    assert!(moved("v_add_co_u32 v0, vcc, v1, v2", 0x1001).is_err());
 }
 
 #[test]

@@ -11,6 +11,8 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     const WORDS: usize;
     /// Whether it is 16 bits in half a register.
     const HALF: bool = false;
+    /// Whether it is the float of 32 bits, whose denormals MODE may make zeros of.
+    const SINGLE: bool = false;
     /// The sign bit of a float; 0 for integers, which have no `neg` and `abs` modifiers.
     const SIGN: u64 = 0;
 
@@ -102,6 +104,7 @@ integer!(i64, words 2, half false, |constant| match constant {
 
 impl Value for f32 {
     const WORDS: usize = 1;
+    const SINGLE: bool = true;
     const SIGN: u64 = 1 << 31;
     #[inline(always)]
     fn from_bits(bits: u64) -> Self {

@@ -7,7 +7,7 @@ use crate::{
     source::{Control, Source, Target},
     text::{Base, Text, Unsupported, register},
     value::Value,
-    wave::{HALF, Half, Wave},
+    wave::{HALF, Half, Wave, flushed},
 };
 
 /// The result of 32 lanes on its way to the destination.
@@ -91,6 +91,13 @@ macro_rules! family {
                     $(let (mut $low, mut $high) = ([0; HALF], [0; HALF]);)+
                     $(
                         let $low = self.$source.lanes(wave, half, 0, &mut $low);
+                        let zeroed;
+                        let $low = if $type::SINGLE && wave.flushes_sources() {
+                            zeroed = flushed($low);
+                            &zeroed
+                        } else {
+                            $low
+                        };
                         let $high = if $type::WORDS == 2 {
                             self.$source.lanes(wave, half, 1, &mut $high)
                         } else {
@@ -100,6 +107,9 @@ macro_rules! family {
                     for lane in 0..HALF {
                         let value = (self.f)($(self.$source.value($low[lane], $high[lane])),+);
                         results.set(lane, value);
+                    }
+                    if R::SINGLE && wave.flushes_results() {
+                        results.words[0] = flushed(&results.words[0]);
                     }
                     results.write(wave, &self.control, &self.target, half, mask);
                 }
@@ -241,6 +251,14 @@ where
             let a_high = if A::WORDS == 2 { self.a.lanes(wave, half, 1, &mut a1) } else { &a1 };
             let b_low = self.b.lanes(wave, half, 0, &mut b0);
             let b_high = if B::WORDS == 2 { self.b.lanes(wave, half, 1, &mut b1) } else { &b1 };
+            let (a_zeroed, b_zeroed);
+            let (a_low, b_low) = if A::SINGLE && wave.flushes_sources() {
+                a_zeroed = flushed(a_low);
+                b_zeroed = if B::SINGLE { flushed(b_low) } else { *b_low };
+                (&a_zeroed, &b_zeroed)
+            } else {
+                (a_low, b_low)
+            };
             let mut bits = 0u32;
             for lane in 0..HALF {
                 let holds = (self.f)(

@@ -64,7 +64,7 @@ impl Wave {
             scratch: Vec::new(),
             permuted: [[[0; HALF]; 2]; 2],
             index: 0,
-            mode: 0,
+            mode: KEEPS_SOURCES | KEEPS_RESULTS,
             indexing: false,
         }
     }
@@ -148,6 +148,30 @@ impl Wave {
             }
         }
     }
+}
+
+/// MODE.FP_DENORM for 32 bits: bit 0 keeps denormal sources, bit 1 denormal results.
+const KEEPS_SOURCES: u32 = 1 << 4;
+const KEEPS_RESULTS: u32 = 1 << 5;
+
+impl Wave {
+    /// Whether MODE makes zeros of the denormal sources of 32-bit float arithmetic.
+    #[inline(always)]
+    pub(crate) fn flushes_sources(&self) -> bool {
+        self.mode & KEEPS_SOURCES == 0
+    }
+
+    /// Whether MODE makes zeros of its denormal results.
+    #[inline(always)]
+    pub(crate) fn flushes_results(&self) -> bool {
+        self.mode & KEEPS_RESULTS == 0
+    }
+}
+
+/// The same floats with zeros, of the same sign, for denormals.
+#[inline(never)]
+pub(crate) fn flushed(values: &Half) -> Half {
+    values.map(|bits| if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
 }
 
 /// The lanes whose bit is set.

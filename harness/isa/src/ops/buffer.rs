@@ -62,7 +62,8 @@ impl Address {
         })
     }
 
-    /// The addresses of all lanes in range of a buffer without a stride, by half; `None` for other buffers.
+    /// The addresses of all lanes in range of a buffer without a stride, by half; `None` for other buffers, and
+    /// where the data of a lane is partly in range.
     #[inline(always)]
     fn all(&self, wave: &Wave, bytes: u64) -> Option<[Addresses; 2]> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
@@ -76,20 +77,24 @@ impl Address {
         };
         let base = (wave.pair(self.descriptor) & 0xffff_ffff_ffff).wrapping_add(scalar);
         let row = self.offset_row;
-        let half = |half: usize| {
+        let mut partly = false;
+        let mut half = |half: usize| {
             let exec = if half < wave.halves() { wave.exec_half(half) } else { 0 };
             let mut addresses = Addresses { lanes: [0; HALF], mask: 0 };
             for lane in 0..HALF {
                 let register = row.map_or(0, |row| wave.vector[row][half][lane]);
                 let offset = u64::from(register) + self.constant;
-                let inside = offset + scalar + bytes <= records;
+                let end = offset + scalar + bytes;
                 addresses.lanes[lane] = base.wrapping_add(offset);
-                addresses.mask |= u32::from(inside) << lane;
+                addresses.mask |= u32::from(end <= records) << lane;
+                // The first dword is inside and the last one is not.
+                partly |= end > records && end < records + bytes && exec & (1 << lane) != 0;
             }
             addresses.mask &= exec;
             addresses
         };
-        Some([half(0), half(1)])
+        let halves = [half(0), half(1)];
+        (!partly).then_some(halves)
     }
 
     /// Loads what [`Address::all`] found, and zeros out of range; false says that nothing that matters was done.
@@ -140,15 +145,16 @@ impl Address {
         })
     }
 
-    /// `None` is out of range: a load gives zero and a store does nothing.
-    fn of(&self, wave: &Wave, lane: usize, bytes: u64) -> Option<Location> {
+    /// Where a lane's access of `bytes` bytes goes that is `skip` bytes from the start of the instruction's data: the range
+    /// is checked dword by dword. `None` is out of range: a load gives zero and a store does nothing.
+    fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = match self.scalar_offset {
             ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
             ScalarOffset::Constant(bits) => bits,
         };
         let offset = self.offset_row.map_or(0, |row| u64::from(wave.lane(row, lane)));
-        let offset = offset + self.constant;
+        let offset = offset + self.constant + skip;
         if second & SWIZZLE_ENABLE != 0 {
             // The stack pointer counts bytes of the whole wave, the rest those of one lane.
             let offset = (offset & 0xffff_ffff) + scalar / wave.lanes as u64;
@@ -184,12 +190,14 @@ pub(crate) fn bind(text: &Text) -> Bound {
                 return Ok(());
             }
             for lane in active(wave.exec()) {
-                match address.of(wave, lane, bytes(transfer)) {
-                    Some(from) => transfer.load(wave, machine, row, lane, from)?,
-                    None => {
-                        for word in 0..usize::from(transfer.words()) {
-                            wave.set_lane(row + word, lane, 0);
-                        }
+                let (part, step) = parts(transfer);
+                // The destination may hold the address: all of that is read before the first load.
+                let places: [_; 4] =
+                    std::array::from_fn(|word| address.of(wave, lane, 4 * word as u64, step));
+                for (word, place) in places.iter().enumerate().take(transfer.words().into()) {
+                    match place {
+                        Some(from) => part.load(wave, machine, row + word, lane, *from)?,
+                        None => part.load_zero(wave, row + word, lane),
                     }
                 }
             }
@@ -207,8 +215,11 @@ pub(crate) fn bind(text: &Text) -> Bound {
                 return Ok(());
             }
             for lane in active(wave.exec()) {
-                if let Some(to) = address.of(wave, lane, bytes(transfer)) {
-                    transfer.store(wave, machine, row, lane, to)?;
+                let (part, step) = parts(transfer);
+                for word in 0..usize::from(transfer.words()) {
+                    if let Some(to) = address.of(wave, lane, 4 * word as u64, step) {
+                        part.store(wave, machine, row + word, lane, to)?;
+                    }
                 }
             }
             Ok(())
@@ -221,7 +232,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
     let address = Address::parse(text, 1)?;
     on_machine(move |wave, machine| {
         for lane in active(wave.exec()) {
-            if let Some(at) = address.of(wave, lane, u64::from(atomic.words()) * 4) {
+            if let Some(at) = address.of(wave, lane, 0, u64::from(atomic.words()) * 4) {
                 atomic.run(wave, machine, lane, at, row, target)?;
             }
         }
@@ -239,7 +250,7 @@ fn load_to_lds(text: &Text, name: &str) -> Bound {
     on_machine(move |wave, machine| {
         let base = u64::from(wave.scalar[usize::from(register::M0)] & 0xffff) + address.constant;
         for lane in active(wave.exec()) {
-            let dword = match address.of(wave, lane, 4) {
+            let dword = match address.of(wave, lane, 0, 4) {
                 Some(from) => from.read::<4>(wave, machine)?,
                 None => [0; 4],
             };
@@ -247,6 +258,14 @@ fn load_to_lds(text: &Text, name: &str) -> Bound {
         }
         Ok(())
     })
+}
+
+/// One dword of the data, or all of it where it is no more than that, with its size in bytes.
+fn parts(transfer: Transfer) -> (Transfer, u64) {
+    match transfer {
+        Transfer::Words(_) => (Transfer::Words(1), 4),
+        other => (other, bytes(other)),
+    }
 }
 
 fn bytes(transfer: Transfer) -> u64 {

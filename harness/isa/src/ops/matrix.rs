@@ -352,8 +352,16 @@ fn name(rest: &str) -> Option<Name<'_>> {
         output,
         size,
         k: k.parse().ok()?,
-        input: input.strip_prefix('_').unwrap_or(input),
+        input: without_blocks(input.strip_prefix('_').unwrap_or(input)),
     })
+}
+
+/// GFX940 says how many blocks there are, `4b_f32`; the registers say it as well.
+fn without_blocks(input: &str) -> &str {
+    match input.split_once("b_") {
+        Some((count, rest)) if count.parse::<u8>().is_ok() => rest,
+        _ => input,
+    }
 }
 
 fn inputs(name: &str, arch: Arch) -> Option<(Input, Input)> {

@@ -215,6 +215,17 @@ impl Transfer {
         Ok(())
     }
 
+    /// What a load out of the range of a buffer does.
+    pub(crate) fn load_zero(self, wave: &mut Wave, row: usize, lane: usize) {
+        let old = wave.lane(row, lane);
+        let kept = match self {
+            Transfer::Half { keep: true, high: true, .. } => old & 0xffff,
+            Transfer::Half { keep: true, high: false, .. } => old & 0xffff_0000,
+            _ => 0,
+        };
+        wave.set_lane(row, lane, kept);
+    }
+
     #[inline(always)]
     pub(crate) fn store(
         self,

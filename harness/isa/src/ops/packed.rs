@@ -9,7 +9,7 @@ use crate::{
     source::{Place, Source},
     text::{Text, Unsupported},
     value::Value,
-    wave::{HALF, Wave},
+    wave::{HALF, Wave, flushed},
 };
 
 /// The operands of a packed instruction: for each source and each half of the result, the word, the
@@ -87,6 +87,13 @@ where
                     let shift = if high && T::HALF && !constant { 16 } else { 0 };
                     let mut scratch = [0; HALF];
                     let lanes = from.lanes(wave, half, word, &mut scratch);
+                    let zeroed;
+                    let lanes = if T::SINGLE && wave.flushes_sources() {
+                        zeroed = flushed(lanes);
+                        &zeroed
+                    } else {
+                        lanes
+                    };
                     for lane in 0..HALF {
                         buffer[lane] = lanes[lane] >> shift;
                     }
@@ -98,6 +105,9 @@ where
                     });
                     let value = (self.f)(values);
                     *result = value.bits() as u32;
+                }
+                if T::SINGLE && wave.flushes_results() {
+                    *result = flushed(result);
                 }
                 if operands.clamp && T::SIGN != 0 {
                     for lane in result.iter_mut() {

@@ -163,8 +163,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// Denormals are always kept and rounding is always to nearest, so only writes of MODE that leave
-/// the rounding of the descriptor alone are accepted; they have no effect.
+/// Rounding is always to nearest even, so writes of MODE that ask for another way are refused. Of the denormals, those of
+/// 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask for.
 fn set_register() -> Binder {
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
@@ -352,8 +352,10 @@ pub(crate) fn register(table: &mut Table) {
 
         "s_getreg_b32" => get_register();
         "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();
-        // Denormals are always kept; the default mode asks for nothing else.
-        "s_denorm_mode" => Box::new(|_: &Text| on_wave(|_| {}));
+        "s_denorm_mode" => Box::new(|text: &Text| {
+            let denormals = u32::from(text.immediate & 0xf) << 4;
+            on_wave(move |wave| wave.mode = (wave.mode & !0xf0) | denormals)
+        });
         "s_round_mode" => Box::new(|text: &Text| match text.immediate {
             0 => on_wave(|_| {}),
             _ => Err(Unsupported),

@@ -1,0 +1,130 @@
+//! Accesses to memory and LDS: what half a wave does at once must be what its lanes do one by one.
+
+use std::ops::Range;
+
+use device::Arch::{self, *};
+
+use crate::{
+    AddressSpace,
+    program::bind,
+    text::register::EXEC,
+    wave::{Machine, Wave},
+};
+
+/// One mapped range.
+struct Memory(Range<u64>);
+
+impl AddressSpace for Memory {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.0.contains(&address).then(|| self.0.clone())
+    }
+}
+
+/// Dwords 0, 1, 2, ... in memory, their address in s[0:1] and a buffer of `records` bytes over them in s[4:7]; v1 holds
+/// the lane times `stride`.
+fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, Vec<u32>) {
+    let mut words: Vec<u32> = (0..256).collect();
+    let range = words.as_mut_ptr_range();
+    let (start, end) = (range.start.expose_provenance(), range.end.expose_provenance());
+    let mut wave = Wave::new(arch.wave_size() as usize);
+    wave.set_pair(EXEC, exec);
+    wave.set_pair(0, start as u64);
+    wave.set_pair(4, start as u64);
+    wave.scalar[6] = records;
+    for lane in 0..wave.lanes {
+        wave.set_lane(1, lane, lane as u32 * stride);
+        for row in 2..6 {
+            wave.set_lane(row, lane, 0xaaaa_0000 | lane as u32);
+        }
+    }
+    let memory = Memory(start as u64..end as u64);
+    let mut machine = Machine::new(&memory);
+    machine.lds = vec![0; 512];
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let Ok(exec) = bind(line, arch, 0, 8, 0) else { panic!("not bound: {line}") };
+        exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
+    }
+    (wave, words)
+}
+
+fn lanes<const N: usize>(wave: &Wave, row: usize, lanes: [usize; N]) -> [u32; N] {
+    lanes.map(|lane| wave.lane(row, lane))
+}
+
+#[test]
+fn loads_scatter_and_gather() {
+    for stride in [0, 4, 8, 12] {
+        let (wave, _) =
+            run(Gfx1151, stride, 0, 0xffff_fffe, "global_load_dwordx2 v[2:3], v1, s[0:1]");
+        let word = stride / 4;
+        assert_eq!(lanes(&wave, 2, [0, 1, 31]), [0xaaaa_0000, word, 31 * word], "{stride}");
+        assert_eq!(lanes(&wave, 3, [0, 1, 31]), [0xaaaa_0000, word + 1, 31 * word + 1], "{stride}");
+    }
+    let text = "global_store_dwordx2 v1, v[2:3], s[0:1] offset:8";
+    let (_, words) = run(Gfx1151, 8, 0, 5, text);
+    assert_eq!(words[..8], [0, 1, 0xaaaa_0000, 0xaaaa_0000, 4, 5, 0xaaaa_0002, 0xaaaa_0002]);
+    // The highest lane has the last word.
+    let (_, words) = run(Gfx1151, 0, 0, 7, "global_store_dword v1, v2, s[0:1]");
+    assert_eq!(words[0], 0xaaaa_0002);
+}
+
+#[test]
+fn buffers_check_each_dword() {
+    // Lane 1 loads bytes 16 to 32 of 24.
+    let text = "buffer_load_dwordx4 v[2:5], v1, s[4:7], 0 offen";
+    let (wave, _) = run(Gfx90a, 16, 24, 7, text);
+    let row = |row| lanes(&wave, row, [0, 1, 2, 3]);
+    assert_eq!(row(2), [0, 4, 0, 0xaaaa_0003]);
+    assert_eq!(row(3), [1, 5, 0, 0xaaaa_0003]);
+    assert_eq!(row(4), [2, 0, 0, 0xaaaa_0003]);
+    let text = "buffer_store_dwordx2 v[2:3], v1, s[4:7], 0 offen";
+    let (_, words) = run(Gfx1151, 8, 12, 3, text);
+    assert_eq!(words[..4], [0xaaaa_0000, 0xaaaa_0000, 0xaaaa_0001, 3]);
+    // The destination is the address too.
+    let (wave, _) = run(Gfx1151, 8, 12, 3, "buffer_load_b64 v[1:2], v1, s[4:7], 0 offen");
+    assert_eq!((lanes(&wave, 1, [0, 1]), lanes(&wave, 2, [0, 1])), ([0, 2], [1, 0]));
+}
+
+#[test]
+fn half_loads_keep_or_clear_the_other_half() {
+    let high = |arch, records| {
+        let name = if arch == Gfx1151 { "d16_hi_b16" } else { "short_d16_hi" };
+        let text = format!("buffer_load_{name} v2, v1, s[4:7], 0 offen offset:8");
+        run(arch, 4, records, 4, &text).0.lane(2, 2)
+    };
+    assert_eq!((high(Gfx1151, 64), high(Gfx1151, 4)), (0x0004_0002, 0x0000_0002));
+    assert_eq!((high(Gfx90a, 64), high(Gfx90a, 4)), (0x0004_0000, 0));
+    let low = |arch| run(arch, 4, 64, 2, "ds_read_u16_d16 v2, v1").0.lane(2, 1);
+    assert_eq!((low(Gfx1030), low(Gfx90a)), (0xaaaa_0000, 0));
+}
+
+#[test]
+fn loads_to_lds() {
+    let text = "s_mov_b32 m0, 0x40
+        buffer_load_dword v1, s[4:7], 0 offen offset:4 lds
+        v_mov_b32 v3, 0x48
+        ds_read_b32 v2, v3";
+    // Lane 1 loads dword 3 and writes it at 0x40 + 4 + 4.
+    let (wave, _) = run(Gfx90a, 8, 64, 3, text);
+    assert_eq!(wave.lane(2, 0), 3);
+}
+
+#[test]
+fn lds_by_the_wave() {
+    let text = "v_mov_b32 v6, v1
+        ds_write2_b32 v1, v1, v2 offset0:1 offset1:2
+        ds_read_b64 v[6:7], v6 offset:4";
+    let (wave, _) = run(Gfx1030, 8, 0, 0xff, text);
+    assert_eq!(lanes(&wave, 6, [0, 1, 7]), [0, 8, 56]);
+    assert_eq!(lanes(&wave, 7, [0, 1, 7]), [0xaaaa_0000, 0xaaaa_0001, 0xaaaa_0007]);
+}
+
+#[test]
+fn scalar_stores_and_atomics() {
+    let text = "s_mov_b32 s8, 77
+        s_store_dword s8, s[0:1], 0x8
+        s_mov_b32 s9, 5
+        s_atomic_add s9, s[0:1], 0xc glc";
+    let (wave, words) = run(Gfx90a, 0, 0, 1, text);
+    assert_eq!((words[2], words[3], wave.scalar[9]), (77, 8, 3));
+}
