@@ -56,7 +56,7 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "mem_info",
         &[],
-        "give the free device memory; `gives: returned` wants what the first one gave",
+        "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that",
     ),
     ("trim_pool", &[], "give unused memory of the default pool back"),
     ("create_stream", &[], "create a stream here instead of before the steps"),

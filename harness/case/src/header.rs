@@ -1,4 +1,6 @@
-use device::Fault;
+use std::collections::BTreeMap;
+
+use device::{Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
@@ -51,10 +53,19 @@ pub struct Needs {
 pub struct FaultEntry {
     /// Which.
     pub fault: Fault,
+    /// Its own numbers, where they are not the usual ones.
+    pub with: BTreeMap<String, u64>,
     /// On which trials.
     pub on: Selector,
     /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
     pub signature: Option<String>,
+}
+
+impl FaultEntry {
+    /// The fault as it is planted, at every opportunity.
+    pub fn planted(&self) -> Planted {
+        Planted { with: self.with.clone(), ..Planted::from(self.fault) }
+    }
 }
 
 /// A window of versions in which the case is known to fail.
@@ -243,9 +254,16 @@ fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
 }
 
 fn read_fault(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<FaultEntry> {
+    let mut with = BTreeMap::new();
     let (name, on, signature) = match &node.value {
         yaml::Value::Map(_) => {
-            let fields = reader.fields(node, "a fault", &["fault", "on", "signature"])?;
+            let fields = reader.fields(node, "a fault", &["fault", "with", "on", "signature"])?;
+            if let Some(yaml::Value::Map(entries)) = fields.get("with").map(|n| &n.value) {
+                for (key, value) in entries {
+                    let number = reader.number(value, "a parameter of a fault")?;
+                    with.insert(key.text.clone(), number);
+                }
+            }
             let on = fields.get("on").map(|n| read_selector(reader, n, axes)).unwrap_or_default();
             let signature = fields
                 .get("signature")
@@ -256,7 +274,13 @@ fn read_fault(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<FaultEn
     };
     let text = reader.text(name, "a fault")?;
     match text.parse() {
-        Ok(fault) => Some(FaultEntry { fault, on, signature }),
+        Ok(fault) => {
+            let entry = FaultEntry { fault, with, on, signature };
+            if let Some(mistake) = entry.planted().mistake() {
+                reader.mistake(node.at, mistake);
+            }
+            Some(entry)
+        }
         Err(_) => {
             let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
             reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);

@@ -489,6 +489,13 @@ fn plant(plan: &mut Plan, fault: Fault) {
         Fault::RngCaptureError => |call, capturing| {
             (capturing && matches!(call, Call::RandGenerate { .. })).then_some(Effect::Return(202))
         },
+        Fault::RngSkips => |call, capturing| {
+            (capturing && matches!(call, Call::RandGenerate { .. })).then_some(Effect::Twice)
+        },
+        Fault::GraphNodeLost => |call, capturing| {
+            let node = matches!(call, Call::Launch { .. } | Call::Copy { .. });
+            (capturing && node).then_some(Effect::Return(0))
+        },
         Fault::GraphOverwriteOutput => {
             |call, _| matches!(call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
         }

@@ -168,12 +168,18 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 
 fn tail(out: &mut String, header: &Header) {
     if !header.faults.is_empty() {
-        let faults = header.faults.iter().map(|entry| match &entry.signature {
-            None => plain(entry.fault.name()),
-            Some(signature) => flow_map(vec![
-                ("fault", plain(entry.fault.name())),
-                ("signature", plain(signature)),
-            ]),
+        let faults = header.faults.iter().map(|entry| {
+            let name = plain(entry.fault.name());
+            let with: Vec<_> =
+                entry.with.iter().map(|(key, value)| (key.as_str(), value.to_string())).collect();
+            let mut map = vec![("fault", name.clone())];
+            if !with.is_empty() {
+                map.push(("with", flow_map(with)));
+            }
+            if let Some(signature) = &entry.signature {
+                map.push(("signature", plain(signature)));
+            }
+            if map.len() == 1 { name } else { flow_map(map) }
         });
         line(out, &format!("faults: {}", flow_list(faults)));
     }

@@ -36,6 +36,7 @@ Examples:
   rocrepro run 'copies/small-sizes[bytes=2,host=pinned]' --trials
   rocrepro run copies --rocm debian:5.7.1 --gfx gfx90a --record runs.jsonl --junit copies.xml
   rocrepro run copies/tensors --fault copy.zero,probability=0.1,seed=7 --repeat 20
+  rocrepro run capture --schedule lazy                 work is done as late as is legal; seeded=7 for a random order
   rocrepro run copies --launcher 'srun -n1'            start each trial through a batch system
 
 Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
@@ -45,6 +46,7 @@ Examples:
   rocrepro prove                        all cases, each under each fault that it declares
   rocrepro prove copies/small-sizes     one case
   rocrepro prove graphs --rocm debian:6.4.3 --gfx gfx1100
+  rocrepro prove copies --schedules 8   and in eight further legal orders of the work
 
 Exit codes: 0 proven, 1 a case stays green under a fault or is red without, 2 usage, 3 no verdict, 4 nothing ran.";
 
@@ -225,7 +227,10 @@ pub(crate) struct Run {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
+    #[command(flatten)]
+    pub(crate) emulation: Emulation,
+
+    /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.late,ms=50,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
 
@@ -242,12 +247,32 @@ pub(crate) struct Run {
     pub(crate) trials: bool,
 }
 
+/// How the emulated device is set up.
+#[derive(Args)]
+pub(crate) struct Emulation {
+    /// When the emulated device carries work out: `eager`, `lazy` (as late as is legal), `seeded=7` (a legal order by seed)
+    #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
+    pub(crate) schedule: String,
+
+    /// Check what kernels and copies touch: out of bounds, after free, never written. Slow
+    #[arg(long)]
+    pub(crate) sanitize: bool,
+
+    /// Set up the emulated device: `memory=256M`, `devices=2`, `large-bar=yes`
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) device_option: Vec<String>,
+}
+
 #[derive(Args)]
 pub(crate) struct Prove {
     #[command(flatten)]
     pub(crate) selection: Selection,
     #[command(flatten)]
     pub(crate) on: On,
+
+    /// Run each trial in this many further legal orders of its work, lazy and by seed, and refuse cases whose result differs
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
+    pub(crate) schedules: u32,
 }
 
 #[derive(Args)]

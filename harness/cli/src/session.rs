@@ -7,7 +7,7 @@ use std::{
 };
 
 use clap::Parser;
-use device::{Arch, Config, Planted};
+use device::{Arch, Config, Planted, Schedule};
 use plan::Order;
 use rocm::{Extra, Spec, Stack};
 use supervise::Limits;
@@ -38,6 +38,8 @@ pub struct SessionOptions {
     pub with: Vec<String>,
     /// The device.
     pub device: DeviceChoice,
+    /// How the emulated device is set up, but for its architecture and faults.
+    pub emulation: Config,
     /// Mirror to fetch from; the machine's own without one.
     pub mirror: Option<String>,
     /// Variables of the trials' environment.
@@ -65,6 +67,8 @@ pub struct Session {
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
+    /// How the emulated device is set up, but for its architecture and faults.
+    pub emulation: Config,
     /// Trials at once.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
@@ -115,6 +119,7 @@ impl TryFrom<&On> for SessionOptions {
             rocm: on.rocm.clone(),
             with: on.with.clone(),
             device: if gpu { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) },
+            emulation: Config::default(),
             mirror: on.mirror.clone(),
             environment,
             launcher: on
@@ -185,6 +190,7 @@ impl Session {
             stack,
             rocm,
             device: options.device,
+            emulation: options.emulation,
             jobs,
             limits: options.limits,
             environment: options.environment,
@@ -200,7 +206,7 @@ impl Session {
     /// What the emulated device is told to be; none on a GPU.
     pub(crate) fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
-            DeviceChoice::Emulated(arch) => Some(Config { arch, faults, ..Config::default() }),
+            DeviceChoice::Emulated(arch) => Some(Config { arch, faults, ..self.emulation.clone() }),
             DeviceChoice::Gpu => None,
         }
     }
@@ -220,7 +226,15 @@ impl Session {
         let cases_from = self.cases_from.iter().map(|p| ("--cases-from", p.display().to_string()));
         let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher = (!self.launcher.is_empty()).then(|| ("--launcher", self.launcher.join(" ")));
-        cases_from.chain(environment).chain(launcher).collect()
+        let mut given: Vec<_> = cases_from.chain(environment).chain(launcher).collect();
+        if self.emulation.schedule != Schedule::Eager {
+            given.push(("--schedule", self.emulation.schedule.to_string()));
+        }
+        if self.emulation.sanitize {
+            given.push(("--sanitize", String::new()));
+        }
+        given.extend(self.emulation.options().into_iter().map(|o| ("--device-option", o)));
+        given
     }
 
     /// The command that starts a worker in the stack.

@@ -259,13 +259,13 @@ pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
         None => text.push_str(" --device gpu"),
     }
     for (option, value) in session.given() {
-        text.push_str(&format!(" {option} {}", quoted(&value)));
+        text.push_str(&format!(" {option}"));
+        if !value.is_empty() {
+            text.push_str(&format!(" {}", quoted(&value)));
+        }
     }
     for planted in &job.faults {
-        text.push_str(&format!(" --fault {}", planted.fault));
-        if planted.probability < 1.0 {
-            text.push_str(&format!(",probability={},seed={}", planted.probability, planted.seed));
-        }
+        text.push_str(&format!(" --fault {planted}"));
     }
     text
 }

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Arch, Fault};
+use crate::{Arch, Planted, Schedule};
 
 /// The environment variable through which the command configures the emulated device: the JSON of
 /// a [`Config`]. Without it the device is a healthy gfx1151.
@@ -10,14 +10,34 @@ pub const CONFIG_VARIABLE: &str = "ROCREPRO_DEVICE";
 /// It returns the JSON of an [`Identity`]; where it is missing, the device is not ours.
 pub const IDENTITY_SYMBOL: &str = "rocrepro_device_identity";
 
+/// The symbol `void rocrepro_device_step(uint32_t)` that only the emulated device exports. Whoever works through a plan
+/// says by it which step comes next, so that the device can name the steps of what it reports.
+pub const STEP_SYMBOL: &str = "rocrepro_device_step";
+
+/// The most devices that one process can see.
+const MOST_DEVICES: u32 = 8;
+
 /// How the emulated device is set up for one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
-    /// The architecture that the agent reports and whose instructions it executes.
+    /// The architecture that the agents report and whose instructions they execute.
     pub arch: Arch,
-    /// Device memory, in bytes.
+    /// Memory of each device, in bytes.
     pub memory: u64,
+    /// How many devices there are, all alike.
+    #[serde(skip_serializing_if = "is_one")]
+    pub devices: u32,
+    /// Whether the host reaches device memory directly, as through a large BAR or on an APU. Without it every host copy
+    /// goes through the device, where it can be watched.
+    #[serde(skip_serializing_if = "is_default")]
+    pub large_bar: bool,
+    /// Whether accesses of kernels and copies are checked against what was allocated and written.
+    #[serde(skip_serializing_if = "is_default")]
+    pub sanitize: bool,
+    /// When work is carried out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub schedule: Schedule,
     /// Planted faults; none on a healthy device.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Planted>,
@@ -25,33 +45,85 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Config { arch: Arch::Gfx1151, memory: 4 << 30, faults: Vec::new() }
+        Config {
+            arch: Arch::Gfx1151,
+            memory: 4 << 30,
+            devices: 1,
+            large_bar: false,
+            sanitize: false,
+            schedule: Schedule::default(),
+            faults: Vec::new(),
+        }
     }
 }
 
-/// One planted fault with its parameters.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Planted {
-    /// Which fault.
-    pub fault: Fault,
-    /// Probability that an opportunity to misbehave is taken, in 0..=1.
-    #[serde(default = "always")]
-    pub probability: f64,
-    /// Seed of the choice; the same seed misbehaves at the same opportunities.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-fn always() -> f64 {
-    1.0
-}
-
-impl From<Fault> for Planted {
-    /// The fault at every opportunity.
-    fn from(fault: Fault) -> Self {
-        Planted { fault, probability: 1.0, seed: 0 }
+impl Config {
+    /// The options of the command line that make the default configuration this one, but for schedule and sanitizer.
+    pub fn options(&self) -> Vec<String> {
+        let usual = Config::default();
+        let mut options = Vec::new();
+        if self.memory != usual.memory {
+            options.push(format!("memory={}", self.memory));
+        }
+        if self.devices != usual.devices {
+            options.push(format!("devices={}", self.devices));
+        }
+        if self.large_bar {
+            options.push("large-bar=yes".to_owned());
+        }
+        options
     }
+
+    /// Sets what an option of the command line names: `memory=256M`.
+    ///
+    /// # Errors
+    /// What is wrong, and what could be written.
+    pub fn set(&mut self, option: &str) -> Result<(), String> {
+        let bad = || {
+            format!(
+                "`{option}` is no option of the emulated device; write memory=256M, devices=2 or \
+                 large-bar=yes"
+            )
+        };
+        let (name, value) = option.split_once('=').ok_or_else(bad)?;
+        match name {
+            "memory" => self.memory = bytes(value).filter(|n| *n > 0).ok_or_else(bad)?,
+            "devices" => {
+                let number = value.parse().ok().filter(|n| (1..=MOST_DEVICES).contains(n));
+                self.devices = number.ok_or_else(bad)?;
+            }
+            "large-bar" => {
+                self.large_bar = match value {
+                    "yes" => true,
+                    "no" => false,
+                    _ => return Err(bad()),
+                };
+            }
+            _ => return Err(bad()),
+        }
+        Ok(())
+    }
+}
+
+/// A size such as `4096`, `64K`, `256M` or `2G`, in powers of 1024.
+fn bytes(text: &str) -> Option<u64> {
+    let shift = match text.as_bytes().last()? {
+        b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        _ => 0,
+    };
+    let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn is_one(number: &u32) -> bool {
+    *number == 1
+}
+
+/// What is as usual is left out of the JSON.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// What the emulated device says of itself to a program that asks for [`IDENTITY_SYMBOL`].
@@ -61,4 +133,44 @@ pub struct Identity {
     pub version: String,
     /// The configuration in force.
     pub config: Config,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_or_refused() {
+        #[track_caller]
+        fn check(option: &str, expected: Option<u64>) {
+            let mut config = Config::default();
+            let read = config.set(option).ok().map(|()| config.memory);
+            assert_eq!(read, expected, "{option}");
+        }
+        check("memory=4096", Some(4096));
+        check("memory=256M", Some(256 << 20));
+        check("memory=2G", Some(2 << 30));
+        for bad in ["memory=0", "memory=", "memory=G", "memory=1T", "memory=-1", "memory", "size=1"]
+        {
+            check(bad, None);
+        }
+        check("memory=99999999999G", None);
+        check("devices=2", Some(4 << 30));
+        check("devices=0", None);
+        check("large-bar=maybe", None);
+    }
+
+    #[test]
+    fn options_give_the_configuration_back() {
+        let mut config =
+            Config { memory: 1 << 20, devices: 2, large_bar: true, ..Config::default() };
+        let options = config.options();
+        assert_eq!(options, ["memory=1048576", "devices=2", "large-bar=yes"]);
+        let mut read = Config::default();
+        for option in options {
+            read.set(&option).unwrap();
+        }
+        config.arch = read.arch;
+        assert_eq!(read, config);
+    }
 }

@@ -11,8 +11,17 @@ pub enum Place {
     Call,
 }
 
+/// A number that a fault takes, such as the milliseconds by which a copy is late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// Its name, which is its unit where it has one.
+    pub name: &'static str,
+    /// Its value unless another one is given.
+    pub default: u64,
+}
+
 macro_rules! faults {
-    ($($variant:ident $name:literal $place:ident $about:literal)*) => {
+    ($($variant:ident $name:literal $place:ident $(($parameter:ident = $default:literal))* $about:literal)*) => {
         /// A bug planted on purpose; a case that declares it must turn red under it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $about] $variant,)* }
@@ -35,6 +44,15 @@ macro_rules! faults {
             pub const fn place(self) -> Place {
                 match self { $(Fault::$variant => Place::$place),* }
             }
+
+            /// The numbers that it takes.
+            pub const fn parameters(self) -> &'static [Parameter] {
+                match self {
+                    $(Fault::$variant => &[
+                        $(Parameter { name: stringify!($parameter), default: $default }),*
+                    ],)*
+                }
+            }
         }
     };
 }
@@ -48,26 +66,62 @@ faults! {
         "Every second host-to-device copy of at most 64 bytes arrives as zeros, as when two staging slots share a cache line."
     CopyTorn "copy.torn" Device
         "The last bytes of a copy (a quarter of it, 1 to 64 bytes) are not written."
+    CopyMisplaced "copy.misplaced" Device (bytes = 4)
+        "A copy arrives `bytes` bytes behind its place, and its end is cut off."
+    CopyLate "copy.late" Device (ms = 20)
+        "A copy signals completion at once, and its bytes are fetched and arrive `ms` milliseconds later."
+    CopyTwice "copy.twice" Device
+        "A copy is carried out again behind the next copy to the same place."
+    CacheStale "cache.stale" Device (bytes = 128)
+        "The first `bytes` bytes of a copy to the device are seen by kernels only from the second dispatch on, as when a cache line is not invalidated."
     SdmaZero "sdma.zero" Device
         "The copy engine writes zeros; copies that the runtime makes with kernels arrive whole."
     KernelDrop "kernel.drop" Device
         "A kernel dispatch completes without being executed."
     KernelStaleArgs "kernel.stale-args" Device
         "A kernel runs with the argument bytes of the previous dispatch of the same kernel."
+    KernelWrongArgs "kernel.wrong-args" Device (byte = 20)
+        "A kernel runs with the lowest bit of the byte `byte` of its arguments flipped."
+    KernelTwice "kernel.twice" Device
+        "A kernel dispatch is executed two times."
+    LaunchSlow "launch.slow" Device (factor = 10) (ms = 0)
+        "A kernel dispatch takes `factor` times as long, and `ms` milliseconds more."
+    KernelPageFault "kernel.page-fault" Device
+        "A kernel touches memory that is not mapped."
+    KernelWrongUnit "kernel.wrong-unit" Device (unit = 0)
+        "One compute unit computes wrongly: the first work-item of each wave that runs on unit `unit` takes itself for the second."
     SignalStuck "signal.stuck" Device
         "The completion signal of a dispatch or copy is never lowered, so whoever waits hangs."
+    SignalEarly "signal.early" Device (ms = 20)
+        "The completion signal of a dispatch is lowered `ms` milliseconds before the kernel runs."
+    QueueBarrierIgnored "queue.barrier-ignored" Device
+        "The barrier bits of a queue are ignored: whoever waits for a packet gets it carried out before those ahead of it."
+    QueueError "queue.error" Device (dispatch = 1)
+        "The dispatch of that number ends its queue with an error; other queues go on."
     DeviceLost "device.lost" Device
         "The queue reports an error at the first kernel dispatch and executes nothing from then on."
+    DeviceReset "device.reset" Device (dispatch = 1)
+        "The device is reset behind the runtime's back after the dispatch of that number: all of its memory reads zero."
     AllocLeak "alloc.leak" Device
         "Freed device memory is not given back to the free total."
+    AllocFreedTwice "alloc.freed-twice" Device
+        "Freed device memory goes back two times, so that two later allocations of its size get one place."
+    AllocAlias "alloc.alias" Device
+        "An allocation of device memory gets the address of a live one of the same size."
+    MemoryFreeWrong "memory.free-wrong" Device (percent = 50)
+        "Every second answer to how much device memory is free is `percent` percent of the truth."
     GraphOverwriteOutput "graph.overwrite-output" Call
         "What is read after a graph launch is read only after the next launch, so the later replay has overwritten it."
     GraphLaunchLost "graph.launch-lost" Call
         "A graph launch answers success and launches nothing."
     GraphLaunchTwice "graph.launch-twice" Call
         "One graph launch runs the graph two times."
+    GraphNodeLost "graph.node-lost" Call
+        "A captured kernel launch or copy answers success and leaves no node in the graph."
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
+    RngSkips "rng.skips" Call
+        "A captured generate call advances the generator two times, and leaves the second batch."
     GemmNotSupported "gemm.not-supported" Call
         "The matmul heuristic answers that the problem is not supported."
     HandleCrash "handle.crash" Call

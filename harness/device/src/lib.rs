@@ -8,7 +8,11 @@
 mod arch;
 mod config;
 mod fault;
+mod planted;
+mod schedule;
 
 pub use arch::{Arch, UnknownArch};
-pub use config::{CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, Planted};
-pub use fault::{Fault, Place, UnknownFault};
+pub use config::{CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, STEP_SYMBOL};
+pub use fault::{Fault, Parameter, Place, UnknownFault};
+pub use planted::{BadPlanted, Per, Planted};
+pub use schedule::{Schedule, UnknownSchedule};

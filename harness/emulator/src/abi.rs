@@ -8,6 +8,8 @@ use std::{
     sync::atomic::{AtomicI64, AtomicU32, AtomicU64},
 };
 
+use crate::config;
+
 /// `hsa_status_t`. A callback of the caller may return any value, so this is not an enum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
@@ -80,17 +82,34 @@ impl Status {
     }
 }
 
-/// `hsa_agent_t`: 1 is the host processor, 2 the emulated GPU.
+/// `hsa_agent_t`: 1 is the host processor, the emulated GPUs count from 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Agent(pub(crate) u64);
 
 impl Agent {
     pub(crate) const CPU: Agent = Agent(1);
+    /// The first GPU.
     pub(crate) const GPU: Agent = Agent(2);
 
+    /// Which GPU it is, from 0; `None` for the host and for handles that are no agent.
+    pub(crate) fn gpu(self) -> Option<usize> {
+        let index = self.0.checked_sub(Agent::GPU.0)?;
+        (index < config::get().devices.into()).then_some(index as usize)
+    }
+
     pub(crate) fn is_gpu(self) -> bool {
-        self == Agent::GPU
+        self.gpu().is_some()
+    }
+
+    /// All GPUs.
+    pub(crate) fn gpus() -> impl Iterator<Item = Agent> {
+        (0..u64::from(config::get().devices)).map(|index| Agent(Agent::GPU.0 + index))
+    }
+
+    /// All agents.
+    pub(crate) fn all() -> impl Iterator<Item = Agent> {
+        [Agent::CPU].into_iter().chain(Agent::gpus())
     }
 }
 

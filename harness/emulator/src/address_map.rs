@@ -67,6 +67,17 @@ impl AddressMap {
         self.regions.range_mut(range).map(|(start, region)| (*start, region))
     }
 
+    /// Device memory from pools: where it starts and its length.
+    pub(crate) fn pools(&self) -> impl Iterator<Item = (usize, usize)> {
+        let pool = |region: &Region| region.kind == Kind::Pool && region.owner.is_gpu();
+        self.regions.iter().filter(move |(_, r)| pool(r)).map(|(start, r)| (*start, r.len))
+    }
+
+    /// An address of device memory of that length from a pool.
+    pub(crate) fn pool_of(&self, len: usize) -> Option<usize> {
+        self.pools().find(|pool| pool.1.next_multiple_of(PAGE) == len).map(|pool| pool.0)
+    }
+
     /// Locks a host range; locking the same start again counts and keeps the longer range.
     pub(crate) fn lock(&mut self, start: usize, region: Region) {
         let known = self

@@ -1,4 +1,4 @@
-//! The two agents: the host processor and the emulated GPU.
+//! The agents: the host processor and the emulated GPUs.
 
 use std::ffi::c_void;
 
@@ -15,6 +15,9 @@ pub(crate) struct Isa(u64);
 
 const ISA: Isa = Isa(1);
 
+/// The unique id of the first GPU: "emulated".
+const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
+
 fn isa_name() -> String {
     format!("amdgcn-amd-amdhsa--{}", config::get().arch.target_id())
 }
@@ -25,7 +28,7 @@ extern "C" fn hsa_iterate_agents(
     data: *mut c_void,
 ) -> Status {
     let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
-    for agent in [Agent::CPU, Agent::GPU] {
+    for agent in Agent::all() {
         let status = callback(agent, data);
         if status != Status::SUCCESS {
             return status.of_iteration();
@@ -42,7 +45,7 @@ extern "C" fn hsa_agent_iterate_isas(
 ) -> Status {
     match (callback, agent) {
         (None, _) => Status::INVALID_ARGUMENT,
-        (Some(callback), Agent::GPU) => callback(ISA, data).of_iteration(),
+        (Some(callback), agent) if agent.is_gpu() => callback(ISA, data).of_iteration(),
         (Some(_), _) => Status::SUCCESS,
     }
 }
@@ -66,9 +69,9 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_agent_get_info(agent: Agent, attribute: u32, value: Answer) -> Status {
-    match agent {
-        Agent::CPU => host_info(attribute, value),
-        Agent::GPU => device_info(attribute, value),
+    match (agent, agent.gpu()) {
+        (Agent::CPU, _) => host_info(attribute, value),
+        (_, Some(index)) => device_info(agent, index, attribute, value),
         _ => Status::INVALID_AGENT,
     }
 }
@@ -121,7 +124,8 @@ fn common_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
-fn device_info(attribute: u32, value: Answer) -> Status {
+fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Status {
+    let number = index as u32;
     let arch = config::get().arch;
     let model = model::of(arch);
     match attribute {
@@ -146,7 +150,7 @@ fn device_info(attribute: u32, value: Answer) -> Status {
         14 => value.put(128u32 << 10),
         15 => value.put(0u32),
         // NODE and AMD_DRIVER_NODE_ID: the host is node 0.
-        16 | 0xA004 => value.put(1u32),
+        16 | 0xA004 => value.put(1 + number),
         // CACHE_SIZE in bytes.
         18 => {
             let [l1, l2, l3] = model.caches.map(|kib| kib << 10);
@@ -176,8 +180,8 @@ fn device_info(attribute: u32, value: Answer) -> Status {
         // COMPUTE_UNIT_COUNT, COOPERATIVE_COMPUTE_UNIT_COUNT
         0xA002 | 0xA014 => value.put(model.compute_units),
         0xA003 => value.put(model.clock),
-        // BDFID: bus 3, device 0, function 0.
-        0xA006 => value.put(3u32 << 8),
+        // BDFID: bus 3 and following, device 0, function 0.
+        0xA006 => value.put((3 + number) << 8),
         0xA007 => value.put(model.bus),
         0xA008 => value.put(model.memory_clock),
         0xA00A => value.put(model.waves_per_unit),
@@ -189,13 +193,13 @@ fn device_info(attribute: u32, value: Answer) -> Status {
         // COOPERATIVE_QUEUES
         0xA010 => value.put(true),
         // UUID
-        0xA011 => value.text::<21>("GPU-656d756c61746564"),
+        0xA011 => value.text::<21>(&format!("GPU-{:016x}", UNIQUE_ID + u64::from(number))),
         // ASIC_REVISION
         0xA012 => value.put(1u32),
         // SVM_DIRECT_HOST_ACCESS
         0xA013 => value.put(false),
         // MEMORY_AVAIL
-        0xA015 => value.put(memory::available()),
+        0xA015 => value.put(memory::available(agent)),
         // TIMESTAMP_FREQUENCY of the GPU's own counter.
         0xA016 => value.put(100_000_000u64),
         // NUM_SDMA_ENG, NUM_SDMA_XGMI_ENG
@@ -205,7 +209,7 @@ fn device_info(attribute: u32, value: Answer) -> Status {
         0xA110 => value.put(0u32),
         0xA111 => value.put(model.dies),
         // DRIVER_UID
-        0xA112 => value.put(0x656d_756c_6174_6564u64),
+        0xA112 => value.put(UNIQUE_ID + u64::from(number)),
         // NEAREST_CPU
         0xA113 => value.put(Agent::CPU),
         // MEMORY_PROPERTIES: bit 0 tells an APU.

@@ -30,7 +30,7 @@ pub(crate) fn run(
         Fate::Done => execute(),
         fate if reachable(&rows) => {
             // SAFETY: every row is mapped, and the dispatch keeps it so until its end.
-            unsafe { transfer::carry_out(rows, total, fate) };
+            unsafe { transfer::carry_out(&rows, fate) };
             Ok(Executed::default())
         }
         // The kernel will run into the unmapped memory by itself.
@@ -48,7 +48,7 @@ fn direction(rows: &[Row]) -> Direction {
     let Some(row) = rows.first() else { return Direction::Other };
     let map = memory::map();
     let owner = |address| map.find(address).map(|(_, region)| region.owner);
-    if owner(row.from) == Some(Agent::CPU) && owner(row.to) == Some(Agent::GPU) {
+    if owner(row.from) == Some(Agent::CPU) && owner(row.to).is_some_and(Agent::is_gpu) {
         Direction::HostToDevice
     } else {
         Direction::Other

@@ -19,8 +19,8 @@ fn parse(json: &str) -> Result<Config, String> {
         if planted.fault.place() != device::Place::Device {
             return Err(format!("the fault `{}` is not one of the device", planted.fault));
         }
-        if !(0.0..=1.0).contains(&planted.probability) {
-            return Err(format!("`{}`: the probability is not in 0..=1", planted.fault));
+        if let Some(mistake) = planted.mistake() {
+            return Err(mistake);
         }
     }
     Ok(config)

@@ -14,7 +14,7 @@ use crate::{
     abi::{Agent, Dim3, Out, PitchedPtr, Signal, Status, array},
     clock, events, faults, memory, report,
     report::trace,
-    system,
+    sanitizer, schedule, system,
     transfer::{self, Direction, Fate, Row},
 };
 
@@ -42,8 +42,13 @@ impl Engine {
     fn start() -> Option<Arc<Engine>> {
         let state = Mutex::new(State { jobs: VecDeque::new(), stop: false });
         let engine = Arc::new(Engine { state, changed: Condvar::new() });
-        let own = Arc::clone(&engine);
-        std::thread::Builder::new().name("device copies".into()).spawn(move || own.run()).ok()?;
+        if schedule::is_eager() {
+            let own = Arc::clone(&engine);
+            let run = move || own.run();
+            std::thread::Builder::new().name("device copies".into()).spawn(run).ok()?;
+        } else {
+            schedule::start();
+        }
         Some(engine)
     }
 
@@ -73,6 +78,49 @@ impl Engine {
     }
 }
 
+/// An engine whose front copy may be carried out now.
+pub(crate) struct Ready(Arc<Engine>);
+
+impl Ready {
+    pub(crate) fn carry_out(self) {
+        let job = self.0.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.pop_front();
+        if let Some(job) = job {
+            carry_out(&job);
+        }
+    }
+}
+
+/// The engines that were used so far.
+fn engines() -> Vec<Arc<Engine>> {
+    ENGINES.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
+}
+
+/// The signals that the job waits for.
+fn unmet(job: &Job) -> Vec<Signal> {
+    job.dependencies.iter().copied().filter(|signal| signal.load() != 0).collect()
+}
+
+/// The engines whose front copy may be carried out now.
+pub(crate) fn ready() -> Vec<Ready> {
+    let is_ready = |engine: &Arc<Engine>| {
+        let state = engine.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.jobs.front().is_some_and(|job| unmet(job).is_empty())
+    };
+    engines().into_iter().filter(is_ready).map(Ready).collect()
+}
+
+/// What has to happen next for the copy that lowers the signal: a copy of its engine, or the signals that the engine
+/// waits for. `None` when no copy lowers it.
+pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
+    engines().into_iter().find_map(|engine| {
+        let state = engine.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.jobs.iter().find(|job| job.completion == signal)?;
+        let unmet = unmet(state.jobs.front()?);
+        drop(state);
+        Some(if unmet.is_empty() { Ok(Ready(engine)) } else { Err(unmet) })
+    })
+}
+
 fn carry_out(job: &Job) {
     let start = clock::now();
     let in_use = memory::InUse::new();
@@ -81,14 +129,17 @@ fn carry_out(job: &Job) {
         let map = memory::map();
         if let Err(address) = map.check(row.from, row.len).and(map.check(row.to, row.len)) {
             drop(map);
-            report::fault("copy engine", format_args!("page fault at {address:#x}"));
+            report::fault(
+                "copy engine",
+                format_args!("page fault at {address:#x}{}", sanitizer::describe(address as u64)),
+            );
             system::memory_fault(address as u64);
             return;
         }
     }
     let fate = fate(total, job.direction);
     // SAFETY: every row is mapped, and `in_use` keeps it so.
-    unsafe { transfer::carry_out(job.rows.iter().copied(), total, fate) };
+    unsafe { transfer::carry_out(&job.rows, fate) };
     drop(in_use);
     if !faults::takes(Fault::SignalStuck) {
         job.completion.complete(start);
@@ -117,8 +168,14 @@ fn submit(index: usize, job: Job) -> Status {
         engines[index] = Engine::start();
     }
     let Some(engine) = &engines[index] else { return Status::OUT_OF_RESOURCES };
+    let engine = Arc::clone(engine);
+    drop(engines);
     engine.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
-    engine.changed.notify_one();
+    if schedule::is_eager() {
+        engine.changed.notify_one();
+    } else {
+        schedule::host_called();
+    }
     Status::SUCCESS
 }
 
@@ -304,7 +361,7 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
         |address| memory::map().find(address).map_or(Agent::CPU, |(_, region)| region.owner);
     let fate = fate(len, direction(owner(to), owner(from)));
     // SAFETY: by this function's contract.
-    unsafe { transfer::carry_out([Row { to, from, len }], len, fate) };
+    unsafe { transfer::carry_out(&[Row { to, from, len }], fate) };
     Status::SUCCESS
 }
 

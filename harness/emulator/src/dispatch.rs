@@ -5,19 +5,20 @@ use std::{
     ops::Range,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
+    time::{Duration, Instant},
 };
 
 use device::Fault;
-use isa::{AddressSpace, Launch, Trap};
+use isa::{AddressSpace, Executed, Launch, Trap};
 
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
-    blit, config, events, faults, loader, memory, report,
+    blit, config, events, faults, loader, memory, model, report,
     report::trace,
-    system,
+    sanitizer, system, transfer,
 };
 
 /// Why a queue stops at a dispatch.
@@ -36,6 +37,13 @@ impl AddressSpace for DeviceMemory {
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = memory::map().reach(usize::try_from(address).ok()?)?;
         Some(range.start as u64..range.end as u64)
+    }
+
+    fn breaks(&self, workgroup: u64) -> bool {
+        let Some(planted) = faults::planted(Fault::KernelWrongUnit) else { return false };
+        let units = u64::from(model::of(config::get().arch).compute_units);
+        // The dispatcher deals workgroups to the units in turn.
+        workgroup % units == planted.amount("unit") % units && faults::takes(Fault::KernelWrongUnit)
     }
 }
 
@@ -83,15 +91,8 @@ pub(crate) fn run(packet: &DispatchPacket, packet_address: u64, queue: u64) -> R
     };
     let result = if blit::is_of_the_runtime(&kernel.name) {
         blit::run(&kernel, packet.kernarg, || execute(packet.kernarg))
-    } else if faults::takes(Fault::KernelDrop) {
-        return Ok(());
     } else {
-        let stale = stale_arguments(packet, kernel.kernarg_bytes as usize);
-        let result = execute(stale.unwrap_or(packet.kernarg));
-        if let Some(copy) = stale {
-            memory::free(copy as usize);
-        }
-        result
+        misbehave(&kernel, packet, execute)?
     };
     match result {
         Ok(executed) => {
@@ -100,6 +101,50 @@ pub(crate) fn run(packet: &DispatchPacket, packet_address: u64, queue: u64) -> R
         }
         Err(trap) => Err(report_trap(&kernel.name, &trap)),
     }
+}
+
+/// Executes a kernel of the program under test, or what planted faults make of it.
+fn misbehave(
+    kernel: &loader::Kernel,
+    packet: &DispatchPacket,
+    execute: impl Fn(u64) -> Result<Executed, Trap>,
+) -> Result<Result<Executed, Trap>, Failure> {
+    static DISPATCHES: AtomicU64 = AtomicU64::new(0);
+    let number = DISPATCHES.fetch_add(1, Ordering::Relaxed) + 1;
+    let is_the_one = |fault| {
+        faults::planted(fault).is_some_and(|planted| planted.amount("dispatch") == number)
+            && faults::takes(fault)
+    };
+    if is_the_one(Fault::QueueError) {
+        return Err(Failure::Queue(Status::EXCEPTION));
+    }
+    if faults::takes(Fault::KernelPageFault) {
+        report::fault(&kernel.name, "a planted access to memory that is not mapped");
+        system::memory_fault(0);
+        return Err(Failure::Hang);
+    }
+    if faults::takes(Fault::KernelDrop) {
+        return Ok(Ok(Executed::default()));
+    }
+    let begun = Instant::now();
+    let wrong = wrong_arguments(packet, kernel.kernarg_bytes as usize);
+    let kernarg = wrong.unwrap_or(packet.kernarg);
+    let mut result = transfer::with_stale_lines(|| execute(kernarg));
+    if result.is_ok() && faults::takes(Fault::KernelTwice) {
+        result = execute(kernarg);
+    }
+    if let Some(copy) = wrong {
+        memory::free(copy as usize);
+    }
+    if let Some(slow) = faults::taken(Fault::LaunchSlow) {
+        let factor = u32::try_from(slow.amount("factor")).unwrap_or(u32::MAX);
+        let more = begun.elapsed().saturating_mul(factor.saturating_sub(1));
+        std::thread::sleep(more.saturating_add(Duration::from_millis(slow.amount("ms"))));
+    }
+    if is_the_one(Fault::DeviceReset) {
+        memory::forget();
+    }
+    Ok(result)
 }
 
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
@@ -111,7 +156,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
         }
         Trap::PageFault { address, .. } => {
-            report::fault(kernel, trap);
+            report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
             system::memory_fault(*address);
             Failure::Hang
         }
@@ -127,25 +172,36 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     }
 }
 
-/// With `kernel.stale-args`, the address of a copy of the argument bytes of the dispatch of the
-/// same kernel before this one.
-fn stale_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
-    static LAST: Mutex<Option<HashMap<u64, Vec<u8>>>> = Mutex::new(None);
-    let planted = config::get().faults.iter().any(|p| p.fault == Fault::KernelStaleArgs);
+/// With `kernel.stale-args` or `kernel.wrong-args`, the address of the argument bytes that the kernel gets instead.
+fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
+    let planted = |fault| faults::planted(fault).is_some();
     let start = packet.kernarg as usize;
-    if !planted || len == 0 || memory::map().check(start, len).is_err() {
+    if !(planted(Fault::KernelStaleArgs) || planted(Fault::KernelWrongArgs))
+        || len == 0
+        || memory::map().check(start, len).is_err()
+    {
         return None;
     }
     // SAFETY: the range is mapped, and the caller keeps it so while the dispatch runs.
     let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, len) }.to_vec();
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    let before = last.get_or_insert_default().insert(packet.kernel_object, bytes)?;
-    drop(last);
-    if before.len() != len || !faults::takes(Fault::KernelStaleArgs) {
-        return None;
-    }
+    let bytes = stale(packet.kernel_object, &bytes).or_else(|| flipped(bytes))?;
     let copy = memory::allocate(len, Agent::CPU, 0, Kind::Internal)?;
     // SAFETY: a fresh allocation of at least `len` bytes.
-    unsafe { std::ptr::copy_nonoverlapping(before.as_ptr(), copy as *mut u8, len) };
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), copy as *mut u8, len) };
     Some(copy as u64)
+}
+
+/// The argument bytes of the dispatch of the same kernel before this one.
+fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
+    static LAST: Mutex<Option<HashMap<u64, Vec<u8>>>> = Mutex::new(None);
+    faults::planted(Fault::KernelStaleArgs)?;
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = last.get_or_insert_default().insert(kernel, bytes.to_vec())?;
+    (before.len() == bytes.len() && faults::takes(Fault::KernelStaleArgs)).then_some(before)
+}
+
+fn flipped(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let planted = faults::taken(Fault::KernelWrongArgs)?;
+    *bytes.get_mut(planted.amount("byte") as usize)? ^= 1;
+    Some(bytes)
 }

@@ -6,8 +6,7 @@
 //! configuration comes from one environment variable ([`device::CONFIG_VARIABLE`]), and what it has
 //! to say goes to standard error in lines that start with `rocrepro-device:`.
 //!
-//! Not modelled: timing, caches, the memory model, hardware queues running at the same time as each
-//! other's kernels, images, page migration, more than one GPU.
+//! Not modelled: timing, caches, the memory model, images, page migration.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the HIP runtime and so this device exist for x86-64 Linux only");
@@ -23,6 +22,7 @@ mod copy_engine;
 mod dispatch;
 mod events;
 mod faults;
+mod idle;
 pub mod install;
 mod loader;
 mod memory;
@@ -32,6 +32,8 @@ mod packets;
 mod pools;
 mod queue;
 mod report;
+mod sanitizer;
+mod schedule;
 mod signal;
 mod system;
 mod transfer;

@@ -25,6 +25,7 @@ pub(crate) struct Kernel {
 
 #[derive(Clone)]
 struct Symbol {
+    agent: Agent,
     name: String,
     address: u64,
     size: u64,
@@ -32,6 +33,7 @@ struct Symbol {
 }
 
 struct Image {
+    agent: Agent,
     start: usize,
     len: usize,
     /// The file, for debuggers and the runtime's own introspection.
@@ -226,7 +228,7 @@ extern "C" fn hsa_executable_load_agent_code_object(
         }
         match CodeObject::parse(&storage, config::get().arch) {
             Ok(object) => {
-                let status = load(registry, executable, &object, &storage);
+                let status = load(registry, executable, agent, &object, &storage);
                 if status == Status::SUCCESS {
                     loaded.put_if_wanted(executable);
                 }
@@ -247,6 +249,7 @@ extern "C" fn hsa_executable_load_agent_code_object(
 fn load(
     registry: &mut Registry,
     handle: u64,
+    agent: Agent,
     object: &CodeObject<'_>,
     storage: &Arc<[u8]>,
 ) -> Status {
@@ -267,7 +270,7 @@ fn load(
     }
     let len = object.size as usize;
     let kind = address_map::Kind::Internal;
-    let Some(start) = memory::allocate(len, Agent::GPU, pool_flag::COARSE_GRAINED, kind) else {
+    let Some(start) = memory::allocate(len, agent, pool_flag::COARSE_GRAINED, kind) else {
         return Status::OUT_OF_RESOURCES;
     };
     let write = |offset: u64, bytes: &[u8]| {
@@ -298,7 +301,7 @@ fn load(
             registry.kernels.insert(address, Arc::new(kernel));
         }
         let (name, size) = (symbol.name.clone(), symbol.size);
-        let symbol = Symbol { name, address, size, kernel };
+        let symbol = Symbol { agent, name, address, size, kernel };
         let symbol_handle = registry.handle();
         registry.symbols.insert(symbol_handle, symbol);
         handles.push(symbol_handle);
@@ -306,7 +309,7 @@ fn load(
     trace!("loaded {len} bytes with {} symbols at {start:#x}", handles.len());
     if let Some(executable) = registry.executables.get_mut(&handle) {
         executable.symbols.extend(handles);
-        executable.images.push(Image { start, len, storage: Arc::clone(storage) });
+        executable.images.push(Image { agent, start, len, storage: Arc::clone(storage) });
     }
     Status::SUCCESS
 }
@@ -370,7 +373,7 @@ extern "C" fn hsa_executable_symbol_get_info(symbol: u64, attribute: u32, value:
         (1, _) => value.put(symbol.name.len() as u32),
         (2, _) => value.bytes(&symbol.name, false),
         // AGENT
-        (20, _) => value.put(Agent::GPU),
+        (20, _) => value.put(symbol.agent),
         // VARIABLE_ADDRESS, VARIABLE_SIZE
         (21, None) => value.put(symbol.address),
         (9, None) => value.put(symbol.size as u32),
@@ -464,9 +467,9 @@ extern "C" fn iterate_loaded_code_objects(
 extern "C" fn loaded_code_object_info(object: u64, attribute: u32, value: Answer) -> Status {
     let image = with(|registry| {
         let image = registry.executables.get(&object)?.images.first()?;
-        Some((image.start as u64, image.len as u64, Arc::clone(&image.storage)))
+        Some((image.start as u64, image.len as u64, Arc::clone(&image.storage), image.agent))
     });
-    let Some((start, len, storage)) = image else { return Status::INVALID_ARGUMENT };
+    let Some((start, len, storage, agent)) = image else { return Status::INVALID_ARGUMENT };
     let uri = format!(
         "memory://{}#offset={:#x}&size={}",
         std::process::id(),
@@ -477,7 +480,7 @@ extern "C" fn loaded_code_object_info(object: u64, attribute: u32, value: Answer
         // EXECUTABLE, KIND: agent. AGENT
         1 => value.put(object),
         2 => value.put(2u32),
-        3 => value.put(Agent::GPU),
+        3 => value.put(agent),
         // CODE_OBJECT_STORAGE_TYPE: memory, with its base and size.
         4 => value.put(2u32),
         5 => value.put(storage.as_ptr() as u64),

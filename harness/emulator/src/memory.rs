@@ -4,9 +4,10 @@
 //! every pointer, as they do under ROCr.
 
 use std::{
+    collections::BTreeMap,
     ops::Range,
     sync::{
-        Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -16,13 +17,17 @@ use device::Fault;
 use crate::{
     abi::{Agent, pool_flag},
     address_map::{AddressMap, Kind, PAGE, Region},
-    config, faults,
+    config, faults, sanitizer,
 };
 
 static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
 
-/// Bytes of device memory in use.
-static USED: AtomicU64 = AtomicU64::new(0);
+/// Bytes of each device's memory in use.
+static USED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+fn used() -> MutexGuard<'static, BTreeMap<u64, u64>> {
+    USED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 pub(crate) fn map() -> RwLockReadGuard<'static, AddressMap> {
     MAP.read().unwrap_or_else(PoisonError::into_inner)
@@ -32,24 +37,68 @@ pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
     MAP.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Bytes of device memory that are free.
-pub(crate) fn available() -> u64 {
-    config::get().memory.saturating_sub(USED.load(Ordering::SeqCst))
+/// Bytes of the device's memory that are free.
+pub(crate) fn available(device: Agent) -> u64 {
+    static ANSWERS: AtomicU64 = AtomicU64::new(0);
+    let free = config::get().memory.saturating_sub(used().get(&device.0).copied().unwrap_or(0));
+    let second = ANSWERS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+    match faults::taken(Fault::MemoryFreeWrong).filter(|_| second) {
+        Some(planted) => free / 100 * planted.amount("percent").min(100),
+        None => free,
+    }
 }
 
-/// Takes device memory out of the free total; `false` when there is not enough.
-pub(crate) fn charge(bytes: usize) -> bool {
-    let total = config::get().memory;
-    let taken = USED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |used| {
-        used.checked_add(bytes as u64).filter(|used| *used <= total)
-    });
-    taken.is_ok()
+/// Takes memory of the device out of its free total; `false` when there is not enough.
+pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
+    let mut all = used();
+    let used = all.entry(device.0).or_default();
+    let wanted = used.checked_add(bytes as u64).filter(|used| *used <= config::get().memory);
+    *used = wanted.unwrap_or(*used);
+    wanted.is_some()
 }
 
-/// Gives device memory back to the free total, unless a planted leak keeps it.
-pub(crate) fn discharge(bytes: usize) {
-    if !faults::takes(Fault::AllocLeak) {
-        USED.fetch_sub(bytes as u64, Ordering::SeqCst);
+/// Gives memory of the device back to its free total, unless a planted leak keeps it.
+pub(crate) fn discharge(device: Agent, bytes: usize) {
+    if faults::takes(Fault::AllocLeak) {
+        return;
+    }
+    let mut all = used();
+    let used = all.entry(device.0).or_default();
+    *used = used.saturating_sub(bytes as u64);
+}
+
+/// Addresses that an allocation got although they were taken, as often as it happened.
+static ALIASES: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// Sizes that were given back two times, so that two allocations of this size get the same place.
+static FREED_TWICE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
+/// With `alloc.alias` or `alloc.freed-twice`, the address of a live allocation of the same size.
+fn alias(len: usize) -> Option<usize> {
+    faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
+    let live = map().pool_of(len)?;
+    let mut freed = FREED_TWICE.lock().unwrap_or_else(PoisonError::into_inner);
+    let twice = freed.iter().position(|size| *size == len).map(|at| freed.swap_remove(at));
+    (twice.is_some() || faults::takes(Fault::AllocAlias)).then(|| {
+        ALIASES.lock().unwrap_or_else(PoisonError::into_inner).push(live);
+        live
+    })
+}
+
+/// Ends one of the two lives of an address that was given out twice.
+fn end_alias(start: usize) -> Option<Region> {
+    let mut aliases = ALIASES.lock().unwrap_or_else(PoisonError::into_inner);
+    let found = aliases.iter().position(|alias| *alias == start)?;
+    aliases.swap_remove(found);
+    drop(aliases);
+    Some(map().find(start)?.1)
+}
+
+/// Zeros all device memory, as a reset leaves it.
+pub(crate) fn forget() {
+    for (start, len) in map().pools() {
+        // SAFETY: the dispatch that is reset keeps all memory mapped, and device memory is the guest's alone.
+        unsafe { std::ptr::write_bytes(start as *mut u8, 0, len) };
     }
 }
 
@@ -61,16 +110,24 @@ pub(crate) fn discharge(bytes: usize) {
 pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Option<usize> {
     let len = bytes.max(1).checked_next_multiple_of(PAGE)?;
     let counted = owner.is_gpu() && kind == Kind::Pool;
-    if counted && !charge(len) {
+    if counted && !charge(owner, len) {
         return None;
+    }
+    if counted && let Some(start) = alias(len) {
+        return Some(start);
     }
     let Some(start) = map_pages(len) else {
         if counted {
-            USED.fetch_sub(len as u64, Ordering::SeqCst);
+            discharge(owner, len);
         }
         return None;
     };
-    map_mut().insert(start, Region { len, kind, owner, flags });
+    let by_the_byte = sanitizer::is_on() && kind == Kind::Pool;
+    let visible = if by_the_byte { bytes } else { len };
+    map_mut().insert(start, Region { len: visible, kind, owner, flags });
+    if by_the_byte {
+        sanitizer::allocated(start, bytes);
+    }
     Some(start)
 }
 
@@ -111,17 +168,27 @@ fn unmap(start: usize, len: usize) {
 /// Takes an allocation out of the map; the memory itself goes when no kernel or copy runs that may
 /// still hold its address. `false` when nothing was allocated there.
 pub(crate) fn free(start: usize) -> bool {
+    if let Some(region) = end_alias(start) {
+        discharge(region.owner, region.len.next_multiple_of(PAGE));
+        return true;
+    }
     let mut map = map_mut();
     let removable = map
         .starting_at(start)
         .is_some_and(|region| matches!(region.kind, Kind::Pool | Kind::Internal));
     let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
     drop(map);
+    sanitizer::freed(start);
+    // The sanitizer has allocations by the byte; what was taken are whole pages.
+    let len = region.len.next_multiple_of(PAGE);
     if region.owner.is_gpu() && region.kind == Kind::Pool {
-        discharge(region.len);
+        discharge(region.owner, len);
+        if faults::takes(Fault::AllocFreedTwice) {
+            FREED_TWICE.lock().unwrap_or_else(PoisonError::into_inner).push(len);
+        }
     }
     let mut users = users();
-    users.retired.push(start..start + region.len + PAGE);
+    users.retired.push(start..start + len + PAGE);
     users.sweep();
     true
 }
@@ -150,7 +217,7 @@ impl Users {
 
 static USERS: Mutex<Users> = Mutex::new(Users { running: 0, retired: Vec::new() });
 
-fn users() -> std::sync::MutexGuard<'static, Users> {
+fn users() -> MutexGuard<'static, Users> {
     USERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,6 +1,9 @@
 //! What the packet processor does with each packet.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use device::Fault;
 
@@ -78,6 +81,30 @@ pub(crate) fn process(queue: &Queue, slot: *mut u8) -> Outcome {
     }
 }
 
+/// The signals that keep the packet in that slot from starting; `None` when it may start.
+pub(crate) fn holds_up(slot: *mut u8) -> Option<Vec<Signal>> {
+    // SAFETY: a slot of the ring with a valid header, which the host has written and leaves alone; all fields are plain
+    // integers.
+    let (barrier, value) =
+        unsafe { (slot.cast::<BarrierPacket>().read(), slot.cast::<BarrierValuePacket>().read()) };
+    let unmet = || -> Vec<Signal> {
+        live(&barrier).into_iter().filter(|signal| signal.load() != 0).collect()
+    };
+    match barrier.header as u8 {
+        packet::BARRIER_AND => Some(unmet()).filter(|unmet| !unmet.is_empty()),
+        packet::BARRIER_OR => {
+            let none = unmet().len() == live(&barrier).len() && !live(&barrier).is_empty();
+            none.then(unmet)
+        }
+        packet::VENDOR if value.format == packet::FORMAT_BARRIER_VALUE => {
+            let condition = Condition::from_c(value.condition)?;
+            let met = condition.holds(value.signal.load() & value.mask, value.value);
+            (value.signal != Signal::NONE && !met).then(|| vec![value.signal])
+        }
+        _ => None,
+    }
+}
+
 fn live(barrier: &BarrierPacket) -> Vec<Signal> {
     barrier.dependencies.into_iter().filter(|signal| *signal != Signal::NONE).collect()
 }
@@ -93,6 +120,11 @@ fn done(signal: Signal, start: u64) -> Outcome {
 
 fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
     IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).push(queue.device_address());
+    let early = faults::taken(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
+    if let Some(planted) = early {
+        packet.completion.complete(start);
+        std::thread::sleep(Duration::from_millis(planted.amount("ms")));
+    }
     // Whoever destroys the queue either finds it in the list or is found here.
     let result = if queue.stopping() {
         Err(dispatch::Failure::Hang)
@@ -103,7 +135,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     inside.retain(|address| *address != queue.device_address());
     drop(inside);
     match result {
-        Ok(()) if faults::takes(Fault::SignalStuck) => done(Signal::NONE, start),
+        Ok(()) if early.is_some() || faults::takes(Fault::SignalStuck) => done(Signal::NONE, start),
         Ok(()) => done(packet.completion, start),
         Err(dispatch::Failure::Queue(status)) => Outcome::Error(status),
         Err(dispatch::Failure::Hang) => Outcome::Hang,

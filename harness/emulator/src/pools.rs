@@ -25,19 +25,27 @@ const HOST_COARSE: Pool = Pool(0x13);
 const DEVICE_COARSE: Pool = Pool(0x21);
 const DEVICE_FINE: Pool = Pool(0x22);
 const DEVICE_GROUP: Pool = Pool(0x23);
+/// Where the number of the GPU stands in the handle of a device pool.
+const NUMBER_SHIFT: u32 = 8;
 
 impl Pool {
     /// The agent whose memory it is, and its segment; `None` for a handle that is not a pool.
     fn describe(self) -> Option<(Agent, Segment)> {
         use pool_flag::{COARSE_GRAINED, FINE_GRAINED, KERNARG};
         let global = |flags| Segment::Global { flags };
-        Some(match self {
+        // The pools of the GPUs have the same handles, but for the number of the GPU in the upper bits.
+        let agent = Agent(Agent::GPU.0 + (self.0 >> NUMBER_SHIFT));
+        let kind = Pool(self.0 & ((1 << NUMBER_SHIFT) - 1));
+        if !agent.is_gpu() || (agent != Agent::GPU && kind.0 < DEVICE_COARSE.0) {
+            return None;
+        }
+        Some(match kind {
             HOST_FINE => (Agent::CPU, global(FINE_GRAINED)),
             HOST_KERNARG => (Agent::CPU, global(FINE_GRAINED | KERNARG)),
             HOST_COARSE => (Agent::CPU, global(COARSE_GRAINED)),
-            DEVICE_COARSE => (Agent::GPU, global(COARSE_GRAINED)),
-            DEVICE_FINE => (Agent::GPU, global(FINE_GRAINED)),
-            DEVICE_GROUP => (Agent::GPU, Segment::Group),
+            DEVICE_COARSE => (agent, global(COARSE_GRAINED)),
+            DEVICE_FINE => (agent, global(FINE_GRAINED)),
+            DEVICE_GROUP => (agent, Segment::Group),
             _ => return None,
         })
     }
@@ -65,9 +73,10 @@ extern "C" fn hsa_amd_agent_iterate_memory_pools(
     data: *mut c_void,
 ) -> Status {
     let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
-    let pools = match agent {
-        Agent::CPU => [HOST_FINE, HOST_KERNARG, HOST_COARSE],
-        Agent::GPU => [DEVICE_COARSE, DEVICE_FINE, DEVICE_GROUP],
+    let pools = match (agent, agent.gpu()) {
+        (Agent::CPU, _) => [HOST_FINE, HOST_KERNARG, HOST_COARSE],
+        (_, Some(index)) => [DEVICE_COARSE, DEVICE_FINE, DEVICE_GROUP]
+            .map(|pool| Pool(pool.0 | (index as u64) << NUMBER_SHIFT)),
         _ => return Status::INVALID_AGENT,
     };
     for pool in pools {
@@ -136,12 +145,12 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
 ) -> Status {
     let Some((owner, _)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     match attribute {
-        // ACCESS. The host never reaches device memory directly: the device has no large BAR, so
-        // that every host copy goes through the device, where it can be watched.
-        0 => value.put(match (agent == owner, owner.is_gpu()) {
-            (true, _) => 1u32,
-            (false, true) => 0,
-            (false, false) => 2,
+        // ACCESS: never 0, allowed 1, disallowed unless asked for 2. Without a large BAR the host never reaches device
+        // memory directly; one GPU reaches another's when it is asked for.
+        0 => value.put(match (agent == owner, owner.is_gpu(), agent.is_gpu()) {
+            (true, ..) => 1u32,
+            (false, true, false) if !config::get().large_bar => 0,
+            _ => 2,
         }),
         // NUM_LINK_HOPS
         1 => value.put(u32::from(agent != owner)),
@@ -199,7 +208,7 @@ extern "C" fn hsa_amd_agents_allow_access(
     _flags: *const u32,
     pointer: usize,
 ) -> Status {
-    // There is one GPU, and it reaches every pool.
+    // Every GPU reaches every pool.
     if memory::map().find(pointer).is_some() { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
@@ -283,10 +292,10 @@ extern "C" fn hsa_amd_pointer_info(
         registered: 1,
         ..unknown
     });
-    let reachable = if found.is_some() { [Agent::CPU, Agent::GPU].as_slice() } else { &[] };
+    let reachable: Vec<Agent> = if found.is_some() { Agent::all().collect() } else { Vec::new() };
     agent_count.put_if_wanted(reachable.len() as u32);
     if let (Some(allocate), false, false) = (allocate, agents.is_null(), reachable.is_empty()) {
-        let list = allocate(size_of_val(reachable)).cast::<Agent>();
+        let list = allocate(size_of_val(reachable.as_slice())).cast::<Agent>();
         if list.is_null() {
             return Status::OUT_OF_RESOURCES;
         }

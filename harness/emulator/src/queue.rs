@@ -2,7 +2,7 @@
 //! processor.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     ffi::c_void,
     sync::{
         Arc, Condvar, Mutex, PoisonError, RwLock,
@@ -11,16 +11,24 @@ use std::{
     thread::JoinHandle,
 };
 
+use device::Fault;
+
 use crate::{
     abi::{Agent, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag},
     address_map::Kind,
-    events, memory, packets,
+    events, faults, memory, packets,
     report::trace,
-    signal,
+    schedule, signal,
 };
 
 /// Bytes of one packet.
 const PACKET: usize = 64;
+
+/// `HSA_PACKET_HEADER_BARRIER`: the packet starts when all before it are complete.
+const BARRIER_BIT: u16 = 1 << 8;
+
+/// How far behind the front a packet may overtake others.
+const WINDOW: usize = 64;
 
 /// Where a workgroup's LDS and a work-item's scratch appear in the flat address space: the upper 32
 /// bits, as `amd_queue_t` tells kernels of older code objects. They are those of the crate `isa`,
@@ -36,7 +44,12 @@ pub(crate) struct Queue {
     doorbell: Mutex<()>,
     rung: Condvar,
     stop: AtomicBool,
+    /// On the eager schedule.
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// Packets behind the read index that are complete: those that overtook others.
+    overtook: Mutex<BTreeSet<u64>>,
+    /// Where the packet was that somebody needed last.
+    needed: AtomicU64,
 }
 
 // SAFETY: `data` is opaque here and only handed back to the callback, which the interface requires
@@ -106,33 +119,111 @@ impl Queue {
     /// scopes of a header ask for nothing more.
     fn run(&self) {
         while let Some(slot) = self.next() {
-            let outcome = packets::process(self, slot);
-            if self.stopping() {
+            let index = self.cell.read_index.load(Ordering::Acquire);
+            if !self.carry_out(index, slot) {
                 return;
-            }
-            match outcome {
-                packets::Outcome::Done(completion) => {
-                    self.header(slot).store(u16::from(packet::INVALID), Ordering::Release);
-                    self.cell.read_index.fetch_add(1, Ordering::AcqRel);
-                    // The host may look at memory as soon as the signal is lowered.
-                    fence(Ordering::SeqCst);
-                    completion.lower();
-                }
-                packets::Outcome::Error(status) => {
-                    trace!("queue {} fails with status {:#x}", self.id(), status.0);
-                    if let Some(callback) = self.callback {
-                        callback(status, self.address() as *mut QueueCell, self.data);
-                    }
-                    return;
-                }
-                packets::Outcome::Hang => return,
             }
         }
     }
 
+    /// Carries out one packet; `false` when the queue works no more.
+    fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
+        let outcome = packets::process(self, slot);
+        if self.stopping() {
+            return false;
+        }
+        match outcome {
+            packets::Outcome::Done(completion) => {
+                self.retire(index);
+                // The host may look at memory as soon as the signal is lowered.
+                fence(Ordering::SeqCst);
+                completion.lower();
+                true
+            }
+            packets::Outcome::Error(status) => {
+                trace!("queue {} fails with status {:#x}", self.id(), status.0);
+                if let Some(callback) = self.callback {
+                    callback(status, self.address() as *mut QueueCell, self.data);
+                }
+                false
+            }
+            packets::Outcome::Hang => false,
+        }
+    }
+
+    /// Gives the slots of complete packets back to the host, in order.
+    fn retire(&self, index: u64) {
+        let mut overtook = self.overtook.lock().unwrap_or_else(PoisonError::into_inner);
+        overtook.insert(index);
+        let mut front = self.cell.read_index.load(Ordering::Acquire);
+        while overtook.remove(&front) {
+            let slot = self.slot(front);
+            self.header(slot).store(u16::from(packet::INVALID), Ordering::Release);
+            front += 1;
+            self.cell.read_index.store(front, Ordering::Release);
+        }
+    }
+
+    /// Packets that were handed over and are not complete, by index.
+    fn waiting(&self) -> impl Iterator<Item = (u64, *mut u8)> {
+        let overtook = self.overtook.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let front = self.cell.read_index.load(Ordering::Acquire);
+        let end = self.cell.write_index.load(Ordering::Acquire);
+        let end = if self.stopping() { front } else { end };
+        (front..end)
+            .map(|index| (index, self.slot(index)))
+            .take_while(|(_, slot)| {
+                self.header(*slot).load(Ordering::Acquire) as u8 != packet::INVALID
+            })
+            .filter(move |(index, _)| !overtook.contains(index))
+    }
+
+    /// The packets that may be carried out next, first come first; where a barrier packet is at the front, the signals
+    /// that it waits for.
+    pub(crate) fn startable(self: &Arc<Self>) -> (Vec<Ready>, Vec<Signal>) {
+        let mut found: Vec<Ready> = Vec::new();
+        for (index, slot) in self.waiting().take(WINDOW) {
+            let header = self.header(slot).load(Ordering::Acquire);
+            let ignored = faults::takes_at(Fault::QueueBarrierIgnored, index);
+            if header & BARRIER_BIT != 0 && !found.is_empty() && !ignored {
+                break;
+            }
+            match packets::holds_up(slot) {
+                None => found.push(Ready { queue: Arc::clone(self), index, slot }),
+                Some(signals) => return (found, signals),
+            }
+            if header as u8 != packet::DISPATCH {
+                break;
+            }
+        }
+        (found, Vec::new())
+    }
+
+    /// The packet that lowers the signal once it is complete.
+    pub(crate) fn packet_that_lowers(&self, signal: Signal) -> Option<u64> {
+        let lowers = |slot: *mut u8| {
+            // SAFETY: a slot of the ring; every kind of packet has its completion signal in the last word, and a host
+            // that writes it just now has not handed the packet over.
+            Signal(unsafe { slot.cast::<u64>().add(7).read_volatile() }) == signal
+        };
+        let known = self.needed.load(Ordering::Relaxed);
+        let found = self
+            .waiting()
+            .skip_while(|(index, _)| *index < known)
+            .take(1)
+            .chain(self.waiting())
+            .find(|(_, slot)| lowers(*slot))?;
+        self.needed.store(found.0, Ordering::Relaxed);
+        Some(found.0)
+    }
+
     fn ring(&self) {
-        drop(self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
-        self.rung.notify_one();
+        if schedule::is_eager() {
+            drop(self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
+            self.rung.notify_one();
+        } else {
+            schedule::host_called();
+        }
     }
 
     fn end(&self) {
@@ -151,6 +242,39 @@ impl Queue {
     }
 }
 
+impl Drop for Queue {
+    /// Nobody works on the queue any more; a thread that was left in a kernel keeps it to the end of the process.
+    fn drop(&mut self) {
+        signal::destroy(self.cell.head.doorbell);
+        memory::free(self.cell.head.base as usize);
+        memory::free(self.address() as usize);
+    }
+}
+
+/// A packet that may be carried out now.
+pub(crate) struct Ready {
+    queue: Arc<Queue>,
+    pub(crate) index: u64,
+    slot: *mut u8,
+}
+
+impl Ready {
+    pub(crate) fn carry_out(self) {
+        if !self.queue.carry_out(self.index, self.slot) {
+            // A queue that failed carries out nothing more.
+            self.queue.stop.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+/// Every queue, oldest first.
+pub(crate) fn all() -> Vec<Arc<Queue>> {
+    let queues = QUEUES.read().unwrap_or_else(PoisonError::into_inner);
+    let mut all: Vec<_> = queues.iter().flat_map(HashMap::values).cloned().collect();
+    all.sort_by_key(|queue| queue.id());
+    all
+}
+
 fn find(address: u64) -> Option<Arc<Queue>> {
     let queues = QUEUES.read().unwrap_or_else(PoisonError::into_inner);
     queues.as_ref()?.get(&address).cloned()
@@ -163,10 +287,9 @@ pub(crate) fn ring(address: u64) {
     }
 }
 
-/// Ends all queues, as the driver does for a process that closes it.
+/// Ends all queues, as the driver does for a process that closes it. Their memory stays: the host may still look.
 pub(crate) fn shut_down() {
-    let queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner).take();
-    for queue in queues.iter().flat_map(HashMap::values) {
+    for queue in all() {
         queue.end();
     }
 }
@@ -229,11 +352,18 @@ extern "C" fn hsa_queue_create(
         rung: Condvar::new(),
         stop: AtomicBool::new(false),
         thread: Mutex::new(None),
+        overtook: Mutex::new(BTreeSet::new()),
+        needed: AtomicU64::new(0),
     });
-    let own = Arc::clone(&queue);
-    let thread = std::thread::Builder::new().name("device queue".into()).spawn(move || own.run());
-    let Ok(thread) = thread else { return Status::OUT_OF_RESOURCES };
-    *queue.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    if schedule::is_eager() {
+        let own = Arc::clone(&queue);
+        let run = move || own.run();
+        let thread = std::thread::Builder::new().name("device queue".into()).spawn(run);
+        let Ok(thread) = thread else { return Status::OUT_OF_RESOURCES };
+        *queue.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+    } else {
+        schedule::start();
+    }
     trace!("queue_create {} with {size} packets", queue.id());
     let mut queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner);
     queues.get_or_insert_default().insert(cell as u64, queue);
@@ -249,13 +379,6 @@ extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
     drop(queues);
     trace!("queue_destroy {}", queue.id());
     queue.end();
-    signal::destroy(queue.cell.head.doorbell);
-    // The queue's memory is kept while its thread may still hold it; a thread that was left in a
-    // kernel holds it to the end of the process.
-    if !packets::in_kernel(queue.address()) {
-        memory::free(queue.cell.head.base as usize);
-        memory::free(queue.address() as usize);
-    }
     Status::SUCCESS
 }
 
@@ -268,11 +391,13 @@ fn cell(queue: *const QueueCell) -> &'static QueueCell {
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_load_read_index_relaxed(queue: *const QueueCell) -> u64 {
+    schedule::host_looked();
     cell(queue).read_index.load(Ordering::Relaxed)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_load_read_index_scacquire(queue: *const QueueCell) -> u64 {
+    schedule::host_looked();
     cell(queue).read_index.load(Ordering::SeqCst)
 }
 

@@ -15,6 +15,7 @@ use crate::{
     abi::{Agent, Condition, Out, Signal, SignalCell, SignalHandler, Status, Times},
     clock, events, memory, queue,
     report::trace,
+    schedule,
 };
 
 /// `AMD_SIGNAL_KIND_INVALID`: a destroyed signal.
@@ -121,6 +122,12 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
     events::wait_until(deadline, look).unwrap_or_else(|| signal.load())
 }
 
+/// The value as a host sees it that does not wait.
+fn look(signal: Signal) -> i64 {
+    schedule::host_looked();
+    signal.load()
+}
+
 struct Handler {
     signal: Signal,
     condition: Condition,
@@ -197,16 +204,21 @@ const SETTLE: Duration = Duration::from_millis(100);
 /// microseconds after the host's last wait; here, on a busy machine, the host could be at its end before they
 /// have begun, and one process in some hundred died of that. The wait is bounded: a handler may itself
 /// wait for the host.
-fn settle() {
-    if IN_HANDLER.get() {
-        return;
+pub(crate) fn settle() {
+    if !in_handler() {
+        events::wait_until(Some(Instant::now() + SETTLE), || settled().then_some(()));
     }
-    let settled = || {
-        let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
-        let busy = RUNNING.load(Ordering::SeqCst) || handlers.iter().any(Handler::is_due);
-        (!busy).then_some(())
-    };
-    events::wait_until(Some(Instant::now() + SETTLE), settled);
+}
+
+/// Whether no handler is due or running.
+pub(crate) fn settled() -> bool {
+    let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    !RUNNING.load(Ordering::SeqCst) && !handlers.iter().any(Handler::is_due)
+}
+
+/// Whether this is the thread that calls handlers.
+pub(crate) fn in_handler() -> bool {
+    IN_HANDLER.get()
 }
 
 /// Ends the handler thread. It is waited for, unless a handler itself shuts the runtime down.
@@ -262,12 +274,12 @@ extern "C" fn hsa_signal_destroy(signal: Signal) -> Status {
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_load_relaxed(signal: Signal) -> i64 {
-    signal.load()
+    look(signal)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_load_scacquire(signal: Signal) -> i64 {
-    signal.load()
+    look(signal)
 }
 
 #[unsafe(no_mangle)]
@@ -307,11 +319,16 @@ extern "C" fn hsa_signal_wait_scacquire(
 ) -> i64 {
     match Condition::from_c(condition) {
         Some(condition) => {
-            let value = wait(signal, condition, reference, timeout);
+            let value = if timeout == 0 {
+                look(signal)
+            } else {
+                let _waiting = schedule::Waiting::new(signal, condition, reference);
+                wait(signal, condition, reference, schedule::patience(timeout))
+            };
             settle();
             value
         }
-        None => signal.load(),
+        None => look(signal),
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
     abi::{Agent, Answer, MemoryFaultEvent, Out, Status, SystemEventCallback},
     clock, config, copy_engine, loader, queue, report,
     report::trace,
-    signal,
+    schedule, signal,
 };
 
 /// How often `hsa_init` was called without `hsa_shut_down`.
@@ -46,6 +46,7 @@ extern "C" fn hsa_shut_down() -> Status {
         Ok(_) => return Status::SUCCESS,
     }
     trace!("shut_down");
+    schedule::shut_down();
     queue::shut_down();
     copy_engine::shut_down();
     signal::shut_down();

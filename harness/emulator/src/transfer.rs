@@ -3,11 +3,18 @@
 //! The copy engine moves bytes this way, and so do the blit kernels that the HIP runtime brings
 //! along for the same purpose.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use device::Fault;
 
-use crate::faults;
+use crate::{faults, memory};
 
 /// One contiguous piece of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +42,14 @@ pub(crate) enum Fate {
     Zeroed,
     /// The last bytes are not written; how many.
     Torn(usize),
+    /// Each row arrives this many bytes behind its place, and its end is cut off.
+    Misplaced(usize),
+    /// The bytes are moved so much later, and nobody is told.
+    Late(Duration),
+    /// All bytes arrive, and arrive again behind the next copy to the same place.
+    Twice,
+    /// All bytes arrive, but kernels see so many of the first ones only from the second dispatch on.
+    Stale(usize),
 }
 
 /// Host-to-device copies up to this many bytes share a staging slot, as in the bug that
@@ -59,6 +74,16 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
         Fate::Dropped
     } else if faults::takes(Fault::CopyTorn) {
         Fate::Torn(torn_tail(len))
+    } else if let Some(planted) = faults::taken(Fault::CopyMisplaced) {
+        Fate::Misplaced(planted.amount("bytes") as usize)
+    } else if let Some(planted) = faults::taken(Fault::CopyLate) {
+        Fate::Late(Duration::from_millis(planted.amount("ms")))
+    } else if faults::takes(Fault::CopyTwice) {
+        Fate::Twice
+    } else if direction == Direction::HostToDevice
+        && let Some(planted) = faults::taken(Fault::CacheStale)
+    {
+        Fate::Stale(planted.amount("bytes") as usize)
     } else {
         Fate::Done
     }
@@ -74,23 +99,123 @@ fn torn_tail(len: usize) -> usize {
 /// # Safety
 /// Every row is readable and writable for its length, and stays so until the return. The guest may
 /// race with the copy; that is its own affair and at worst gives torn data.
-pub(crate) unsafe fn carry_out(rows: impl IntoIterator<Item = Row>, total: usize, fate: Fate) {
+pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
+    match fate {
+        Fate::Late(delay) => return later(rows.to_vec(), delay),
+        // SAFETY: by this function's contract.
+        Fate::Twice => return unsafe { duplicate(rows) },
+        // SAFETY: as above.
+        Fate::Stale(bytes) => unsafe { keep_stale(rows, bytes) },
+        _ => {}
+    }
+    // SAFETY: as above.
+    unsafe { carry_out_now(rows, fate) };
+}
+
+/// # Safety
+/// As of [`carry_out`].
+unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
+    let total: usize = rows.iter().map(|row| row.len).sum();
     let mut left = match fate {
         Fate::Dropped => return,
         Fate::Torn(tail) => total.saturating_sub(tail),
-        Fate::Done | Fate::Zeroed => total,
+        _ => total,
     };
     for row in rows {
         let len = row.len.min(left);
         left -= len;
-        // SAFETY: by this function's contract; `copy` allows the rows to overlap.
+        // SAFETY: by the contract; `copy` allows the rows to overlap.
         unsafe {
             match fate {
                 Fate::Zeroed => std::ptr::write_bytes(row.to as *mut u8, 0, len),
+                Fate::Misplaced(by) => {
+                    let by = by.min(len);
+                    std::ptr::copy(row.from as *const u8, (row.to + by) as *mut u8, len - by);
+                }
                 _ => std::ptr::copy(row.from as *const u8, row.to as *mut u8, len),
             }
         }
     }
+}
+
+/// Moves the bytes after the delay, on a thread of its own. What is freed meanwhile stays mapped until then.
+fn later(rows: Vec<Row>, delay: Duration) {
+    let in_use = memory::InUse::new();
+    let copy = move || {
+        std::thread::sleep(delay);
+        // SAFETY: the rows were mapped when `in_use` was made, which keeps them so.
+        unsafe { carry_out_now(&rows, Fate::Done) };
+        drop(in_use);
+    };
+    // Without a thread the bytes never arrive, which is a late copy too.
+    let _ = std::thread::Builder::new().name("device fault".into()).spawn(copy);
+}
+
+/// The bytes of the last copy to each place.
+static LAST_COPIES: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new());
+
+/// Carries out a transfer, and behind it the one before it to the same place.
+///
+/// # Safety
+/// As of [`carry_out`].
+unsafe fn duplicate(rows: &[Row]) {
+    let mut last = LAST_COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    for row in rows {
+        // SAFETY: by the contract; the bytes that come again are no more than the row has room for.
+        unsafe {
+            let came = std::slice::from_raw_parts(row.from as *const u8, row.len).to_vec();
+            std::ptr::copy(came.as_ptr(), row.to as *mut u8, row.len);
+            if let Some(before) = last.insert(row.to, came) {
+                let len = before.len().min(row.len);
+                std::ptr::copy(before.as_ptr(), row.to as *mut u8, len);
+            }
+        }
+    }
+}
+
+/// What kernels see in place of what a copy has brought: where, the bytes before and those that came.
+struct StaleLine {
+    at: usize,
+    before: Vec<u8>,
+    came: Vec<u8>,
+}
+
+static STALE_LINES: Mutex<Vec<StaleLine>> = Mutex::new(Vec::new());
+
+/// # Safety
+/// As of [`carry_out`].
+unsafe fn keep_stale(rows: &[Row], bytes: usize) {
+    let Some(row) = rows.first() else { return };
+    let len = row.len.min(bytes);
+    // SAFETY: by the contract.
+    let read = |at: usize| unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec();
+    let line = StaleLine { at: row.to, before: read(row.to), came: read(row.from) };
+    STALE_LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+}
+
+/// Runs a kernel that sees stale lines where `cache.stale` has left some; they are gone afterwards, but for what the
+/// kernel wrote over them.
+pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
+    let lines = std::mem::take(&mut *STALE_LINES.lock().unwrap_or_else(PoisonError::into_inner));
+    let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {
+        for line in &lines {
+            if memory::map().check(line.at, line.came.len()).is_err() {
+                continue;
+            }
+            // SAFETY: the range is mapped, and the dispatch that calls this keeps it so.
+            let now =
+                unsafe { std::slice::from_raw_parts_mut(line.at as *mut u8, line.came.len()) };
+            for ((byte, put), there) in now.iter_mut().zip(put(line)).zip(there(line)) {
+                if byte == there {
+                    *byte = *put;
+                }
+            }
+        }
+    };
+    swap(|line| &line.before, |line| &line.came);
+    let result = kernel();
+    swap(|line| &line.came, |line| &line.before);
+    result
 }
 
 #[cfg(test)]
@@ -105,7 +230,7 @@ mod tests {
         let row = |at: usize, len| Row { to: to + at, from: from + at, len };
         let rows = [row(0, 3), row(3, 5)];
         // SAFETY: the rows lie in the two arrays.
-        unsafe { carry_out(rows, 8, fate) };
+        unsafe { carry_out(&rows, fate) };
         assert_eq!(target, expected, "{fate:?}");
     }
 
@@ -115,6 +240,8 @@ mod tests {
         check(Fate::Dropped, [9; 8]);
         check(Fate::Zeroed, [0; 8]);
         check(Fate::Torn(torn_tail(8)), [1, 2, 3, 4, 5, 6, 9, 9]);
+        check(Fate::Misplaced(1), [9, 1, 2, 9, 4, 5, 6, 7]);
+        check(Fate::Misplaced(4), [9, 9, 9, 9, 9, 9, 9, 4]);
     }
 
     #[test]

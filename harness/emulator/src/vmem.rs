@@ -138,7 +138,7 @@ extern "C" fn hsa_amd_vmem_handle_create(
     if bytes == 0 || !bytes.is_multiple_of(PAGE) || handle.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    if owner.is_gpu() && !memory::charge(bytes) {
+    if owner.is_gpu() && !memory::charge(owner, bytes) {
         return Status::OUT_OF_RESOURCES;
     }
     // SAFETY: the name is a C string; the result is checked and then owned.
@@ -157,7 +157,7 @@ extern "C" fn hsa_amd_vmem_handle_create(
         }
         None => {
             if owner.is_gpu() {
-                memory::discharge(bytes);
+                memory::discharge(owner, bytes);
             }
             Status::OUT_OF_RESOURCES
         }
@@ -171,7 +171,7 @@ extern "C" fn hsa_amd_vmem_handle_release(handle: u64) -> Status {
     };
     // Mappings keep the memory itself; the total is given back with the last handle to it.
     if released.owner.is_gpu() && Arc::strong_count(&released.memory) == 1 {
-        memory::discharge(released.bytes);
+        memory::discharge(released.owner, released.bytes);
     }
     Status::SUCCESS
 }

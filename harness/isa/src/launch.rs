@@ -83,6 +83,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     };
     let groups = [0, 1, 2].map(|axis| grid[axis].div_ceil(size[axis]));
     let mut executed = Executed::default();
+    let mut number = 0;
     for z in 0..groups[2] {
         for y in 0..groups[1] {
             for x in 0..groups[0] {
@@ -90,7 +91,13 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
                 group.machine.lds.resize(launch.group_segment_bytes as usize, 0);
                 for (wave, items) in group.waves.iter_mut().zip(&items) {
                     start(wave, items, launch, &descriptor, &mut group.machine, [x, y, z])?;
+                    if space.breaks(number) && items.ids.len() > 1 {
+                        for row in &mut wave.vector[..items.rows.len()] {
+                            row[0][0] = row[0][1];
+                        }
+                    }
                 }
+                number += 1;
                 group.run()?;
                 executed.waves += group.waves.len() as u64;
                 executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();

@@ -33,6 +33,12 @@ pub trait AddressSpace: Sync {
     ///
     /// The range must stay mapped, readable and writable until the launch returns.
     fn range(&self, address: u64) -> Option<Range<u64>>;
+
+    /// Whether the compute unit that runs the workgroup of this number is broken on purpose: the first work-item of each
+    /// of its waves then takes itself for the second.
+    fn breaks(&self, _workgroup: u64) -> bool {
+        false
+    }
 }
 
 /// Wave instructions after which a wave is taken to hang, unless a launch says otherwise.

@@ -10,16 +10,32 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CopyDrop
         | Fault::CopyLostSmallSlot
         | Fault::CopyTorn
+        | Fault::CopyMisplaced
+        | Fault::CopyLate
+        | Fault::CopyTwice
+        | Fault::CacheStale
+        | Fault::KernelWrongArgs
+        | Fault::KernelTwice
+        | Fault::KernelWrongUnit
+        | Fault::SignalEarly
+        | Fault::QueueBarrierIgnored
+        | Fault::DeviceReset
+        | Fault::AllocAlias
+        | Fault::AllocFreedTwice
+        | Fault::GraphNodeLost
+        | Fault::RngSkips
         | Fault::SdmaZero
         | Fault::KernelDrop
         | Fault::KernelStaleArgs
         | Fault::GraphOverwriteOutput
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice => &[Kind::WrongData],
-        Fault::SignalStuck | Fault::HandleHang => &[Kind::Hang],
+        // A launch that is too slow for the limits on a trial hangs for whoever watches it.
+        Fault::SignalStuck | Fault::LaunchSlow | Fault::HandleHang => &[Kind::Hang],
         // How a runtime tells of a lost device differs between releases.
-        Fault::DeviceLost => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
-        Fault::AllocLeak => &[Kind::Leak],
+        Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
+        Fault::KernelPageFault => &[Kind::MemoryFault],
+        Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],
         Fault::RngCaptureError | Fault::GemmNotSupported => &[Kind::ApiError],
         Fault::HandleCrash => &[Kind::Crash],
         Fault::HandleExit => &[Kind::LibraryExit],

@@ -174,15 +174,24 @@ impl<'a> Walker<'a> {
         let before = self.free_at_first;
         self.free_at_first = before.or(free);
         let wanted = step.gives.as_ref()?.at(self.version)?;
-        if memory && wanted.iter().any(|w| w == "returned") && free.is_some() {
+        let asks = |what: &str| memory && wanted.iter().any(|w| w == what);
+        if (asks("returned") || asks("unchanged")) && free.is_some() {
             let lost = before? - free?;
-            if lost <= 0 {
+            if lost == 0 || (lost < 0 && asks("returned")) {
                 return None;
             }
-            let summary = format!(
-                "{lost} bytes of device memory were not given back: {api}{place} reports less free \
-                 memory than the first time"
-            );
+            let summary = if lost > 0 {
+                format!(
+                    "{lost} bytes of device memory were not given back: {api}{place} reports less free \
+                     memory than the first time"
+                )
+            } else {
+                format!(
+                    "{} bytes of device memory are free that should be in use: {api}{place} reports more free \
+                     memory than the first time",
+                    -lost
+                )
+            };
             let signature = format!("leak:{api}");
             return Some(Outcome::new(Kind::Leak, signature, summary).at(at));
         }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::{AnsiColor, Style};
-use device::Fault;
+use device::{Fault, Schedule};
 use judge::{Kind, VerdictKind, expected_under, signature_fits};
 
 use crate::{
@@ -42,11 +42,58 @@ pub struct Row {
     pub cells: BTreeMap<Fault, Cell>,
 }
 
+/// A trial that gives another result when its work is done in another legal order: two of its accesses are unordered, so
+/// that neither result says anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Racy {
+    /// The trial.
+    pub trial: String,
+    /// The order that gives another result than the eager one.
+    pub schedule: Schedule,
+    /// What happens in the eager order.
+    pub eager: String,
+    /// What happens in the other one: which access finds what.
+    pub other: String,
+}
+
+/// Compares the results of trials on the eager schedule with those of the same trials on others.
+pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
+    let result = |record: &Record| {
+        let outcome = &record.outcome;
+        let line = outcome.at.line.map_or(String::new(), |line| format!(" at line {line}"));
+        let details: Vec<&str> = outcome.details.iter().take(2).map(String::as_str).collect();
+        let text =
+            format!("{}{line}: {}; {}", outcome.signature, outcome.summary, details.join("; "));
+        text.trim_end_matches(|c: char| c == ';' || c == ' ').to_owned()
+    };
+    let mut found: Vec<Racy> = Vec::new();
+    for (schedule, records) in others {
+        for record in records {
+            let first = eager.iter().find(|r| r.faults.is_empty() && r.trial == record.trial);
+            let Some(first) = first.filter(|r| r.outcome.signature != record.outcome.signature)
+            else {
+                continue;
+            };
+            if found.iter().all(|racy| racy.trial != record.trial) {
+                found.push(Racy {
+                    trial: record.trial.clone(),
+                    schedule: *schedule,
+                    eager: result(first),
+                    other: result(record),
+                });
+            }
+        }
+    }
+    found
+}
+
 /// Cases under faults: whether the tests test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// By case.
     pub rows: Vec<Row>,
+    /// Trials whose result depends on the order in which unordered work is done.
+    pub racy: Vec<Racy>,
     /// The stacks and devices, in words.
     pub places: Vec<String>,
 }
@@ -57,7 +104,8 @@ impl Proof {
     pub fn exit_status(&self) -> u8 {
         let cells = || self.rows.iter().flat_map(|row| row.cells.values());
         let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
-        if missed || self.rows.iter().any(|row| !row.unhealthy.is_empty()) {
+        if missed || !self.racy.is_empty() || self.rows.iter().any(|row| !row.unhealthy.is_empty())
+        {
             1
         } else if cells().any(|cell| matches!(cell, Cell::Unsure { .. })) {
             3
@@ -93,7 +141,11 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             under.into_iter().map(|(fault, records)| (fault, cell(fault, &records, &signature)));
         Row { case: case.to_owned(), unhealthy, cells: cells.collect() }
     });
-    Proof { rows: rows.collect(), places: unique(records.iter().map(stack_and_device)) }
+    Proof {
+        rows: rows.collect(),
+        racy: Vec::new(),
+        places: unique(records.iter().map(stack_and_device)),
+    }
 }
 
 fn cell(
@@ -187,6 +239,15 @@ pub fn matrix(proof: &Proof) -> String {
 
 fn problems(proof: &Proof) -> Vec<String> {
     let mut lines = Vec::new();
+    for racy in &proof.racy {
+        lines.push(format!(
+            "{} {} is refused: its result depends on the order of unordered work",
+            styled(BAD, "RACY"),
+            racy.trial
+        ));
+        lines.push(format!("    --schedule eager: {}", racy.eager));
+        lines.push(format!("    --schedule {}: {}", racy.schedule, racy.other));
+    }
     for row in &proof.rows {
         for (trial, signature) in &row.unhealthy {
             lines

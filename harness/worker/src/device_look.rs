@@ -1,6 +1,9 @@
-use std::ffi::{CStr, c_char};
+use std::{
+    ffi::{CStr, c_char},
+    sync::OnceLock,
+};
 
-use device::{IDENTITY_SYMBOL, Identity};
+use device::{IDENTITY_SYMBOL, Identity, STEP_SYMBOL};
 use hip_sys::{Hip, Properties};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use plan::Event;
@@ -57,6 +60,19 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
     Ok(Look { runtime, count, properties, emulated: identity()? })
 }
 
+type StepSymbol = unsafe extern "C" fn(u32);
+
+/// Where the emulated device wants to know the steps.
+static STEP: OnceLock<StepSymbol> = OnceLock::new();
+
+/// Tells an emulated device which step of the plan comes next.
+pub(crate) fn at_step(step: u32) {
+    if let Some(tell) = STEP.get() {
+        // SAFETY: the symbol is ours, and its library stays loaded.
+        unsafe { tell(step) };
+    }
+}
+
 /// The emulated device's own statement; none where libhsa-runtime64 is not ours.
 fn identity() -> Result<Option<Identity>, Broken> {
     let libraries = loaded::rocm_libraries();
@@ -75,6 +91,10 @@ fn identity() -> Result<Option<Identity>, Broken> {
     let Ok(symbol) = symbol else {
         return Ok(None);
     };
+    // SAFETY: as above. The library stays loaded to the end of the process, since HIP holds it.
+    if let Ok(step) = unsafe { library.get::<StepSymbol>(STEP_SYMBOL.as_bytes()) } {
+        let _ = STEP.set(*step);
+    }
     // SAFETY: as above; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };
     let identity = serde_json::from_slice(text.to_bytes())

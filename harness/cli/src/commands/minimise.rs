@@ -211,7 +211,12 @@ fn prepare<'s>(
     let planted: Vec<_> = job
         .faults
         .iter()
-        .map(|p| FaultEntry { fault: p.fault, on: Default::default(), signature: None })
+        .map(|p| FaultEntry {
+            fault: p.fault,
+            with: p.with.clone(),
+            on: Default::default(),
+            signature: None,
+        })
         .collect();
     if !planted.is_empty() {
         header.faults = planted;

@@ -1,13 +1,13 @@
 use std::{process::ExitCode, time::Duration};
 
-use device::Planted;
+use device::{Config, Fault, Planted, Schedule};
 
 use crate::{
-    CaseLibrary, DeviceChoice, Session, SessionOptions, Stop,
+    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
     args::Prove,
     batch::run_jobs,
     outputs, select,
-    trial::{Job, lower_each, with_declared_faults},
+    trial::{Job, lower_all, lower_each, with_declared_faults},
 };
 
 /// Silence that counts as a hang while a fault is planted: a proof has many hangs on purpose, and a trial
@@ -34,21 +34,54 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             case: entry.case,
             trial: &entry.trial,
             lowered,
-            faults: fault.map(Planted::from).into_iter().collect(),
+            faults: fault.map(|fault| planted(entry, fault)).into_iter().collect(),
         })
         .collect();
     options.cases_from = args.selection.cases_from.clone();
     let journal = outputs::journal(args.on.record.as_deref())?;
-    let session = Session::open(options)?;
-    let (records, trouble) = run_jobs(&session, jobs, journal)?;
+    let session = Session::open(options.clone())?;
+    let (records, mut trouble) = run_jobs(&session, jobs, journal)?;
+    let mut orders = Vec::new();
+    for schedule in schedules(args.schedules) {
+        if trouble.is_some() {
+            break;
+        }
+        let emulation = Config { schedule, ..options.emulation.clone() };
+        let session = Session::open(SessionOptions { emulation, ..options.clone() })?;
+        let lowered = lower_all(&library, &selected, None)?;
+        let jobs = selected.iter().zip(lowered).map(|(entry, lowered)| Job {
+            case: entry.case,
+            trial: &entry.trial,
+            lowered,
+            faults: Vec::new(),
+        });
+        let journal = outputs::journal(args.on.record.as_deref())?;
+        let (records, stop) = run_jobs(&session, jobs.collect(), journal)?;
+        orders.push((schedule, records));
+        trouble = stop;
+    }
     let signature = |record: &report::Record, fault| {
         let case = library.case(&record.case)?;
         case.faults.iter().find(|f| f.fault == fault)?.signature.clone()
     };
-    let proof = report::prove(&records, signature);
+    let mut proof = report::prove(&records, signature);
+    proof.racy = report::racy(&records, &orders);
     outputs::print(&report::matrix(&proof))?;
     match trouble {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(proof.exit_status())),
     }
+}
+
+/// The schedules besides the eager one that a proof tries.
+fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
+    let seeded = (1..u64::from(number)).map(Schedule::Seeded);
+    (number > 0).then_some(Schedule::Lazy).into_iter().chain(seeded)
+}
+
+/// The fault with the parameters that the trial's case declares.
+fn planted(entry: &Selected<'_>, fault: Fault) -> Planted {
+    let mut declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
+    let declared = declared.find(|f| f.fault == fault);
+    declared.map_or_else(|| Planted::from(fault), |entry| entry.planted())
 }

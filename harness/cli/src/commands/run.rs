@@ -1,11 +1,11 @@
 use std::{process::ExitCode, time::Instant};
 
-use device::{Fault, Place, Planted};
+use device::{BadPlanted, Config, Fault, Per, Place, Planted, UnknownSchedule};
 use report::Rows;
 
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
-    args::Run,
+    args::{Emulation, Run},
     batch::run_jobs,
     outputs::{self, Junit},
     select::{meant, select},
@@ -18,6 +18,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let faults = faults(&args.fault)?;
     let call_fault = call_fault(&faults)?;
     let mut options = SessionOptions::try_from(&args.on)?;
+    options.emulation = args.emulation.config()?;
     options.cases_from = args.selection.cases_from.clone();
     let lowered = lower_all(&library, &selected, call_fault)?;
     let journal = outputs::journal(args.on.record.as_deref())?;
@@ -28,8 +29,13 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         .iter()
         .zip(lowered)
         .flat_map(|(s, lowered)| {
-            let job = Job { case: s.case, trial: &s.trial, lowered, faults: faults.clone() };
-            std::iter::repeat_n(job, args.repeat as usize)
+            let faults = &faults;
+            (0..args.repeat).map(move |repetition| Job {
+                case: s.case,
+                trial: &s.trial,
+                lowered: lowered.clone(),
+                faults: faults.iter().map(|fault| of_process(fault, repetition)).collect(),
+            })
         })
         .collect();
     let (records, trouble) = run_jobs(&session, jobs, journal)?;
@@ -45,6 +51,15 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(report::exit_status(&records))),
     }
+}
+
+/// A fault as it is planted in one of the processes that repeat a trial: one that a process has or has not is drawn anew.
+fn of_process(fault: &Planted, repetition: u32) -> Planted {
+    let seed = match fault.per {
+        Per::Process => fault.seed.wrapping_add(repetition.into()),
+        Per::Call => fault.seed,
+    };
+    Planted { seed, ..fault.clone() }
 }
 
 /// The fault that is part of the plan.
@@ -74,27 +89,28 @@ pub(super) fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
     if problems.is_empty() { Ok(faults) } else { Err(Stop::usage(problems.join("\n"))) }
 }
 
-/// Reads `copy.zero` or `copy.zero,probability=0.2,seed=7`.
+/// Reads `copy.zero` or `copy.late,ms=50,probability=0.2,seed=7`.
 fn planted(text: &str) -> Result<Planted, String> {
-    let mut parts = text.split(',');
-    let name = parts.next().unwrap_or_default();
-    let fault: Fault = name.parse().map_err(|_| {
-        let known = Fault::ALL.iter().map(|fault| fault.name());
-        format!("error: no fault is called `{name}`; {}", meant(name, known))
-    })?;
-    let mut planted = Planted::from(fault);
-    for part in parts {
-        let bad = || {
-            format!("error: `{part}` in `--fault {text}`: write probability=0.2 (0 to 1) or seed=7")
-        };
-        match part.split_once('=').ok_or_else(bad)? {
-            ("probability", value) => {
-                planted.probability =
-                    value.parse().ok().filter(|p| (0.0..=1.0).contains(p)).ok_or_else(bad)?;
-            }
-            ("seed", value) => planted.seed = value.parse().map_err(|_| bad())?,
-            _ => return Err(bad()),
+    text.parse().map_err(|problem| match problem {
+        BadPlanted::Fault(name) => {
+            let known = Fault::ALL.iter().map(|fault| fault.name());
+            format!("error: no fault is called `{name}`; {}", meant(&name, known))
         }
+        BadPlanted::Parameter(problem) => format!("error: {problem}"),
+    })
+}
+
+impl Emulation {
+    /// The configuration that the options describe, or all that is wrong with them.
+    pub(crate) fn config(&self) -> Result<Config, Stop> {
+        let mut config = Config { sanitize: self.sanitize, ..Config::default() };
+        let mut problems: Vec<String> =
+            self.device_option.iter().filter_map(|option| config.set(option).err()).collect();
+        match self.schedule.parse() {
+            Ok(schedule) => config.schedule = schedule,
+            Err(problem) => problems.push(UnknownSchedule::to_string(&problem)),
+        }
+        let problems: Vec<_> = problems.iter().map(|text| format!("error: {text}")).collect();
+        if problems.is_empty() { Ok(config) } else { Err(Stop::usage(problems.join("\n"))) }
     }
-    Ok(planted)
 }

@@ -145,6 +145,24 @@ fn no_length_is_a_crash() {
     }
 }
 
+/// What the loader relies on when it writes an image: nothing that was read lies outside of it.
+fn everything_is_inside(file: &[u8]) {
+    let Ok(object) = CodeObject::parse(file, Arch::Gfx1151) else { return };
+    let inside = |start: u64, len: u64| start.checked_add(len).is_some_and(|end| end <= object.size);
+    for segment in &object.segments {
+        assert!(inside(segment.address, segment.data.len() as u64), "{segment:?}");
+    }
+    for relocation in &object.relocations {
+        assert!(inside(relocation.place, relocation.form.len() as u64), "{relocation:?}");
+    }
+    for symbol in &object.symbols {
+        assert!(inside(symbol.address, 0), "{symbol:?}");
+        if symbol.kind == Kind::Kernel {
+            object.descriptor(symbol);
+        }
+    }
+}
+
 proptest! {
     #[test]
     fn no_bytes_are_a_crash(changes in prop::collection::vec((0..END as usize, any::<u8>()), 1..8)) {
@@ -152,7 +170,25 @@ proptest! {
         for (at, byte) in changes {
             file[at] = byte;
         }
-        let _ = CodeObject::parse(&file, Arch::Gfx1151);
+        everything_is_inside(&file);
+    }
+
+    #[test]
+    fn no_words_are_a_crash(
+        changes in prop::collection::vec((0..END / 8, any::<u64>(), 0..64u32), 1..6),
+    ) {
+        let mut file = sample();
+        for (at, word, shift) in changes {
+            // Small numbers and numbers near the maximum are those that go wrong.
+            let word = if shift % 2 == 0 { word >> shift } else { !(word >> shift) };
+            put64(&mut file, at * 8, &[word]);
+        }
+        everything_is_inside(&file);
+    }
+
+    #[test]
+    fn what_is_no_code_object_is_an_error(bytes in prop::collection::vec(any::<u8>(), 0..2000)) {
+        assert!(CodeObject::parse(&bytes, Arch::Gfx1151).is_err());
     }
 
     #[test]

@@ -126,3 +126,49 @@ fn a_queue_that_waits_can_be_destroyed() {
     assert_eq!(hsa_queue_destroy(queue), Status::SUCCESS);
     assert_eq!(done.load(), 1);
 }
+
+/// A queue that nobody works on, with these packets: header, and what a barrier packet waits for.
+fn idle_queue(packets: &[(u16, &[Signal])]) -> Arc<Queue> {
+    let queue = create(None, Signal::NONE);
+    let found = find(queue as u64).unwrap();
+    // The thread is gone before the packets are there, and the queue counts as alive again.
+    found.end();
+    found.stop.store(false, Ordering::SeqCst);
+    for (header, dependencies) in packets {
+        submit(queue, barrier(dependencies, Signal::NONE), *header);
+    }
+    found
+}
+
+#[test]
+fn packets_overtake_only_where_the_barrier_bit_and_barrier_packets_let_them() {
+    const FREE: u16 = packet::DISPATCH as u16;
+    const BEHIND: u16 = FREE | BARRIER_BIT;
+    const WAIT: u16 = packet::BARRIER_AND as u16;
+    let gate = signal::create(1);
+    #[track_caller]
+    fn check(packets: &[(u16, &[Signal])], expected: &[u64], held_up: &[Signal]) {
+        let (startable, signals) = idle_queue(packets).startable();
+        let indices: Vec<u64> = startable.iter().map(|packet| packet.index).collect();
+        assert_eq!((indices.as_slice(), signals.as_slice()), (expected, held_up));
+    }
+    check(&[], &[], &[]);
+    check(&[(FREE, &[]), (FREE, &[])], &[0, 1], &[]);
+    check(&[(BEHIND, &[]), (BEHIND, &[])], &[0], &[]);
+    check(&[(FREE, &[]), (BEHIND, &[]), (FREE, &[])], &[0], &[]);
+    check(&[(WAIT, &[]), (FREE, &[])], &[0], &[]);
+    check(&[(WAIT, &[gate]), (FREE, &[])], &[], &[gate]);
+    check(&[(FREE, &[]), (WAIT, &[gate]), (FREE, &[])], &[0], &[gate]);
+    check(&[(FREE, &[]), (WAIT | BARRIER_BIT, &[gate])], &[0], &[]);
+}
+
+#[test]
+fn slots_are_given_back_in_order() {
+    let dispatch = (u16::from(packet::DISPATCH), [].as_slice());
+    let queue = idle_queue(&[dispatch; 3]);
+    let left = || queue.waiting().map(|(index, _)| index).collect::<Vec<_>>();
+    queue.retire(1);
+    assert_eq!((left(), queue.cell.read_index.load(Ordering::SeqCst)), (vec![0, 2], 0));
+    queue.retire(0);
+    assert_eq!((left(), queue.cell.read_index.load(Ordering::SeqCst)), (vec![2], 2));
+}

@@ -43,6 +43,7 @@ fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
         source: vec!["a test".into()],
         faults: vec![case::FaultEntry {
             fault: device::Fault::CopyZero,
+            with: Default::default(),
             on: Default::default(),
             signature: None,
         }],
