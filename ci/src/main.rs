@@ -2,6 +2,7 @@
 //! call these tasks and nothing else.
 
 mod filing;
+mod nightly;
 mod tidy;
 
 use std::process::ExitCode;
@@ -24,7 +25,8 @@ usage: cargo run -p ci -- TASK
   stacks   every case on every ROCm release that Debian carries
   prove    every declared fault turns its case red
   filing   every case from a planted fault to a report: minimise, export, verify, report
-  all      all of these, in this order";
+  nightly  the newest build on this machine's GPU: news only, new failures bisected
+  all      lint, test, stacks, prove and filing, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         "stacks" => stacks(),
         "prove" => prove(),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
+        "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
             .and_then(|()| test())
             .and_then(|()| stacks())

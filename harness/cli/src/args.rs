@@ -15,8 +15,14 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::device::{Audit, DeviceCommand};
 pub(crate) use self::{
-    bisect::{Bisect, Regress}, device::Device, doctor::Doctor, exec::Exec, export::Export, minimise::Minimise,
-    mitigate::Mitigate, report::Report,
+    bisect::{Bisect, Regress},
+    device::Device,
+    doctor::Doctor,
+    exec::Exec,
+    export::Export,
+    minimise::Minimise,
+    mitigate::Mitigate,
+    report::Report,
 };
 
 const EXAMPLES: &str = "\
