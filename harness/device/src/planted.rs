@@ -161,7 +161,7 @@ mod tests {
             "copy.zero",
             "copy.late,ms=50",
             "copy.zero,probability=0.25,seed=7",
-            "kernel.slow,factor=3,ms=9,probability=0.5,per=process,seed=1",
+            "launch.slow,factor=3,ms=9,probability=0.5,per=process,seed=1",
         ] {
             assert_eq!(text.parse::<Planted>().unwrap().to_string(), text);
         }

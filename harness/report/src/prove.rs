@@ -64,7 +64,7 @@ pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
         let details: Vec<&str> = outcome.details.iter().take(2).map(String::as_str).collect();
         let text =
             format!("{}{line}: {}; {}", outcome.signature, outcome.summary, details.join("; "));
-        text.trim_end_matches(|c: char| c == ';' || c == ' ').to_owned()
+        text.trim_end_matches([';', ' ']).to_owned()
     };
     let mut found: Vec<Racy> = Vec::new();
     for (schedule, records) in others {
@@ -315,5 +315,21 @@ mod tests {
         assert_eq!(proof(&[caught(), vec![failed("graphs/b")]]).exit_status(), 1);
         assert_eq!(proof(&[healthy()]).exit_status(), 4);
         assert_eq!(proof(&[]).exit_status(), 4);
+    }
+
+    #[test]
+    fn a_trial_whose_result_depends_on_the_schedule_is_refused() {
+        let eager = [passed("copies/a[x=1]"), passed("graphs/b")];
+        let lazy = vec![failed("copies/a[x=1]"), passed("graphs/b")];
+        let orders = [(Schedule::Lazy, lazy.clone()), (Schedule::Seeded(1), lazy)];
+        let found = racy(&eager, &orders);
+        let trials: Vec<_> = found.iter().map(|r| (r.trial.as_str(), r.schedule)).collect();
+        assert_eq!(trials, [("copies/a[x=1]", Schedule::Lazy)]);
+        assert!(found[0].other.starts_with("wrong-data:back:zero"), "{}", found[0].other);
+        let mut proof = proof(&[eager.to_vec(), vec![under(Fault::CopyZero, failed("graphs/b"))]]);
+        assert_eq!(proof.exit_status(), 0);
+        proof.racy = found;
+        assert_eq!(proof.exit_status(), 1);
+        assert!(plain(&matrix(&proof)).contains("RACY copies/a[x=1] is refused"));
     }
 }
