@@ -48,7 +48,10 @@ pub(crate) fn filing(sh: &Shell) -> Done {
                     match file(&program, trial, fault, &out) {
                         Ok(line) => println!("filed   {trial} under {fault}: {line}"),
                         Err(why) => {
-                            println!("FAILED  {trial} under {fault}");
+                            println!(
+                                "FAILED  {trial} under {fault}: {}",
+                                why.lines().next().unwrap_or("")
+                            );
                             let mut failed = failed.lock().unwrap_or_else(|e| e.into_inner());
                             failed.push(format!("{trial} under {fault}: {why}"));
                         }
@@ -94,11 +97,16 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
     run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
     run(&["report", "case", "--cases-from", &minimal, "--fault", fault, "--out", &folder])?;
     let report = std::fs::read_to_string(out.join("report.md")).map_err(|e| e.to_string())?;
-    for needed in [fault, "planted", "hipGetDeviceCount"] {
+    for needed in [fault, "planted", "Built and run before filing"] {
         if !report.contains(needed) {
             return Err(format!("the report does not say `{needed}`:\n{report}"));
         }
     }
     let said = String::from_utf8_lossy(&minimised.stdout).into_owned();
-    Ok(said.lines().find(|line| line.contains("calls")).unwrap_or("minimised").trim().to_owned())
+    Ok(said
+        .lines()
+        .find(|line| line.starts_with("Calls:"))
+        .unwrap_or("minimised")
+        .trim()
+        .to_owned())
 }
