@@ -1,0 +1,50 @@
+//! Every case as a stand-alone program, compiled, run, and compared with its trial.
+
+use std::{collections::BTreeSet, fs};
+
+use xshell::{Shell, cmd};
+
+use crate::Done;
+
+/// The release that all cases can run on, with what compiles the exported programs.
+const STACK: &str = "debian:7.2.4";
+const WITH: &str = "hiprand,hipblaslt,rocblas,dev";
+
+/// A case of each family for the stack's own clang, which takes seconds for a program: expected failures, host and device
+/// memory, a library with kernels of its own, graphs, arithmetic.
+const SAMPLE: &[&str] = &[
+    "capture/stream-after-invalidated-capture",
+    "copies/tensors",
+    "gemm/rocblas-product",
+    "graphs/exec-update",
+    "kernels/saxpy",
+    "rng/host-equals-device",
+];
+
+/// Architectures with wavefronts of 32 and of 64 items.
+const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
+
+/// Exports and verifies the whole library for hipRTC, and a sample of it for hipcc.
+pub(crate) fn exports(sh: &Shell) -> Done {
+    let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.is_dir())
+        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    let sampled: BTreeSet<String> =
+        SAMPLE.iter().filter_map(|case| Some(case.split_once('/')?.0.to_owned())).collect();
+    if families != sampled {
+        return Err(format!("the families are {families:?}, the sample has {sampled:?}").into());
+    }
+
+    cmd!(sh, "cargo build --release --locked").run()?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = sh.current_dir().join(target).join("release/rocrepro");
+    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
+    let on = ["--rocm", STACK, "--device", "emulated"];
+    cmd!(sh, "{program} export --all --form hiprtc --verify {on...}").run()?;
+    for gfx in ARCHITECTURES {
+        cmd!(sh, "{program} export {SAMPLE...} --form hipcc --verify {on...} --gfx {gfx}").run()?;
+    }
+    Ok(())
+}
