@@ -63,7 +63,7 @@ impl Float8 {
     }
 
     /// Rounds to nearest, ties to even. What is too large becomes an infinity, or NaN where the format has none.
-    pub(crate) fn from_f32(self, value: f32) -> u8 {
+    pub(crate) fn round(self, value: f32) -> u8 {
         let sign = if value.is_sign_negative() { 0x80 } else { 0 };
         let nan = if self.fnuz { 0x80 } else { sign | 0x7f };
         let overflow = if !self.fnuz && self.exponent == 5 { sign | 0x7c } else { nan };
@@ -108,7 +108,7 @@ mod tests {
         for format in formats() {
             for bits in 0..=u8::MAX {
                 let value = format.to_f32(bits);
-                let back = format.to_f32(format.from_f32(value));
+                let back = format.to_f32(format.round(value));
                 assert!(value == back || value.is_nan() && back.is_nan(), "{format:?} {bits:#x}");
             }
         }
@@ -120,9 +120,9 @@ mod tests {
             for bits in 0..format.greatest() {
                 let (low, high) = (format.to_f32(bits), format.to_f32(bits + 1));
                 let middle = low + (high - low) / 2.0;
-                assert_eq!(format.from_f32(middle), bits + (bits & 1), "{format:?} {bits:#x}");
+                assert_eq!(format.round(middle), bits + (bits & 1), "{format:?} {bits:#x}");
                 let above = f32::from_bits(middle.to_bits() + 1);
-                assert_eq!(format.from_f32(above), bits + 1, "{format:?} {bits:#x}");
+                assert_eq!(format.round(above), bits + 1, "{format:?} {bits:#x}");
             }
         }
     }
@@ -130,11 +130,11 @@ mod tests {
     #[test]
     fn known_values() {
         let [fp8, bf8, fp8_fnuz, bf8_fnuz] = formats();
-        assert_eq!((fp8.from_f32(1.0), bf8.from_f32(1.0)), (0x38, 0x3c));
-        assert_eq!((fp8_fnuz.from_f32(1.0), bf8_fnuz.from_f32(1.0)), (0x40, 0x40));
+        assert_eq!((fp8.round(1.0), bf8.round(1.0)), (0x38, 0x3c));
+        assert_eq!((fp8_fnuz.round(1.0), bf8_fnuz.round(1.0)), (0x40, 0x40));
         assert_eq!((fp8.to_f32(0x7e), bf8.to_f32(0x7b)), (448.0, 57344.0));
         assert_eq!((fp8_fnuz.to_f32(0x7f), bf8_fnuz.to_f32(0x7f)), (240.0, 57344.0));
-        assert_eq!((fp8.from_f32(1e9), bf8.from_f32(-1e9)), (0x7f, 0xfc));
-        assert_eq!((fp8_fnuz.from_f32(-0.0), fp8_fnuz.from_f32(f32::NAN)), (0, 0x80));
+        assert_eq!((fp8.round(1e9), bf8.round(-1e9)), (0x7f, 0xfc));
+        assert_eq!((fp8_fnuz.round(-0.0), fp8_fnuz.round(f32::NAN)), (0, 0x80));
     }
 }

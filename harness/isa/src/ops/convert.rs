@@ -52,9 +52,8 @@ fn from_float8(name: &'static str, pair: bool) -> Binder {
 fn to_float8(name: &'static str) -> Binder {
     Box::new(move |text| {
         let format = Float8::named(name, text.arch).ok_or(Unsupported)?;
-        let convert = move |a: f32, b: f32| {
-            u16::from(format.from_f32(a)) | u16::from(format.from_f32(b)) << 8
-        };
+        let convert =
+            move |a: f32, b: f32| u16::from(format.round(a)) | u16::from(format.round(b)) << 8;
         keeping(convert)(text)
     })
 }

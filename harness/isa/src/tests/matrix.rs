@@ -8,10 +8,13 @@ use crate::wave::Wave;
 /// Register, lane and first bit of an element.
 type Place = (usize, usize, u32);
 
+/// An instruction with its wave size, the registers of A, B and D, and the place of an element of each.
+type Row = (Arch, usize, &'static str, (usize, usize, usize), Place, Place, Place);
+
 /// For an instruction and a wave size, the registers of A, B and D and, from AMD's matrix instruction calculator, where
 /// one A\[i\]\[k\], B\[k\]\[j\] and D\[i\]\[j\] are.
 #[rustfmt::skip]
-const PLACES: &[(Arch, usize, &str, (usize, usize, usize), Place, Place, Place)] = &[
+const PLACES: &[Row] = &[
     (Gfx90a, 64, "v_mfma_f32_32x32x1f32", (1, 1, 32), (0, 20, 0), (0, 9, 0), (8, 41, 0)),
     (Gfx90a, 64, "v_mfma_f32_32x32x1f32", (1, 1, 32), (0, 4, 0), (0, 6, 0), (0, 38, 0)),
     (Gfx90a, 64, "v_mfma_f32_16x16x1f32", (1, 1, 16), (0, 54, 0), (0, 49, 0), (14, 17, 0)),
