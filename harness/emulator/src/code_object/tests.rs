@@ -148,7 +148,8 @@ fn no_length_is_a_crash() {
 /// What the loader relies on when it writes an image: nothing that was read lies outside of it.
 fn everything_is_inside(file: &[u8]) {
     let Ok(object) = CodeObject::parse(file, Arch::Gfx1151) else { return };
-    let inside = |start: u64, len: u64| start.checked_add(len).is_some_and(|end| end <= object.size);
+    let inside =
+        |start: u64, len: u64| start.checked_add(len).is_some_and(|end| end <= object.size);
     for segment in &object.segments {
         assert!(inside(segment.address, segment.data.len() as u64), "{segment:?}");
     }
