@@ -1,6 +1,7 @@
 //! Chores, run as `cargo run -p ci -- TASK`. What CI does is what a developer can do: `.ci/run` and the workflows
 //! call these tasks and nothing else.
 
+mod exports;
 mod filing;
 mod nightly;
 mod tidy;
@@ -24,9 +25,10 @@ usage: cargo run -p ci -- TASK
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries
   prove    every declared fault turns its case red
+  exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove and filing, in this order";
+  all      lint, test, stacks, prove, exports and filing, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -35,12 +37,14 @@ fn main() -> ExitCode {
         "test" => test(),
         "stacks" => stacks(),
         "prove" => prove(),
+        "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
             .and_then(|()| test())
             .and_then(|()| stacks())
             .and_then(|()| prove())
+            .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
             .and_then(|()| shell().and_then(|sh| filing::filing(&sh))),
         _ => {
             eprintln!("{USAGE}");
