@@ -1,6 +1,6 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{Arg, Buffer, Call, CaptureMode, CopyApi, Memory, RandKind, Step, StreamKind};
+use plan::{Arg, Call, CaptureMode, Step, StreamKind};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -11,10 +11,10 @@ use crate::{
     support::Helper,
 };
 
-const HIP: &str = "hipSuccess";
-const RAND: &str = "HIPRAND_STATUS_SUCCESS";
-const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
-const ROCBLAS: &str = "rocblas_status_success";
+pub(crate) const HIP: &str = "hipSuccess";
+pub(crate) const RAND: &str = "HIPRAND_STATUS_SUCCESS";
+pub(crate) const BLAS: &str = "HIPBLAS_STATUS_SUCCESS";
+pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 
 impl Printer<'_> {
     /// The function that a call makes.
@@ -84,17 +84,17 @@ impl Printer<'_> {
     }
 
     /// A variable for what a call makes: declared here, or at the top.
-    fn making(&mut self, kind: Kind, name: &str) -> String {
+    pub(crate) fn making(&mut self, kind: Kind, name: &str) -> String {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {
             let star = if kind == Kind::Buffer { "*" } else { "" };
-            self.line(format!("{} {star}{identifier} = nullptr;", type_of(kind)));
+            self.line(format!("{}{star} {identifier} = nullptr;", type_of(kind)));
         }
         identifier
     }
 
     /// Forgets a handle that may be used again, as a careful program does.
-    fn forget(&mut self, kind: Kind, identifier: &str, name: &str) {
+    pub(crate) fn forget(&mut self, kind: Kind, identifier: &str, name: &str) {
         if !self.declares(kind, name) {
             self.line(format!("{identifier} = nullptr;"));
         }
@@ -113,6 +113,9 @@ impl Printer<'_> {
             }
             Call::FillNumbers { buffer, dtype, stamp } => {
                 self.need(Helper::FillNumbers);
+                if let Some(helper) = math::element_helper(*dtype) {
+                    self.need(helper);
+                }
                 let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
                 let (seed, element) = (self.seed(*stamp), math::element(*dtype));
                 self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
@@ -177,184 +180,12 @@ impl Printer<'_> {
         }
     }
 
-    fn buffer(&self, name: &str) -> Buffer {
-        let none = Buffer { memory: Memory::Device, bytes: 0, guarded: false };
-        self.plan.buffers.get(name).cloned().unwrap_or(none)
-    }
-
     /// The seed of a fill, different in each round.
     fn seed(&self, stamp: u32) -> String {
         match self.occurrence() {
             None => stamp.to_string(),
             Some(round) => format!("uint64_t({round}) << 32 | {stamp}"),
         }
-    }
-
-    fn alloc(&mut self, step: &Step, buffer: &str, stream: &str) {
-        let Buffer { memory, bytes, guarded } = self.buffer(buffer);
-        let name = self.making(Kind::Buffer, buffer);
-        let size = if guarded { format!("{bytes} + 2 * GUARD") } else { bytes.to_string() };
-        if guarded {
-            self.need(Helper::Guard);
-        }
-        let stream = self.stream(stream);
-        match memory {
-            Memory::HostPageable | Memory::HostRegistered => {
-                self.need(Helper::HostAlloc);
-                self.line(format!("{name} = host_alloc({size});"));
-            }
-            _ => {}
-        }
-        match memory {
-            Memory::HostPageable => {}
-            Memory::HostRegistered => {
-                self.status(
-                    step,
-                    &format!("hipHostRegister({name}, {size}, hipHostRegisterDefault)"),
-                    HIP,
-                );
-            }
-            Memory::Device => self.status(step, &format!("hipMalloc(&{name}, {size})"), HIP),
-            Memory::DeviceAsync => {
-                let call =
-                    format!("hipMallocAsync(reinterpret_cast<void**>(&{name}), {size}, {stream})");
-                self.status(step, &call, HIP);
-            }
-            Memory::Managed => {
-                self.status(
-                    step,
-                    &format!("hipMallocManaged(&{name}, {size}, hipMemAttachGlobal)"),
-                    HIP,
-                );
-            }
-            Memory::HostPinned => {
-                self.status(
-                    step,
-                    &format!("hipHostMalloc(&{name}, {size}, hipHostMallocDefault)"),
-                    HIP,
-                );
-            }
-        }
-        if guarded {
-            let unless =
-                if step.returns.is_some() { format!("if ({name}) ") } else { String::new() };
-            self.line(format!("{unless}{name} += GUARD;"));
-        }
-    }
-
-    fn free(&mut self, step: &Step, buffer: &str, stream: &str) {
-        let Buffer { memory, guarded, .. } = self.buffer(buffer);
-        let name = self.name(Kind::Buffer, buffer);
-        let hoisted = !self.declares(Kind::Buffer, buffer);
-        let base = match (guarded, hoisted) {
-            (false, _) => name.clone(),
-            (true, false) => format!("{name} - GUARD"),
-            (true, true) => format!("{name} ? {name} - GUARD : nullptr"),
-        };
-        let stream = self.stream(stream);
-        let call = match memory {
-            Memory::Device | Memory::Managed => format!("hipFree({base})"),
-            Memory::DeviceAsync => format!("hipFreeAsync({base}, {stream})"),
-            Memory::HostPinned => format!("hipHostFree({base})"),
-            Memory::HostRegistered => format!("hipHostUnregister({base})"),
-            Memory::HostPageable => {
-                self.line(format!("std::free({base});"));
-                return self.forget(Kind::Buffer, &name, buffer);
-            }
-        };
-        self.status(step, &call, HIP);
-        if memory == Memory::HostRegistered {
-            self.line(format!("std::free({base});"));
-        }
-        // A buffer that could not be freed is still there for the teardown.
-        if step.checked() {
-            self.forget(Kind::Buffer, &name, buffer);
-        } else if hoisted && self.expects_success(step) {
-            self.line(format!("{name} = nullptr;"));
-        }
-    }
-
-    fn expects_success(&self, step: &Step) -> bool {
-        step.returns
-            .as_ref()
-            .and_then(|by| by.at(self.version))
-            .is_none_or(|names| names.iter().any(|n| is_success(n)))
-    }
-
-    fn poison(&mut self, step: &Step, buffer: &str) {
-        let Buffer { memory, bytes, guarded } = self.buffer(buffer);
-        let name = self.name(Kind::Buffer, buffer);
-        match (memory.on_host(), guarded) {
-            (true, true) => {
-                self.need(Helper::PoisonHost);
-                self.line(format!("poison_host({name}, {bytes});"));
-            }
-            (true, false) => self.line(format!("std::memset({name}, POISON, {bytes});")),
-            (false, guarded) => {
-                if guarded {
-                    let call =
-                        format!("hipMemset({name} - GUARD, GUARD_BYTE, {bytes} + 2 * GUARD)");
-                    self.status(step, &call, HIP);
-                }
-                self.status(step, &format!("hipMemset({name}, POISON, {bytes})"), HIP);
-            }
-        }
-    }
-
-    fn transfer(&mut self, step: &Step) {
-        let call = match &step.call {
-            Call::Copy { to, from, bytes, api, stream } => {
-                let (to_memory, from_memory) =
-                    (self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
-                let kind = direction(to_memory, from_memory);
-                let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
-                match api {
-                    CopyApi::Memcpy => format!("hipMemcpy({to}, {from}, {bytes}, {kind})"),
-                    CopyApi::MemcpyAsync => {
-                        format!("hipMemcpyAsync({to}, {from}, {bytes}, {kind}, {stream})")
-                    }
-                    CopyApi::MemcpyWithStream => {
-                        format!("hipMemcpyWithStream({to}, {from}, {bytes}, {kind}, {stream})")
-                    }
-                    CopyApi::MemcpyDirected => {
-                        let function = directed(to_memory, from_memory);
-                        format!("{function}({to}, {from}, {bytes})")
-                    }
-                }
-            }
-            Call::Copy2d {
-                to,
-                to_pitch,
-                from,
-                from_pitch,
-                width,
-                height,
-                asynchronous,
-                stream,
-            } => {
-                let kind =
-                    direction(self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
-                let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
-                let (name, last) = if *asynchronous {
-                    ("hipMemcpy2DAsync", format!(", {stream}"))
-                } else {
-                    ("hipMemcpy2D", String::new())
-                };
-                format!(
-                    "{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})"
-                )
-            }
-            Call::Set { to, value, bytes, asynchronous, stream } => {
-                let (to, stream) = (self.place(to), self.stream(stream));
-                if *asynchronous {
-                    format!("hipMemsetAsync({to}, {value}, {bytes}, {stream})")
-                } else {
-                    format!("hipMemset({to}, {value}, {bytes})")
-                }
-            }
-            _ => return,
-        };
-        self.status(step, &call, HIP);
     }
 
     fn launch(
@@ -433,147 +264,6 @@ impl Printer<'_> {
         self.plan.steps().iter().any(|step| {
             !step.checked() || matches!(step.call, Call::GetLastError) || step.planted.is_some()
         })
-    }
-
-    fn mem_get_info(&mut self, step: &Step) {
-        let free = self.names.fresh(Kind::Value, "free_bytes");
-        let total = self.names.fresh(Kind::Value, "total_bytes");
-        self.line(format!("size_t {free} = 0, {total} = 0;"));
-        let call = format!("hipMemGetInfo(&{free}, &{total})");
-        let leak_checked = self.plan.steps().into_iter().any(|s| {
-            let wanted = s.gives.as_ref().and_then(|by| by.at(self.version));
-            matches!(s.call, Call::MemGetInfo)
-                && wanted.is_some_and(|w| w.iter().any(|w| w == "returned"))
-        });
-        let wanted = step.gives.as_ref().and_then(|by| by.at(self.version));
-        let returned = wanted.is_some_and(|w| w.iter().any(|w| w == "returned"));
-        if returned {
-            self.need(Helper::ExpectReturned);
-            self.status(step, &call, HIP);
-            self.line(format!("expect_returned({free});"));
-            return;
-        }
-        let got = format!("std::to_string({free})");
-        self.value(step, &call, HIP, "hipMemGetInfo", &got, |wanted| number_fits(&free, wanted));
-        if leak_checked {
-            self.need(Helper::ExpectReturned);
-            self.line(format!("if (free_at_first == 0) free_at_first = {free};"));
-        }
-    }
-
-    fn random(&mut self, step: &Step) {
-        self.need(Helper::NameRand);
-        let generator = match &step.call {
-            Call::RandCreate { generator, .. } => self.making(Kind::Generator, generator),
-            Call::RandSeed { generator, .. }
-            | Call::RandOffset { generator, .. }
-            | Call::RandStream { generator, .. }
-            | Call::RandGenerate { generator, .. }
-            | Call::RandDestroy { generator } => self.name(Kind::Generator, generator),
-            _ => return,
-        };
-        let call = match &step.call {
-            Call::RandCreate { kind, host, .. } => {
-                let kind = match kind {
-                    RandKind::Xorwow => "HIPRAND_RNG_PSEUDO_XORWOW",
-                    RandKind::Mrg32k3a => "HIPRAND_RNG_PSEUDO_MRG32K3A",
-                    RandKind::Philox => "HIPRAND_RNG_PSEUDO_PHILOX4_32_10",
-                };
-                let function =
-                    if *host { "hiprandCreateGeneratorHost" } else { "hiprandCreateGenerator" };
-                format!("{function}(&{generator}, {kind})")
-            }
-            Call::RandSeed { seed, .. } => {
-                format!("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})")
-            }
-            Call::RandOffset { offset, .. } => {
-                format!("hiprandSetGeneratorOffset({generator}, {offset})")
-            }
-            Call::RandStream { stream, .. } => {
-                let stream = self.stream(stream);
-                format!("hiprandSetStream({generator}, {stream})")
-            }
-            Call::RandGenerate { to, count, .. } => {
-                let to = self.place(to);
-                format!(
-                    "hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})"
-                )
-            }
-            _ => format!("hiprandDestroyGenerator({generator})"),
-        };
-        self.status(step, &call, RAND);
-        if let Call::RandDestroy { generator: name } = &step.call {
-            self.forget(Kind::Generator, &generator, name);
-        }
-    }
-
-    fn product(&mut self, step: &Step) {
-        match &step.call {
-            Call::BlasltCreate { handle } => {
-                self.need(Helper::NameBlaslt);
-                let handle = self.making(Kind::Blaslt, handle);
-                self.status(step, &format!("hipblasLtCreate(&{handle})"), BLAS);
-            }
-            Call::BlasltDestroy { handle } => {
-                let name = self.name(Kind::Blaslt, handle);
-                self.status(step, &format!("hipblasLtDestroy({name})"), BLAS);
-                self.forget(Kind::Blaslt, &name, handle);
-            }
-            Call::BlasltHeuristic { handle, problem } => {
-                self.need(Helper::Heuristic);
-                let handle = self.name(Kind::Blaslt, handle);
-                let count = self.names.fresh(Kind::Value, "algorithms");
-                self.line(format!("int {count} = 0;"));
-                let call =
-                    format!("matmul_heuristic({handle}, &{count}, {})", math::arguments(problem));
-                let got = format!("std::to_string({count})");
-                self.value(step, &call, BLAS, self.api(&step.call), &got, |wanted| {
-                    number_fits(&count, wanted)
-                });
-            }
-            Call::BlasltMatmul { handle, problem, operands, stream } => {
-                self.need(Helper::BlasltMatmul);
-                let (handle, stream) = (self.name(Kind::Blaslt, handle), self.stream(stream));
-                let operands = self.operands(operands);
-                let call =
-                    format!("matmul({handle}, {stream}, {operands}, {})", math::arguments(problem));
-                self.status(step, &call, BLAS);
-            }
-            Call::RocblasCreate { handle } => {
-                self.need(Helper::NameRocblas);
-                let handle = self.making(Kind::Rocblas, handle);
-                self.status(step, &format!("rocblas_create_handle(&{handle})"), ROCBLAS);
-            }
-            Call::RocblasDestroy { handle } => {
-                let name = self.name(Kind::Rocblas, handle);
-                self.status(step, &format!("rocblas_destroy_handle({name})"), ROCBLAS);
-                self.forget(Kind::Rocblas, &name, handle);
-            }
-            Call::RocblasGemm { handle, problem, operands, stream } => {
-                self.need(Helper::RocblasGemm);
-                let (handle, stream) = (self.name(Kind::Rocblas, handle), self.stream(stream));
-                let operands = self.operands(operands);
-                let call = format!(
-                    "gemm_ex({handle}, {stream}, {operands}, {})",
-                    math::rocblas_arguments(problem)
-                );
-                self.status(step, &call, ROCBLAS);
-            }
-            _ => {}
-        }
-    }
-
-    fn operands(&mut self, operands: &plan::Operands) -> String {
-        let names =
-            [Some(&operands.a), Some(&operands.b), Some(&operands.d), operands.bias.as_ref()];
-        let names: Vec<String> = names
-            .into_iter()
-            .map(|name| match name {
-                Some(name) => self.name(Kind::Buffer, name),
-                None => "nullptr".to_owned(),
-            })
-            .collect();
-        names.join(", ")
     }
 
     fn stream_call(&mut self, step: &Step) {
@@ -710,28 +400,6 @@ impl Printer<'_> {
             };
             format!("{result} == {name}")
         });
-    }
-}
-
-/// As the worker chooses it: the runtime finds it where memory is managed.
-fn direction(to: Memory, from: Memory) -> &'static str {
-    if to == Memory::Managed || from == Memory::Managed {
-        return "hipMemcpyDefault";
-    }
-    match (from.on_host(), to.on_host()) {
-        (true, true) => "hipMemcpyHostToHost",
-        (true, false) => "hipMemcpyHostToDevice",
-        (false, true) => "hipMemcpyDeviceToHost",
-        (false, false) => "hipMemcpyDeviceToDevice",
-    }
-}
-
-fn directed(to: Memory, from: Memory) -> &'static str {
-    let on_device = |memory: Memory| memory == Memory::Managed || !memory.on_host();
-    match (on_device(from), on_device(to)) {
-        (false, _) => "hipMemcpyHtoD",
-        (true, false) => "hipMemcpyDtoH",
-        (true, true) => "hipMemcpyDtoD",
     }
 }
 

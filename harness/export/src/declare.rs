@@ -54,7 +54,7 @@ impl Declared {
     /// The declarations at the top, one line per type.
     pub(crate) fn lines(&self, names: &mut Names) -> Vec<String> {
         let mut by_type: BTreeMap<&'static str, Vec<String>> = BTreeMap::new();
-        for ((kind, name), _) in &self.0 {
+        for (kind, name) in self.0.keys() {
             if *kind != Kind::Kernel && self.is_hoisted(*kind, name) {
                 let identifier = names.of(*kind, name);
                 let star = if *kind == Kind::Buffer { "*" } else { "" };

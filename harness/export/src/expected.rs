@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use plan::{Arg, Call, CopyApi, Place, Plan, Step, kernel};
+use plan::{Arg, Call, Place, Plan, Step, kernel, may_succeed, recorded, stream_of};
 
 use crate::{
     declare::operand_buffers,
@@ -289,6 +289,7 @@ impl<'a> Expected<'a> {
                 if follows(&operands.d) =>
             {
                 self.helpers.push(Helper::MatmulOnHost);
+                self.helpers.extend(math::element_helper(problem.dtype));
                 lines.push(math::on_host(problem, operands, |buffer| want(names, buffer)));
             }
             _ => {}
@@ -419,41 +420,5 @@ fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
             (Some(&operands.d), operand_buffers(operands).collect())
         }
         _ => (None, Vec::new()),
-    }
-}
-
-/// As the reference has it: a call that must fail has no effect.
-fn may_succeed(step: &Step) -> bool {
-    step.returns.as_ref().is_none_or(|by| {
-        by.0.iter().any(|(_, names)| {
-            names.iter().any(|n| n == "hipSuccess" || n.ends_with("_SUCCESS") || n == "any")
-        })
-    })
-}
-
-/// The stream that orders a call.
-fn stream_of(call: &Call) -> Option<&str> {
-    match call {
-        Call::Alloc { stream, .. }
-        | Call::Free { stream, .. }
-        | Call::Copy { stream, .. }
-        | Call::Copy2d { stream, .. }
-        | Call::Set { stream, .. }
-        | Call::Launch { stream, .. }
-        | Call::BlasltMatmul { stream, .. }
-        | Call::RocblasGemm { stream, .. }
-        | Call::GraphLaunch { stream, .. } => Some(stream),
-        _ => None,
-    }
-}
-
-/// Whether the call becomes a node when its stream is captured.
-fn recorded(call: &Call) -> bool {
-    match call {
-        Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
-        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
-        Call::Launch { .. } | Call::BlasltMatmul { .. } | Call::RocblasGemm { .. } => true,
-        Call::Alloc { .. } | Call::Free { .. } => true,
-        _ => false,
     }
 }

@@ -2,15 +2,26 @@
 
 use plan::{Dtype, MatmulProblem, Operands};
 
+use crate::support::Helper;
+
 /// The C++ type of an element.
 pub(crate) const fn element(dtype: Dtype) -> &'static str {
     match dtype {
         Dtype::F32 => "float",
-        Dtype::F16 => "_Float16",
-        Dtype::Bf16 => "hip_bfloat16",
+        Dtype::F16 => "Half",
+        Dtype::Bf16 => "Bfloat16",
         Dtype::F64 => "double",
         Dtype::I8 => "int8_t",
         Dtype::I32 => "int32_t",
+    }
+}
+
+/// What a program needs for elements that C++17 has no type for.
+pub(crate) const fn element_helper(dtype: Dtype) -> Option<Helper> {
+    match dtype {
+        Dtype::F16 => Some(Helper::Half),
+        Dtype::Bf16 => Some(Helper::Bfloat16),
+        Dtype::F32 | Dtype::F64 | Dtype::I8 | Dtype::I32 => None,
     }
 }
 

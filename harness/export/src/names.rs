@@ -38,9 +38,12 @@ impl Kind {
 
 /// Words that mean something else in the printed programs.
 const RESERVED: &[&str] = &[
+    "Bfloat16",
     "GUARD",
     "GUARD_BYTE",
+    "Half",
     "POISON",
+    "Problem",
     "abort",
     "alignas",
     "and",
@@ -53,8 +56,10 @@ const RESERVED: &[&str] = &[
     "catch",
     "char",
     "check",
+    "check_device_guards",
     "check_differ",
     "check_equal",
+    "check_guards",
     "class",
     "compile",
     "const",
@@ -70,6 +75,7 @@ const RESERVED: &[&str] = &[
     "else",
     "enum",
     "exit",
+    "expect_returned",
     "expect_status",
     "explicit",
     "expect_value",
@@ -77,11 +83,17 @@ const RESERVED: &[&str] = &[
     "failed_node",
     "failures",
     "false",
+    "fill_numbers",
+    "fill_pattern",
     "float",
     "for",
     "free",
+    "free_at_first",
     "friend",
+    "function_of",
+    "gemm_ex",
     "goto",
+    "host_alloc",
     "if",
     "inline",
     "int",
@@ -90,13 +102,18 @@ const RESERVED: &[&str] = &[
     "main",
     "make_postponed",
     "malloc",
+    "matmul",
+    "matmul_heuristic",
+    "matmul_on_host",
     "mutable",
+    "name_of",
     "namespace",
     "new",
     "not",
     "nullptr",
     "operator",
     "or",
+    "poison_host",
     "postponed",
     "private",
     "protected",
@@ -166,6 +183,11 @@ impl Names {
         }
         self.taken.insert(candidate.clone());
         candidate
+    }
+
+    /// Takes a fresh identifier back, where its scope ends.
+    pub(crate) fn release(&mut self, identifier: &str) {
+        self.taken.remove(identifier);
     }
 }
 

@@ -198,7 +198,9 @@ impl<'a> Printer<'a> {
                 self.expected.open(&variable, *count);
                 self.loops.push((variable, *count));
                 self.indented(body)?;
-                self.loops.pop();
+                if let Some((variable, _)) = self.loops.pop() {
+                    self.names.release(&variable);
+                }
                 self.expected.close();
                 self.line("}");
             }

@@ -39,6 +39,8 @@ helpers! {
     HostAlloc "host_alloc" []
     PoisonHost "poison_host" [Guard]
     FillPattern "fill_pattern" []
+    Half "half" []
+    Bfloat16 "bfloat16" []
     FillNumbers "fill_numbers" [FillPattern]
     Check "check" []
     CheckEqual "check_equal" []
@@ -100,7 +102,7 @@ pub(crate) fn includes(text: &str) -> Vec<&'static str> {
         ),
         ("<chrono>", &["std::chrono"]),
         ("<cmath>", &["std::fma"]),
-        ("<cstdint>", &["uint32_t", "uint64_t"]),
+        ("<cstdint>", &["int8_t", "int32_t", "uint16_t", "uint32_t", "uint64_t"]),
         ("<cstdio>", &["std::printf"]),
         ("<cstdlib>", &["std::exit", "std::abort", "std::aligned_alloc", "std::free"]),
         ("<cstring>", &["std::mem", "std::strcspn"]),

@@ -108,15 +108,23 @@ pub fn trace(log: &str, inline_kernels: bool) -> Trace {
     trace
 }
 
-/// The first difference of two traces. With `whole` both must end at the same call; else the shorter one decides, as where a
-/// crash or a hang ended both.
+/// The first difference of two traces, which must also end in the same call, or between two calls: a crash, a hang or a
+/// memory fault shows itself there.
 pub fn differences(trial: &Trace, program: &Trace) -> Option<Difference> {
     let (a, b) = (&trial.calls, &program.calls);
     let after = a.iter().zip(b).take_while(|(x, y)| x == y).count();
-    if after == a.len() && after == b.len() {
-        return None;
+    if after < a.len().max(b.len()) {
+        return Some(Difference {
+            after,
+            trial: a.get(after).cloned(),
+            program: b.get(after).cloned(),
+        });
     }
-    Some(Difference { after, trial: a.get(after).cloned(), program: b.get(after).cloned() })
+    (trial.open != program.open).then(|| Difference {
+        after,
+        trial: trial.open.as_ref().map(|call| format!("no return from {call}")),
+        program: program.open.as_ref().map(|call| format!("no return from {call}")),
+    })
 }
 
 enum Entry<'l> {
@@ -189,7 +197,7 @@ fn is_result(name: &str, index: usize) -> bool {
             | ("hipGraphGetNodes", 2)
             | ("hipGraphInstantiate", 2)
             | ("hipGraphExecUpdate", 2 | 3)
-            // hipMalloc's kin print what the image or the log is, at addresses of the process.
+            // The image of the code, wherever the process keeps it.
             | ("hipModuleLoadData", 1)
     )
 }
@@ -329,5 +337,12 @@ mod tests {
         assert_eq!(differences(&read(&all), &read(&other)), difference(Some(eight), Some(nine)));
         assert_eq!(differences(&read(&all), &read(&all[..1])), difference(Some(eight), None));
         assert_eq!(differences(&read(&all[..1]), &read(&all)), difference(None, Some(eight)));
+        let returned = [all[0], "hipDeviceSynchronize: Returned hipSuccess : "];
+        let open = "no return from hipDeviceSynchronize";
+        assert_eq!(
+            differences(&read(&all[..1]), &read(&returned)),
+            difference(Some(open), None),
+            "one died in the call and the other after it"
+        );
     }
 }

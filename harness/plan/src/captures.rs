@@ -98,7 +98,7 @@ impl<'a> Captures<'a> {
 }
 
 /// Whether a step with declared statuses may succeed; a call that must fail has no effect.
-pub(crate) fn may_succeed(step: &Step) -> bool {
+pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| {
         by.0.iter().any(|(_, names)| {
             names.iter().any(|n| n == "hipSuccess" || n.ends_with("_SUCCESS") || n == "any")
@@ -107,7 +107,7 @@ pub(crate) fn may_succeed(step: &Step) -> bool {
 }
 
 /// The stream that orders a call; none for calls that belong to no stream.
-pub(crate) fn stream_of(call: &Call) -> Option<&str> {
+pub fn stream_of(call: &Call) -> Option<&str> {
     match call {
         Call::Alloc { stream, .. }
         | Call::Free { stream, .. }
@@ -123,7 +123,7 @@ pub(crate) fn stream_of(call: &Call) -> Option<&str> {
 }
 
 /// Whether the call becomes a node when its stream is captured.
-fn recorded(call: &Call) -> bool {
+pub fn recorded(call: &Call) -> bool {
     match call {
         Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
         Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,

@@ -18,6 +18,7 @@ mod pattern;
 mod version;
 
 pub use call::*;
+pub use captures::{may_succeed, recorded, stream_of};
 pub use event::*;
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, kernel};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};

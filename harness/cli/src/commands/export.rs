@@ -26,8 +26,8 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let faults = faults(&args.fault)?;
     let call_fault = call_fault(&faults)?;
-    if args.selection.cases.is_empty() && !args.all {
-        return Err(Stop::usage("error: name a case, or give `--all`"));
+    if args.selection.cases.is_empty() && args.selection.cases_from.is_none() && !args.all {
+        return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
     }
     let mut selected = select(&library, &args.selection.cases)?;
     if !args.trials {

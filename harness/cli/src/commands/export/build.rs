@@ -104,7 +104,7 @@ impl Toolchain {
             (self.form, &self.compiler)
         {
             // The runtime is named below, by its file.
-            command.args(["--no-hip-rt", "-x", "hip"]).arg(format!("--offload-arch={gfx}"));
+            command.args(["-no-hip-rt", "-x", "hip"]).arg(format!("--offload-arch={gfx}"));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
             command.arg(joined("--hip-path=", &session.stack.root.join("usr")));
             // Clang looks for its bundler on the path, and beside itself for everything else.

@@ -9,6 +9,8 @@ pub(crate) struct Seen {
     pub(crate) kind: Kind,
     /// Empty where the kind says all.
     pub(crate) place: String,
+    /// The status that a call returned instead of an expected one.
+    pub(crate) status: Option<String>,
     /// The program's own line.
     pub(crate) line: String,
 }
@@ -21,7 +23,11 @@ impl Seen {
             Kind::Pass | Kind::TeardownCrash | Kind::Skip | Kind::NoVerdict => String::new(),
             _ => outcome.signature.split(':').nth(1).unwrap_or_default().to_owned(),
         };
-        Seen { kind: outcome.kind, place, line: outcome.summary.clone() }
+        let status = outcome
+            .signature
+            .strip_prefix("api-error:")
+            .and_then(|rest| Some(rest.split_once(':')?.1.to_owned()));
+        Seen { kind: outcome.kind, place, status, line: outcome.summary.clone() }
     }
 
     /// Of a program, by how it ended, what it printed, and the call that it was in.
@@ -48,7 +54,7 @@ impl Seen {
         };
         let place =
             if matches!(kind, Kind::Pass | Kind::TeardownCrash) { String::new() } else { place };
-        Seen { kind, place, line }
+        Seen { kind, place, status: None, line }
     }
 
     /// Whether the program did what its trial did.
@@ -57,10 +63,10 @@ impl Seen {
             return false;
         }
         match self.kind {
-            // The place is the call that was open, which a program can only tell of HIP calls, while a trial also tells of
-            // those of the libraries above and of the host.
+            // A program only knows the HIP call that it was in, a trial also those of the libraries above and of the host;
+            // that both were in the same HIP call is for the traces to say.
             Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::MemoryFault => true,
-            _ => self.place == trial.place,
+            _ => self.place == trial.place && self.status == trial.status,
         }
     }
 }
@@ -70,7 +76,8 @@ impl std::fmt::Display for Seen {
         if self.place.is_empty() {
             write!(f, "{}", self.kind)
         } else {
-            write!(f, "{}:{}", self.kind, self.place)
+            write!(f, "{}:{}", self.kind, self.place)?;
+            self.status.as_ref().map_or(Ok(()), |status| write!(f, ":{status}"))
         }
     }
 }
@@ -88,10 +95,13 @@ fn failure(line: &str) -> Seen {
         "matmul" => (Kind::ApiError, "hipblasLtMatmul"),
         "matmul_heuristic" => (Kind::ApiError, "hipblasLtMatmulAlgoGetHeuristic"),
         "gemm_ex" => (Kind::ApiError, "rocblas_gemm_ex"),
-        _ if text.ends_with("were not given back") => (Kind::Leak, first),
+        _ if text.ends_with("were not given back") || text.ends_with("should be in use") => {
+            (Kind::Leak, first)
+        }
         function => (Kind::ApiError, function),
     };
-    Seen { kind, place: place.to_owned(), line: text.to_owned() }
+    let status = text.split_once(" returned ").and_then(|(_, rest)| rest.split(';').next());
+    Seen { kind, place: place.to_owned(), status: status.map(str::to_owned), line: text.to_owned() }
 }
 
 fn memory_fault(stderr: &str) -> bool {
@@ -125,12 +135,12 @@ mod tests {
         );
         check(
             "FAIL: hipMalloc returned hipErrorOutOfMemory; expected was success (line 7)",
-            "api-error:hipMalloc",
+            "api-error:hipMalloc:hipErrorOutOfMemory",
         );
         check("FAIL: hipGraphGetNodes gave 3; expected was 4", "api-error:hipGraphGetNodes");
         check(
             "FAIL: launch returned hipErrorUnknown; expected was success (line 7)",
-            "api-error:hipModuleLaunchKernel",
+            "api-error:hipModuleLaunchKernel:hipErrorUnknown",
         );
         check(
             "FAIL: hipMemGetInfo: 64 bytes of device memory were not given back",

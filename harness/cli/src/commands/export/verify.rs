@@ -19,8 +19,6 @@ use crate::{Job, Session, Stop, run_trial, trial::again};
 pub(crate) struct Exported {
     /// The program, its header saying what was verified.
     pub(crate) text: String,
-    /// The form.
-    pub(crate) form: Form,
     /// What the trial itself did.
     pub(crate) outcome: Outcome,
     /// Runs of the program that did the same.
@@ -100,7 +98,7 @@ pub(crate) fn exported(
     }
     if outcome.kind == Kind::Skip {
         let text = printed(session, job, form, Vec::new(), Vec::new())?;
-        return Ok(Exported { text, form, outcome, verified: 0, of: 0, difference: None });
+        return Ok(Exported { text, outcome, verified: 0, of: 0, difference: None });
     }
     let wanted = Seen::of_trial(&outcome);
 
@@ -150,7 +148,7 @@ pub(crate) fn exported(
             Vec::new()
         },
     )?;
-    Ok(Exported { text, form, outcome, verified, of: repeat, difference })
+    Ok(Exported { text, outcome, verified, of: repeat, difference })
 }
 
 /// Lines for the header.
@@ -213,10 +211,11 @@ fn calls_differ(trial: &Trace, program: &Trace) -> Option<String> {
 }
 
 fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Limits {
-    // A program prints nothing between its calls, so its silence lasts as long as the whole trial.
+    // A program prints nothing between its calls, so its silence lasts as long as the whole trial, whose time varies with
+    // what else the machine does.
     let quiet = match outcome.kind {
         Kind::Hang => session.limits.quiet,
-        _ => session.limits.quiet.max(wall * 4),
+        _ => (session.limits.quiet * 4).max(wall * 4),
     };
     Limits { quiet, ..session.limits }
 }
@@ -254,4 +253,37 @@ fn run_program(
 
 fn cannot_write(path: &Path, error: &std::io::Error) -> Stop {
     Stop::no_verdict(format!("error: cannot write `{}`: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_call_of_the_program_is_told() {
+        let check = |trial: &[&str], program: &[&str], expected: Option<&str>| {
+            let read = |calls: &[&str]| {
+                let log: String = calls.iter().map(|c| format!(":3: 12 us:  {c}\n")).collect();
+                export::trace(&log, false)
+            };
+            assert_eq!(calls_differ(&read(trial), &read(program)).as_deref(), expected);
+        };
+        let wait = "hipDeviceSynchronize (  )";
+        let (eight, nine) = ("hipMemset ( 0x1, 0, 8 )", "hipMemset ( 0x1, 0, 9 )");
+        check(&[wait, eight], &[wait, eight], None);
+        check(
+            &[wait, eight],
+            &[wait, nine],
+            Some(
+                "after 1 equal calls the trial made hipMemset(p1, 0, 8) and the program hipMemset(p1, 0, 9)",
+            ),
+        );
+        check(
+            &[eight],
+            &[eight, wait],
+            Some(
+                "after 1 equal calls the trial made nothing more and the program hipDeviceSynchronize()",
+            ),
+        );
+    }
 }

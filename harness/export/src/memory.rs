@@ -1,0 +1,244 @@
+//! Memory: buffers come and go, and bytes move between them.
+
+use plan::{Buffer, Call, CopyApi, Memory, Step};
+
+use crate::{
+    calls::HIP,
+    checks::{is_success, number_fits},
+    names::Kind,
+    printer::Printer,
+    support::Helper,
+};
+
+impl Printer<'_> {
+    pub(crate) fn buffer(&self, name: &str) -> Buffer {
+        let none = Buffer { memory: Memory::Device, bytes: 0, guarded: false };
+        self.plan.buffers.get(name).cloned().unwrap_or(none)
+    }
+
+    pub(crate) fn alloc(&mut self, step: &Step, buffer: &str, stream: &str) {
+        let Buffer { memory, bytes, guarded } = self.buffer(buffer);
+        let size = if guarded { format!("{bytes} + 2 * GUARD") } else { bytes.to_string() };
+        if guarded {
+            self.need(Helper::Guard);
+        }
+        if matches!(memory, Memory::HostPageable | Memory::HostRegistered) {
+            self.need(Helper::HostAlloc);
+            let ty = if self.declares(Kind::Buffer, buffer) { "unsigned char* " } else { "" };
+            let name = self.name(Kind::Buffer, buffer);
+            let skip = if guarded && memory == Memory::HostPageable { " + GUARD" } else { "" };
+            self.line(format!("{ty}{name} = host_alloc({size}){skip};"));
+            if memory == Memory::HostRegistered {
+                let call = format!("hipHostRegister({name}, {size}, hipHostRegisterDefault)");
+                self.status(step, &call, HIP);
+                if guarded {
+                    self.line(format!("{name} += GUARD;"));
+                }
+            }
+            return;
+        }
+        let name = self.making(Kind::Buffer, buffer);
+        let stream = self.stream(stream);
+        match memory {
+            Memory::HostPageable | Memory::HostRegistered => {}
+            Memory::Device => self.status(step, &format!("hipMalloc(&{name}, {size})"), HIP),
+            Memory::DeviceAsync => {
+                let call =
+                    format!("hipMallocAsync(reinterpret_cast<void**>(&{name}), {size}, {stream})");
+                self.status(step, &call, HIP);
+            }
+            Memory::Managed => {
+                self.status(
+                    step,
+                    &format!("hipMallocManaged(&{name}, {size}, hipMemAttachGlobal)"),
+                    HIP,
+                );
+            }
+            Memory::HostPinned => {
+                self.status(
+                    step,
+                    &format!("hipHostMalloc(&{name}, {size}, hipHostMallocDefault)"),
+                    HIP,
+                );
+            }
+        }
+        if guarded {
+            let unless =
+                if step.returns.is_some() { format!("if ({name}) ") } else { String::new() };
+            self.line(format!("{unless}{name} += GUARD;"));
+        }
+    }
+
+    pub(crate) fn free(&mut self, step: &Step, buffer: &str, stream: &str) {
+        let Buffer { memory, guarded, .. } = self.buffer(buffer);
+        let name = self.name(Kind::Buffer, buffer);
+        let hoisted = !self.declares(Kind::Buffer, buffer);
+        let base = match (guarded, hoisted) {
+            (false, _) => name.clone(),
+            (true, false) => format!("{name} - GUARD"),
+            (true, true) => format!("{name} ? {name} - GUARD : nullptr"),
+        };
+        let stream = self.stream(stream);
+        let call = match memory {
+            Memory::Device | Memory::Managed => format!("hipFree({base})"),
+            Memory::DeviceAsync => format!("hipFreeAsync({base}, {stream})"),
+            Memory::HostPinned => format!("hipHostFree({base})"),
+            Memory::HostRegistered => format!("hipHostUnregister({base})"),
+            Memory::HostPageable => {
+                self.line(format!("std::free({base});"));
+                return self.forget(Kind::Buffer, &name, buffer);
+            }
+        };
+        self.status(step, &call, HIP);
+        if memory == Memory::HostRegistered {
+            self.line(format!("std::free({base});"));
+        }
+        // A buffer that could not be freed is still there for the teardown.
+        if step.checked() {
+            self.forget(Kind::Buffer, &name, buffer);
+        } else if hoisted && self.expects_success(step) {
+            self.line(format!("{name} = nullptr;"));
+        }
+    }
+
+    fn expects_success(&self, step: &Step) -> bool {
+        step.returns
+            .as_ref()
+            .and_then(|by| by.at(self.version))
+            .is_none_or(|names| names.iter().any(|n| is_success(n)))
+    }
+
+    pub(crate) fn poison(&mut self, step: &Step, buffer: &str) {
+        let Buffer { memory, bytes, guarded } = self.buffer(buffer);
+        let name = self.name(Kind::Buffer, buffer);
+        match (memory.on_host(), guarded) {
+            (true, true) => {
+                self.need(Helper::PoisonHost);
+                self.line(format!("poison_host({name}, {bytes});"));
+            }
+            (true, false) => self.line(format!("std::memset({name}, POISON, {bytes});")),
+            (false, guarded) => {
+                if guarded {
+                    let call =
+                        format!("hipMemset({name} - GUARD, GUARD_BYTE, {bytes} + 2 * GUARD)");
+                    self.status(step, &call, HIP);
+                }
+                self.status(step, &format!("hipMemset({name}, POISON, {bytes})"), HIP);
+            }
+        }
+    }
+
+    pub(crate) fn transfer(&mut self, step: &Step) {
+        let call = match &step.call {
+            Call::Copy { to, from, bytes, api, stream } => {
+                let (to_memory, from_memory) =
+                    (self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
+                let kind = direction(to_memory, from_memory);
+                let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
+                match api {
+                    CopyApi::Memcpy => format!("hipMemcpy({to}, {from}, {bytes}, {kind})"),
+                    CopyApi::MemcpyAsync => {
+                        format!("hipMemcpyAsync({to}, {from}, {bytes}, {kind}, {stream})")
+                    }
+                    CopyApi::MemcpyWithStream => {
+                        format!("hipMemcpyWithStream({to}, {from}, {bytes}, {kind}, {stream})")
+                    }
+                    CopyApi::MemcpyDirected => {
+                        let function = directed(to_memory, from_memory);
+                        format!("{function}({to}, {from}, {bytes})")
+                    }
+                }
+            }
+            Call::Copy2d {
+                to,
+                to_pitch,
+                from,
+                from_pitch,
+                width,
+                height,
+                asynchronous,
+                stream,
+            } => {
+                let kind =
+                    direction(self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
+                let (to, from, stream) = (self.place(to), self.place(from), self.stream(stream));
+                let (name, last) = if *asynchronous {
+                    ("hipMemcpy2DAsync", format!(", {stream}"))
+                } else {
+                    ("hipMemcpy2D", String::new())
+                };
+                format!(
+                    "{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})"
+                )
+            }
+            Call::Set { to, value, bytes, asynchronous, stream } => {
+                let (to, stream) = (self.place(to), self.stream(stream));
+                if *asynchronous {
+                    format!("hipMemsetAsync({to}, {value}, {bytes}, {stream})")
+                } else {
+                    format!("hipMemset({to}, {value}, {bytes})")
+                }
+            }
+            _ => return,
+        };
+        self.status(step, &call, HIP);
+    }
+
+    pub(crate) fn mem_get_info(&mut self, step: &Step) {
+        let free = self.names.fresh(Kind::Value, "free_bytes");
+        let total = self.names.fresh(Kind::Value, "total_bytes");
+        self.line(format!("size_t {free} = 0, {total} = 0;"));
+        let call = format!("hipMemGetInfo(&{free}, &{total})");
+        if let Some(arguments) = self.compares_free(step, &free) {
+            self.need(Helper::ExpectReturned);
+            self.status(step, &call, HIP);
+            self.line(format!("expect_returned({arguments});"));
+            return;
+        }
+        let leak_checked =
+            self.plan.steps().into_iter().any(|step| self.compares_free(step, "").is_some());
+        let got = format!("std::to_string({free})");
+        self.value(step, &call, HIP, "hipMemGetInfo", &got, |wanted| number_fits(&free, wanted));
+        if leak_checked {
+            self.need(Helper::ExpectReturned);
+            self.line(format!("if (free_at_first == 0) free_at_first = {free};"));
+        }
+    }
+
+    /// The arguments of the comparison with the first look at the free memory, where the step asks for one.
+    fn compares_free(&self, step: &Step, free: &str) -> Option<String> {
+        let wanted = step.gives.as_ref()?.at(self.version)?;
+        let asks = |what: &str| {
+            matches!(step.call, Call::MemGetInfo) && wanted.iter().any(|wanted| wanted == what)
+        };
+        if asks("returned") {
+            Some(free.to_owned())
+        } else if asks("unchanged") {
+            Some(format!("{free}, /*exactly=*/true"))
+        } else {
+            None
+        }
+    }
+}
+
+/// As the worker chooses it: the runtime finds it where memory is managed.
+fn direction(to: Memory, from: Memory) -> &'static str {
+    if to == Memory::Managed || from == Memory::Managed {
+        return "hipMemcpyDefault";
+    }
+    match (from.on_host(), to.on_host()) {
+        (true, true) => "hipMemcpyHostToHost",
+        (true, false) => "hipMemcpyHostToDevice",
+        (false, true) => "hipMemcpyDeviceToHost",
+        (false, false) => "hipMemcpyDeviceToDevice",
+    }
+}
+
+fn directed(to: Memory, from: Memory) -> &'static str {
+    let on_device = |memory: Memory| memory == Memory::Managed || !memory.on_host();
+    match (on_device(from), on_device(to)) {
+        (false, _) => "hipMemcpyHtoD",
+        (true, false) => "hipMemcpyDtoH",
+        (true, true) => "hipMemcpyDtoD",
+    }
+}
