@@ -115,7 +115,7 @@ fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode
         threads,
         &cancel,
         |_, job| exported(session, &toolchain, &job, args.form, args.repeat, &cancel),
-        |index, result| keep(index, result),
+        &mut keep,
     );
     drop(keep);
     shown?;
