@@ -1,6 +1,6 @@
 //! The comment at the top of a program.
 
-use plan::Plan;
+use plan::{Call, Plan};
 
 use crate::Form;
 
@@ -44,11 +44,13 @@ impl Header {
         let libraries: Vec<String> =
             plan.libraries.iter().map(|l| format!(" -l{}", l.name())).collect();
         let libraries = libraries.concat();
+        let compiles = plan.steps().iter().any(|step| matches!(step.call, Call::Compile { .. }));
+        let hiprtc = if compiles { " -lhiprtc" } else { "" };
         let file = form.file();
         let build = match form {
             Form::Hiprtc => format!(
                 "g++ -std=c++17 -pthread -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include {file} -o repro -L/opt/rocm/lib \
-                 -lamdhip64 -lhiprtc{libraries}"
+                 -lamdhip64{hiprtc}{libraries}"
             ),
             Form::Hipcc => {
                 format!(

@@ -173,7 +173,8 @@ impl Names {
         }
         let free = |text: &String| !RESERVED.contains(&text.as_str()) && !self.taken.contains(text);
         let mut candidate = plain.clone();
-        if !free(&candidate) {
+        // One more value of its sort is told apart by its number.
+        if !free(&candidate) && kind != Kind::Value {
             candidate = format!("{plain}_{}", kind.suffix());
         }
         let mut number = 2;
