@@ -32,6 +32,10 @@ Examples:
   rocrepro prove graphs                    show that cases can fail: plant each declared fault
   rocrepro check --cases-from my-cases     check case files; no ROCm needed
   rocrepro explain copies/small-sizes      what a case does, where it comes from, what turns it red
+  rocrepro minimise 'graphs/long-chain[nodes=30000]'                 the smallest case that still fails so
+  rocrepro bisect 'graphs/long-chain[nodes=30000]' --good debian:6.4.3 --bad debian:7.2.4
+  rocrepro report 'graphs/long-chain[nodes=30000]'                   the upstream issue, with a program that shows it
+  rocrepro exec ./my-hip-program           any HIP program, on the emulated device
 
 Exit codes: 0 as expected, 1 news (an unexpected failure or pass), 2 usage, 3 no verdict, 4 nothing ran.";
 
