@@ -1,6 +1,7 @@
 //! Chores, run as `cargo run -p ci -- TASK`. What CI does is what a developer can do: `.ci/run` and the workflows
 //! call these tasks and nothing else.
 
+mod amd_tests;
 mod exports;
 mod filing;
 mod nightly;
@@ -27,8 +28,9 @@ usage: cargo run -p ci -- TASK
   prove    every declared fault turns its case red
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
+  amd      a sample of AMD's own test programs on the emulated device
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, exports and filing, in this order";
+  all      lint, test, stacks, prove, exports, filing and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -39,13 +41,15 @@ fn main() -> ExitCode {
         "prove" => prove(),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
+        "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
             .and_then(|()| test())
             .and_then(|()| stacks())
             .and_then(|()| prove())
             .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
-            .and_then(|()| shell().and_then(|sh| filing::filing(&sh))),
+            .and_then(|()| shell().and_then(|sh| filing::filing(&sh)))
+            .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
