@@ -2,6 +2,7 @@
 static size_t free_at_first = 0;
 
 static void expect_returned(size_t free_bytes, bool exactly = false) {
+  if (free_at_first == 0) free_at_first = free_bytes;
   if (free_bytes == free_at_first || (free_bytes > free_at_first && !exactly)) return;
   failures++;
   if (free_bytes < free_at_first)
