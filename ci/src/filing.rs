@@ -91,7 +91,7 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
     let (folder, minimal, source) =
         (out.display().to_string(), path("case.yaml"), path("repro.cpp"));
     let minimised = run(&["minimise", trial, "--fault", fault, "--out", &folder])?;
-    // On the faulty device the program fails as its trial does; on the healthy one it passes.
+    // On the faulty device and on the healthy one the program ends as its trial does.
     let from = ["export", "case", "--cases-from", &minimal, "--verify"];
     run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
     run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;

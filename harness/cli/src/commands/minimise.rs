@@ -249,6 +249,9 @@ fn prepare<'s>(
             space.kept = before(&job.lowered.plan.body, space.failing);
         } else {
             runs.control = true;
+            // A trial that fails without the fault too has nothing healthy to be compared with.
+            let healthy = runs.control(&start, &space.run_key(&start)).flatten();
+            runs.control = healthy.is_none_or(|outcome| outcome.kind == Kind::Pass);
         }
     }
     runs.found(&first.signature);

@@ -137,11 +137,16 @@ impl Plans {
         candidate.0.key.clone()
     }
 
-    /// The failing step of an edited plan, where it expects a certain status or value. The static checks do not know whether
-    /// that is still the right one when calls before it are gone.
+    /// The failing step of an edited plan, where it expects a certain status or value, compares two buffers, or is itself planted.
+    /// The static checks do not know whether the plan is still right when calls around it are gone.
     pub(super) fn expecting<'p>(&self, plan: &'p Plan) -> Option<&'p Step> {
         let failing = every(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
-        (failing.returns.is_some() || failing.gives.is_some()).then_some(failing)
+        let compares = matches!(failing.call, Call::Equal { .. } | Call::Differ { .. });
+        (compares
+            || failing.planted.is_some()
+            || failing.returns.is_some()
+            || failing.gives.is_some())
+        .then_some(failing)
     }
 
     /// Whether a plan has the call or the check that the signature names, and the planted call. A run would tell as
