@@ -16,7 +16,9 @@ use isa::{AddressSpace, Executed, Launch, Trap};
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
-    blit, config, events, faults, loader, memory, model, report,
+    blit, config, events, faults, loader, memory, model,
+    queue::Queue,
+    report,
     report::trace,
     sanitizer, system, transfer,
 };
@@ -51,7 +53,11 @@ impl AddressSpace for DeviceMemory {
 const APERTURE_VIOLATION: Status = Status(41);
 
 /// Executes the dispatch to its end.
-pub(crate) fn run(packet: &DispatchPacket, packet_address: u64, queue: u64) -> Result<(), Failure> {
+pub(crate) fn run(
+    packet: &DispatchPacket,
+    packet_address: u64,
+    queue: &Queue,
+) -> Result<(), Failure> {
     static LOST: AtomicBool = AtomicBool::new(false);
     if LOST.load(Ordering::SeqCst) || faults::takes(Fault::DeviceLost) {
         LOST.store(true, Ordering::SeqCst);
@@ -76,7 +82,7 @@ pub(crate) fn run(packet: &DispatchPacket, packet_address: u64, queue: u64) -> R
             kernel_name: &kernel.name,
             descriptor: packet.kernel_object,
             packet: packet_address,
-            queue,
+            queue: queue.device_address(),
             kernarg,
             grid: packet.grid.map(|n| n.max(1)),
             workgroup: packet.workgroup.map(|n| u32::from(n.max(1))),
@@ -98,6 +104,10 @@ pub(crate) fn run(packet: &DispatchPacket, packet_address: u64, queue: u64) -> R
         Ok(executed) => {
             trace!("dispatch {} done: {executed:?}", kernel.name);
             Ok(())
+        }
+        // The driver kills the waves of a queue that is destroyed, and the host may unload their code at once.
+        Err(Trap::PageFault { .. } | Trap::Unmapped { .. }) if queue.stopping() => {
+            Err(Failure::Hang)
         }
         Err(trap) => Err(report_trap(&kernel.name, &trap)),
     }
@@ -155,7 +165,7 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)
         }
-        Trap::PageFault { address, .. } => {
+        Trap::PageFault { address, .. } | Trap::Unmapped { address, .. } => {
             report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
             system::memory_fault(*address);
             Failure::Hang

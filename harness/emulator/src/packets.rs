@@ -129,7 +129,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     let result = if queue.stopping() {
         Err(dispatch::Failure::Hang)
     } else {
-        dispatch::run(packet, slot as u64, queue.device_address())
+        dispatch::run(packet, slot as u64, queue)
     };
     let mut inside = IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
     inside.retain(|address| *address != queue.device_address());

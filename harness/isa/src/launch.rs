@@ -35,9 +35,9 @@ struct Descriptor {
 
 fn descriptor(launch: &Launch<'_>, machine: &mut Machine<'_>) -> Result<Descriptor, Trap> {
     let at = launch.descriptor;
-    let bytes = machine.read::<64>(at).map_err(|_| Trap::InvalidLaunch {
-        reason: format!("no kernel descriptor is mapped at {at:#x}"),
-    })?;
+    let bytes = machine
+        .read::<64>(at)
+        .map_err(|_| Trap::Unmapped { what: "kernel descriptor", address: at })?;
     let word = |offset: usize| {
         u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
     };
@@ -167,9 +167,9 @@ fn initial_scalars(
     let preload = (descriptor.preload & 0x7f, descriptor.preload >> 7);
     for word in 0..preload.0 {
         let address = launch.kernarg + u64::from(preload.1 + word) * 4;
-        let bytes = machine.read::<4>(address).map_err(|_| Trap::InvalidLaunch {
-            reason: format!("no kernel arguments are mapped at {address:#x}"),
-        })?;
+        let bytes = machine
+            .read::<4>(address)
+            .map_err(|_| Trap::Unmapped { what: "kernel arguments", address })?;
         wave.scalar[usize::from(next + word)] = u32::from_le_bytes(bytes);
     }
     // The system registers follow the user registers, of which there may be more than are used.

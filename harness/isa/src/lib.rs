@@ -129,7 +129,14 @@ pub enum Trap {
         /// What was tried.
         reason: String,
     },
-    /// The launch makes no sense: no such descriptor, or a workgroup of no work-items.
+    /// The kernel descriptor or the kernel's arguments are not mapped.
+    Unmapped {
+        /// What was to be read.
+        what: &'static str,
+        /// From where.
+        address: u64,
+    },
+    /// The launch asks for what this interpreter or its host cannot do.
     InvalidLaunch {
         /// What is wrong.
         reason: String,
@@ -173,6 +180,9 @@ impl fmt::Display for Trap {
                 write!(f, "wave still running after {limit} instructions, at {instruction}")
             }
             Trap::NoDisassembler { reason } => write!(f, "no disassembler: {reason}"),
+            Trap::Unmapped { what, address } => {
+                write!(f, "page fault: no {what} at {address:#x}")
+            }
             Trap::InvalidLaunch { reason } => write!(f, "invalid launch: {reason}"),
         }
     }
