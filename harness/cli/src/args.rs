@@ -210,7 +210,8 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeout: u32,
 
-    /// Longest silence of one trial, in seconds; what is silent for longer hangs
+    /// Longest silence of one trial, in seconds; what is silent for longer hangs. While a trial computes, its own processor
+    /// time counts, not that of the clock
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: u32,
 

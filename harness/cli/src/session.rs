@@ -139,7 +139,18 @@ impl TryFrom<&On> for SessionOptions {
     }
 }
 
+/// Silence that counts as a hang where hangs come on purpose and no GPU is waited for. The longest calls of the case library,
+/// generators that set up their state, compute for three seconds.
+const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
+
 impl SessionOptions {
+    /// Waits less for what hangs, as it will do so often. A GPU keeps its time.
+    pub(crate) fn expect_hangs(&mut self) {
+        if self.device != DeviceChoice::Gpu {
+            self.limits.quiet = self.limits.quiet.min(QUIET_ON_PURPOSE);
+        }
+    }
+
     /// The options that the command would have without arguments; what the environment says of them counts.
     ///
     /// # Errors

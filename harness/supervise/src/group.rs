@@ -107,6 +107,22 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
+/// Processor time that a process has used, in all its threads; None where the kernel does not say.
+pub(crate) fn cpu_time(pid: Pid) -> Option<Duration> {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
+    parse_cpu_time(&String::from_utf8_lossy(&stat))
+}
+
+/// `utime` and `stime` of a line of `/proc/PID/stat`.
+fn parse_cpu_time(stat: &str) -> Option<Duration> {
+    let (_, after) = stat.rsplit_once(')')?;
+    let mut fields = after.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let ticks = ticks()? + ticks()?;
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Some(Duration::from_millis(ticks * 1000 / per_second))
+}
+
 /// Name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name
 /// may hold spaces and parentheses, so it ends at the last one.
 fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
@@ -148,5 +164,13 @@ mod tests {
         check("42 () Z 1 7", Some(("", "Z", 7)));
         check("42 (sh) S 1", None);
         check("", None);
+    }
+
+    #[test]
+    fn processor_time() {
+        let line = "42 (a) b (c) R 1 7 7 0 -1 4194560 1 2 3 4 30 12 0 0 20 0 1 0 100";
+        let ticks = rustix::param::clock_ticks_per_second();
+        assert_eq!(parse_cpu_time(line), Some(Duration::from_millis(42 * 1000 / ticks)));
+        assert_eq!(parse_cpu_time("42 (sh) R 1 7"), None);
     }
 }

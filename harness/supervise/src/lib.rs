@@ -27,6 +27,7 @@ mod observed;
 mod pipes;
 mod pool;
 mod run;
+mod silence;
 
 pub use cancel::{Cancel, PATIENCE};
 pub use group::Process;

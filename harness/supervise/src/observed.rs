@@ -10,7 +10,8 @@ use crate::{Line, Log, Process};
 pub struct Limits {
     /// From its start to its end.
     pub total: Duration,
-    /// From its start to the first event line, and from one event line to the next.
+    /// From its start to the first event line, and from one event line to the next. While the child computes its own
+    /// processor time counts, at most as fast as the clock.
     pub quiet: Duration,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,

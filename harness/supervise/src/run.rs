@@ -11,8 +11,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
 use crate::group::{self, Send, wait_ready};
-use crate::lines::Lines;
 use crate::pipes::{Pipes, READ_BYTES, Source};
+use crate::silence::Silence;
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
 /// How long to go on reading once the leader has ended, where other processes hold its pipes
@@ -137,12 +137,13 @@ fn watch(
     pipes.write();
     let mut buffer = vec![0; READ_BYTES];
     let mut phase = Phase::Running;
+    let mut silence = Silence::new(limits.quiet);
     loop {
         let mut sources = pipes.sources();
         let until = match phase {
             Phase::Running => {
                 sources.push((Source::Cancel, cancel.wake(), PollFlags::IN));
-                limits.next(pipes.lines.last_at())
+                limits.total.min(silence.next())
             }
             Phase::Terminating { until, .. } | Phase::Killing { until, .. } => until,
             Phase::Draining { end, .. } if sources.is_empty() => return Ok(end),
@@ -159,13 +160,16 @@ fn watch(
         let drain = now.saturating_add(DRAIN);
         phase = match phase {
             Phase::Running if ended => Phase::Draining { end: End::ByItself, until: drain },
-            Phase::Running => match limits.due(now, &pipes.lines, cancel) {
-                Some(reason) => {
-                    send(pid, Signal::TERM);
-                    Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
+            Phase::Running => {
+                let silent = silence.look(now, pipes.lines.last_at(), || group::cpu_time(pid));
+                match limits.due(now, silent, pipes.lines.flooded, cancel) {
+                    Some(reason) => {
+                        send(pid, Signal::TERM);
+                        Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
+                    }
+                    None => Phase::Running,
                 }
-                None => Phase::Running,
-            },
+            }
             Phase::Terminating { reason, .. } if ended => {
                 send(pid, Signal::KILL);
                 Phase::Draining { end: End::Stopped { reason, forced: false }, until: drain }
@@ -185,20 +189,21 @@ fn watch(
 }
 
 impl Limits {
-    /// When the next limit is over for a child whose last line came at `last_line`.
-    fn next(&self, last_line: Duration) -> Duration {
-        self.total.min(last_line.saturating_add(self.quiet))
-    }
-
     /// Why a running child is to end now, if it is.
-    fn due(&self, now: Duration, lines: &Lines, cancel: &Cancel) -> Option<Reason> {
+    fn due(
+        &self,
+        now: Duration,
+        silent: Duration,
+        flooded: bool,
+        cancel: &Cancel,
+    ) -> Option<Reason> {
         if cancel.is_cancelled() {
             Some(Reason::Cancelled)
-        } else if lines.flooded {
+        } else if flooded {
             Some(Reason::Flooded)
         } else if now >= self.total {
             Some(Reason::Total)
-        } else if now >= self.next(lines.last_at()) {
+        } else if silent >= self.quiet {
             Some(Reason::Quiet)
         } else {
             None
@@ -280,34 +285,29 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// The limit that is over at `now` for a child whose last line came at `last_line`.
+    /// The limit that is over at `now` for a child that has been silent for so many seconds.
     fn check(
         (total, quiet): (Duration, Duration),
-        last_line: u64,
+        silent: u64,
         now: u64,
         expected: Option<Reason>,
     ) {
         let limits = Limits { total, quiet, ..Limits::default() };
-        let mut lines = Lines::default();
-        lines.push(b"event\n", seconds(last_line), &mut |_| {});
-        let due = limits.due(seconds(now), &lines, &Cancel::new().unwrap());
-        assert_eq!(due, expected, "{limits:?}, last line at {last_line} s, {now} s");
-        let next = limits.next(seconds(last_line));
-        assert_eq!(due.is_some(), next <= seconds(now), "wakes at {next:?}");
+        let due = limits.due(seconds(now), seconds(silent), false, &Cancel::new().unwrap());
+        assert_eq!(due, expected, "{limits:?}, silent for {silent} s, {now} s");
     }
 
     #[test]
     fn limits() {
         let limits = (seconds(60), seconds(10));
-        check(limits, 0, 9, None);
-        check(limits, 0, 10, Some(Reason::Quiet));
-        check(limits, 8, 17, None);
-        check(limits, 8, 18, Some(Reason::Quiet));
-        check(limits, 59, 60, Some(Reason::Total));
-        check(limits, 0, 99, Some(Reason::Total));
-        check((NEVER, seconds(10)), 5, 15, Some(Reason::Quiet));
-        check((seconds(60), NEVER), 5, 59, None);
-        check((NEVER, NEVER), 5, 1 << 40, None);
+        check(limits, 9, 9, None);
+        check(limits, 10, 10, Some(Reason::Quiet));
+        check(limits, 1, 59, None);
+        check(limits, 1, 60, Some(Reason::Total));
+        check(limits, 99, 99, Some(Reason::Total));
+        check((NEVER, seconds(10)), 10, 15, Some(Reason::Quiet));
+        check((seconds(60), NEVER), 59, 59, None);
+        check((NEVER, NEVER), 1 << 40, 1 << 40, None);
     }
 
     #[test]
