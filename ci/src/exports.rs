@@ -4,11 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::Done;
-
-/// The release that all cases can run on, with what compiles the exported programs.
-const STACK: &str = "debian:7.2.4";
-const WITH: &str = "hiprand,hipblaslt,rocblas,dev";
+use crate::{Done, STACK, product};
 
 /// A case of each family for the stack's own clang, which takes seconds for a program: expected failures, host and device
 /// memory, a library with kernels of its own, graphs, arithmetic.
@@ -37,10 +33,7 @@ pub(crate) fn exports(sh: &Shell) -> Done {
         return Err(format!("the families are {families:?}, the sample has {sampled:?}").into());
     }
 
-    cmd!(sh, "cargo build --release --locked").run()?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = sh.current_dir().join(target).join("release/rocrepro");
-    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
+    let program = product(sh)?;
     let on = ["--rocm", STACK, "--device", "emulated"];
     cmd!(sh, "{program} export --all --form hiprtc --verify {on...}").run()?;
     for gfx in ARCHITECTURES {

@@ -1,6 +1,7 @@
 //! From a planted fault to a finished report, for every case, without a person: minimise, export, verify, report.
 
 use std::{
+    borrow::Cow,
     path::Path,
     process::{Command, Output},
     sync::{
@@ -11,21 +12,14 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::Done;
-
-/// The release that all cases can run on, with what compiles the exported programs.
-const STACK: &str = "debian:7.2.4";
-const WITH: &str = "hiprand,hipblaslt,rocblas,dev";
+use crate::{Done, STACK, product};
 
 /// Cases at once; their trials take turns on the processors that are there.
 const AT_ONCE: usize = 3;
 
 /// Files every case under the first fault that it declares.
 pub(crate) fn filing(sh: &Shell) -> Done {
-    cmd!(sh, "cargo build --release --locked").run()?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = sh.current_dir().join(target).join("release/rocrepro");
-    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
+    let program = product(sh)?;
     let listed = cmd!(sh, "{program} list --faults").quiet().read()?;
     let mut planned: Vec<(&str, &str)> = Vec::new();
     for (trial, fault) in listed.lines().filter_map(|line| line.split_once('\t')) {
@@ -65,6 +59,10 @@ pub(crate) fn filing(sh: &Shell) -> Done {
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n\n").into()) }
 }
 
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    String::from_utf8_lossy(bytes)
+}
+
 fn case(trial: &str) -> &str {
     trial.split('[').next().unwrap_or(trial)
 }
@@ -83,18 +81,25 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
             "rocrepro {} ended with {}\n{}{}",
             arguments.join(" "),
             output.status,
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
+            text(&output.stdout),
+            text(&output.stderr)
         ))
     };
     let path = |name: &str| out.join(name).display().to_string();
     let (folder, minimal, source) =
         (out.display().to_string(), path("case.yaml"), path("repro.cpp"));
     let minimised = run(&["minimise", trial, "--fault", fault, "--out", &folder])?;
-    // On the faulty device and on the healthy one the program ends as its trial does.
+    // On the faulty device the program fails as its trial does, and on the healthy one it passes.
     let from = ["export", "case", "--cases-from", &minimal, "--verify"];
     run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
-    run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
+    let healthy = run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
+    if !text(&healthy.stderr).contains(": pass ") {
+        // Only what fails on this release without a fault as well may do so here.
+        let itself = run(&["run", trial, "--trials"])?;
+        if !text(&itself.stdout).starts_with("known ") {
+            return Err(format!("on the healthy device: {}", text(&healthy.stderr)));
+        }
+    }
     run(&["report", "case", "--cases-from", &minimal, "--fault", fault, "--out", &folder])?;
     let report = std::fs::read_to_string(out.join("report.md")).map_err(|e| e.to_string())?;
     for needed in [fault, "planted", "Built and run before filing"] {
@@ -102,8 +107,7 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
             return Err(format!("the report does not say `{needed}`:\n{report}"));
         }
     }
-    let said = String::from_utf8_lossy(&minimised.stdout).into_owned();
-    Ok(said
+    Ok(text(&minimised.stdout)
         .lines()
         .find(|line| line.starts_with("Calls:"))
         .unwrap_or("minimised")

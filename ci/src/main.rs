@@ -7,14 +7,20 @@ mod filing;
 mod nightly;
 mod tidy;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use xshell::{Shell, cmd};
+
+/// The release that all cases can run on.
+const STACK: &str = "debian:7.2.4";
+
+/// What it has besides HIP: the libraries of the cases, the compiler of exported programs, AMD's tests.
+const WITH: &str = "hiprand,hipblaslt,rocblas,dev,tests";
 
 /// ROCm releases that every change is run on, each with an architecture that its runtime knows. Library kernels are
 /// large, so one release stands for all; known hangs of the oldest release would else cost minutes.
 const STACKS: [(&str, &str, &[&str]); 4] = [
-    ("debian:7.2.4", "gfx1151", &["--with", "hiprand,hipblaslt,rocblas"]),
+    (STACK, "gfx1151", &["--with", WITH]),
     ("debian:6.4.3", "gfx1151", &[]),
     ("debian:5.7.1", "gfx1100", &[]),
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "10"]),
@@ -62,6 +68,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Builds the command and has [`STACK`] fetched. Returns the command.
+fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    cmd!(sh, "cargo build --release --locked").run()?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = sh.current_dir().join(target).join("release/rocrepro");
+    cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
+    Ok(program)
 }
 
 type Done = Result<(), Box<dyn std::error::Error>>;

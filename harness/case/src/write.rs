@@ -246,7 +246,7 @@ fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
         for step in steps {
             match &step.call {
                 Call::Repeat { body, .. } | Call::Thread { body } => walk(body, out),
-                call => out.extend(steps::stream(call)),
+                call => out.extend(call.stream()),
             }
         }
     }

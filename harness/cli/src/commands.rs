@@ -7,6 +7,7 @@ mod doctor;
 mod exec;
 mod explain;
 mod export;
+mod faults;
 mod list;
 mod minimise;
 mod mitigate;

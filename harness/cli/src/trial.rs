@@ -31,6 +31,12 @@ impl Job<'_> {
     pub fn id(&self) -> String {
         self.case.trial_id(self.trial)
     }
+
+    /// The same for the n-th of several runs, see [`Planted::of_run`].
+    pub(crate) fn of_run(&self, n: u32) -> Self {
+        let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
+        Job { faults, ..self.clone() }
+    }
 }
 
 /// Each trial without a fault, and under each fault that its case declares for it.

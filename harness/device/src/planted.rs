@@ -59,6 +59,15 @@ impl Planted {
         self.with.get(parameter).copied().or_else(|| Some(usual()?.default)).unwrap_or(0)
     }
 
+    /// The fault as it is planted in the n-th of several processes: with the seed of the first, one of less than full
+    /// probability would misbehave at the same opportunities again.
+    #[must_use]
+    pub fn of_run(&self, n: u64) -> Planted {
+        let certain = self.probability >= 1.0;
+        let seed = if certain { self.seed } else { self.seed.wrapping_add(n) };
+        Planted { seed, ..self.clone() }
+    }
+
     /// What is wrong with it, if anything: a parameter that the fault does not have, a probability that is none.
     pub fn mistake(&self) -> Option<String> {
         let known = |name: &str| self.fault.parameters().iter().any(|p| p.name == name);

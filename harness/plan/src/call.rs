@@ -320,6 +320,60 @@ pub enum Call {
     Thread { body: Vec<Step> },
 }
 
+impl Call {
+    /// The stream that the call names, whether it is ordered by it or not.
+    pub fn stream(&self) -> Option<&str> {
+        match self {
+            Call::Alloc { stream, .. }
+            | Call::Free { stream, .. }
+            | Call::Copy { stream, .. }
+            | Call::Copy2d { stream, .. }
+            | Call::Set { stream, .. }
+            | Call::Launch { stream, .. }
+            | Call::StreamCreate { stream }
+            | Call::StreamDestroy { stream }
+            | Call::StreamSynchronize { stream }
+            | Call::StreamQuery { stream }
+            | Call::StreamWaitEvent { stream, .. }
+            | Call::EventRecord { stream, .. }
+            | Call::BeginCapture { stream, .. }
+            | Call::EndCapture { stream, .. }
+            | Call::IsCapturing { stream }
+            | Call::GraphLaunch { stream, .. }
+            | Call::RandStream { stream, .. }
+            | Call::BlasltMatmul { stream, .. }
+            | Call::RocblasGemm { stream, .. } => Some(stream),
+            _ => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn stream_mut(&mut self) -> Option<&mut Name> {
+        match self {
+            Call::Alloc { stream, .. }
+            | Call::Free { stream, .. }
+            | Call::Copy { stream, .. }
+            | Call::Copy2d { stream, .. }
+            | Call::Set { stream, .. }
+            | Call::Launch { stream, .. }
+            | Call::StreamCreate { stream }
+            | Call::StreamDestroy { stream }
+            | Call::StreamSynchronize { stream }
+            | Call::StreamQuery { stream }
+            | Call::StreamWaitEvent { stream, .. }
+            | Call::EventRecord { stream, .. }
+            | Call::BeginCapture { stream, .. }
+            | Call::EndCapture { stream, .. }
+            | Call::IsCapturing { stream }
+            | Call::GraphLaunch { stream, .. }
+            | Call::RandStream { stream, .. }
+            | Call::BlasltMatmul { stream, .. }
+            | Call::RocblasGemm { stream, .. } => Some(stream),
+            _ => None,
+        }
+    }
+}
+
 /// A position in a buffer, in bytes from its first usable byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Place {

@@ -19,7 +19,7 @@ use plan::{
 };
 
 pub use self::{list::reductions, words::describe};
-use crate::uses::{block, block_mut, buffers, calls, each_mut, stream, stream_mut, writes};
+use crate::uses::{block, block_mut, buffers, calls, each_mut, writes};
 
 /// A change to a smaller or simpler plan. Steps are named by their ids.
 #[derive(Clone, Debug, PartialEq)]
@@ -184,7 +184,7 @@ impl Used {
         let mut used = Used::default();
         for step in calls(&plan.body) {
             used.buffers.extend(buffers(&step.call).into_iter().map(str::to_owned));
-            used.streams.extend(stream(&step.call));
+            used.streams.extend(step.call.stream().map(str::to_owned));
             used.libraries.extend(library(&step.call));
             if let Call::Launch { kernel, .. } = &step.call {
                 used.kernels.insert(kernel.clone());
@@ -247,9 +247,7 @@ fn merge(plan: &mut Plan, from: &str, to: &str) {
     // The null stream cannot be captured (hipStreamBeginCapture).
     let captured =
         all.iter().any(|s| matches!(&s.call, Call::BeginCapture { stream, .. } if stream == from));
-    if to == DEFAULT_STREAM && captured
-        || !all.iter().any(|s| stream(&s.call).as_deref() == Some(from))
-    {
+    if to == DEFAULT_STREAM && captured || !all.iter().any(|s| s.call.stream() == Some(from)) {
         return;
     }
     let own: BTreeSet<u32> = all
@@ -262,7 +260,7 @@ fn merge(plan: &mut Plan, from: &str, to: &str) {
     tidied(plan, |plan| {
         remove(&mut plan.body, &own);
         each_mut(&mut plan.body, &mut |step| {
-            if let Some(stream) = stream_mut(&mut step.call)
+            if let Some(stream) = step.call.stream_mut()
                 && stream == from
             {
                 to.clone_into(stream);

@@ -78,38 +78,6 @@ fn addresses(args: &[Arg]) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The stream that a call names, to be changed.
-pub(crate) fn stream_mut(call: &mut Call) -> Option<&mut String> {
-    match call {
-        Call::Alloc { stream, .. }
-        | Call::Free { stream, .. }
-        | Call::Copy { stream, .. }
-        | Call::Copy2d { stream, .. }
-        | Call::Set { stream, .. }
-        | Call::Launch { stream, .. }
-        | Call::StreamCreate { stream }
-        | Call::StreamDestroy { stream }
-        | Call::StreamSynchronize { stream }
-        | Call::StreamQuery { stream }
-        | Call::StreamWaitEvent { stream, .. }
-        | Call::EventRecord { stream, .. }
-        | Call::BeginCapture { stream, .. }
-        | Call::EndCapture { stream, .. }
-        | Call::IsCapturing { stream }
-        | Call::GraphLaunch { stream, .. }
-        | Call::RandStream { stream, .. }
-        | Call::BlasltMatmul { stream, .. }
-        | Call::RocblasGemm { stream, .. } => Some(stream),
-        _ => None,
-    }
-}
-
-/// The stream that a call names.
-pub(crate) fn stream(call: &Call) -> Option<String> {
-    // One table serves both; a call is small.
-    stream_mut(&mut call.clone()).map(|stream| stream.clone())
-}
-
 /// The objects that a call names.
 pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
     match call {

@@ -13,32 +13,6 @@ use super::{
 };
 use crate::lower::BACK;
 
-/// The stream that a call names.
-pub(super) fn stream(call: &Call) -> Option<&str> {
-    match call {
-        Call::Alloc { stream, .. }
-        | Call::Free { stream, .. }
-        | Call::Copy { stream, .. }
-        | Call::Copy2d { stream, .. }
-        | Call::Set { stream, .. }
-        | Call::Launch { stream, .. }
-        | Call::StreamCreate { stream }
-        | Call::StreamDestroy { stream }
-        | Call::StreamSynchronize { stream }
-        | Call::StreamQuery { stream }
-        | Call::StreamWaitEvent { stream, .. }
-        | Call::EventRecord { stream, .. }
-        | Call::BeginCapture { stream, .. }
-        | Call::EndCapture { stream, .. }
-        | Call::IsCapturing { stream }
-        | Call::GraphLaunch { stream, .. }
-        | Call::RandStream { stream, .. }
-        | Call::BlasltMatmul { stream, .. }
-        | Call::RocblasGemm { stream, .. } => Some(stream),
-        _ => None,
-    }
-}
-
 /// How the steps of a plan are written.
 pub(super) struct Steps {
     /// Host buffers that a check of a device buffer brings with it, and that nothing else uses.

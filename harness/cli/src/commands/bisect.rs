@@ -169,7 +169,7 @@ fn subject<'a>(args: &Bisect, library: &'a CaseLibrary) -> Result<Subject<'a>, S
             library,
             case: one.case,
             trial: one.trial.clone(),
-            faults: super::run::faults(&args.fault)?,
+            faults: super::faults::faults(&args.fault)?,
         }),
         many => {
             let some: Vec<_> = many.iter().take(3).map(|s| format!("'{}'", s.id())).collect();

@@ -2,7 +2,7 @@ use std::{os::unix::process::CommandExt, process::ExitCode};
 
 use device::Place;
 
-use super::run::faults;
+use super::faults::faults;
 use crate::{DeviceChoice, Session, SessionOptions, Stop, args::Exec};
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.

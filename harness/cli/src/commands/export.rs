@@ -13,14 +13,11 @@ use self::{
     build::Toolchain,
     verify::{Exported, exported, printed},
 };
-use super::run::{call_fault, faults};
+use super::faults::{call_fault, faults};
 use crate::{
     CaseLibrary, Job, Selected, Session, SessionOptions, Stop, args::Export, lower_each, outputs,
     select, stop::chain,
 };
-
-/// Silence that counts as a hang while a fault is planted, in seconds.
-const QUIET_UNDER_FAULT: u64 = 8;
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
@@ -37,8 +34,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let mut options = SessionOptions::try_from(&args.on)?;
     options.cases_from = args.selection.cases_from.clone();
     if !faults.is_empty() || args.declared_fault {
-        options.limits.quiet =
-            options.limits.quiet.min(std::time::Duration::from_secs(QUIET_UNDER_FAULT));
+        options.expect_hangs();
     }
     let planned: Vec<_> = selected
         .iter()

@@ -11,7 +11,7 @@ use std::{
 };
 
 use case::{FaultEntry, Header, Kernels};
-use device::{Fault, Place, Planted};
+use device::Planted;
 use judge::{Kind, Outcome};
 use plan::Call;
 use report::evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Rate, Setting};
@@ -23,18 +23,14 @@ use self::{
     journal::{About, Runs},
     space::{Candidate, Plans, calls, count, every},
 };
-use super::run::faults;
+use super::faults::{call_fault, faults};
 use crate::{
-    CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
+    CaseLibrary, Selected, Session, SessionOptions, Stop,
     args::Minimise,
     evidence, outputs, select,
     stop::chain,
     trial::{Job, again, lower_all, run_trial},
 };
-
-/// Silence that counts as a hang on the emulated device, where no call is silent for a second: a search has
-/// many hangs on purpose.
-const QUIET: Duration = Duration::from_secs(3);
 
 /// Runs after which something that never failed is taken to be well.
 const TRIES: u32 = 30;
@@ -78,9 +74,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let faults = faults(&args.fault)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     options.cases_from = args.selection.cases_from.clone();
-    if options.device != DeviceChoice::Gpu {
-        options.limits.quiet = options.limits.quiet.min(QUIET);
-    }
+    options.expect_hangs();
     let lowered = lower_all(&library, &selected, call_fault(&faults)?)?;
     let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
@@ -120,15 +114,6 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(u8::from(!result.complete)))
 }
 
-/// The one fault at calls among these.
-fn call_fault(faults: &[Planted]) -> Result<Option<Fault>, Stop> {
-    let mut at_call = faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call);
-    match (at_call.next(), at_call.next()) {
-        (_, Some(_)) => Err(Stop::usage("error: only one fault can be planted at calls")),
-        (one, None) => Ok(one),
-    }
-}
-
 fn simplicity(lowered: &case::Lowered) -> (u32, u64) {
     let bytes = lowered.plan.buffers.values().map(|b| b.bytes).sum();
     (calls(&lowered.plan), bytes)
@@ -146,7 +131,7 @@ fn failing<'j, 'a>(
     let rounds = if certain(&first.faults) { 1 } else { 5 };
     for round in 0..rounds {
         for job in jobs {
-            let job = &Job { faults: seeded(&job.faults, round), ..job.clone() };
+            let job = &job.of_run(round);
             let record = run_trial(session, job, cancel).ok_or_else(interrupted)?;
             if record.outcome.kind.is_failure()
                 && let Some(job) = jobs.iter().find(|j| j.id() == record.trial)
@@ -175,11 +160,6 @@ fn no_verdict(error: &dyn std::error::Error) -> Stop {
 /// Whether the planted faults come every time.
 fn certain(faults: &[Planted]) -> bool {
     !faults.is_empty() && faults.iter().all(|p| p.probability >= 1.0)
-}
-
-/// The faults with the seeds of one run: with the same seed all runs would be the same.
-fn seeded(faults: &[Planted], run: u64) -> Vec<Planted> {
-    faults.iter().map(|p| Planted { seed: p.seed.wrapping_add(run), ..p.clone() }).collect()
 }
 
 /// What a search starts from.
@@ -376,14 +356,7 @@ fn minimised(
             Needed { what, line: candidate.line(&ids), with, without }
         })
         .collect();
-    let planted: Vec<_> = job
-        .faults
-        .iter()
-        .map(|p| match p.probability {
-            certain if certain >= 1.0 => p.fault.to_string(),
-            some => format!("{},probability={some},seed={}", p.fault, p.seed),
-        })
-        .collect();
+    let planted: Vec<_> = job.faults.iter().map(ToString::to_string).collect();
     Minimised {
         trial: job.id(),
         signature: first.signature.clone(),

@@ -12,9 +12,9 @@ use search::{
     reduce::Seen,
 };
 
-use super::subject::{first_failing, run, seeded};
+use super::subject::{first_failing, run};
 use crate::{
-    CaseLibrary, Session, SessionOptions, Stop, args::Mitigate, commands::run::faults, evidence,
+    CaseLibrary, Session, SessionOptions, Stop, args::Mitigate, commands::faults::faults, evidence,
     outputs, select, trial::Job,
 };
 use factors::{Change, Tried};
@@ -39,7 +39,7 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let found = search(tried.len(), &together, &settings, &mut |set, runs| {
         let jobs: Vec<_> = {
             let job = base(set);
-            (count..count + runs).map(|n| seeded(&job, n)).collect()
+            (count..count + runs).map(|n| job.of_run(n)).collect()
         };
         count += runs;
         match run(&session, jobs) {

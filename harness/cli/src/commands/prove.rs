@@ -1,4 +1,4 @@
-use std::{process::ExitCode, time::Duration};
+use std::process::ExitCode;
 
 use device::{Config, Fault, Planted, Schedule};
 
@@ -10,10 +10,6 @@ use crate::{
     trial::{Job, lower_all, lower_each, with_declared_faults},
 };
 
-/// Silence that counts as a hang while a fault is planted: a proof has many hangs on purpose, and a trial
-/// on the emulated device is never silent for a second.
-const QUIET_UNDER_FAULT: Duration = Duration::from_secs(8);
-
 /// Runs every selected trial on the healthy device, and under each fault that its case declares for it.
 pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
@@ -24,7 +20,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             "error: faults are planted in the emulated device; use `--device emulated`",
         ));
     }
-    options.limits.quiet = options.limits.quiet.min(QUIET_UNDER_FAULT);
+    options.expect_hangs();
     let planned = with_declared_faults(&selected);
     let lowered = lower_each(&library, planned.iter().copied())?;
     let jobs = planned

@@ -14,10 +14,10 @@ use report::{
 
 use super::{
     doctor,
-    subject::{Runs, Subject, first_failing, typed},
+    subject::{Runs, Subject, first_failing},
 };
 use crate::{
-    CaseLibrary, Session, SessionOptions, Stop, args::Report, commands::run::faults, evidence,
+    CaseLibrary, Session, SessionOptions, Stop, args::Report, commands::faults::faults, evidence,
     outputs, select,
 };
 
@@ -51,7 +51,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let on = Setting::of(&failed);
     let program = program::program(&subject, minimised.as_ref(), &session, &on, &folder, &who)?;
     let findings = Findings {
-        planted: faults.iter().map(typed).collect(),
+        planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
         rate: runs.rate,
         others: runs.others.clone(),

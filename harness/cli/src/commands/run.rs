@@ -1,14 +1,15 @@
 use std::{process::ExitCode, time::Instant};
 
-use device::{BadPlanted, Config, Fault, Per, Place, Planted, UnknownSchedule};
+use device::{Config, UnknownSchedule};
 use report::Rows;
 
+use super::faults::{call_fault, faults};
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     args::{Emulation, Run},
     batch::run_jobs,
     outputs::{self, Junit},
-    select::{meant, select},
+    select::select,
     trial::{Job, lower_all},
 };
 
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
                 case: s.case,
                 trial: &s.trial,
                 lowered: lowered.clone(),
-                faults: faults.iter().map(|fault| of_process(fault, repetition)).collect(),
+                faults: faults.iter().map(|p| p.of_run(repetition.into())).collect(),
             })
         })
         .collect();
@@ -51,53 +52,6 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(report::exit_status(&records))),
     }
-}
-
-/// A fault as it is planted in one of the processes that repeat a trial: one that a process has or has not is drawn anew.
-fn of_process(fault: &Planted, repetition: u32) -> Planted {
-    let seed = match fault.per {
-        Per::Process => fault.seed.wrapping_add(repetition.into()),
-        Per::Call => fault.seed,
-    };
-    Planted { seed, ..fault.clone() }
-}
-
-/// The fault that is part of the plan.
-pub(super) fn call_fault(faults: &[Planted]) -> Result<Option<Fault>, Stop> {
-    let at_call: Vec<_> =
-        faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call).collect();
-    match at_call.as_slice() {
-        [] => Ok(None),
-        [one] => Ok(Some(*one)),
-        _ => Err(Stop::usage("error: only one fault can be planted at calls")),
-    }
-}
-
-/// Reads all `--fault` options.
-pub(super) fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
-    let mut faults: Vec<Planted> = Vec::new();
-    let mut problems = Vec::new();
-    for text in texts {
-        match planted(text) {
-            Ok(planted) if faults.iter().any(|other| other.fault == planted.fault) => {
-                problems.push(format!("error: `{}` is planted twice", planted.fault));
-            }
-            Ok(planted) => faults.push(planted),
-            Err(problem) => problems.push(problem),
-        }
-    }
-    if problems.is_empty() { Ok(faults) } else { Err(Stop::usage(problems.join("\n"))) }
-}
-
-/// Reads `copy.zero` or `copy.late,ms=50,probability=0.2,seed=7`.
-fn planted(text: &str) -> Result<Planted, String> {
-    text.parse().map_err(|problem| match problem {
-        BadPlanted::Fault(name) => {
-            let known = Fault::ALL.iter().map(|fault| fault.name());
-            format!("error: no fault is called `{name}`; {}", meant(&name, known))
-        }
-        BadPlanted::Parameter(problem) => format!("error: {problem}"),
-    })
 }
 
 impl Emulation {

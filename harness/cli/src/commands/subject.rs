@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use device::{Fault, Place, Planted};
+use device::Planted;
 use judge::Kind;
 use report::{
     Record,
     evidence::{OtherFailure, Rate},
 };
 
+use super::faults::call_fault;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
@@ -89,20 +90,10 @@ impl<'a> Subject<'a> {
         Subject { library: self.library, selected, faults }
     }
 
-    fn call_fault(&self) -> Result<Option<Fault>, Stop> {
-        let at_call: Vec<_> =
-            self.faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call).collect();
-        match at_call.as_slice() {
-            [] => Ok(None),
-            [one] => Ok(Some(*one)),
-            _ => Err(Stop::usage("error: only one fault can be planted at calls")),
-        }
-    }
-
     /// The trial as a job for one run.
     pub(crate) fn job(&self) -> Result<Job<'_>, Stop> {
         let selected = std::slice::from_ref(&self.selected);
-        let lowered = lower_all(self.library, selected, self.call_fault()?)?;
+        let lowered = lower_all(self.library, selected, call_fault(&self.faults)?)?;
         let Some(lowered) = lowered.into_iter().next() else {
             return Err(Stop::nothing("error: the case has no trial"));
         };
@@ -121,7 +112,7 @@ impl<'a> Subject<'a> {
     ) -> Result<Vec<Record>, Stop> {
         let mut job = self.job()?;
         job.lowered.plan.environment.extend(variables.iter().cloned());
-        run(session, (from..from + runs).map(|n| seeded(&job, n)).collect())
+        run(session, (from..from + runs).map(|n| job.of_run(n)).collect())
     }
 }
 
@@ -130,24 +121,6 @@ pub(crate) fn run(session: &Session, jobs: Vec<Job<'_>>) -> Result<Vec<Record>, 
     match run_jobs(session, jobs, None)? {
         (records, None) => Ok(records),
         (_, Some(stop)) => Err(stop),
-    }
-}
-
-/// The job for the n-th run.
-pub(crate) fn seeded<'j>(job: &Job<'j>, n: u32) -> Job<'j> {
-    let mut job = job.clone();
-    for planted in job.faults.iter_mut().filter(|p| p.probability < 1.0) {
-        planted.seed = planted.seed.wrapping_add(n.into());
-    }
-    job
-}
-
-/// A planted fault as it was typed.
-pub(crate) fn typed(planted: &Planted) -> String {
-    if planted.probability < 1.0 {
-        format!("{},probability={},seed={}", planted.fault, planted.probability, planted.seed)
-    } else {
-        planted.fault.to_string()
     }
 }
 

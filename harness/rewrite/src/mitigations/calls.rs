@@ -213,30 +213,6 @@ fn reads(call: &Call) -> bool {
     }
 }
 
-/// The names of streams in a call.
-fn streams(call: &mut Call) -> Option<&mut String> {
-    match call {
-        Call::Alloc { stream, .. }
-        | Call::Free { stream, .. }
-        | Call::Copy { stream, .. }
-        | Call::Copy2d { stream, .. }
-        | Call::Set { stream, .. }
-        | Call::Launch { stream, .. }
-        | Call::StreamCreate { stream }
-        | Call::StreamDestroy { stream }
-        | Call::StreamSynchronize { stream }
-        | Call::StreamQuery { stream }
-        | Call::StreamWaitEvent { stream, .. }
-        | Call::EventRecord { stream, .. }
-        | Call::BeginCapture { stream, .. }
-        | Call::EndCapture { stream, .. }
-        | Call::IsCapturing { stream }
-        | Call::GraphLaunch { stream, .. }
-        | Call::RandStream { stream, .. } => Some(stream),
-        _ => None,
-    }
-}
-
 fn each(steps: &mut [Step], edit: &mut dyn FnMut(&mut Call)) {
     for step in steps {
         edit(&mut step.call);
@@ -253,7 +229,7 @@ fn one_stream(plan: &mut Plan) -> bool {
     }
     plan.streams.retain(|name, _| *name == first);
     each(&mut plan.body, &mut |call| {
-        if let Some(stream) = streams(call)
+        if let Some(stream) = call.stream_mut()
             && stream != DEFAULT_STREAM
         {
             stream.clone_from(&first);
@@ -285,7 +261,7 @@ fn no_null_stream(plan: &mut Plan) -> bool {
             _ => true,
         };
         if ordered
-            && let Some(stream) = streams(call)
+            && let Some(stream) = call.stream_mut()
             && stream == DEFAULT_STREAM
         {
             OWN.clone_into(stream);
@@ -312,7 +288,7 @@ fn fresh_streams(plan: &mut Plan) -> bool {
             renamed.push((stream.clone(), fresh));
         }
         each(std::slice::from_mut(step), &mut |call| {
-            if let Some(stream) = streams(call)
+            if let Some(stream) = call.stream_mut()
                 && let Some((_, fresh)) = renamed.iter().find(|(old, _)| old == stream)
             {
                 stream.clone_from(fresh);

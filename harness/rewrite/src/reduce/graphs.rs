@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use plan::{Call, Step};
 
-use crate::uses::{block, calls, stream, stream_mut};
+use crate::uses::{block, calls};
 
 /// The steps with each graph launch replaced by the captured calls, on the stream of the launch.
 pub(super) fn ungraph(steps: &[Step]) -> Vec<Step> {
@@ -74,7 +74,7 @@ impl State {
                 for mut inner in captured.steps {
                     self.next_id += 1;
                     inner.id = self.next_id;
-                    if let Some(name) = stream_mut(&mut inner.call)
+                    if let Some(name) = inner.call.stream_mut()
                         && *name == captured.origin
                     {
                         name.clone_from(stream);
@@ -111,11 +111,13 @@ impl State {
             _ => {}
         }
         let on = match &step.call {
-            Call::RandGenerate { generator, .. } => self.generators.get(generator).cloned(),
+            Call::RandGenerate { generator, .. } => {
+                self.generators.get(generator).map(String::as_str)
+            }
             Call::RandStream { .. } => None,
-            call => stream(call),
+            call => call.stream(),
         };
-        let origin = on.and_then(|name| self.capturing.get(&name));
+        let origin = on.and_then(|name| self.capturing.get(name));
         match origin.and_then(|origin| self.captures.get_mut(origin)) {
             Some(captured) => captured.push(step.clone()),
             None => out.push(step.clone()),

@@ -6,7 +6,7 @@ use plan::{Call, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind}
 use search::reduce::Tree;
 
 use super::{Edit, sizes};
-use crate::uses::{Kind, block, buffers, calls, objects, reads, stream, writes};
+use crate::uses::{Kind, block, buffers, calls, objects, reads, writes};
 
 /// The edits that a plan offers. `failing` is the call at which it fails, where that is known: what the call does not depend on
 /// is left out first.
@@ -66,7 +66,7 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
     let mut needed = BTreeSet::from([failing]);
     let mut data: BTreeSet<&str> = reads(&check.call).into_iter().collect();
     let mut named: BTreeSet<(Kind, &str)> = BTreeSet::new();
-    let mut used: BTreeSet<String> = BTreeSet::new();
+    let mut used: BTreeSet<&str> = BTreeSet::new();
     loop {
         let before = needed.len();
         for step in all {
@@ -77,13 +77,13 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
             // A stream's captures and waits belong to what is on it.
             let orders = !is_check(call)
                 && writes(call).is_empty()
-                && stream(call).is_some_and(|s| used.contains(&s));
+                && call.stream().is_some_and(|s| used.contains(s));
             let graph = matches!(call, Call::GraphLaunch { .. });
             if !needed.contains(&step.id) && (makes || lives || serves || orders || graph) {
                 needed.insert(step.id);
                 data.extend(reads(call));
                 named.extend(objects(call));
-                used.extend(stream(call).filter(|s| s != DEFAULT_STREAM));
+                used.extend(call.stream().filter(|s| *s != DEFAULT_STREAM));
             }
         }
         if needed.len() == before {
@@ -183,11 +183,11 @@ fn blocks(steps: &[Step]) -> Vec<Tree<Edit>> {
 }
 
 fn streams(plan: &Plan, all: &[&Step]) -> Vec<Tree<Edit>> {
-    let names: BTreeSet<String> =
-        all.iter().filter_map(|s| stream(&s.call)).filter(|s| s != DEFAULT_STREAM).collect();
+    let names: BTreeSet<&str> =
+        all.iter().filter_map(|s| s.call.stream()).filter(|s| *s != DEFAULT_STREAM).collect();
     let mut found = Vec::new();
     for name in &names {
-        let merge = |to: &str| Edit::Merge { from: name.clone(), to: to.to_owned() };
+        let merge = |to: &str| Edit::Merge { from: (*name).to_owned(), to: to.to_owned() };
         let mut levels = vec![merge(DEFAULT_STREAM)];
         levels.extend(names.first().filter(|first| *first != name).map(|first| merge(first)));
         found.push(Tree::Edit(levels));
@@ -203,7 +203,7 @@ fn streams(plan: &Plan, all: &[&Step]) -> Vec<Tree<Edit>> {
 /// What is declared and not used.
 fn unused(plan: &Plan, all: &[&Step]) -> Vec<Edit> {
     let buffer = |name: &str| all.iter().any(|s| buffers(&s.call).contains(&name));
-    let on = |name: &str| all.iter().any(|s| stream(&s.call).as_deref() == Some(name));
+    let on = |name: &str| all.iter().any(|s| s.call.stream() == Some(name));
     let staging = |name: &str| {
         plan.setup.iter().any(|s| matches!(&s.call, Call::Copy { from, .. } if from.buffer == name))
     };

@@ -78,9 +78,7 @@ impl Subject<'_> {
     pub(super) fn name(&self, axis: &Axis) -> String {
         match self {
             Subject::Trial { case, trial, faults, .. } => {
-                let faults = faults.iter().map(|p| {
-                    format!(" with {},probability={},seed={}", p.fault, p.probability, p.seed)
-                });
+                let faults = faults.iter().map(|planted| format!(" with {planted}"));
                 let ends = [axis.label(0), axis.label(axis.len() - 1)].join("..");
                 let along = match &axis.kind {
                     Kind::Parameter(name) => trial.with(name, &ends),
@@ -241,11 +239,7 @@ impl Ready<'_> {
     pub(super) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
         match &self.job {
             Work::Trial { session, case, trial, lowered, faults } => {
-                let mut faults = faults.clone();
-                for planted in faults.iter_mut().filter(|p| p.probability < 1.0) {
-                    // The same seed misbehaves in the same way in every run, and no rate would show.
-                    planted.seed = planted.seed.wrapping_add(number.into());
-                }
+                let faults = faults.iter().map(|p| p.of_run(number.into())).collect();
                 let job = Job { case, trial, lowered: (**lowered).clone(), faults };
                 run_trial(session, &job, cancel).map(of_record)
             }

@@ -14,7 +14,7 @@ use report::Record;
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
-use super::{MinimiseOptions, no_verdict, seeded, space::Candidate};
+use super::{MinimiseOptions, no_verdict, space::Candidate};
 use crate::{
     Session, Stop,
     trial::{Job, run_trial},
@@ -168,7 +168,8 @@ impl<'s> Runs<'s> {
         if self.started >= self.most || Instant::now() >= self.deadline || self.trouble.is_some() {
             return None;
         }
-        let record = self.start(candidate, key, seeded(self.faults, self.next))?;
+        let record =
+            self.start(candidate, key, self.faults.iter().map(|p| p.of_run(self.next)).collect())?;
         let outcome = record.outcome.clone();
         self.remember(key, &outcome);
         let wanted = match &self.signature {
