@@ -176,7 +176,7 @@ impl Scope<'_> {
         }
         let bytes = buffer.bytes;
         let back = format!("{name}{BACK}");
-        let spec = Buffer { memory: Memory::HostPageable, bytes, guarded: true };
+        let spec = beside(buffer);
         self.buffers.insert(back.clone(), spec);
         let call = Call::Copy {
             to: Place { buffer: back.clone(), offset: 0 },
@@ -188,6 +188,16 @@ impl Scope<'_> {
         let step = self.step(call, at.line);
         before.push(step);
         back
+    }
+}
+
+/// The host buffer that lowering adds beside a device buffer, for its first content or a check. It is guarded as that is;
+/// memory of a pool, which cannot be, has it guarded.
+pub(crate) fn beside(device: &Buffer) -> Buffer {
+    Buffer {
+        memory: Memory::HostPageable,
+        bytes: device.bytes,
+        guarded: device.guarded || device.memory == Memory::DeviceAsync,
     }
 }
 
@@ -409,9 +419,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
             }
             Initial::Pattern => {
                 let from = format!("{name}.initial");
-                let host =
-                    Buffer { memory: Memory::HostPageable, bytes: buffer.bytes, guarded: true };
-                staging.insert(from.clone(), host);
+                staging.insert(from.clone(), beside(buffer));
                 push(&mut setup, Call::Alloc { buffer: from.clone(), stream: stream() });
                 push(&mut setup, Call::Poison { buffer: from.clone() });
                 push(&mut setup, Call::Fill { buffer: from.clone(), stamp: 0 });

@@ -55,6 +55,8 @@ pub enum Edit {
     Blocking(String),
     /// Takes a buffer from another allocator; stream-ordered allocations move before the steps.
     Memory(String, Memory),
+    /// Takes the guards of a buffer away, and of the host buffers that lowering adds beside it.
+    Unguarded(String),
     /// Makes a copy or a memset by the plain synchronous function.
     Synchronous(u32),
     /// Launches the plain number of workgroups of 256 work-items.
@@ -100,6 +102,7 @@ fn one(plan: &mut Plan, edit: &Edit) {
             }
         }
         Edit::Memory(name, memory) => set_memory(plan, name, *memory),
+        Edit::Unguarded(name) => unguarded(plan, name),
         Edit::Synchronous(id) => change(plan, *id, synchronous),
         Edit::Geometry(id) => change(plan, *id, plain_geometry),
         Edit::Kernel(id, name) => simpler_kernel(plan, *id, name),
@@ -268,6 +271,15 @@ fn merge(plan: &mut Plan, from: &str, to: &str) {
         });
     });
     plan.streams.remove(from);
+}
+
+fn unguarded(plan: &mut Plan, name: &str) {
+    let beside = |other: &str| {
+        other.strip_prefix(name).is_some_and(|end| matches!(end, "" | ".back" | ".initial"))
+    };
+    for (_, buffer) in plan.buffers.iter_mut().filter(|(other, _)| beside(other)) {
+        buffer.guarded = false;
+    }
 }
 
 fn set_memory(plan: &mut Plan, name: &str, memory: Memory) {

@@ -11,7 +11,7 @@ use super::{
     line,
     scalar::{flow_list, flow_map, plain},
 };
-use crate::lower::BACK;
+use crate::lower::{BACK, beside};
 
 /// How the steps of a plan are written.
 pub(super) struct Steps {
@@ -415,8 +415,7 @@ fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
         Call::Copy { bytes, .. } => back(call).is_some_and(|(to, from)| {
             let spec = |name: &str| plan.buffers.get(name);
             spec(to).zip(spec(from)).is_some_and(|(to, from)| {
-                let as_added = to.memory == plan::Memory::HostPageable && to.guarded;
-                as_added && !from.memory.on_host() && to.bytes == *bytes && from.bytes == *bytes
+                *to == beside(from) && !from.memory.on_host() && to.bytes == *bytes
             })
         }),
         _ => false,

@@ -32,6 +32,7 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
         Tree::Halves(streams(plan, &all)),
         Tree::Halves(edits(unused(plan, &all))),
         Tree::Halves(edits(simpler(plan, &all, &captured))),
+        Tree::Halves(edits(guards(plan))),
         Tree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
     ]);
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
@@ -215,6 +216,13 @@ fn unused(plan: &Plan, all: &[&Step]) -> Vec<Edit> {
         .chain(streams.cloned().map(Edit::DropStream))
         .chain(plan.environment.keys().cloned().map(Edit::DropVariable))
         .collect()
+}
+
+/// Guards and their checks, which come and go with what is declared.
+fn guards(plan: &Plan) -> Vec<Edit> {
+    let declared = |name: &str| !name.contains('.');
+    let guarded = plan.buffers.iter().filter(|(name, buffer)| buffer.guarded && declared(name));
+    guarded.map(|(name, _)| Edit::Unguarded(name.clone())).collect()
 }
 
 fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {

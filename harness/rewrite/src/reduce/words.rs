@@ -56,6 +56,7 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             let kind = plan.buffers.get(name).map(|b| b.memory);
             (format!("{} memory of {name}", kind.map_or("", memory)), Vec::new())
         }
+        Edit::Unguarded(name) => (format!("guards of {name}"), Vec::new()),
         Edit::Synchronous(id) => (format!("asynchronous {}", about(*id)), vec![*id]),
         Edit::Geometry(id) => (format!("block size of {}", about(*id)), vec![*id]),
         Edit::Kernel(id, _) => (format!("kernel of {}", about(*id)), vec![*id]),
