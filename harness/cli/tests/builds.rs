@@ -246,3 +246,33 @@ fn bisects_are_right_or_honest() {
     }
     assert!(wrong.len() * 100 <= count, "{} of {count} are wrong", wrong.len());
 }
+
+#[test]
+fn a_cross_names_the_component() {
+    let folder = tempfile::tempdir().unwrap();
+    for (n, hip) in ["well", "well", "ill", "ill"].iter().enumerate() {
+        let lib = folder.path().join(format!("builds/{n}/lib"));
+        fs::create_dir_all(&lib).unwrap();
+        fs::write(lib.join("libamdhip64.so.7"), standin::runtime(hip)).unwrap();
+        fs::write(lib.join("libhsa-runtime64.so.1"), standin::runtime(&n.to_string())).unwrap();
+    }
+    let out = folder.path().join("out");
+    let source = format!("dir:{}", folder.path().join("builds").display());
+    let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(["bisect", "--good", "first", "--bad", "last", "--cross", "--disk-budget", "1"])
+        .args(["--source", &source, "--out"])
+        .arg(&out)
+        .args(["--", "sh", "-c", "grep -q well $ROCREPRO_PREFIX/lib/libamdhip64.so.7"])
+        .env("XDG_CACHE_HOME", folder.path().join("cache"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let crossed: Vec<_> = text.lines().filter_map(|l| l.strip_prefix("crossed     ")).collect();
+    let [libraries, hip, compiler, rocr] = crossed.as_slice() else { panic!("{text}") };
+    assert_eq!(*hip, "hip of 2 in the other build: 2 of 2 runs failed");
+    assert_eq!(*rocr, "rocr of 2 in the other build: 2 of 2 runs passed");
+    for none in [libraries, compiler] {
+        assert!(none.contains("no answer: "), "{none}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::evidence::{Bisected, Rate};
+use crate::evidence::{Bisected, Crossed, Rate};
 
 /// The answer in plain text. `sentence` says what was found, `spent` what it took.
 pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
@@ -38,6 +38,11 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         if let Some(url) = &component.compare_url {
             line("", url);
         }
+    }
+    for crossed in &found.crossed {
+        let Crossed { component, of, rate, why } = crossed;
+        let what = why.as_ref().map_or_else(|| runs(*rate), |why| format!("no answer: {why}"));
+        line("crossed", &format!("{component} of {of} in the other build: {what}"));
     }
     for skipped in &found.skipped {
         line("skipped", &format!("{}: {}", skipped.version, skipped.why));

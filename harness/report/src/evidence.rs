@@ -273,6 +273,9 @@ pub struct Bisected {
     /// Components that differ between the two builds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub components: Vec<Component>,
+    /// The last good build with one component of the first bad one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub crossed: Vec<Crossed>,
     /// Builds that could not be tested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<Skipped>,
@@ -302,6 +305,20 @@ pub struct Component {
     /// Where the two can be compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare_url: Option<String>,
+}
+
+/// Runs of the last good build with one component of the first bad one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Crossed {
+    /// The component: `hip`, `rocr`, `compiler` or `libraries`.
+    pub component: String,
+    /// The build that it comes from.
+    pub of: String,
+    /// Failures with the signature.
+    pub rate: Rate,
+    /// Why the two do not go together, or what else happened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// A build that could not be tested.

@@ -11,7 +11,7 @@ Examples:
   rocrepro bisect graphs/long-chain --axis nodes=200..30000           the number of nodes from which it fails
   rocrepro bisect copies/tensors --axis env:GPU_MAX_HW_QUEUES=1,2,4,8 --rate 0.2
   rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
-  rocrepro bisect --source dir:/builds --good first --bad last -- ./test.sh
+  rocrepro bisect --source dir:/builds --good first --bad last --cross -- ./test.sh
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
   rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
 
@@ -79,6 +79,15 @@ pub(crate) struct Bisect {
     /// Seconds at most, of obtaining and running
     #[arg(long, value_name = "S")]
     pub(crate) budget_seconds: Option<f64>,
+
+    /// Gibibytes of fetched builds to keep at most; the last good and the first bad build stay in any case
+    #[arg(long, value_name = "GIB")]
+    pub(crate) disk_budget: Option<u32>,
+
+    /// Afterwards, run the last good build with each component of the first bad one: HIP, the HSA runtime, the compiler,
+    /// the math libraries
+    #[arg(long, conflicts_with = "axis")]
+    pub(crate) cross: bool,
 
     /// The folder of the journal and the answer [default: rocrepro-<case>]
     #[arg(long, value_name = "DIR")]

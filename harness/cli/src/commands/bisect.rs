@@ -4,13 +4,14 @@
 mod ahead;
 mod answer;
 mod axis;
+mod cross;
 mod journal;
 mod subject;
 mod verdict;
 
 use std::{fs::File, process::ExitCode, time::Instant};
 
-use search::bisect::{Action, Event, State, next};
+use search::bisect::{Action, Answer, Event, State, next};
 use supervise::{Cancel, Journal};
 
 use self::{
@@ -80,7 +81,10 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         subject: &subject,
         axis: &axis,
         options,
-        store: builds::Store::new(stacks),
+        store: match args.disk_budget {
+            Some(gib) => builds::Store::new(stacks).with_budget(u64::from(gib) << 30),
+            None => builds::Store::new(stacks),
+        },
         cancel,
         journal,
         folder: &folder,
@@ -96,6 +100,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     if args.regress == Regress::Perf && !bench.verdicts.has_threshold() {
         bench.measure()?;
     }
+    let keep = args.disk_budget.is_some();
     let answer = loop {
         match next(&state) {
             Action::Finish(answer) => break answer,
@@ -103,8 +108,18 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
             Action::Run(point) => {
                 bench.ahead.look(&state, point, &axis, &bench.store);
                 bench.run(&mut state, point)?;
+                if keep {
+                    bench.pin(&state)?;
+                }
             }
         }
+    };
+    let crossed = match &answer {
+        Answer::Found(edge) if args.cross => {
+            let tally = state.tally(edge.first_bad);
+            bench.cross(edge, f64::from(tally.bad) / f64::from(tally.runs().max(1)))?
+        }
+        _ => Vec::new(),
     };
     let found = Found {
         answer: &answer,
@@ -117,6 +132,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         gfx: &gfx,
         emulated: bench.options.device != DeviceChoice::Gpu,
         store: &bench.store,
+        crossed,
         between: &|good, bad| between(args, &axis, good, bad),
     };
     let text = found.write(&folder)?;
@@ -286,6 +302,16 @@ impl Bench<'_> {
         eprintln!("{}", answer::progress(state, &observation, &|n| self.axis.label(n)));
         self.observations.push(observation);
         Ok(())
+    }
+
+    /// Keeps the last build that passed and the first that failed from being evicted for others.
+    fn pin(&self, state: &State) -> Result<(), Stop> {
+        let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
+        let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
+        let bad = usable().find(|(_, tally)| tally.bad > 0);
+        let pair = [good, bad].into_iter().flatten();
+        let builds: Vec<_> = pair.filter_map(|(point, _)| self.axis.build(point)).collect();
+        self.store.pin(&builds).map_err(|e| interrupted(&format!("error: {}", chain(&e))))
     }
 
     fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {

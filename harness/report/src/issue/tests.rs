@@ -118,6 +118,7 @@ fn planted() -> Findings {
             signature: record.outcome.signature.clone(),
             on,
             components: Vec::new(),
+            crossed: Vec::new(),
             skipped: vec![Skipped {
                 version: "5.2.3".to_owned(),
                 why: "does not start".to_owned(),

@@ -314,6 +314,15 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
     for skipped in &found.skipped {
         let _ = write!(text, "\n| {} | not tested: {} |", skipped.version, skipped.why);
     }
+    if !found.crossed.is_empty() {
+        text.push_str(
+            "\n\n| component of the bad build in the good one | failures |\n| --- | --- |",
+        );
+        for crossed in &found.crossed {
+            let shown = crossed.why.clone().unwrap_or_else(|| crossed.rate.to_string());
+            let _ = write!(text, "\n| {} | {shown} |", crossed.component);
+        }
+    }
     if !found.components.is_empty() {
         text.push_str("\n\n| component | last good | first bad |\n| --- | --- | --- |");
         for component in &found.components {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use report::{
     Record, Tested,
-    evidence::{Bisected, BuildRate, Component, Rate, Setting, Skipped},
+    evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped},
 };
 use search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
 use serde::{Deserialize, Serialize};
@@ -153,6 +153,7 @@ pub(super) struct Found<'a> {
     pub(super) gfx: &'a str,
     pub(super) emulated: bool,
     pub(super) store: &'a builds::Store,
+    pub(super) crossed: Vec<Crossed>,
     /// The command that searches between two points only.
     pub(super) between: &'a dyn Fn(&str, &str) -> String,
 }
@@ -276,6 +277,7 @@ impl Found<'_> {
             signature: self.signature.to_owned(),
             on: self.setting(edge, pair.1, &rerun),
             components: self.components(edge, pair),
+            crossed: self.crossed.clone(),
             skipped: skipped.collect(),
             rerun,
         }

@@ -144,13 +144,24 @@ impl<'a> Subject<'a> {
             let text = stop.to_string();
             return Ok(Err(Refused::Unusable(text.trim_start_matches("error: ").to_owned())));
         }
+        self.ready(axis, &label, options, obtained).map(Ok)
+    }
+
+    /// Activates what the options name.
+    pub(super) fn ready(
+        &self,
+        axis: &Axis,
+        label: &str,
+        options: SessionOptions,
+        build: Option<Obtained>,
+    ) -> Result<Ready<'a>, Stop> {
         let job = match self {
             Subject::Trial { library, case, trial, faults } => {
-                self.trial(axis, &label, options, library, case, trial, faults)?
+                self.trial(axis, label, options, library, case, trial, faults)?
             }
-            Subject::Command(words) => command(axis, &label, options, words)?,
+            Subject::Command(words) => command(axis, label, options, words)?,
         };
-        Ok(Ok(Ready { _build: obtained, job }))
+        Ok(Ready { _build: build, job })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -184,7 +195,7 @@ impl<'a> Subject<'a> {
 }
 
 /// Says what takes long.
-fn told(event: builds::Event<'_>) {
+pub(super) fn told(event: builds::Event<'_>) {
     use builds::Event;
     match event {
         Event::Waiting => eprintln!("another process has this build in work; waiting"),
