@@ -120,6 +120,18 @@ fn lds_by_the_wave() {
 }
 
 #[test]
+fn lds_far_out_of_range_reads_zero() {
+    let text = "v_mov_b32 v6, 0xf00000
+        ds_read_b32 a0, v6
+        ds_read_b64 v[2:3], v6 offset:8
+        v_accvgpr_read_b32 v4, a0";
+    let (wave, _) = run(Gfx90a, 0, 0, 3, text);
+    for row in 2..5 {
+        assert_eq!(lanes(&wave, row, [0, 1, 2]), [0, 0, 0xaaaa_0002], "v{row}");
+    }
+}
+
+#[test]
 fn scalar_stores_and_atomics() {
     let text = "s_mov_b32 s8, 77
         s_store_dword s8, s[0:1], 0x8
