@@ -1,5 +1,13 @@
 //! AMD's own test programs as the judge of the emulated device: the kernels of hipRAND and rocRAND against AMD's host
-//! references. A sample that ends within seconds; reports/ has the rest.
+//! references, those of rocBLAS against the BLAS of netlib. A sample that ends within a minute or two; reports/ has the
+//! rest.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{BufReader, BufWriter, Read, Write},
+    path::Path,
+};
 
 use xshell::{Shell, cmd};
 
@@ -15,23 +23,37 @@ const SAMPLE: &[(&str, u32)] = &[
     ("librocrand1-tests/test_rocrand_kernel_sobol32", 17),
 ];
 
+const ROCBLAS_TEST: &str = "librocblas5-tests/rocblas-test";
+
+/// What rocblas-test reads its cases from, below the stack's `usr/share`.
+const ROCBLAS_DATA: &str = "librocblas5-tests/data/rocblas_gtest.data";
+
+/// Tests of rocBLAS that [`sample`] leaves.
+const ROCBLAS_TESTS: u32 = 6297;
+
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
 /// Runs the sample; a test that fails, is skipped or is missing is an error.
 pub(crate) fn amd_tests(sh: &Shell) -> Done {
     cmd!(sh, "cargo build --release --locked").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = sh.current_dir().join(target).join("release/rocrepro");
-    cmd!(sh, "{program} rocm fetch {STACK} --with hiprand,tests").run()?;
+    let target = sh.current_dir().join(target);
+    let program = target.join("release/rocrepro");
+    cmd!(sh, "{program} rocm fetch {STACK} --with hiprand,rocblas,tests").run()?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
+    let data = target.join("rocblas-sample.data");
+    sample(&Path::new(&root).join("usr/share").join(ROCBLAS_DATA), &data)?;
+    let data = data.display().to_string();
     for gfx in ARCHITECTURES {
-        for (name, tests) in SAMPLE {
+        let run = |name: &str, arguments: &[&str], tests: u32| -> Done {
             let test = format!("{root}/usr/libexec/rocm/{name}");
-            let said =
-                cmd!(sh, "{program} exec --rocm {STACK} --device emulated --gfx {gfx} {test}")
-                    .quiet()
-                    .ignore_status()
-                    .read()?;
+            let said = cmd!(
+                sh,
+                "{program} exec --rocm {STACK} --device emulated --gfx {gfx} -- {test} {arguments...}"
+            )
+            .quiet()
+            .ignore_status()
+            .read()?;
             let passed = format!("[  PASSED  ] {tests} test");
             if !said.contains(&passed) {
                 return Err(
@@ -39,7 +61,48 @@ pub(crate) fn amd_tests(sh: &Shell) -> Done {
                 );
             }
             println!("{name} on {gfx}: {tests} of {tests} passed");
+            Ok(())
+        };
+        for (name, tests) in SAMPLE {
+            run(name, &[], *tests)?;
         }
+        run(ROCBLAS_TEST, &["--data", &data], ROCBLAS_TESTS)?;
     }
     Ok(())
+}
+
+/// Cuts the cases of rocblas-test down. The file has 1.5 million of them, and reading it takes a minute before the first
+/// test starts, whatever the filter. Kept are quick ones: of each function the first, second, fifth, tenth and so on, one
+/// past a square each, so that functions with few cases are not lost among the 129 000 of `gemm_ex`.
+///
+/// A header of one record between two magic words, then records of fixed size (rocBLAS, `rocblas_arguments.hpp` and
+/// `rocblas_gentest.py`), which begin with function, name and category.
+fn sample(from: &Path, to: &Path) -> Done {
+    const TEXT: usize = 64;
+    const RECORD: usize = 576;
+    const HEADER: usize = 8 + RECORD + 8;
+    let mut source = BufReader::with_capacity(1 << 20, File::open(from)?);
+    let mut header = [0; HEADER];
+    source.read_exact(&mut header)?;
+    if !(header.starts_with(b"rocBLAS\0") && header.ends_with(b"ROCblas\0")) {
+        return Err(format!("{}: not the data of rocblas-test", from.display()).into());
+    }
+    let length = fs::metadata(from)?.len() as usize - HEADER;
+    let mut target = BufWriter::new(File::create(to)?);
+    target.write_all(&header)?;
+    let mut record = [0; RECORD];
+    let mut seen = HashMap::<[u8; TEXT], u32>::new();
+    for _ in 0..length / RECORD {
+        source.read_exact(&mut record)?;
+        let text = |index: usize| <[u8; TEXT]>::try_from(&record[index * TEXT..][..TEXT]);
+        if !text(2)?.starts_with(b"quick\0") {
+            continue;
+        }
+        let before = seen.entry(text(0)?).or_default();
+        if before.isqrt().pow(2) == *before {
+            target.write_all(&record)?;
+        }
+        *before += 1;
+    }
+    Ok(target.flush()?)
 }

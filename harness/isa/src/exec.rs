@@ -2,7 +2,7 @@
 
 use crate::{
     text::{Text, Unsupported},
-    wave::{Machine, Step, Wave},
+    wave::{HALF, Machine, Step, Wave},
 };
 
 /// A decoded instruction: the operation with its operands resolved.
@@ -36,7 +36,35 @@ pub(crate) fn on_wave(f: impl Fn(&mut Wave) + Send + Sync + 'static) -> Bound {
 pub(crate) fn on_machine(
     f: impl Fn(&mut Wave, &mut Machine<'_>) -> Step + Send + Sync + 'static,
 ) -> Bound {
-    Ok(Box::new(f))
+    Ok(Box::new(OnMachine(f)))
+}
+
+/// A closure with the machine, compiled like [`OnLanes`]: loads and stores look at the addresses of all lanes.
+struct OnMachine<F>(F);
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+fn run_wide_on<F>(f: &F, wave: &mut Wave, machine: &mut Machine<'_>) -> Step
+where
+    F: Fn(&mut Wave, &mut Machine<'_>) -> Step,
+{
+    f(wave, machine)
+}
+
+impl<F> Exec for OnMachine<F>
+where
+    F: Fn(&mut Wave, &mut Machine<'_>) -> Step + Send + Sync,
+{
+    #[cfg(target_arch = "x86_64")]
+    fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+        // SAFETY: no launch begins before `processor_lacks` has found these features.
+        unsafe { run_wide_on(&self.0, wave, machine) }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+        self.0(wave, machine)
+    }
 }
 
 /// An operation on the lanes of a wave. Implementations mark `run` with `#[inline(always)]`, so that on x86-64 it is
@@ -45,20 +73,47 @@ pub(crate) trait Lanes: Send + Sync + 'static {
     fn run(&self, wave: &mut Wave);
 }
 
+/// An operation that most instructions want without modifiers. The test for that is done once, at decoding.
+pub(crate) trait Plain: Lanes {
+    /// Whether `run_plain` does all that this instruction asks for.
+    fn is_plain(&self) -> bool;
+    /// Whether MODE may make zeros of its denormals, which is left to `run`.
+    const FLUSHES: bool;
+    /// `run` without modifiers, for half a wave.
+    fn run_plain(&self, wave: &mut Wave, half: usize);
+}
+
 struct OnLanes<K>(K);
+
+struct OnPlain<K>(K);
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-fn run_wide<K: Lanes>(operation: &K, wave: &mut Wave) {
+fn run_wide<K: Lanes>(operation: &K, wave: &mut Wave) -> Step {
     operation.run(wave);
+    Ok(())
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+fn run_wide_plain<K: Plain>(operation: &K, wave: &mut Wave) -> Step {
+    if K::FLUSHES && wave.flushes_any() {
+        operation.run(wave);
+        return Ok(());
+    }
+    // Not a loop: what it would prepare for a second half is most of the work in a wave of one.
+    operation.run_plain(wave, 0);
+    if wave.lanes != HALF {
+        operation.run_plain(wave, 1);
+    }
+    Ok(())
 }
 
 impl<K: Lanes> Exec for OnLanes<K> {
     #[cfg(target_arch = "x86_64")]
     fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
         // SAFETY: no launch begins before `processor_lacks` has found these features.
-        unsafe { run_wide(&self.0, wave) };
-        Ok(())
+        unsafe { run_wide(&self.0, wave) }
     }
 
     #[cfg(not(target_arch = "x86_64"))]
@@ -66,6 +121,24 @@ impl<K: Lanes> Exec for OnLanes<K> {
         self.0.run(wave);
         Ok(())
     }
+}
+
+impl<K: Plain> Exec for OnPlain<K> {
+    #[cfg(target_arch = "x86_64")]
+    fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
+        // SAFETY: as for `OnLanes`.
+        unsafe { run_wide_plain(&self.0, wave) }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn run(&self, wave: &mut Wave, _: &mut Machine<'_>) -> Step {
+        self.0.run(wave);
+        Ok(())
+    }
+}
+
+pub(crate) fn bind_plain(operation: impl Plain) -> Bound {
+    if operation.is_plain() { Ok(Box::new(OnPlain(operation))) } else { bind_lanes(operation) }
 }
 
 pub(crate) fn bind_lanes(operation: impl Lanes) -> Bound {

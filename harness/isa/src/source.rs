@@ -1,5 +1,7 @@
 //! Sources, destinations and lane control of vector instructions, resolved once at decoding.
 
+use std::mem::MaybeUninit;
+
 use crate::{
     text::{Base, Text, Unsupported, register},
     value::Value,
@@ -49,6 +51,12 @@ impl Part {
     }
 }
 
+/// Room for 32 lanes of a source that is not a register; clearing it first would cost as much as most instructions.
+pub(crate) type Buffer = MaybeUninit<Half>;
+
+/// The second words of a source that has none.
+pub(crate) static NO_WORDS: Half = [0; HALF];
+
 /// One source operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Source {
@@ -80,32 +88,50 @@ impl Source {
         wave: &'a Wave,
         half: usize,
         word: usize,
-        buffer: &'a mut Half,
+        buffer: &'a mut Buffer,
     ) -> &'a Half {
-        if self.part.is_some() {
-            self.parts(wave, half, buffer);
-            return buffer;
+        if let Some(part) = self.part {
+            return self.parts(wave, half, part, buffer);
         }
+        self.register(wave, half, word, buffer)
+    }
+
+    /// Whether the source is read as whole words.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.part.is_none()
+    }
+
+    /// The lanes of a source that [`Source::is_whole`].
+    #[inline(always)]
+    pub(crate) fn whole<'a>(
+        &self,
+        wave: &'a Wave,
+        half: usize,
+        buffer: &'a mut Buffer,
+    ) -> &'a Half {
+        self.register(wave, half, 0, buffer)
+    }
+
+    #[inline(always)]
+    fn register<'a>(
+        &self,
+        wave: &'a Wave,
+        half: usize,
+        word: usize,
+        buffer: &'a mut Buffer,
+    ) -> &'a Half {
         match self.place {
             Place::Vector(row) => &wave.vector[usize::from(row) + word][half],
             Place::Permuted => &wave.permuted[word][half],
-            Place::Scalar(index) => {
-                *buffer = [wave.scalar[usize::from(index) + word]; HALF];
-                buffer
-            }
-            Place::Constant(bits) => {
-                *buffer = [(bits >> (32 * word)) as u32; HALF];
-                buffer
-            }
+            Place::Scalar(index) => buffer.write([wave.scalar[usize::from(index) + word]; HALF]),
+            Place::Constant(bits) => buffer.write([(bits >> (32 * word)) as u32; HALF]),
         }
     }
 
     #[inline(never)]
-    fn parts(&self, wave: &Wave, half: usize, buffer: &mut Half) {
-        let Some(part) = self.part else { return };
-        for (lane, target) in buffer.iter_mut().enumerate() {
-            *target = part.of(self.word(wave, half * HALF + lane, 0));
-        }
+    fn parts<'a>(&self, wave: &Wave, half: usize, part: Part, buffer: &'a mut Buffer) -> &'a Half {
+        let lane = |lane| part.of(self.word(wave, half * HALF + lane, 0));
+        buffer.write(std::array::from_fn(lane))
     }
 
     /// One word of one lane, without modifiers.
@@ -153,6 +179,11 @@ enum Unused {
 }
 
 impl Target {
+    /// Whether the register is written as a whole.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.part.is_none()
+    }
+
     /// Writes one word of the lanes of `mask`.
     #[inline(always)]
     pub(crate) fn write(
@@ -215,6 +246,11 @@ struct Permutation {
 }
 
 impl Control {
+    /// Whether it leaves lanes and results alone.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.permutation.is_none() && self.scale.is_none() && !self.clamp
+    }
+
     /// Moves the lanes of the first source and returns the lanes to write.
     #[inline(always)]
     pub(crate) fn begin(&self, wave: &mut Wave, words: usize) -> u64 {

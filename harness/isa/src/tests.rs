@@ -106,6 +106,18 @@ fn float_operations() {
 }
 
 #[test]
+fn only_active_lanes_are_written() {
+    let mut wave = wave(Gfx90a);
+    wave.set_pair(EXEC, 0x8000_0001_0000_0006);
+    for lane in 0..64 {
+        wave.set_lane(1, lane, lane as u32);
+    }
+    execute(Gfx90a, &mut wave, "v_lshl_add_u32 v1, v1, 8, v1");
+    let expected = |lane: u32| if [1, 2, 32, 63].contains(&lane) { lane * 257 } else { lane };
+    assert!((0..64).all(|lane| wave.lane(1, lane as usize) == expected(lane)));
+}
+
+#[test]
 fn mode_says_what_becomes_of_denormals() {
     let (denormal, least) = (0x8000_0001, f32::MIN_POSITIVE);
     let run = |denormals: u32, text: &str| {

@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 
 use crate::{
-    exec::{Binder, Lanes, bind_lanes},
-    source::{Control, Source, Target},
+    exec::{Binder, Lanes, Plain, bind_lanes, bind_plain},
+    source::{Buffer, Control, NO_WORDS, Source, Target},
     text::{Base, Text, Unsupported, register},
     value::Value,
     wave::{HALF, Half, Wave, flushed},
@@ -88,7 +88,7 @@ macro_rules! family {
                         continue;
                     }
                     let mut results = Results::<R>::new();
-                    $(let (mut $low, mut $high) = ([0; HALF], [0; HALF]);)+
+                    $(let (mut $low, mut $high) = (Buffer::uninit(), Buffer::uninit());)+
                     $(
                         let $low = self.$source.lanes(wave, half, 0, &mut $low);
                         let zeroed;
@@ -101,7 +101,7 @@ macro_rules! family {
                         let $high = if $type::WORDS == 2 {
                             self.$source.lanes(wave, half, 1, &mut $high)
                         } else {
-                            &$high
+                            &NO_WORDS
                         };
                     )+
                     for lane in 0..HALF {
@@ -117,6 +117,47 @@ macro_rules! family {
         }
     };
 }
+
+/// How a family runs where nothing is modified: 32-bit words, whole registers.
+macro_rules! plain {
+    ($family:ident $(($source:ident: $type:ident))+) => {
+        impl<$($type: Value,)+ R: Value, F> Plain for $family<$($type,)+ R, F>
+        where
+            F: Fn($($type),+) -> R + Send + Sync + 'static,
+        {
+            const FLUSHES: bool = R::SINGLE $(|| $type::SINGLE)+;
+
+            fn is_plain(&self) -> bool {
+                self.control.is_plain()
+                    && self.target.is_whole()
+                    && R::WORDS == 1
+                    $(&& $type::WORDS == 1 && self.$source.is_whole())+
+            }
+
+            #[inline(always)]
+            fn run_plain(&self, wave: &mut Wave, half: usize) {
+                let mask = wave.exec_half(half);
+                if mask == 0 {
+                    return;
+                }
+                $(
+                    let mut buffer = Buffer::uninit();
+                    let $source = self.$source.whole(wave, half, &mut buffer);
+                )+
+                let mut results = [0; HALF];
+                for lane in 0..HALF {
+                    let value = (self.f)($(self.$source.value($source[lane], 0)),+);
+                    results[lane] = value.bits() as u32;
+                }
+                wave.blend(usize::from(self.target.row), half, mask, &results);
+            }
+        }
+    };
+}
+
+plain!(Unary(a: A));
+plain!(Binary(a: A)(b: B));
+plain!(Ternary(a: A)(b: B)(c: C));
 
 family!(Unary(a: A, a_low, a_high));
 family!(Binary(a: A, a_low, a_high) (b: B, b_low, b_high));
@@ -136,7 +177,7 @@ pub(crate) fn unary<A: Value, R: Value>(
         refuse_integer_clamp::<R>(text)?;
         let mut a = text.source::<A>(1, 0)?;
         let control = text.control(&mut a)?;
-        bind_lanes(Unary { a, target: text.target::<R>(0, false)?, control, f, types: PhantomData })
+        bind_plain(Unary { a, target: text.target::<R>(0, false)?, control, f, types: PhantomData })
     })
 }
 
@@ -148,7 +189,7 @@ pub(crate) fn binary<A: Value, B: Value, R: Value>(
         refuse_integer_clamp::<R>(text)?;
         let mut a = text.source::<A>(1, 0)?;
         let control = text.control(&mut a)?;
-        bind_lanes(Binary {
+        bind_plain(Binary {
             a,
             b: text.source::<B>(2, 1)?,
             target: text.target::<R>(0, false)?,
@@ -166,7 +207,7 @@ pub(crate) fn keeping<A: Value, B: Value, R: Value>(
     Box::new(move |text| {
         let mut a = text.source::<A>(1, 0)?;
         let control = text.control(&mut a)?;
-        bind_lanes(Binary {
+        bind_plain(Binary {
             a,
             b: text.source::<B>(2, 1)?,
             target: text.target::<R>(0, true)?,
@@ -185,7 +226,7 @@ pub(crate) fn ternary<A: Value, B: Value, C: Value, R: Value>(
         refuse_integer_clamp::<R>(text)?;
         let mut a = text.source::<A>(1, 0)?;
         let control = text.control(&mut a)?;
-        bind_lanes(Ternary {
+        bind_plain(Ternary {
             a,
             b: text.source::<B>(2, 1)?,
             c: text.source::<C>(3, 2)?,
@@ -204,7 +245,7 @@ pub(crate) fn accumulate<A: Value, B: Value, R: Value>(
     Box::new(move |text| {
         let mut a = text.source::<A>(1, 0)?;
         let control = text.control(&mut a)?;
-        bind_lanes(Ternary {
+        bind_plain(Ternary {
             a,
             b: text.source::<B>(2, 1)?,
             c: text.source::<R>(0, 2)?,
@@ -246,11 +287,14 @@ where
             if mask == 0 {
                 continue;
             }
-            let (mut a0, mut a1, mut b0, mut b1) = ([0; HALF], [0; HALF], [0; HALF], [0; HALF]);
+            let (mut a0, mut a1) = (Buffer::uninit(), Buffer::uninit());
+            let (mut b0, mut b1) = (Buffer::uninit(), Buffer::uninit());
             let a_low = self.a.lanes(wave, half, 0, &mut a0);
-            let a_high = if A::WORDS == 2 { self.a.lanes(wave, half, 1, &mut a1) } else { &a1 };
+            let a_high =
+                if A::WORDS == 2 { self.a.lanes(wave, half, 1, &mut a1) } else { &NO_WORDS };
             let b_low = self.b.lanes(wave, half, 0, &mut b0);
-            let b_high = if B::WORDS == 2 { self.b.lanes(wave, half, 1, &mut b1) } else { &b1 };
+            let b_high =
+                if B::WORDS == 2 { self.b.lanes(wave, half, 1, &mut b1) } else { &NO_WORDS };
             let (a_zeroed, b_zeroed);
             let (a_low, b_low) = if A::SINGLE && wave.flushes_sources() {
                 a_zeroed = flushed(a_low);
@@ -353,7 +397,7 @@ impl<T: Value> Lanes for Select<T> {
             if mask == 0 {
                 continue;
             }
-            let (mut a0, mut b0) = ([0; HALF], [0; HALF]);
+            let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
             let a = self.a.lanes(wave, half, 0, &mut a0);
             let b = self.b.lanes(wave, half, 0, &mut b0);
             let mut results = Results::<T>::new();
@@ -413,7 +457,7 @@ where
             if mask == 0 {
                 continue;
             }
-            let (mut a0, mut b0) = ([0; HALF], [0; HALF]);
+            let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
             let a = self.a.lanes(wave, half, 0, &mut a0);
             let b = self.b.lanes(wave, half, 0, &mut b0);
             let mut results = Results::<u32>::new();

@@ -143,8 +143,8 @@ impl Wave {
             *target = *values;
         } else {
             for lane in 0..HALF {
-                let active = mask & (1 << lane) != 0;
-                target[lane] = if active { values[lane] } else { target[lane] };
+                let written = (mask >> lane & 1).wrapping_neg();
+                target[lane] = (values[lane] & written) | (target[lane] & !written);
             }
         }
     }
@@ -159,6 +159,12 @@ impl Wave {
     #[inline(always)]
     pub(crate) fn flushes_sources(&self) -> bool {
         self.mode & KEEPS_SOURCES == 0
+    }
+
+    /// Whether MODE makes zeros of any.
+    #[inline(always)]
+    pub(crate) fn flushes_any(&self) -> bool {
+        self.flushes_sources() || self.flushes_results()
     }
 
     /// Whether MODE makes zeros of its denormal results.

@@ -14,6 +14,10 @@ const RUNTIME: &str = "libamdhip64.so";
 /// Where a Debian root keeps its libraries.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
+/// Where Debian keeps a library that others may stand in for. The link in [`MULTIARCH`] is made by update-alternatives when
+/// the package is installed, and a root that was unpacked never ran that. AMD's test programs compare with this BLAS.
+const ALTERNATIVES: &str = "usr/lib/x86_64-linux-gnu/blas";
+
 /// Where libraries are in a directory that holds ROCm: a Debian root, a prefix (TheRock, /opt/rocm, /usr), an
 /// unpacked wheel, the site-packages directory that it is in.
 const LIBRARY_DIRECTORIES: &[&str] = &[
@@ -154,6 +158,7 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
         wheels.sort();
         libraries.extend(wheels);
     }
+    libraries.extend(Some(root.join(ALTERNATIVES)).filter(|directory| directory.is_dir()));
     Ok(Stack { spec, root, rocm, libraries, loader, manifest })
 }
 
@@ -301,6 +306,15 @@ mod tests {
         assert!(
             command.get_envs().any(|(name, value)| name == "LD_LIBRARY_PATH" && value.is_none())
         );
+    }
+
+    #[test]
+    fn a_debian_root_offers_the_blas_that_was_never_linked() {
+        let tree = tree(&[DEBIAN, &["usr/lib/x86_64-linux-gnu/blas/libblas.so.3"]].concat());
+        let stack = open_tree(&tree);
+        let libraries = stack.root.join("usr/lib/x86_64-linux-gnu");
+        assert_eq!(stack.libraries, [libraries.clone(), libraries.join("blas")]);
+        assert_eq!(stack.library("libblas.so"), Some(libraries.join("blas/libblas.so.3")));
     }
 
     #[test]

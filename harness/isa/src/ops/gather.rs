@@ -2,7 +2,10 @@
 //! all, is left to the way lane by lane.
 
 use super::memory::Transfer;
-use crate::wave::{HALF, Half, Machine, Wave, active};
+use crate::{
+    source::{Buffer, Source},
+    wave::{HALF, Half, Machine, Wave, active},
+};
 
 /// The addresses of 32 lanes, and which of them take part.
 pub(crate) struct Addresses {
@@ -98,50 +101,68 @@ impl Addresses {
     }
 }
 
-/// Offsets in the LDS of all lanes of a wave.
-pub(crate) type Offsets = [Half; 2];
-
-/// Whether `bytes` bytes at the offset of each active lane are inside the LDS.
+/// Where the lanes of half a wave find `bytes` bytes in the LDS; `None` if an active one does not. The offsets of inactive
+/// lanes are moved inside.
 #[inline(always)]
-pub(crate) fn inside_lds(wave: &Wave, offsets: &Offsets, bytes: usize, size: usize) -> bool {
-    let Some(last) = size.checked_sub(bytes) else { return false };
-    let mut inside = true;
-    for (half, offsets) in offsets.iter().enumerate().take(wave.halves()) {
-        let mask = wave.exec_half(half);
-        for (lane, offset) in offsets.iter().enumerate() {
-            inside &= mask & (1 << lane) == 0 || *offset as usize <= last;
-        }
+pub(crate) fn inside_lds(
+    wave: &Wave,
+    half: usize,
+    (address, offset): (&Source, u32),
+    bytes: usize,
+    size: usize,
+) -> Option<Half> {
+    let last = u32::try_from(size.checked_sub(bytes)?).ok()?;
+    let mut buffer = Buffer::uninit();
+    let address = address.lanes(wave, half, 0, &mut buffer);
+    let (mut places, mut outside) = ([0; HALF], 0u32);
+    for lane in 0..HALF {
+        // The sum wraps: compilers fold negative constants into the register.
+        let place = address[lane].wrapping_add(offset);
+        outside |= u32::from(place > last) << lane;
+        places[lane] = place.min(last);
     }
-    inside
+    (outside & wave.exec_half(half) == 0).then_some(places)
 }
 
-/// Loads dwords from the LDS at offsets that are inside it.
+/// Loads dwords from places that [`inside_lds`] gave for at least as many bytes.
 #[inline(always)]
-pub(crate) fn load_lds(wave: &mut Wave, lds: &[u8], row: usize, words: usize, offsets: &Offsets) {
-    for (half, offsets) in offsets.iter().enumerate().take(wave.halves()) {
-        let mask = wave.exec_half(half);
+pub(crate) fn load_lds(
+    wave: &mut Wave,
+    lds: &[u8],
+    half: usize,
+    row: usize,
+    words: usize,
+    places: &Half,
+) {
+    let mask = wave.exec_half(half);
+    for word in 0..words {
+        let mut values = [0; HALF];
+        for lane in 0..HALF {
+            let at = places[lane] as usize + 4 * word;
+            debug_assert!(at + 4 <= lds.len());
+            // SAFETY: `inside_lds` gives places from which on all bytes are in the LDS.
+            let bytes = unsafe { lds.as_ptr().add(at).cast::<[u8; 4]>().read_unaligned() };
+            values[lane] = u32::from_le_bytes(bytes);
+        }
+        wave.blend(row + word, half, mask, &values);
+    }
+}
+
+/// Stores dwords to places that [`inside_lds`] gave, the lowest lane first.
+#[inline(always)]
+pub(crate) fn store_lds(
+    wave: &Wave,
+    lds: &mut [u8],
+    half: usize,
+    row: usize,
+    words: usize,
+    places: &Half,
+) {
+    for lane in active(wave.exec_half(half).into()) {
         for word in 0..words {
-            // Inactive lanes may have any offset.
-            let values = offsets.map(|offset| {
-                let at = offset as usize + 4 * word;
-                let bytes = lds.get(at..at + 4).and_then(|bytes| bytes.try_into().ok());
-                u32::from_le_bytes(bytes.unwrap_or_default())
-            });
-            wave.blend(row + word, half, mask, &values);
-        }
-    }
-}
-
-/// Stores dwords to the LDS at offsets that are inside it, the lowest lane first.
-#[inline(always)]
-pub(crate) fn store_lds(wave: &Wave, lds: &mut [u8], row: usize, words: usize, offsets: &Offsets) {
-    for (half, offsets) in offsets.iter().enumerate().take(wave.halves()) {
-        for lane in active(wave.exec_half(half).into()) {
-            for word in 0..words {
-                let at = offsets[lane] as usize + 4 * word;
-                let bytes = wave.vector[row + word][half][lane].to_le_bytes();
-                lds[at..at + 4].copy_from_slice(&bytes);
-            }
+            let at = places[lane] as usize + 4 * word;
+            let bytes = wave.vector[row + word][half][lane].to_le_bytes();
+            lds[at..at + 4].copy_from_slice(&bytes);
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{Table, operations};
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
-    source::Source,
+    source::{Buffer, Source},
     text::Text,
     value::Value,
     vector::{binary, carry, select, ternary, unary},
@@ -98,7 +98,8 @@ where
         let mut carry_out = 0u64;
         for half in 0..wave.halves() {
             let mask = wave.exec_half(half);
-            let (mut a0, mut b0, mut c0, mut c1) = ([0; HALF], [0; HALF], [0; HALF], [0; HALF]);
+            let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
+            let (mut c0, mut c1) = (Buffer::uninit(), Buffer::uninit());
             let a = self.a.lanes(wave, half, 0, &mut a0);
             let b = self.b.lanes(wave, half, 0, &mut b0);
             let low = self.c.lanes(wave, half, 0, &mut c0);

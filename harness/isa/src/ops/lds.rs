@@ -2,7 +2,7 @@
 
 use super::{
     atomic::Atomic,
-    gather::{Offsets, inside_lds, load_lds, store_lds},
+    gather::{inside_lds, load_lds, store_lds},
     memory::{Location, Transfer},
 };
 use crate::{
@@ -33,14 +33,9 @@ fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
-/// The offsets of all lanes.
-#[inline(always)]
-fn offsets(wave: &Wave, address: &Source, offset: u32) -> Offsets {
-    [0, 1].map(|half| {
-        let mut buffer = [0; HALF];
-        let lanes = address.lanes(wave, half, 0, &mut buffer);
-        lanes.map(|address| address.wrapping_add(offset))
-    })
+/// The active lanes from this half on.
+fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
+    active(wave.exec() & (u64::MAX << (half * HALF)))
 }
 
 pub(crate) fn bind(text: &Text) -> Bound {
@@ -68,14 +63,20 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let row = text.row(0, transfer.words())?;
         let address = text.plain_source::<u32>(1)?;
         return on_machine(move |wave, machine| {
+            let mut done = 0;
             if let Transfer::Words(words) = transfer {
-                let (offsets, words) = (offsets(wave, &address, offset), usize::from(words));
-                if inside_lds(wave, &offsets, 4 * words, machine.lds.len()) {
-                    load_lds(wave, &machine.lds, row, words, &offsets);
+                let (size, words) = (machine.lds.len(), usize::from(words));
+                while done < wave.halves()
+                    && let Some(at) = inside_lds(wave, done, (&address, offset), 4 * words, size)
+                {
+                    load_lds(wave, &machine.lds, done, row, words, &at);
+                    done += 1;
+                }
+                if done == wave.halves() {
                     return Ok(());
                 }
             }
-            for lane in active(wave.exec()) {
+            for lane in remaining(wave, done) {
                 let place = at(address.word(wave, lane, 0), offset);
                 transfer.load(wave, machine, row, lane, place)?;
             }
@@ -90,14 +91,20 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let row = text.row(1, transfer.words())?;
         let address = text.plain_source::<u32>(0)?;
         return on_machine(move |wave, machine| {
+            let mut done = 0;
             if let Transfer::Words(words) = transfer {
-                let (offsets, words) = (offsets(wave, &address, offset), usize::from(words));
-                if inside_lds(wave, &offsets, 4 * words, machine.lds.len()) {
-                    store_lds(wave, &mut machine.lds, row, words, &offsets);
+                let (size, words) = (machine.lds.len(), usize::from(words));
+                while done < wave.halves()
+                    && let Some(at) = inside_lds(wave, done, (&address, offset), 4 * words, size)
+                {
+                    store_lds(wave, &mut machine.lds, done, row, words, &at);
+                    done += 1;
+                }
+                if done == wave.halves() {
                     return Ok(());
                 }
             }
-            for lane in active(wave.exec()) {
+            for lane in remaining(wave, done) {
                 let place = at(address.word(wave, lane, 0), offset);
                 transfer.store(wave, machine, row, lane, place)?;
             }
@@ -162,15 +169,20 @@ fn two(text: &Text, name: &str, load: bool) -> Bound {
         let row = text.row(0, words * 2)?;
         let address = text.plain_source::<u32>(1)?;
         on_machine(move |wave, machine| {
-            let places = [first, second].map(|offset| offsets(wave, &address, offset));
-            let (size, words) = (machine.lds.len(), usize::from(words));
-            if places.iter().all(|place| inside_lds(wave, place, 4 * words, size)) {
-                for (part, place) in places.iter().enumerate() {
-                    load_lds(wave, &machine.lds, row + part * words, words, place);
-                }
+            let (size, words, mut done) = (machine.lds.len(), usize::from(words), 0);
+            // The destination may hold the address: both places come before the first load.
+            while done < wave.halves()
+                && let Some(at) = inside_lds(wave, done, (&address, first), 4 * words, size)
+                && let Some(then) = inside_lds(wave, done, (&address, second), 4 * words, size)
+            {
+                load_lds(wave, &machine.lds, done, row, words, &at);
+                load_lds(wave, &machine.lds, done, row + words, words, &then);
+                done += 1;
+            }
+            if done == wave.halves() {
                 return Ok(());
             }
-            for lane in active(wave.exec()) {
+            for lane in remaining(wave, done) {
                 // The destination may hold the address: read it before the first load.
                 let base = address.word(wave, lane, 0);
                 transfer.load(wave, machine, row, lane, at(base, first))?;

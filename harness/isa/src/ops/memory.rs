@@ -9,6 +9,11 @@ use crate::{
     wave::{HALF, Machine, Step, Stop, Wave, active},
 };
 
+/// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Out of range, hardware reads zero (CDNA2 ISA
+/// guide, "LDS Access"), and Tensile's kernels clear registers by reading at 0xf00000. What misses the workgroup's LDS by
+/// less is a mistake, and reported.
+const BEYOND_ANY_LDS: u64 = 160 << 10;
+
 /// Where a lane's access goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Location {
@@ -39,6 +44,7 @@ impl Location {
     ) -> Result<[u8; N], Box<Stop>> {
         match self {
             Location::Global(address) => machine.read(address),
+            Location::Lds(BEYOND_ANY_LDS..) => Ok([0; N]),
             Location::Lds(offset) => {
                 let mut bytes = [0; N];
                 bytes.copy_from_slice(machine.lds(offset, N)?);

@@ -6,7 +6,7 @@ use super::{Table, half::via, operations};
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
-    source::{Place, Source},
+    source::{Buffer, Place, Source},
     text::{Text, Unsupported},
     value::Value,
     wave::{HALF, Wave, flushed},
@@ -85,7 +85,7 @@ where
                     let constant = matches!(from.place, Place::Constant(_));
                     let word = usize::from(high && !T::HALF && !constant);
                     let shift = if high && T::HALF && !constant { 16 } else { 0 };
-                    let mut scratch = [0; HALF];
+                    let mut scratch = Buffer::uninit();
                     let lanes = from.lanes(wave, half, word, &mut scratch);
                     let zeroed;
                     let lanes = if T::SINGLE && wave.flushes_sources() {

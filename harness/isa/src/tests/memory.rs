@@ -120,6 +120,31 @@ fn lds_by_the_wave() {
 }
 
 #[test]
+fn lds_far_out_of_range_reads_zero() {
+    let text = "v_mov_b32 v6, 0xf00000
+        ds_read_b32 a0, v6
+        ds_read_b64 v[2:3], v6 offset:8
+        v_accvgpr_read_b32 v4, a0";
+    let (wave, _) = run(Gfx90a, 0, 0, 3, text);
+    for row in 2..5 {
+        assert_eq!(lanes(&wave, row, [0, 1, 2]), [0, 0, 0xaaaa_0002], "v{row}");
+    }
+}
+
+#[test]
+fn halves_of_a_wave_load_from_lds_on_their_own() {
+    // Lane 40 reads far outside, all others their own store; the address is the destination.
+    let text = "ds_write_b32 v1, v2
+        v_cmp_eq_u32 vcc, 0xa0, v1
+        v_mov_b32 v7, 0xf00000
+        v_cndmask_b32 v6, v1, v7, vcc
+        ds_read_b32 v6, v6";
+    let (wave, _) = run(Gfx90a, 4, 0, !(1 << 50), text);
+    assert_eq!(lanes(&wave, 6, [0, 31, 32, 40]), [0xaaaa_0000, 0xaaaa_001f, 0xaaaa_0020, 0]);
+    assert_eq!(lanes(&wave, 6, [41, 50, 63]), [0xaaaa_0029, 0, 0xaaaa_003f]);
+}
+
+#[test]
 fn scalar_stores_and_atomics() {
     let text = "s_mov_b32 s8, 77
         s_store_dword s8, s[0:1], 0x8
