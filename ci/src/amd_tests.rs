@@ -11,9 +11,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
-use crate::Done;
-
-const STACK: &str = "debian:7.2.4";
+use crate::{Done, STACK, product};
 
 /// Programs below the stack's `usr/libexec/rocm`, with the number of tests that each has.
 const SAMPLE: &[(&str, u32)] = &[
@@ -35,13 +33,10 @@ const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
 /// Runs the sample; a test that fails, is skipped or is missing is an error.
 pub(crate) fn amd_tests(sh: &Shell) -> Done {
-    cmd!(sh, "cargo build --release --locked").run()?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let target = sh.current_dir().join(target);
-    let program = target.join("release/rocrepro");
-    cmd!(sh, "{program} rocm fetch {STACK} --with hiprand,rocblas,tests").run()?;
+    let program = product(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
-    let data = target.join("rocblas-sample.data");
+    let folder = sh.create_temp_dir()?;
+    let data = folder.path().join("rocblas-sample.data");
     sample(&Path::new(&root).join("usr/share").join(ROCBLAS_DATA), &data)?;
     let data = data.display().to_string();
     for gfx in ARCHITECTURES {
