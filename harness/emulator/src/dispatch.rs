@@ -36,6 +36,10 @@ pub(crate) enum Failure {
 struct DeviceMemory;
 
 impl AddressSpace for DeviceMemory {
+    fn is_watched(&self) -> bool {
+        sanitizer::is_on()
+    }
+
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = memory::map().reach(usize::try_from(address).ok()?)?;
         Some(range.start as u64..range.end as u64)

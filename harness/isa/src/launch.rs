@@ -6,7 +6,8 @@
 use device::Arch;
 
 use crate::{
-    AddressSpace, At, Executed, Launch, Trap,
+    AddressSpace, At, Executed, Launch, LdsAccess, Trap,
+    checks::races,
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
     program::{Code, Missing, bind_moved},
@@ -81,6 +82,9 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         entry: descriptor.entry,
         limit: launch.step_limit,
     };
+    if let Some(checks) = &mut group.machine.checks {
+        checks.waves = count;
+    }
     let groups = [0, 1, 2].map(|axis| grid[axis].div_ceil(size[axis]));
     let mut executed = Executed::default();
     let mut number = 0;
@@ -98,6 +102,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
                     }
                 }
                 number += 1;
+                group.meet();
                 group.run()?;
                 executed.waves += group.waves.len() as u64;
                 executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
@@ -268,12 +273,20 @@ impl Group<'_> {
             }
             // A wave that has ended no longer counts at the barrier.
             if self.waves.iter().all(|wave| wave.state != State::Running) {
+                self.meet();
                 for wave in &mut self.waves {
                     if wave.state == State::AtBarrier {
                         wave.state = State::Running;
                     }
                 }
             }
+        }
+    }
+
+    /// What the waves did before is ordered before what they do from here on.
+    fn meet(&mut self) {
+        if let Some(checks) = &mut self.machine.checks {
+            checks.races.barrier();
         }
     }
 
@@ -297,7 +310,8 @@ impl Group<'_> {
                 wave.executed += 1;
                 let step = instruction.exec.run(wave, machine);
                 if let Err(stop) = step {
-                    return Err(stop_trap(*stop, at(&instruction.text, pc, *entry), machine));
+                    let instruction = at(&instruction.text, pc, *entry);
+                    return Err(stop_trap(*stop, instruction, machine, *entry));
                 }
                 if wave.executed >= *limit {
                     let instruction = at(&instruction.text, pc, *entry);
@@ -331,7 +345,7 @@ fn step_indexed(
     wave.executed += 1;
     let exec = moved.as_ref().unwrap_or(&instruction.exec);
     exec.run(wave, machine)
-        .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine))
+        .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine, entry))
 }
 
 fn at(text: &str, pc: u64, entry: u64) -> At {
@@ -351,11 +365,19 @@ fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
     }
 }
 
-fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>) -> Trap {
+fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>, entry: u64) -> Trap {
     match stop {
         Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
         Stop::LdsOutOfRange { offset } => {
             Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
+        }
+        Stop::LdsRace { offset, first, second } => {
+            let access = |access: races::Access| LdsAccess {
+                kind: access.kind.word(),
+                wave: access.wave,
+                instruction: at(&access.text, access.pc, entry),
+            };
+            Trap::LdsRace { offset, first: access(first), second: access(second) }
         }
         Stop::Abort => Trap::Abort { instruction },
         Stop::Unsupported => Trap::Unimplemented { instruction },
