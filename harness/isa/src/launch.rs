@@ -82,9 +82,6 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         entry: descriptor.entry,
         limit: launch.step_limit,
     };
-    if let Some(checks) = &mut group.machine.checks {
-        checks.waves = count;
-    }
     let groups = [0, 1, 2].map(|axis| grid[axis].div_ceil(size[axis]));
     let mut executed = Executed::default();
     let mut number = 0;
@@ -102,7 +99,9 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
                     }
                 }
                 number += 1;
-                group.meet();
+                if let Some(checks) = &mut group.machine.checks {
+                    checks.begin(count);
+                }
                 group.run()?;
                 executed.waves += group.waves.len() as u64;
                 executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
@@ -273,20 +272,15 @@ impl Group<'_> {
             }
             // A wave that has ended no longer counts at the barrier.
             if self.waves.iter().all(|wave| wave.state != State::Running) {
-                self.meet();
+                if let Some(checks) = &mut self.machine.checks {
+                    checks.barrier();
+                }
                 for wave in &mut self.waves {
                     if wave.state == State::AtBarrier {
                         wave.state = State::Running;
                     }
                 }
             }
-        }
-    }
-
-    /// What the waves did before is ordered before what they do from here on.
-    fn meet(&mut self) {
-        if let Some(checks) = &mut self.machine.checks {
-            checks.races.barrier();
         }
     }
 
@@ -335,11 +329,11 @@ fn step_indexed(
 ) -> Result<(), Trap> {
     let pc = wave.pc;
     let missing = |missing| missing_trap(missing, pc, entry);
-    let arch = code.arch();
+    let (arch, checked) = (code.arch(), machine.checks.is_some());
     let page = code.page(pc).map_err(missing)?;
     let instruction = page.instruction(pc).map_err(missing)?;
     let m0 = wave.scalar[usize::from(register::M0)];
-    let moved = bind_moved(&instruction.text, arch, pc, instruction.size, m0)
+    let moved = bind_moved(&instruction.text, arch, pc, instruction.size, m0, checked)
         .map_err(|Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())))?;
     wave.pc = pc + instruction.size;
     wave.executed += 1;
@@ -371,6 +365,12 @@ fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>, entry: u64) -> 
         Stop::LdsOutOfRange { offset } => {
             Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
         }
+        Stop::NeverWritten { read, how } => Trap::NeverWritten {
+            address: read.address,
+            read: at(&read.text, read.pc, entry),
+            how: how.words(),
+            instruction,
+        },
         Stop::LdsRace { offset, first, second } => {
             let access = |access: races::Access| LdsAccess {
                 kind: access.kind.word(),

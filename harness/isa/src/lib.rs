@@ -25,7 +25,7 @@ mod vector;
 mod wave;
 mod written;
 
-use std::{fmt, ops::Range};
+use std::{fmt, ops::Range, sync::Arc};
 
 pub use audit::{Audit, Opcode};
 pub use written::Written;
@@ -46,6 +46,16 @@ pub trait AddressSpace: Sync {
     /// Whether launches are looked at by the sanitizer, which is slow. The same for all launches of an address space.
     fn is_watched(&self) -> bool {
         false
+    }
+
+    /// Which bytes around the address were written, on a launch that is watched; `None` where nobody keeps book.
+    fn written(&self, _address: u64) -> Option<Arc<Written>> {
+        None
+    }
+
+    /// Whether a kernel that is watched stops when it computes with never-written memory.
+    fn reports_never_written(&self) -> bool {
+        true
     }
 }
 
@@ -123,6 +133,17 @@ pub enum Trap {
         /// Size of the LDS of the workgroup, in bytes.
         size: u64,
         /// The instruction that made the access.
+        instruction: At,
+    },
+    /// The kernel works with memory that nobody has ever written. Only launches that are watched end this way.
+    NeverWritten {
+        /// Where the memory is.
+        address: u64,
+        /// The instruction that read it.
+        read: At,
+        /// What was done with it.
+        how: &'static str,
+        /// The instruction that did that.
         instruction: At,
     },
     /// Two waves of a workgroup touch the same byte of the LDS, one of them writes, and no barrier is between. Only launches
@@ -210,6 +231,12 @@ impl fmt::Display for Trap {
             Trap::Abort { instruction } => write!(f, "device-side abort: {instruction}"),
             Trap::LdsOutOfRange { offset, size, instruction } => {
                 write!(f, "LDS access at {offset:#x} of {size:#x} bytes by {instruction}")
+            }
+            Trap::NeverWritten { address, read, how, instruction } => {
+                write!(
+                    f,
+                    "never-written memory at {address:#x} is read by {read}; {how} by {instruction}"
+                )
             }
             Trap::LdsRace { offset, first, second } => {
                 write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")

@@ -186,8 +186,12 @@ pub(crate) fn bind_moved(
     address: u64,
     size: u64,
     m0: u32,
+    checked: bool,
 ) -> Result<Option<Box<dyn Exec>>, Unsupported> {
     match ops::moved(&Text::parse(text, arch, address, size, 0)?, m0)? {
+        Some(moved) if checked => {
+            checks::checked(ops::bind(&moved), address, text, &[moved]).map(Some)
+        }
         Some(moved) => ops::bind(&moved).map(Some),
         None => Ok(None),
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     AddressSpace,
-    checks::{Checks, races},
+    checks::{Checks, races, shadow, taint},
     text::register,
 };
 
@@ -22,6 +22,7 @@ pub(crate) const ROWS: usize = 512;
 pub(crate) enum Stop {
     PageFault { address: u64, write: bool },
     LdsOutOfRange { offset: u64 },
+    NeverWritten { read: taint::Origin, how: shadow::Use },
     LdsRace { offset: u64, first: races::Access, second: races::Access },
     Abort,
     Unsupported,
@@ -211,6 +212,11 @@ impl<'a> Machine<'a> {
             checks: space.is_watched().then(Box::default),
             started: std::time::Instant::now(),
         }
+    }
+
+    /// The memory behind the launch, for whoever watches it.
+    pub(crate) fn space(&self) -> &'a dyn AddressSpace {
+        self.space
     }
 
     /// Checks that `bytes` bytes at `address` are mapped and returns where they are.

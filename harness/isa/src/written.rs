@@ -42,6 +42,11 @@ impl Written {
         self.words(range).any(|(word, mask)| word.load(Ordering::Relaxed) & mask != 0)
     }
 
+    /// Whether all bytes of the range were written.
+    pub fn all(&self, range: Range<u64>) -> bool {
+        self.words(range).all(|(word, mask)| word.load(Ordering::Relaxed) & mask == mask)
+    }
+
     /// Notes that the range was written, or that it now holds what was never written.
     pub fn set(&self, range: Range<u64>, written: bool) {
         for (word, mask) in self.words(range) {
@@ -76,6 +81,7 @@ mod tests {
         written.set(1062..1069, false);
         check(&written, 1062..1069, false);
         check(&written, 1061..1062, true);
+        assert!(written.all(1060..1062) && !written.all(1060..1063));
         written.set(0..u64::MAX, true);
         check(&written, 1199..1200, true);
         check(&written, 1200..1201, false);

@@ -279,3 +279,8 @@ fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     }
     Ok(vec![piece])
 }
+
+/// Whether an atomic on memory gives back the old value.
+pub(crate) fn returns(text: &Text) -> bool {
+    returns_old_value(text)
+}

@@ -147,13 +147,7 @@ impl Address {
 
     /// Where a lane's access of `bytes` bytes goes that is `skip` bytes from the start of the instruction's data: the range
     /// is checked dword by dword. `None` is out of range: a load gives zero and a store does nothing.
-    pub(crate) fn of(
-        &self,
-        wave: &Wave,
-        lane: usize,
-        skip: u64,
-        bytes: u64,
-    ) -> Option<Location> {
+    pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = match self.scalar_offset {
             ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
