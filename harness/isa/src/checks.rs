@@ -38,6 +38,8 @@ pub(crate) struct Checks {
     /// The accesses of the instruction that is being executed.
     touches: Vec<Touch>,
     changes: Vec<Change>,
+    /// What the LDS held there before it.
+    before: Vec<u8>,
 }
 
 /// One access of one lane.
@@ -120,7 +122,7 @@ impl Checks {
             let places = active(lanes).filter_map(|lane| Some((lane, access.of(wave, lane)?)));
             self.touches.extend(places.map(|(lane, at)| Touch { piece, lane, at }));
         }
-        let before = self.local_bytes(checked, machine);
+        self.local_bytes(checked, machine);
         let instruction = (checked.pc, &checked.text);
         let space = machine.space();
         let registers = &self.registers[index];
@@ -145,33 +147,27 @@ impl Checks {
         self.shadow.writes(checked, &self.touches, registers, space);
         let registers = &mut self.registers[index];
         self.changes.iter().for_each(|change| registers.apply(*change));
-        self.races(checked, wave, machine, &before)
+        self.races(checked, wave, machine)
     }
 
-    /// The bytes of the LDS that the instruction touches, one access after the other.
-    fn local_bytes(&self, checked: &Checked, machine: &mut Machine<'_>) -> Vec<u8> {
-        let mut bytes = Vec::new();
+    /// Notes the bytes of the LDS that the instruction touches, one access after the other.
+    fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
+        self.before.clear();
         // A single wave races with nobody.
         if self.registers.len() < 2 {
-            return bytes;
+            return;
         }
         for Touch { piece, at, .. } in &self.touches {
             if let Location::Lds(offset) = at
                 && let Ok(there) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
             {
-                bytes.extend_from_slice(there);
+                self.before.extend_from_slice(there);
             }
         }
-        bytes
     }
 
-    fn races(
-        &mut self,
-        checked: &Checked,
-        wave: &Wave,
-        machine: &mut Machine<'_>,
-        mut before: &[u8],
-    ) -> Step {
+    fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) -> Step {
+        let mut before = &self.before[..];
         if before.is_empty() {
             return Ok(());
         }
