@@ -26,9 +26,7 @@ source: [made for this test]
 buffers:
   src: {on: device, bytes: 400, fill: pattern}
   dst: {on: device, bytes: 400}
-  copy: {on: device, bytes: 400}
 steps:
-  - copy: {to: copy, from: dst}
   - launch: {kernel: add_u32, args: [dst, src, 100, 3], items: 100}
 expect:
   - check: dst
