@@ -265,7 +265,7 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Check what kernels and copies touch: out of bounds, after free, never written. Slow
+    /// Check what kernels and copies touch: out of bounds, after free, never written, local memory without a barrier. Slow
     #[arg(long)]
     pub(crate) sanitize: bool,
 

@@ -14,6 +14,10 @@ pub const IDENTITY_SYMBOL: &str = "rocrepro_device_identity";
 /// says by it which step comes next, so that the device can name the steps of what it reports.
 pub const STEP_SYMBOL: &str = "rocrepro_device_step";
 
+/// The symbol `void rocrepro_device_never_written(const void *, size_t)` that only the emulated device exports. Whoever puts
+/// known bytes into memory that the program has not written says by it that the memory still counts as never written.
+pub const NEVER_WRITTEN_SYMBOL: &str = "rocrepro_device_never_written";
+
 /// The most devices that one process can see.
 const MOST_DEVICES: u32 = 8;
 

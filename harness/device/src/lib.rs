@@ -12,7 +12,9 @@ mod planted;
 mod schedule;
 
 pub use arch::{Arch, UnknownArch};
-pub use config::{CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, STEP_SYMBOL};
+pub use config::{
+    CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, NEVER_WRITTEN_SYMBOL, STEP_SYMBOL,
+};
 pub use fault::{Fault, Parameter, Place, UnknownFault};
 pub use planted::{BadPlanted, Per, Planted};
 pub use schedule::{Schedule, UnknownSchedule};

@@ -4,14 +4,14 @@ use std::{
     collections::HashMap,
     ops::Range,
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use device::Fault;
-use isa::{AddressSpace, Executed, Launch, Trap};
+use isa::{AddressSpace, Executed, Launch, Trap, Written};
 
 use crate::{
     abi::{Agent, DispatchPacket, Status},
@@ -33,9 +33,24 @@ pub(crate) enum Failure {
 }
 
 /// The address map as kernels see it.
-struct DeviceMemory;
+struct DeviceMemory {
+    /// Kernels of the runtime copy and fill whatever they are told to.
+    for_the_runtime: bool,
+}
 
 impl AddressSpace for DeviceMemory {
+    fn is_watched(&self) -> bool {
+        sanitizer::is_on()
+    }
+
+    fn written(&self, address: u64) -> Option<Arc<Written>> {
+        sanitizer::written(address)
+    }
+
+    fn reports_never_written(&self) -> bool {
+        !self.for_the_runtime
+    }
+
     fn range(&self, address: u64) -> Option<Range<u64>> {
         let range = memory::map().reach(usize::try_from(address).ok()?)?;
         Some(range.start as u64..range.end as u64)
@@ -77,6 +92,7 @@ pub(crate) fn run(
         "dispatch {} grid {:?} workgroup {:?} kernarg {:#x}",
         kernel.name, packet.grid, packet.workgroup, packet.kernarg
     );
+    let for_the_runtime = blit::is_of_the_runtime(&kernel.name);
     let execute = |kernarg| {
         let launch = Launch {
             kernel_name: &kernel.name,
@@ -93,9 +109,9 @@ pub(crate) fn run(
         };
         // A kernel may write signals, which nobody announces.
         let _writer = events::SilentWriter::new();
-        isa::launch(&launch, &DeviceMemory)
+        isa::launch(&launch, &DeviceMemory { for_the_runtime })
     };
-    let result = if blit::is_of_the_runtime(&kernel.name) {
+    let result = if for_the_runtime {
         blit::run(&kernel, packet.kernarg, || execute(packet.kernarg))
     } else {
         misbehave(&kernel, packet, execute)?
@@ -169,6 +185,10 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
             system::memory_fault(*address);
             Failure::Hang
+        }
+        Trap::NeverWritten { address, .. } => {
+            report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
+            Failure::Queue(Status::EXCEPTION)
         }
         _ => {
             report::fault(kernel, trap);

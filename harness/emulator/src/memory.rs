@@ -126,7 +126,7 @@ pub(crate) fn allocate(bytes: usize, owner: Agent, flags: u32, kind: Kind) -> Op
     let visible = if by_the_byte { bytes } else { len };
     map_mut().insert(start, Region { len: visible, kind, owner, flags });
     if by_the_byte {
-        sanitizer::allocated(start, bytes);
+        sanitizer::allocated(start, bytes, counted && !config::get().large_bar);
     }
     Some(start)
 }

@@ -3,12 +3,17 @@
 //! While it is on, the map holds allocations by the byte instead of by the page, so that whatever a kernel or a copy
 //! touches outside of them is a page fault; this module tells whose neighbour that was.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
-use crate::config;
+use isa::Written;
+
+use crate::{config, transfer::Row};
 
 /// The step of the plan that the program is at; the maximum before the first one.
 static STEP: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -79,9 +84,57 @@ pub(crate) fn is_on() -> bool {
     config::get().sanitize
 }
 
-/// Notes an allocation.
-pub(crate) fn allocated(start: usize, len: usize) {
+/// Which bytes of device memory were written, by the start of the allocation.
+///
+/// The book is kept for memory that only packets and copies reach: what the host may write by itself, without a call, counts
+/// as written, and so does memory that is mapped by the virtual memory calls.
+static WRITTEN: RwLock<BTreeMap<u64, Arc<Written>>> = RwLock::new(BTreeMap::new());
+
+/// The book of the allocation that holds the address.
+pub(crate) fn written(address: u64) -> Option<Arc<Written>> {
+    let all = WRITTEN.read().unwrap_or_else(PoisonError::into_inner);
+    let (_, found) = all.range(..=address).next_back()?;
+    found.range().contains(&address).then(|| found.clone())
+}
+
+/// Notes a copy: it leaves in its target what its source holds, be it written or not.
+pub(crate) fn copied(rows: &[Row]) {
+    if !is_on() {
+        return;
+    }
+    for row in rows {
+        let Some(target) = written(row.to as u64) else { continue };
+        let len = row.len as u64;
+        let (to, from) = (row.to as u64, row.from as u64);
+        match written(from) {
+            None => target.set(to..to + len, true),
+            Some(source) => copy_book(&target, &source, to, from, len),
+        }
+    }
+}
+
+/// In pieces, most of which are of one kind.
+fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
+    const PIECE: u64 = 4096;
+    for start in (0..len).step_by(PIECE as usize) {
+        let end = (start + PIECE).min(len);
+        if !source.any(from + start..from + end) {
+            target.set(to + start..to + end, false);
+            continue;
+        }
+        for byte in start..end {
+            target.set(to + byte..to + byte + 1, source.any(from + byte..from + byte + 1));
+        }
+    }
+}
+
+/// Notes an allocation; `of_the_device` says that the host cannot reach it.
+pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
+        if of_the_device {
+            let book = Arc::new(Written::new(start as u64, len as u64));
+            WRITTEN.write().unwrap_or_else(PoisonError::into_inner).insert(start as u64, book);
+        }
         let by = STEP.load(Ordering::Relaxed);
         history().0.push(Allocation { start, len, by, freed_by: None });
     }
@@ -90,6 +143,7 @@ pub(crate) fn allocated(start: usize, len: usize) {
 /// Notes that an allocation was freed.
 pub(crate) fn freed(start: usize) {
     if is_on() {
+        WRITTEN.write().unwrap_or_else(PoisonError::into_inner).remove(&(start as u64));
         let live = |a: &&mut Allocation| a.start == start && a.freed_by.is_none();
         if let Some(allocation) = history().0.iter_mut().rev().find(live) {
             allocation.freed_by = Some(STEP.load(Ordering::Relaxed));
@@ -103,6 +157,14 @@ pub(crate) fn describe(address: u64) -> String {
     known.map_or_else(String::new, |known| format!("; {known}"))
 }
 
+/// Says that a range counts as never written, whoever has put something there.
+#[unsafe(no_mangle)]
+extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
+    if let Some(written) = written(start as u64) {
+        written.set(start as u64..(start as u64).saturating_add(bytes as u64), false);
+    }
+}
+
 /// Says which step of the plan comes next.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_step(step: u32) {
@@ -112,6 +174,23 @@ extern "C" fn rocrepro_device_step(step: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_copy_takes_along_what_was_never_written() {
+        let (source, target) = (Written::new(10_000, 9000), Written::new(50_000, 9000));
+        source.set(10_100..10_200, true);
+        target.set(50_000..59_000, true);
+        copy_book(&target, &source, 50_001, 10_000, 8999);
+        #[track_caller]
+        fn check(book: &Written, range: std::ops::Range<u64>, expected: bool) {
+            assert_eq!(book.any(range.clone()), expected, "{range:?}");
+        }
+        check(&target, 50_000..50_001, true);
+        check(&target, 50_001..50_101, false);
+        check(&target, 50_101..50_102, true);
+        check(&target, 50_200..50_201, true);
+        check(&target, 50_201..59_000, false);
+    }
 
     #[test]
     fn an_address_is_told_by_its_neighbour() {

@@ -6,7 +6,8 @@
 use device::Arch;
 
 use crate::{
-    AddressSpace, At, Executed, Launch, Trap,
+    AddressSpace, At, Executed, Launch, LdsAccess, Trap,
+    checks::races,
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
     program::{Code, Missing, bind_moved},
@@ -98,6 +99,9 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
                     }
                 }
                 number += 1;
+                if let Some(checks) = &mut group.machine.checks {
+                    checks.begin(count);
+                }
                 group.run()?;
                 executed.waves += group.waves.len() as u64;
                 executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
@@ -268,6 +272,9 @@ impl Group<'_> {
             }
             // A wave that has ended no longer counts at the barrier.
             if self.waves.iter().all(|wave| wave.state != State::Running) {
+                if let Some(checks) = &mut self.machine.checks {
+                    checks.barrier();
+                }
                 for wave in &mut self.waves {
                     if wave.state == State::AtBarrier {
                         wave.state = State::Running;
@@ -297,7 +304,8 @@ impl Group<'_> {
                 wave.executed += 1;
                 let step = instruction.exec.run(wave, machine);
                 if let Err(stop) = step {
-                    return Err(stop_trap(*stop, at(&instruction.text, pc, *entry), machine));
+                    let instruction = at(&instruction.text, pc, *entry);
+                    return Err(stop_trap(*stop, instruction, machine, *entry));
                 }
                 if wave.executed >= *limit {
                     let instruction = at(&instruction.text, pc, *entry);
@@ -321,17 +329,17 @@ fn step_indexed(
 ) -> Result<(), Trap> {
     let pc = wave.pc;
     let missing = |missing| missing_trap(missing, pc, entry);
-    let arch = code.arch();
+    let (arch, checked) = (code.arch(), machine.checks.is_some());
     let page = code.page(pc).map_err(missing)?;
     let instruction = page.instruction(pc).map_err(missing)?;
     let m0 = wave.scalar[usize::from(register::M0)];
-    let moved = bind_moved(&instruction.text, arch, pc, instruction.size, m0)
+    let moved = bind_moved(&instruction.text, arch, pc, instruction.size, m0, checked)
         .map_err(|Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())))?;
     wave.pc = pc + instruction.size;
     wave.executed += 1;
     let exec = moved.as_ref().unwrap_or(&instruction.exec);
     exec.run(wave, machine)
-        .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine))
+        .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine, entry))
 }
 
 fn at(text: &str, pc: u64, entry: u64) -> At {
@@ -351,11 +359,25 @@ fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
     }
 }
 
-fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>) -> Trap {
+fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>, entry: u64) -> Trap {
     match stop {
         Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
         Stop::LdsOutOfRange { offset } => {
             Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
+        }
+        Stop::NeverWritten { read, how } => Trap::NeverWritten {
+            address: read.address,
+            read: at(&read.text, read.pc, entry),
+            how: how.words(),
+            instruction,
+        },
+        Stop::LdsRace { offset, first, second } => {
+            let access = |access: races::Access| LdsAccess {
+                kind: access.kind.word(),
+                wave: access.wave,
+                instruction: at(&access.text, access.pc, entry),
+            };
+            Trap::LdsRace { offset, first: access(first), second: access(second) }
         }
         Stop::Abort => Trap::Abort { instruction },
         Stop::Unsupported => Trap::Unimplemented { instruction },

@@ -7,6 +7,7 @@
 //! hazards, and the order in which hardware would run waves. Workgroups run one after the other.
 
 mod audit;
+mod checks;
 mod disassembler;
 mod exec;
 mod float16;
@@ -22,10 +23,12 @@ mod text;
 mod value;
 mod vector;
 mod wave;
+mod written;
 
-use std::{fmt, ops::Range};
+use std::{fmt, ops::Range, sync::Arc};
 
 pub use audit::{Audit, Opcode};
+pub use written::Written;
 
 /// Memory that kernels may touch.
 pub trait AddressSpace: Sync {
@@ -38,6 +41,21 @@ pub trait AddressSpace: Sync {
     /// of its waves then takes itself for the second.
     fn breaks(&self, _workgroup: u64) -> bool {
         false
+    }
+
+    /// Whether launches are looked at by the sanitizer, which is slow. The same for all launches of an address space.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
+    /// Which bytes around the address were written, on a launch that is watched; `None` where nobody keeps book.
+    fn written(&self, _address: u64) -> Option<Arc<Written>> {
+        None
+    }
+
+    /// Whether a kernel that is watched stops when it computes with never-written memory.
+    fn reports_never_written(&self) -> bool {
+        true
     }
 }
 
@@ -117,6 +135,27 @@ pub enum Trap {
         /// The instruction that made the access.
         instruction: At,
     },
+    /// The kernel works with memory that nobody has ever written. Only launches that are watched end this way.
+    NeverWritten {
+        /// Where the memory is.
+        address: u64,
+        /// The instruction that read it.
+        read: At,
+        /// What was done with it.
+        how: &'static str,
+        /// The instruction that did that.
+        instruction: At,
+    },
+    /// Two waves of a workgroup touch the same byte of the LDS, one of them writes, and no barrier is between. Only launches
+    /// that are watched end this way.
+    LdsRace {
+        /// Byte offset in the LDS.
+        offset: u64,
+        /// The access that came first this time.
+        first: LdsAccess,
+        /// The other one.
+        second: LdsAccess,
+    },
     /// A wave executed [`Launch::step_limit`] instructions without an end.
     StepLimit {
         /// The limit.
@@ -141,6 +180,23 @@ pub enum Trap {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// One side of a race in the LDS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LdsAccess {
+    /// `read`, `write` or `atomic`.
+    pub kind: &'static str,
+    /// Which wave of its workgroup.
+    pub wave: u32,
+    /// The instruction that made the access.
+    pub instruction: At,
+}
+
+impl fmt::Display for LdsAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} by {} in wave {}", self.kind, self.instruction, self.wave)
+    }
 }
 
 /// An instruction of a kernel, for messages.
@@ -175,6 +231,15 @@ impl fmt::Display for Trap {
             Trap::Abort { instruction } => write!(f, "device-side abort: {instruction}"),
             Trap::LdsOutOfRange { offset, size, instruction } => {
                 write!(f, "LDS access at {offset:#x} of {size:#x} bytes by {instruction}")
+            }
+            Trap::NeverWritten { address, read, how, instruction } => {
+                write!(
+                    f,
+                    "never-written memory at {address:#x} is read by {read}; {how} by {instruction}"
+                )
+            }
+            Trap::LdsRace { offset, first, second } => {
+                write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")
             }
             Trap::StepLimit { limit, instruction } => {
                 write!(f, "wave still running after {limit} instructions, at {instruction}")

@@ -1,8 +1,8 @@
 //! The table of operations: what each mnemonic does.
 
-mod atomic;
+pub(crate) mod atomic;
 mod branch;
-mod buffer;
+pub(crate) mod buffer;
 mod convert;
 mod cross_lane;
 mod dot;
@@ -11,13 +11,13 @@ mod gather;
 mod half;
 mod indexed;
 mod integer;
-mod lds;
+pub(crate) mod lds;
 mod matrix;
-mod memory;
+pub(crate) mod memory;
 mod packed;
 mod scalar_alu;
 mod scalar_float;
-mod scalar_memory;
+pub(crate) mod scalar_memory;
 mod special;
 mod vector_compare;
 

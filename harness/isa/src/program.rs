@@ -8,7 +8,7 @@ use std::{
 use device::Arch;
 
 use crate::{
-    AddressSpace,
+    AddressSpace, checks,
     disassembler::{self, LONGEST},
     exec::{Bound, Exec, on_machine},
     ops,
@@ -30,6 +30,7 @@ pub(crate) struct Instruction {
 pub(crate) struct Page {
     pub(crate) base: u64,
     arch: Arch,
+    checked: bool,
     bytes: Vec<u8>,
     slots: Vec<OnceLock<Instruction>>,
 }
@@ -42,7 +43,8 @@ pub(crate) enum Missing {
     NoDisassembler(String),
 }
 
-type Pages = HashMap<(Arch, u64), Arc<Page>>;
+/// By architecture, whether launches are watched, and address.
+type Pages = HashMap<(Arch, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
 /// The pages that one launch uses, each checked once against memory.
@@ -80,13 +82,14 @@ impl<'a> Code<'a> {
     fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
         let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
+        let (arch, checked) = (self.arch, self.space.is_watched());
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = match pages.get(&(self.arch, base)) {
+        let page = match pages.get(&(arch, checked, base)) {
             Some(page) if page.bytes == bytes => page.clone(),
             _ => {
                 let slots = (0..PAGE / 4).map(|_| OnceLock::new()).collect();
-                let page = Arc::new(Page { base, arch: self.arch, bytes, slots });
-                pages.insert((self.arch, base), page.clone());
+                let page = Arc::new(Page { base, arch, checked, bytes, slots });
+                pages.insert((arch, checked, base), page.clone());
                 page
             }
         };
@@ -133,6 +136,7 @@ impl Page {
         let Decoded { text, size, exec } = decode(self.arch, pc, bytes)
             .map_err(Missing::NoDisassembler)?
             .ok_or(Missing::Illegal)?;
+        let exec = if self.checked { watch(exec, &text, self.arch, pc, size) } else { exec };
         let exec = exec.map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
         Ok(Instruction { exec, size, text: text.into_boxed_str() })
     }
@@ -182,11 +186,22 @@ pub(crate) fn bind_moved(
     address: u64,
     size: u64,
     m0: u32,
+    checked: bool,
 ) -> Result<Option<Box<dyn Exec>>, Unsupported> {
     match ops::moved(&Text::parse(text, arch, address, size, 0)?, m0)? {
+        Some(moved) if checked => {
+            checks::checked(ops::bind(&moved), address, text, &[moved]).map(Some)
+        }
         Some(moved) => ops::bind(&moved).map(Some),
         None => Ok(None),
     }
+}
+
+/// The instruction as launches that are watched run it.
+pub(crate) fn watch(exec: Bound, text: &str, arch: Arch, pc: u64, size: u64) -> Bound {
+    let parsed: Vec<Text> =
+        text.split(" :: ").filter_map(|text| Text::parse(text, arch, pc, size, 0).ok()).collect();
+    checks::checked(exec, pc, text, &parsed)
 }
 
 /// Two operations at once: both read their sources before either writes.

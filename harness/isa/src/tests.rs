@@ -1,5 +1,6 @@
 //! Instructions from their text, against values computed here in another way.
 
+mod checks;
 mod matrix;
 mod memory;
 

@@ -2,7 +2,11 @@
 
 use std::ops::Range;
 
-use crate::{AddressSpace, text::register};
+use crate::{
+    AddressSpace,
+    checks::{Checks, races, shadow, taint},
+    text::register,
+};
 
 /// Half a row: 32 lanes. A wave of 64 lanes is two halves, so that loops have a fixed length.
 pub(crate) const HALF: usize = 32;
@@ -18,6 +22,8 @@ pub(crate) const ROWS: usize = 512;
 pub(crate) enum Stop {
     PageFault { address: u64, write: bool },
     LdsOutOfRange { offset: u64 },
+    NeverWritten { read: taint::Origin, how: shadow::Use },
+    LdsRace { offset: u64, first: races::Access, second: races::Access },
     Abort,
     Unsupported,
 }
@@ -198,6 +204,8 @@ pub(crate) struct Machine<'a> {
     space: &'a dyn AddressSpace,
     /// The ranges used last, newest first: most accesses go to a handful of buffers.
     recent: [Range<u64>; 4],
+    /// On a launch that is watched.
+    pub(crate) checks: Option<Box<Checks>>,
     started: std::time::Instant,
 }
 
@@ -207,8 +215,14 @@ impl<'a> Machine<'a> {
             lds: Vec::new(),
             space,
             recent: [0..0, 0..0, 0..0, 0..0],
+            checks: space.is_watched().then(Box::default),
             started: std::time::Instant::now(),
         }
+    }
+
+    /// The memory behind the launch, for whoever watches it.
+    pub(crate) fn space(&self) -> &'a dyn AddressSpace {
+        self.space
     }
 
     /// Checks that `bytes` bytes at `address` are mapped and returns where they are.

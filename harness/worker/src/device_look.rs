@@ -1,9 +1,9 @@
 use std::{
-    ffi::{CStr, c_char},
+    ffi::{CStr, c_char, c_void},
     sync::OnceLock,
 };
 
-use device::{IDENTITY_SYMBOL, Identity, STEP_SYMBOL};
+use device::{IDENTITY_SYMBOL, Identity, NEVER_WRITTEN_SYMBOL, STEP_SYMBOL};
 use hip_sys::{Hip, Properties};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use plan::Event;
@@ -73,6 +73,19 @@ pub(crate) fn at_step(step: u32) {
     }
 }
 
+type NeverWrittenSymbol = unsafe extern "C" fn(*const c_void, usize);
+
+/// Where the emulated device wants to know what counts as never written.
+static NEVER_WRITTEN: OnceLock<NeverWrittenSymbol> = OnceLock::new();
+
+/// Tells an emulated device that what lies there was not put there by the program.
+pub(crate) fn never_written(start: *const c_void, bytes: usize) {
+    if let Some(tell) = NEVER_WRITTEN.get() {
+        // SAFETY: the symbol is ours, and its library stays loaded; the device only looks the address up.
+        unsafe { tell(start, bytes) };
+    }
+}
+
 /// The emulated device's own statement; none where libhsa-runtime64 is not ours.
 fn identity() -> Result<Option<Identity>, Broken> {
     let libraries = loaded::rocm_libraries();
@@ -94,6 +107,11 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // SAFETY: as above. The library stays loaded to the end of the process, since HIP holds it.
     if let Ok(step) = unsafe { library.get::<StepSymbol>(STEP_SYMBOL.as_bytes()) } {
         let _ = STEP.set(*step);
+    }
+    // SAFETY: as above.
+    let never = unsafe { library.get::<NeverWrittenSymbol>(NEVER_WRITTEN_SYMBOL.as_bytes()) };
+    if let Ok(never) = never {
+        let _ = NEVER_WRITTEN.set(*never);
     }
     // SAFETY: as above; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };

@@ -11,6 +11,7 @@ use plan::{
 
 use crate::{
     broken::Broken,
+    device_look,
     handles::Kind,
     machine::{Answer, Machine},
 };
@@ -251,6 +252,8 @@ fn poison(machine: &Machine<'_>, name: &str) -> Result<Answer, Broken> {
     }
     if code == 0 {
         code = set(first, POISON_BYTE, buffer.bytes)?;
+        // hipMemset has waited for its own end, so nothing writes there after this.
+        device_look::never_written(first.cast_const(), buffer.bytes as usize);
     }
     Ok(Answer::hip(code))
 }

@@ -21,7 +21,7 @@ pub(crate) fn extent(wave: &Wave, descriptor: u16) -> (u64, u64) {
 pub(crate) const SWIZZLE_ENABLE: u32 = 1 << 31;
 
 #[derive(Clone, Copy)]
-struct Address {
+pub(crate) struct Address {
     index: Option<usize>,
     offset_row: Option<usize>,
     descriptor: u16,
@@ -36,7 +36,7 @@ enum ScalarOffset {
 }
 
 impl Address {
-    fn parse(text: &Text, vector: usize) -> Result<Address, Unsupported> {
+    pub(crate) fn parse(text: &Text, vector: usize) -> Result<Address, Unsupported> {
         let (by_index, by_offset) = (text.has("idxen"), text.has("offen"));
         let row = match &text.operand(vector)?.base {
             Base::Off => None,
@@ -147,7 +147,7 @@ impl Address {
 
     /// Where a lane's access of `bytes` bytes goes that is `skip` bytes from the start of the instruction's data: the range
     /// is checked dword by dword. `None` is out of range: a load gives zero and a store does nothing.
-    fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
+    pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
         let scalar = match self.scalar_offset {
             ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
@@ -170,6 +170,12 @@ impl Address {
         };
         let base = wave.pair(self.descriptor) & 0xffff_ffff_ffff;
         inside.then(|| Location::Global(base + scalar + index * stride + offset))
+    }
+
+    /// Where a load to the LDS puts a lane's dword.
+    pub(crate) fn in_lds(&self, wave: &Wave, lane: usize) -> Location {
+        let base = u64::from(wave.scalar[usize::from(register::M0)] & 0xffff) + self.constant;
+        Location::Lds(base + 4 * lane as u64)
     }
 }
 
@@ -248,27 +254,26 @@ fn load_to_lds(text: &Text, name: &str) -> Bound {
     }
     let address = Address::parse(text, 0)?;
     on_machine(move |wave, machine| {
-        let base = u64::from(wave.scalar[usize::from(register::M0)] & 0xffff) + address.constant;
         for lane in active(wave.exec()) {
             let dword = match address.of(wave, lane, 0, 4) {
                 Some(from) => from.read::<4>(wave, machine)?,
                 None => [0; 4],
             };
-            Location::Lds(base + 4 * lane as u64).write(wave, machine, dword)?;
+            address.in_lds(wave, lane).write(wave, machine, dword)?;
         }
         Ok(())
     })
 }
 
 /// One dword of the data, or all of it where it is no more than that, with its size in bytes.
-fn parts(transfer: Transfer) -> (Transfer, u64) {
+pub(crate) fn parts(transfer: Transfer) -> (Transfer, u64) {
     match transfer {
         Transfer::Words(_) => (Transfer::Words(1), 4),
         other => (other, bytes(other)),
     }
 }
 
-fn bytes(transfer: Transfer) -> u64 {
+pub(crate) fn bytes(transfer: Transfer) -> u64 {
     match transfer {
         Transfer::Words(words) => u64::from(words) * 4,
         Transfer::Bytes { count, .. } | Transfer::Half { count, .. } => u64::from(count),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Atomics whose LDS mnemonic differs from that of memory.
-fn atomic(name: &str) -> Option<Atomic> {
+pub(crate) fn atomic(name: &str) -> Option<Atomic> {
     Some(match name {
         "wrxchg_rtn_b32" | "storexchg_rtn_b32" => Atomic::parse("swap")?,
         "wrxchg_rtn_b64" | "storexchg_rtn_b64" => Atomic::parse("swap_x2")?,
@@ -29,7 +29,7 @@ fn atomic(name: &str) -> Option<Atomic> {
 }
 
 /// The sum wraps: compilers fold negative constants into the register.
-fn at(address: u32, offset: u32) -> Location {
+pub(crate) fn at(address: u32, offset: u32) -> Location {
     Location::Lds(u64::from(address.wrapping_add(offset)))
 }
 
@@ -155,15 +155,18 @@ pub(crate) fn bind(text: &Text) -> Bound {
     })
 }
 
-/// `read2`, `write2` and their `st64` forms: the offsets count elements.
-fn two(text: &Text, name: &str, load: bool) -> Bound {
+/// The registers of an element, and the offsets in bytes of `read2`, `write2` and their `st64` forms: there they count
+/// elements.
+pub(crate) fn two_offsets(text: &Text, name: &str) -> Result<(u16, [u32; 2]), Unsupported> {
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
     let bytes = u32::from(words) * 4;
-    let starts =
-        ["offset0", "offset1"].map(|name| text.number(name).map(|n| n as u32 * bytes * stride));
-    let [first, second] = starts;
-    let (first, second) = (first?, second?);
+    let start = |name| text.number(name).map(|n| n as u32 * bytes * stride);
+    Ok((words, [start("offset0")?, start("offset1")?]))
+}
+
+fn two(text: &Text, name: &str, load: bool) -> Bound {
+    let (words, [first, second]) = two_offsets(text, name)?;
     let transfer = Transfer::Words(words as u8);
     if load {
         let row = text.row(0, words * 2)?;

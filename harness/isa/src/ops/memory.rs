@@ -281,7 +281,7 @@ fn small(
 
 /// The segment of a `global_`, `flat_` or `scratch_` instruction.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Segment {
+pub(crate) enum Segment {
     Global,
     Flat,
     Scratch,
@@ -300,7 +300,7 @@ pub(crate) struct Address {
 impl Address {
     /// `vector` and `scalar` are operand indices; flat instructions have no scalar operand, except
     /// those of GFX12.
-    fn parse(
+    pub(crate) fn parse(
         text: &Text,
         segment: Segment,
         vector: usize,

@@ -31,8 +31,16 @@ fn width(suffix: &str) -> Option<Width> {
     })
 }
 
+/// The bytes that a scalar load or store of that suffix moves, and whether its address is aligned to dwords.
+pub(crate) fn bytes(suffix: &str) -> Option<(u64, bool)> {
+    Some(match width(suffix)? {
+        Width::Words(words) => (u64::from(words) * 4, true),
+        Width::Bytes { count, .. } => (count.into(), false),
+    })
+}
+
 /// The offset operand: a constant, a register, or both.
-fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
+pub(crate) fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Unsupported> {
     let mut constant = text.number("offset")?;
     let register = match &text.operand(index)?.base {
         Base::Constant(_) => {

@@ -1,0 +1,76 @@
+//! `rocrepro run --sanitize` on kernels that are wrong on purpose, and on the right ones.
+
+use std::process::{Command, Stdio};
+
+const SUM: &str = include_str!("../../../kernels/sum_u32.hip");
+const ADD: &str = include_str!("../../../kernels/add_u32.hip");
+
+const SUM_CASE: &str = "\
+title: A sum through local memory
+about: One workgroup of several waves.
+source: [made for this test]
+buffers:
+  src: {on: device, bytes: 1028, fill: pattern}
+  sum: {on: device, bytes: 4, fill: zero}
+steps:
+  - launch: {kernel: sum_u32, args: [sum, src, 257]}
+expect:
+  - check: sum
+faults: [kernel.drop]
+";
+
+const ADD_CASE: &str = "\
+title: An output that nobody wrote before
+about: The kernel overwrites it, and may not read it.
+source: [made for this test]
+buffers:
+  src: {on: device, bytes: 400, fill: pattern}
+  dst: {on: device, bytes: 400}
+steps:
+  - launch: {kernel: add_u32, args: [dst, src, 100, 3], items: 100}
+expect:
+  - check: dst
+faults: [kernel.drop]
+";
+
+/// What the device reports of a case with that kernel, without addresses and offsets; nothing where the case passes.
+fn report(case: &str, kernel: (&str, &str)) -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("it is written");
+    };
+    write("it.yaml", case);
+    write(&format!("{}.hip", kernel.0), kernel.1);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["run", "--cases-from", ".", "--sanitize", "--device", "emulated"]);
+    command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151"]);
+    command.current_dir(folder.path()).stdin(Stdio::null());
+    let output = command.output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let shown = format!("{}\n{stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let found = stdout.split_once("the device reported a fault: ").map(|(_, rest)| rest);
+    let expected = if found.is_some() { 1 } else { 0 };
+    assert_eq!(output.status.code(), Some(expected), "{shown}");
+    let words = found.and_then(|text| text.lines().next()).unwrap_or_default().split(' ');
+    let plain = words.map(|word| {
+        let number = word.trim_start_matches('+').trim_end_matches([',', ';', ':']);
+        if number.starts_with("0x") { word.replace(number, "0x...") } else { word.to_owned() }
+    });
+    plain.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn a_missing_barrier_is_found() {
+    assert_eq!(report(SUM_CASE, ("sum_u32", SUM)), "");
+    let wrong = SUM.replace("    __syncthreads();\n  }\n", "  }\n");
+    assert_ne!(wrong, SUM);
+    insta::assert_snapshot!(report(SUM_CASE, ("sum_u32", &wrong)));
+}
+
+#[test]
+fn work_with_never_written_memory_is_found() {
+    assert_eq!(report(ADD_CASE, ("add_u32", ADD)), "");
+    let wrong = ADD.replace("src[i] + k;", "src[i] + k + (dst[i] == 77u);");
+    assert_ne!(wrong, ADD);
+    insta::assert_snapshot!(report(ADD_CASE, ("add_u32", &wrong)));
+}

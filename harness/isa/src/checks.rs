@@ -1,0 +1,185 @@
+//! The sanitizer of kernels: what the waves of a launch do is looked at instruction by instruction.
+//!
+//! Two mistakes are found: races in the LDS ([`races`]), and work with memory that nobody ever wrote. The latter follows the
+//! rule of LLVM's MemorySanitizer: to read and to copy such memory is no mistake, since padding and unused lanes are read all
+//! the time. It is one when a kernel stores what it computed from it, branches on it, uses it as an address, or changes it by
+//! an atomic. [`flow`] says how instructions pass it on.
+//!
+//! A launch that is not watched runs other code: its instructions are decoded without any of this.
+
+pub(crate) mod access;
+pub(crate) mod flow;
+pub(crate) mod races;
+pub(crate) mod shadow;
+pub(crate) mod taint;
+
+use std::sync::Arc;
+
+use access::Piece;
+use flow::{Flow, Register, Rule};
+use races::Races;
+use shadow::Shadow;
+use taint::{Change, Registers};
+
+use crate::{
+    exec::{Bound, Exec},
+    ops::memory::Location,
+    text::{Text, Unsupported},
+    wave::{Machine, Step, Wave, active},
+};
+
+/// What is known of a launch that is watched.
+#[derive(Default)]
+pub(crate) struct Checks {
+    races: Races,
+    shadow: Shadow,
+    /// By wave.
+    registers: Vec<Registers>,
+    /// The accesses of the instruction that is being executed.
+    touches: Vec<Touch>,
+    changes: Vec<Change>,
+    /// What the LDS held there before it.
+    before: Vec<u8>,
+}
+
+/// One access of one lane.
+#[derive(Clone, Copy)]
+struct Touch {
+    /// Which of the instruction's pieces.
+    piece: usize,
+    lane: usize,
+    at: Location,
+}
+
+/// An instruction of a launch that is watched.
+struct Checked {
+    exec: Box<dyn Exec>,
+    pc: u64,
+    text: Arc<str>,
+    pieces: Vec<Piece>,
+    address: Vec<Register>,
+    flows: Vec<Flow>,
+}
+
+/// The same instruction, looked at while it runs.
+pub(crate) fn checked(exec: Bound, pc: u64, text: &str, parsed: &[Text]) -> Bound {
+    let (mut pieces, mut flows, mut address) = (Vec::new(), Vec::new(), Vec::new());
+    for text in parsed {
+        // After an access that cannot be told apart, nothing is known of the registers.
+        let accesses = access::pieces(text).unwrap_or_else(|Unsupported| {
+            flows.push(Flow { rule: Rule::Forget, targets: Vec::new(), sources: Vec::new() });
+            Vec::new()
+        });
+        if !accesses.is_empty() {
+            address.extend(flow::address(text));
+        }
+        pieces.extend(accesses);
+        flows.extend(flow::flow(text));
+    }
+    let exec = exec?;
+    if pieces.is_empty() && flows.is_empty() {
+        return Ok(exec);
+    }
+    Ok(Box::new(Checked { exec, pc, text: Arc::from(text), pieces, address, flows }))
+}
+
+impl Exec for Checked {
+    fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+        let index = wave.index as usize;
+        let has_work = |checks: &Checks| {
+            !self.pieces.is_empty() || checks.registers.get(index).is_some_and(|r| !r.are_clean())
+        };
+        if !machine.checks.as_deref().is_some_and(has_work) {
+            return self.exec.run(wave, machine);
+        }
+        let Some(mut checks) = machine.checks.take() else { return Ok(()) };
+        let result = checks.run(self, wave, machine);
+        machine.checks = Some(checks);
+        result
+    }
+}
+
+impl Checks {
+    /// A workgroup of so many waves begins.
+    pub(crate) fn begin(&mut self, waves: usize) {
+        self.races.barrier();
+        self.shadow.begin();
+        self.registers.resize_with(waves, Registers::default);
+        self.registers.iter_mut().for_each(Registers::clean);
+    }
+
+    /// All waves of the workgroup have come to a barrier.
+    pub(crate) fn barrier(&mut self) {
+        self.races.barrier();
+    }
+
+    fn run(&mut self, checked: &Checked, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
+        let index = wave.index as usize;
+        self.touches.clear();
+        self.changes.clear();
+        for (piece, access) in checked.pieces.iter().enumerate() {
+            let lanes = if access.uniform { 1 } else { wave.exec() };
+            let places = active(lanes).filter_map(|lane| Some((lane, access.of(wave, lane)?)));
+            self.touches.extend(places.map(|(lane, at)| Touch { piece, lane, at }));
+        }
+        self.local_bytes(checked, machine);
+        let instruction = (checked.pc, &checked.text);
+        let space = machine.space();
+        let registers = &self.registers[index];
+        if !registers.are_clean() {
+            for flow in &checked.flows {
+                if flow.rule == Rule::Control {
+                    self.shadow.control(registers, &flow.sources, wave.exec(), space)?;
+                }
+                registers.changes(flow, wave, &mut self.changes);
+            }
+            self.shadow.address(registers, &checked.address, wave.exec(), space)?;
+        }
+        self.shadow.reads(
+            instruction,
+            checked,
+            (&self.touches, wave),
+            registers,
+            space,
+            &mut self.changes,
+        )?;
+        checked.exec.run(wave, machine)?;
+        self.shadow.writes(checked, &self.touches, registers, space);
+        let registers = &mut self.registers[index];
+        self.changes.iter().for_each(|change| registers.apply(*change));
+        self.races(checked, wave, machine)
+    }
+
+    /// Notes the bytes of the LDS that the instruction touches, one access after the other.
+    fn local_bytes(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
+        self.before.clear();
+        // A single wave races with nobody.
+        if self.registers.len() < 2 {
+            return;
+        }
+        for Touch { piece, at, .. } in &self.touches {
+            if let Location::Lds(offset) = at
+                && let Ok(there) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
+            {
+                self.before.extend_from_slice(there);
+            }
+        }
+    }
+
+    fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) -> Step {
+        let mut before = &self.before[..];
+        if before.is_empty() {
+            return Ok(());
+        }
+        self.races.runs(checked.pc, &checked.text);
+        for Touch { piece, at, .. } in &self.touches {
+            let Location::Lds(offset) = at else { continue };
+            let piece = &checked.pieces[*piece];
+            let Ok(now) = machine.lds(*offset, piece.bytes as usize) else { continue };
+            let Some((was, rest)) = before.split_at_checked(now.len()) else { break };
+            before = rest;
+            self.races.touch(piece.kind, wave.index, checked.pc, *offset, (was, now))?;
+        }
+        Ok(())
+    }
+}

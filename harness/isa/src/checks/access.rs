@@ -1,0 +1,286 @@
+//! Which memory an instruction touches: where, for each lane, and through which registers.
+
+use crate::{
+    ops::{
+        atomic::{Atomic, returns_old_value},
+        buffer, lds,
+        memory::{self, Location, Segment, Transfer},
+        scalar_memory,
+    },
+    source::Source,
+    text::{Text, Unsupported, register},
+    wave::Wave,
+};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Load,
+    Store,
+    Atomic,
+}
+
+impl Kind {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Kind::Load => "read",
+            Kind::Store => "write",
+            Kind::Atomic => "atomic",
+        }
+    }
+}
+
+/// Where a lane's access goes; `None` where the instruction leaves the lane out.
+type Locate = Box<dyn Fn(&Wave, usize) -> Option<Location> + Send + Sync>;
+
+/// Registers whose contents are moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Data {
+    /// Vector registers from this one on.
+    Rows(usize),
+    /// The upper half of a register whose lower half stays.
+    UpperHalf(usize),
+    /// Scalar registers from this one on.
+    Scalars(u16),
+    /// None: from memory to LDS, or a result that is not wanted.
+    Nothing,
+}
+
+/// So many bytes at each lane's place, from or to consecutive registers.
+pub(crate) struct Piece {
+    pub(crate) kind: Kind,
+    pub(crate) data: Data,
+    pub(crate) bytes: u64,
+    /// Where the old value of an atomic goes.
+    pub(crate) returned: Data,
+    /// One access for the whole wave.
+    pub(crate) uniform: bool,
+    /// Whether an atomic only puts its operand there.
+    pub(crate) exchange: bool,
+    locate: Locate,
+}
+
+impl Piece {
+    fn new(
+        kind: Kind,
+        data: Data,
+        bytes: u64,
+        locate: impl Fn(&Wave, usize) -> Option<Location> + Send + Sync + 'static,
+    ) -> Piece {
+        let locate = Box::new(locate);
+        let (uniform, exchange) = (false, false);
+        Piece { kind, data, bytes, returned: Data::Nothing, uniform, exchange, locate }
+    }
+
+    fn uniform(mut self) -> Piece {
+        self.uniform = true;
+        self
+    }
+
+    fn atomic(self, name: &str, returned: Option<usize>) -> Piece {
+        let exchange = ["swap", "wrxchg", "storexchg"].iter().any(|start| name.starts_with(start));
+        Piece { returned: returned.map_or(Data::Nothing, Data::Rows), exchange, ..self }
+    }
+
+    pub(crate) fn of(&self, wave: &Wave, lane: usize) -> Option<Location> {
+        (self.locate)(wave, lane)
+    }
+}
+
+fn transferred(transfer: Transfer, row: usize) -> (Data, u64) {
+    let bytes = buffer::bytes(transfer);
+    match transfer {
+        Transfer::Half { high: true, keep: true, .. } => (Data::UpperHalf(row), bytes),
+        _ => (Data::Rows(row), bytes),
+    }
+}
+
+/// The accesses of an instruction, none for those that do not touch memory.
+pub(crate) fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
+    match text.mnemonic.split_once('_') {
+        Some(("global", rest)) => vector(text, Segment::Global, rest),
+        Some(("flat", rest)) => vector(text, Segment::Flat, rest),
+        Some(("scratch", rest)) => vector(text, Segment::Scratch, rest),
+        Some(("buffer", rest)) => buffers(text, rest),
+        Some(("ds", rest)) => local(text, rest),
+        Some(("s", rest)) => scalars(text, rest),
+        _ => Ok(Vec::new()),
+    }
+}
+
+fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsupported> {
+    let moves = |kind, transfer, row, address: memory::Address| {
+        let (data, bytes) = transferred(transfer, row);
+        vec![Piece::new(kind, data, bytes, move |wave, lane| Some(address.of(wave, lane)))]
+    };
+    if let Some(name) = name.strip_prefix("load_") {
+        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let address = memory::Address::parse(text, segment, 1, 2)?;
+        return Ok(moves(Kind::Load, transfer, text.row(0, transfer.words())?, address));
+    }
+    if let Some(name) = name.strip_prefix("store_") {
+        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let address = memory::Address::parse(text, segment, 0, 2)?;
+        return Ok(moves(Kind::Store, transfer, text.row(1, transfer.words())?, address));
+    }
+    let Some(name) = name.strip_prefix("atomic_") else { return Ok(Vec::new()) };
+    let atomic = Atomic::parse(name).ok_or(Unsupported)?;
+    let returned = if returns_old_value(text) { Some(text.row(0, atomic.words())?) } else { None };
+    let first = usize::from(returned.is_some());
+    let address = memory::Address::parse(text, segment, first, first + 2)?;
+    let data = Data::Rows(text.row(first + 1, atomic.data_words())?);
+    let bytes = u64::from(atomic.words()) * 4;
+    let piece =
+        Piece::new(Kind::Atomic, data, bytes, move |wave, lane| Some(address.of(wave, lane)));
+    Ok(vec![piece.atomic(name, returned)])
+}
+
+/// Buffers check their range dword by dword.
+fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
+    if text.has("lds") {
+        let address = buffer::Address::parse(text, 0)?;
+        let from = move |wave: &Wave, lane| address.of(wave, lane, 0, 4);
+        let to = move |wave: &Wave, lane| Some(address.in_lds(wave, lane));
+        return Ok(vec![
+            Piece::new(Kind::Load, Data::Nothing, 4, from),
+            Piece::new(Kind::Store, Data::Nothing, 4, to),
+        ]);
+    }
+    let moves = |kind, transfer: Transfer, row: usize, address: buffer::Address| {
+        let (part, step) = buffer::parts(transfer);
+        let words = 0..usize::from(transfer.words());
+        let piece = words.map(|word| {
+            let (data, bytes) = transferred(part, row + word);
+            let place = move |wave: &Wave, lane| address.of(wave, lane, 4 * word as u64, step);
+            Piece::new(kind, data, bytes, place)
+        });
+        piece.collect()
+    };
+    if let Some(name) = name.strip_prefix("load_") {
+        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let row = text.row(0, transfer.words())?;
+        return Ok(moves(Kind::Load, transfer, row, buffer::Address::parse(text, 1)?));
+    }
+    if let Some(name) = name.strip_prefix("store_") {
+        let transfer = Transfer::parse(name).ok_or(Unsupported)?;
+        let row = text.row(0, transfer.words())?;
+        return Ok(moves(Kind::Store, transfer, row, buffer::Address::parse(text, 1)?));
+    }
+    let Some(name) = name.strip_prefix("atomic_") else { return Ok(Vec::new()) };
+    let atomic = Atomic::parse(name).ok_or(Unsupported)?;
+    let row = text.row(0, atomic.data_words())?;
+    let address = buffer::Address::parse(text, 1)?;
+    let bytes = u64::from(atomic.words()) * 4;
+    let place = move |wave: &Wave, lane| address.of(wave, lane, 0, bytes);
+    let piece = Piece::new(Kind::Atomic, Data::Rows(row), bytes, place);
+    Ok(vec![piece.atomic(name, returns_old_value(text).then_some(row))])
+}
+
+fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
+    if ["bpermute", "permute", "swizzle", "nop"].iter().any(|start| name.starts_with(start)) {
+        return Ok(Vec::new());
+    }
+    if name == "append" || name == "consume" {
+        let offset = text.number("offset")? as u64;
+        let place = move |wave: &Wave, _| {
+            let base = wave.scalar[usize::from(register::M0)] >> 16;
+            Some(Location::Lds(u64::from(base) + offset))
+        };
+        let piece = Piece::new(Kind::Atomic, Data::Nothing, 4, place);
+        return Ok(vec![piece.atomic(name, Some(text.row(0, 1)?)).uniform()]);
+    }
+    let at = |address: Source, offset: u32| {
+        move |wave: &Wave, lane| Some(lds::at(address.word(wave, lane, 0), offset))
+    };
+    for (prefix, kind) in [
+        ("read2", Kind::Load),
+        ("load_2addr_", Kind::Load),
+        ("write2", Kind::Store),
+        ("store_2addr_", Kind::Store),
+    ] {
+        let Some(rest) = name.strip_prefix(prefix) else { continue };
+        let (words, offsets) = lds::two_offsets(text, rest)?;
+        let load = kind == Kind::Load;
+        let address = text.plain_source::<u32>(usize::from(load))?;
+        let rows = if load {
+            let row = text.row(0, words * 2)?;
+            [row, row + usize::from(words)]
+        } else {
+            [text.row(1, words)?, text.row(2, words)?]
+        };
+        let piece = |(row, offset)| {
+            let place = at(address.clone(), offset);
+            Piece::new(kind, Data::Rows(row), u64::from(words) * 4, place)
+        };
+        return Ok(rows.into_iter().zip(offsets).map(piece).collect());
+    }
+    let offset = text.number("offset")? as u32;
+    if let Some(rest) = name.strip_prefix("read_").or(name.strip_prefix("load_")) {
+        let transfer = Transfer::parse_load(rest, text.arch).ok_or(Unsupported)?;
+        let (data, bytes) = transferred(transfer, text.row(0, transfer.words())?);
+        let place = at(text.plain_source::<u32>(1)?, offset);
+        return Ok(vec![Piece::new(Kind::Load, data, bytes, place)]);
+    }
+    if let Some(rest) = name.strip_prefix("write_").or(name.strip_prefix("store_")) {
+        let transfer = Transfer::parse(rest).ok_or(Unsupported)?;
+        let (data, bytes) = transferred(transfer, text.row(1, transfer.words())?);
+        let place = at(text.plain_source::<u32>(0)?, offset);
+        return Ok(vec![Piece::new(Kind::Store, data, bytes, place)]);
+    }
+    let words = if name.starts_with("cmpst") {
+        1 + u16::from(name.ends_with("b64"))
+    } else {
+        lds::atomic(name).ok_or(Unsupported)?.words()
+    };
+    let first = usize::from(name.contains("_rtn"));
+    let returned = if first == 1 { Some(text.row(0, words)?) } else { None };
+    let place = at(text.plain_source::<u32>(first)?, offset);
+    let data = Data::Rows(text.row(first + 1, words)?);
+    let piece = Piece::new(Kind::Atomic, data, u64::from(words) * 4, place);
+    Ok(vec![piece.atomic(name, returned)])
+}
+
+fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
+    let (kind, suffix) = match name.split_once('_') {
+        Some(("load", suffix)) => (Kind::Load, suffix),
+        Some(("store", suffix)) => (Kind::Store, suffix),
+        Some(("atomic", suffix)) => (Kind::Atomic, suffix),
+        Some(("buffer", rest)) => match rest.strip_prefix("load_") {
+            Some(suffix) => (Kind::Load, suffix),
+            None => return Err(Unsupported),
+        },
+        _ => return Ok(Vec::new()),
+    };
+    let (bytes, aligned) = if kind == Kind::Atomic {
+        (u64::from(Atomic::parse(suffix).ok_or(Unsupported)?.words()) * 4, false)
+    } else {
+        scalar_memory::bytes(suffix).ok_or(Unsupported)?
+    };
+    let data = text.scalar(0, bytes.div_ceil(4) as u16)?;
+    let is_buffer = name.starts_with("buffer");
+    let base = text.scalar(1, if is_buffer { 4 } else { 2 })?;
+    let (constant, register) = scalar_memory::offset(text, 2)?;
+    let place = move |wave: &Wave, _| {
+        let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
+        let address = if is_buffer {
+            let (stride, records) = buffer::extent(wave, base);
+            let size = if stride == 0 { records } else { records * stride };
+            if offset as u64 + bytes > size {
+                return None;
+            }
+            (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset)
+        } else {
+            wave.pair(base).wrapping_add_signed(offset)
+        };
+        Some(Location::Global(if aligned { address & !3 } else { address }))
+    };
+    let mut piece = Piece::new(kind, Data::Scalars(data), bytes, place).uniform();
+    if kind == Kind::Atomic && text.has("glc") {
+        piece.returned = Data::Scalars(data);
+    }
+    Ok(vec![piece])
+}
+
+/// Whether an atomic on memory gives back the old value.
+pub(crate) fn returns(text: &Text) -> bool {
+    returns_old_value(text)
+}

@@ -1,0 +1,371 @@
+//! Never-written memory: what is read of it, what becomes of that, and when it is a mistake.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{
+    Checked, Touch,
+    access::{Data, Kind, Piece},
+    flow::Register,
+    taint::{Change, Lanes, Mark, Origins, Registers},
+};
+use crate::{
+    AddressSpace, Written,
+    ops::memory::Location,
+    wave::{Step, Stop, Wave},
+};
+
+/// What was done with data of never-written memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    Stored,
+    Control,
+    Address,
+    Atomic,
+}
+
+impl Use {
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Use::Stored => "what was computed from it is stored",
+            Use::Control => "it decides where the wave goes",
+            Use::Address => "it is used as an address",
+            Use::Atomic => "it is changed",
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Shadow {
+    origins: Origins,
+    /// By byte of the LDS; shorter where the rest is clean.
+    local: Vec<Mark>,
+    /// Allocations and other ranges that were touched lately.
+    known: Vec<Arc<Written>>,
+    untracked: Vec<Range<u64>>,
+}
+
+/// More ranges than a kernel uses at a time.
+const KNOWN: usize = 8;
+
+/// Who keeps book of the memory that one piece of an instruction touches.
+enum Book {
+    Nowhere,
+    /// One allocation, with the range where it may be touched without gaps.
+    One(Arc<Written>, Option<Range<u64>>),
+    Several,
+}
+
+/// The accesses of one piece: those of the same piece lie together.
+fn of_piece(touches: &[Touch], piece: usize) -> &[Touch] {
+    let start = touches.partition_point(|touch| touch.piece < piece);
+    let end = touches.partition_point(|touch| touch.piece <= piece);
+    &touches[start..end]
+}
+
+type Space<'a> = &'a dyn AddressSpace;
+
+impl Shadow {
+    /// The LDS of a workgroup is empty.
+    pub(crate) fn begin(&mut self) {
+        self.local.clear();
+    }
+
+    /// The allocation that holds the address, if writes to it are noted.
+    fn written(&mut self, space: Space<'_>, address: u64) -> Option<Arc<Written>> {
+        if let Some(found) = self.known.iter().find(|known| known.range().contains(&address)) {
+            return Some(found.clone());
+        }
+        if self.untracked.iter().any(|range| range.contains(&address)) {
+            return None;
+        }
+        let found = space.written(address);
+        match &found {
+            Some(written) => {
+                self.known.truncate(KNOWN - 1);
+                self.known.insert(0, written.clone());
+            }
+            None => {
+                self.untracked.truncate(KNOWN - 1);
+                self.untracked.extend(space.range(address));
+            }
+        }
+        found
+    }
+
+    /// Where the accesses of one piece go, so that most are dealt with at once.
+    fn book(&mut self, touches: &[Touch], bytes: u64, space: Space<'_>) -> Book {
+        let (mut least, mut greatest, mut local) = (u64::MAX, 0, false);
+        for touch in touches {
+            match touch.at {
+                Location::Global(address) => {
+                    (least, greatest) = (least.min(address), greatest.max(address));
+                }
+                _ => local = true,
+            }
+        }
+        if least > greatest {
+            return if local && !self.local.is_empty() { Book::Several } else { Book::Nowhere };
+        }
+        let inside = |range: &Range<u64>| range.contains(&least) && greatest + bytes <= range.end;
+        if local {
+            Book::Several
+        } else if self.untracked.iter().any(&inside) {
+            Book::Nowhere
+        } else {
+            match self.written(space, least) {
+                Some(written) if inside(&written.range()) => {
+                    let span = touches.len() as u64 * bytes;
+                    Book::One(
+                        written,
+                        (greatest + bytes - least == span).then_some(least..least + span),
+                    )
+                }
+                _ => Book::Several,
+            }
+        }
+    }
+
+    /// A mistake, unless the kernel is not to be judged.
+    fn mistake(&self, space: Space<'_>, origin: u32, how: Use) -> Step {
+        match self.origins.get(origin) {
+            Some(read) if space.reports_never_written() => {
+                Err(Box::new(Stop::NeverWritten { read: read.clone(), how }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// A branch, or a choice of lanes.
+    pub(crate) fn control(
+        &self,
+        registers: &Registers,
+        sources: &[Vec<Register>],
+        exec: u64,
+        space: Space<'_>,
+    ) -> Step {
+        match registers.everywhere(sources, exec) {
+            Some(found) => self.mistake(space, found.origin, Use::Control),
+            None => Ok(()),
+        }
+    }
+
+    /// The registers that an address comes from.
+    pub(crate) fn address(
+        &self,
+        registers: &Registers,
+        address: &[Register],
+        exec: u64,
+        space: Space<'_>,
+    ) -> Step {
+        let found = address.iter().map(|register| registers.lanes(*register));
+        match found.into_iter().find(|lanes| lanes.never_written & exec != 0) {
+            Some(found) => self.mistake(space, found.origin, Use::Address),
+            None => Ok(()),
+        }
+    }
+
+    /// What loads bring, and what stores and atomics must not do; before the instruction runs.
+    pub(super) fn reads(
+        &mut self,
+        (pc, text): (u64, &Arc<str>),
+        checked: &Checked,
+        (touches, wave): (&[Touch], &Wave),
+        registers: &Registers,
+        space: Space<'_>,
+        changes: &mut Vec<Change>,
+    ) -> Step {
+        for (number, piece) in checked.pieces.iter().enumerate() {
+            let touches = of_piece(touches, number);
+            let target = match piece.kind {
+                Kind::Load => piece.data,
+                Kind::Store => Data::Nothing,
+                Kind::Atomic => piece.returned,
+            };
+            if piece.kind != Kind::Load {
+                for touch in touches {
+                    self.check_write(checked, touch, registers, space)?;
+                }
+            }
+            if piece.kind == Kind::Atomic && !piece.exchange {
+                for touch in touches {
+                    if let Location::Global(address) = touch.at
+                        && let Some(written) = self.written(space, address)
+                        && !written.any(address..address + piece.bytes)
+                    {
+                        let origin = self.origins.number(pc, text, address);
+                        self.mistake(space, origin, Use::Atomic)?;
+                    }
+                }
+            }
+            if target == Data::Nothing {
+                continue;
+            }
+            let book = self.book(touches, piece.bytes, space);
+            if registers.are_clean() {
+                match &book {
+                    Book::Nowhere => continue,
+                    Book::One(written, Some(range)) if written.all(range.clone()) => continue,
+                    _ => {}
+                }
+            }
+            let exec = if piece.uniform { u64::MAX } else { wave.exec() };
+            for word in 0..piece.bytes.div_ceil(4) {
+                let mut found = Lanes::default();
+                for touch in touches {
+                    let bytes = (piece.bytes - 4 * word).min(4);
+                    let mark = self.mark((pc, text), touch.at.plus(4 * word), bytes, space);
+                    if let Some(origin) = mark.origin() {
+                        let lane = if piece.uniform { u64::MAX } else { 1 << touch.lane };
+                        found.never_written |= lane;
+                        found.computed |= if mark.computed() { lane } else { 0 };
+                        found.origin = origin;
+                    }
+                }
+                let word = word as usize;
+                let change = |row: usize, found: Lanes| {
+                    let old = registers.row(row);
+                    (found.never_written != 0 || old.never_written != 0)
+                        .then(|| Change::Row(row, old.only(!exec).or(found.only(exec))))
+                };
+                changes.extend(match target {
+                    Data::Rows(row) => change(row + word, found),
+                    // Half of what the register holds is what it held before.
+                    Data::UpperHalf(row) => {
+                        change(row, found.only(registers.row(row).never_written))
+                    }
+                    Data::Scalars(first) => {
+                        let mark = match found.never_written {
+                            0 => Mark::default(),
+                            _ => Mark::new(found.origin, found.computed != 0),
+                        };
+                        Some(Change::Scalar(first + word as u16, mark))
+                    }
+                    Data::Nothing => None,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// What is in up to four bytes; not clean only where none of them is.
+    fn mark(
+        &mut self,
+        (pc, text): (u64, &Arc<str>),
+        at: Location,
+        bytes: u64,
+        space: Space<'_>,
+    ) -> Mark {
+        match at {
+            Location::Global(address) => match self.written(space, address) {
+                Some(written) if !written.any(address..address + bytes) => {
+                    Mark::new(self.origins.number(pc, text, address), false)
+                }
+                _ => Mark::default(),
+            },
+            Location::Lds(offset) => {
+                let range = offset as usize..(offset + bytes) as usize;
+                let marks = self.local.get(range).unwrap_or_default();
+                let all = !marks.iter().any(|mark| mark.is_clean());
+                marks.first().copied().filter(|_| all).unwrap_or_default()
+            }
+            // Spilled registers count as clean.
+            Location::Scratch { .. } => Mark::default(),
+        }
+    }
+
+    /// Whether a store or an atomic puts something into memory that was computed from never-written memory.
+    fn check_write(
+        &self,
+        checked: &Checked,
+        touch: &Touch,
+        registers: &Registers,
+        space: Space<'_>,
+    ) -> Step {
+        let piece = &checked.pieces[touch.piece];
+        if !matches!(touch.at, Location::Global(_)) || registers.are_clean() {
+            return Ok(());
+        }
+        let computes = piece.kind == Kind::Atomic && !piece.exchange;
+        for word in 0..piece.bytes.div_ceil(4) {
+            let mark = stored(registers, piece.data, word, touch.lane);
+            if let Some(origin) = mark.origin().filter(|_| mark.computed() || computes) {
+                self.mistake(space, origin, Use::Stored)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What stores and atomics leave in memory and in the LDS.
+    pub(super) fn writes(
+        &mut self,
+        checked: &Checked,
+        touches: &[Touch],
+        registers: &Registers,
+        space: Space<'_>,
+    ) {
+        for (number, piece) in checked.pieces.iter().enumerate() {
+            if piece.kind != Kind::Load {
+                self.written_by(piece, of_piece(touches, number), registers, space);
+            }
+        }
+    }
+
+    fn written_by(
+        &mut self,
+        piece: &Piece,
+        touches: &[Touch],
+        registers: &Registers,
+        space: Space<'_>,
+    ) {
+        if registers.are_clean() {
+            match self.book(touches, piece.bytes, space) {
+                Book::Nowhere => return,
+                Book::One(written, Some(range)) => return written.set(range, true),
+                _ => {}
+            }
+        }
+        for touch in touches {
+            for word in 0..piece.bytes.div_ceil(4) {
+                let bytes = (piece.bytes - 4 * word).min(4);
+                let mut mark = stored(registers, piece.data, word, touch.lane);
+                if piece.kind == Kind::Atomic && !piece.exchange {
+                    mark = mark.after_computing();
+                }
+                match touch.at.plus(4 * word) {
+                    Location::Global(address) => {
+                        if let Some(written) = self.written(space, address) {
+                            let copied = !mark.is_clean() && !mark.computed();
+                            written.set(address..address + bytes, !copied);
+                        }
+                    }
+                    Location::Lds(offset) => {
+                        let range = offset as usize..(offset + bytes) as usize;
+                        if self.local.len() < range.end && !mark.is_clean() {
+                            self.local.resize(range.end, Mark::default());
+                        }
+                        let end = range.end.min(self.local.len());
+                        if let Some(marks) = self.local.get_mut(range.start.min(end)..end) {
+                            marks.fill(mark);
+                        }
+                    }
+                    Location::Scratch { .. } => {}
+                }
+            }
+        }
+    }
+}
+
+/// What the registers of a store hold for one lane, word by word.
+fn stored(registers: &Registers, data: Data, word: u64, lane: usize) -> Mark {
+    match data {
+        Data::Rows(row) | Data::UpperHalf(row) => {
+            let lanes = registers.row(row + word as usize);
+            match lanes.never_written >> lane & 1 {
+                0 => Mark::default(),
+                _ => Mark::new(lanes.origin, lanes.computed >> lane & 1 == 1),
+            }
+        }
+        Data::Scalars(first) => registers.scalar(first + word as u16),
+        Data::Nothing => Mark::default(),
+    }
+}

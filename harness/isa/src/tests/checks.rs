@@ -1,0 +1,228 @@
+//! What the sanitizer says of instructions, wave by wave.
+
+use std::{ops::Range, sync::Arc};
+
+use device::Arch::Gfx1151;
+
+use crate::{
+    AddressSpace, Written,
+    checks::races,
+    program::{bind, watch},
+    text::register::EXEC,
+    wave::{Machine, Stop, Wave},
+};
+
+struct Watched;
+
+impl AddressSpace for Watched {
+    fn range(&self, _: u64) -> Option<Range<u64>> {
+        None
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+}
+
+/// Runs one instruction of a launch that is watched.
+fn run(wave: &mut Wave, machine: &mut Machine<'_>, pc: u64, line: &str) -> Result<(), Box<Stop>> {
+    let exec = watch(bind(line, Gfx1151, pc, 8, 0), line, Gfx1151, pc, 8);
+    let Ok(exec) = exec else { panic!("not bound: {line}") };
+    exec.run(wave, machine)
+}
+
+/// Instructions of two waves in the order in which they run, as `wave: instruction` or `barrier`: the race that is found.
+/// v0 holds 4 times the number of the work-item, v1 the same moved on by a wave, and v2 the number of the wave plus one.
+#[track_caller]
+fn race(lines: &str, expected: Option<&str>) {
+    let mut machine = Machine::new(&Watched);
+    machine.lds = vec![0; 512];
+    let checks = machine.checks.as_mut().expect("the launch is watched");
+    checks.begin(2);
+    let mut waves: Vec<Wave> = (0..2).map(|_| Wave::new(32)).collect();
+    for (index, wave) in waves.iter_mut().enumerate() {
+        wave.index = index as u32;
+        wave.set_pair(EXEC, u64::from(u32::MAX));
+        for lane in 0..32 {
+            let item = (index * 32 + lane) as u32;
+            wave.set_lane(0, lane, item * 4);
+            wave.set_lane(1, lane, (item + 32) % 64 * 4);
+            wave.set_lane(2, lane, index as u32 + 1);
+        }
+    }
+    let mut found = None;
+    for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
+        let Some((wave, text)) = line.split_once(": ") else {
+            machine.checks.as_mut().expect("it is still watched").barrier();
+            continue;
+        };
+        let wave = &mut waves[wave.parse::<usize>().expect("a number")];
+        match run(wave, &mut machine, pc as u64, text).map_err(|stop| *stop) {
+            Ok(()) => {}
+            Err(Stop::LdsRace { offset, first, second }) => {
+                let side = |a: races::Access| format!("{} `{}`", a.kind.word(), a.text);
+                found = Some(format!("{offset}: {}, {}", side(first), side(second)));
+                break;
+            }
+            Err(stop) => panic!("{line}: {stop:?}"),
+        }
+    }
+    assert_eq!(found.as_deref(), expected, "{lines}");
+}
+
+#[test]
+fn waves_meet_at_a_barrier_before_they_exchange_data() {
+    race("0: ds_store_b32 v0, v2\n 1: ds_store_b32 v0, v2\n barrier\n 0: ds_load_b32 v3, v1", None);
+    race(
+        "0: ds_store_b32 v0, v2\n 1: ds_load_b32 v3, v1",
+        Some("0: write `ds_store_b32 v0, v2`, read `ds_load_b32 v3, v1`"),
+    );
+    race(
+        "0: ds_load_2addr_b32 v[4:5], v0 offset1:32\n 1: ds_store_b8 v0, v2",
+        Some("128: read `ds_load_2addr_b32 v[4:5], v0 offset1:32`, write `ds_store_b8 v0, v2`"),
+    );
+    race("0: ds_add_u32 v0, v2\n 1: ds_add_u32 v1, v2", None);
+    race(
+        "0: ds_add_u32 v0, v2\n 1: ds_store_b16 v1, v2",
+        Some("0: atomic `ds_add_u32 v0, v2`, write `ds_store_b16 v1, v2`"),
+    );
+}
+
+/// Memory of 256 bytes, of which the first 128 were written.
+struct Book(Arc<Written>);
+
+impl AddressSpace for Book {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.0.range().contains(&address).then(|| self.0.range())
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn written(&self, _: u64) -> Option<Arc<Written>> {
+        Some(self.0.clone())
+    }
+}
+
+/// Instructions of a wave whose s[0:1] hold the start of the memory and whose v0 holds 4 times the lane: what is found, and the
+/// first byte behind the 128 from where on nothing is written afterwards.
+#[track_caller]
+fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64>) {
+    let mut memory = [0u8; 256];
+    let start = memory.as_mut_ptr().expose_provenance() as u64;
+    let book = Book(Arc::new(Written::new(start, 256)));
+    book.0.set(start..start + 128, true);
+    let mut machine = Machine::new(&book);
+    machine.lds = vec![0; 512];
+    machine.checks.as_mut().expect("the launch is watched").begin(1);
+    let mut wave = Wave::new(32);
+    wave.set_pair(EXEC, u64::from(u32::MAX));
+    wave.set_pair(0, start);
+    for lane in 0..32 {
+        wave.set_lane(0, lane, lane as u32 * 4);
+    }
+    let mut found = None;
+    for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
+        match run(&mut wave, &mut machine, pc as u64, line).map_err(|stop| *stop) {
+            Ok(()) => {}
+            Err(Stop::NeverWritten { read, how }) => {
+                let at = read.address - start;
+                found = Some(format!("{at} `{}`, {how:?} `{line}`", read.text));
+                break;
+            }
+            Err(stop) => panic!("{line}: {stop:?}"),
+        }
+    }
+    assert_eq!(found.as_deref(), expected, "{lines}");
+    let first = (128..256).find(|at| !book.0.any(start + at..start + 256));
+    if expected.is_none() {
+        assert_eq!(first, unwritten_from, "{lines}");
+    }
+}
+
+#[test]
+fn never_written_memory_may_be_read_and_copied() {
+    // The written half over the other one, and back.
+    never_written(
+        "global_load_b32 v1, v0, s[0:1]
+        global_store_b32 v0, v1, s[0:1] offset:128",
+        None,
+        None,
+    );
+    never_written(
+        "global_load_b32 v1, v0, s[0:1] offset:128
+        v_mov_b32 v2, v1
+        v_lshlrev_b32 v3, 2, v2
+        global_store_b32 v0, v3, s[0:1] offset:128",
+        None,
+        Some(128),
+    );
+    // A word that is partly written counts as written, and so does a result that does not depend on the rest.
+    never_written(
+        "global_load_b32 v1, v0, s[0:1] offset:126
+        v_add_nc_u32 v1, v1, v1
+        v_cmp_gt_u32 vcc_lo, 4, v0
+        v_cndmask_b32 v2, 0, v1, vcc_lo
+        global_store_b32 v0, v2, s[0:1]",
+        None,
+        Some(128),
+    );
+    // What is loaded and not used.
+    never_written(
+        "global_load_b64 v[2:3], v0, s[0:1] offset:120
+        s_load_b64 s[2:3], s[0:1], 0x80
+        v_mov_b32 v2, 7
+        v_mov_b32 v3, 7
+        v_mov_b32 v4, 7
+        global_store_b64 v0, v[2:3], s[0:1] offset:0",
+        None,
+        Some(132),
+    );
+}
+
+#[test]
+fn to_compute_with_never_written_memory_is_a_mistake() {
+    never_written(
+        "global_load_b32 v1, v0, s[0:1] offset:128
+        v_add_nc_u32 v2, v1, v0
+        ds_store_b32 v0, v2
+        ds_load_b32 v3, v0
+        global_store_b32 v0, v3, s[0:1]",
+        Some(
+            "128 `global_load_b32 v1, v0, s[0:1] offset:128`, Stored `global_store_b32 v0, v3, s[0:1]`",
+        ),
+        None,
+    );
+    never_written(
+        "s_load_b32 s2, s[0:1], 0x84
+        s_cmp_eq_u32 s2, 0
+        s_cbranch_scc1 4",
+        Some("132 `s_load_b32 s2, s[0:1], 0x84`, Control `s_cbranch_scc1 4`"),
+        None,
+    );
+    never_written(
+        "global_load_b32 v1, v0, s[0:1] offset:128
+        v_cmp_gt_u32 vcc_lo, 8, v1
+        s_and_saveexec_b32 s4, vcc_lo",
+        Some(
+            "128 `global_load_b32 v1, v0, s[0:1] offset:128`, Control `s_and_saveexec_b32 s4, vcc_lo`",
+        ),
+        None,
+    );
+    never_written(
+        "global_load_b32 v1, v0, s[0:1] offset:128
+        global_load_b32 v2, v1, s[0:1]",
+        Some(
+            "128 `global_load_b32 v1, v0, s[0:1] offset:128`, Address `global_load_b32 v2, v1, s[0:1]`",
+        ),
+        None,
+    );
+    never_written(
+        "global_atomic_add_u32 v0, v0, s[0:1] offset:128",
+        Some(
+            "128 `global_atomic_add_u32 v0, v0, s[0:1] offset:128`, Atomic `global_atomic_add_u32 v0, v0, s[0:1] offset:128`",
+        ),
+        None,
+    );
+}
