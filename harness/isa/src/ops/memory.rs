@@ -9,9 +9,9 @@ use crate::{
     wave::{HALF, Machine, Step, Stop, Wave, active},
 };
 
-/// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Out of range, hardware reads zero (CDNA2 ISA
-/// guide, "LDS Access"), and Tensile's kernels clear registers by reading at 0xf00000. What misses the workgroup's LDS by
-/// less is a mistake, and reported.
+/// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Out of range, hardware reads zero, on which
+/// Tensile's kernels for GFX90A rely: they clear registers by reading at 0xf00000. What misses the workgroup's LDS by less is
+/// a mistake, and reported.
 const BEYOND_ANY_LDS: u64 = 160 << 10;
 
 /// Where a lane's access goes.
