@@ -78,11 +78,8 @@ impl Bench<'_> {
 
 /// Runs after which a component that never failed is out of [`DOUBT`].
 fn runs(rate: f64) -> u32 {
-    if rate >= 1.0 {
-        return 2;
-    }
-    let runs = (DOUBT.ln() / (1.0 - rate).ln()).ceil();
-    (runs as u32).clamp(2, MOST_RUNS)
+    let runs = DOUBT.ln() / (-rate).ln_1p();
+    (runs.ceil() as u32).clamp(2, MOST_RUNS)
 }
 
 #[cfg(test)]
