@@ -3,8 +3,8 @@
 mod gemm;
 
 use plan::{
-    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Memory, Parameter, Place, RandKind, Step,
-    StreamKind, kernel,
+    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Parameter, Place,
+    RandKind, Step, StreamKind, kernel,
 };
 
 use crate::{
@@ -20,6 +20,7 @@ use crate::{
 pub const VERBS: &[(&str, &[&str], &str)] = &[
     ("alloc", &["buffer", "stream"], "allocate a buffer here instead of before the steps"),
     ("free", &["buffer", "stream"], "free a buffer here instead of after the steps"),
+    ("free_address", &[], "free an address that is no buffer's"),
     (
         "fill",
         &["buffer", "numbers"],
@@ -37,6 +38,16 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ),
     ("set", &["to", "value", "bytes", "offset", "async", "stream"], "set bytes to a value"),
     ("launch", &["kernel", "args", "items", "grid", "block", "stream"], "launch a kernel"),
+    (
+        "find_symbol",
+        &["kernel", "symbol", "variable"],
+        "look for a function in a kernel's module, or for a `variable`, which gives its size in bytes",
+    ),
+    (
+        "host_func",
+        &["buffer", "api", "stream"],
+        "let a host function in a stream add one to every byte of a host buffer",
+    ),
     ("sync", &[], "wait for a stream, or for the `device`"),
     ("sync_event", &[], "wait for an event"),
     ("query", &[], "ask whether a stream is idle"),
@@ -209,6 +220,22 @@ fn read_call(
             })
         }
         "launch" => args.launch(),
+        "find_symbol" => {
+            let kernel = args.kernel()?;
+            let (symbol, variable) = (args.name("symbol")?, args.flag("variable")?);
+            Some(Call::FindSymbol { kernel, symbol, variable })
+        }
+        "host_func" => {
+            let apis = [
+                ("launch_host_func", HostFuncApi::LaunchHostFunc),
+                ("add_callback", HostFuncApi::AddCallback),
+            ];
+            Some(Call::HostFunc {
+                buffer: args.buffer("buffer")?,
+                api: args.choice_or("api", &apis, HostFuncApi::LaunchHostFunc)?,
+                stream: args.stream()?,
+            })
+        }
         "record" => Some(Call::EventRecord { event: args.event()?, stream: args.stream()? }),
         "wait" => Some(Call::StreamWaitEvent { stream: args.stream()?, event: args.event()? }),
         "begin_capture" => {
@@ -322,6 +349,9 @@ fn simple(
             let (a, b) = (scope.buffer(reader, a)?, scope.buffer(reader, b)?);
             let (a, b) = (scope.on_host(a, at, before), scope.on_host(b, at, before));
             Some(if verb == "equal" { Call::Equal { a, b } } else { Call::Differ { a, b } })
+        }
+        "free_address" => {
+            Some(Call::FreeAddress { address: reader.number(node, "`free_address`")? })
         }
         "sleep" => Some(Call::Sleep { ms: reader.number(node, "`sleep`")? }),
         "thread" => Some(Call::Thread { body: read_steps(reader, scope, node) }),
@@ -451,14 +481,19 @@ impl<'n> Args<'_, '_, 'n, '_> {
         })
     }
 
-    fn launch(&mut self) -> Option<Call> {
+    fn kernel(&mut self) -> Option<String> {
         let name = self.name("kernel")?;
-        let at = self.at("kernel");
         if !self.scope.has_kernel(&name) {
             let help = suggest(&name, self.scope.kernel_names());
+            let at = self.at("kernel");
             self.reader.mistake_with_help(at, format!("there is no kernel `{name}`"), help);
             return None;
         }
+        Some(name)
+    }
+
+    fn launch(&mut self) -> Option<Call> {
+        let name = self.kernel()?;
         let dimensions = |args: &mut Self, key: &str| -> Option<Option<[u32; 3]>> {
             let Some(node) = args.fields.get(key) else { return Some(None) };
             let items = args.reader.list(node);

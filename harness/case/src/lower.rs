@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Fault;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, Memory, PLAN_VERSION, Place, Plan, Reference,
-    Step, StreamKind, races, reference,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
+    Reference, Step, StreamKind, may_succeed, races, reference,
 };
 
 use crate::{
@@ -304,7 +304,31 @@ fn assemble(
         verify: Vec::new(),
         teardown: Vec::new(),
     };
+    if let Some(node) = fields.get("buffers") {
+        refuse_large(reader, node, &plan);
+    }
     Some(surround(plan, scope, &initial))
+}
+
+/// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.
+fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
+    for (name, spec) in reader.entries(node, "`buffers`").unwrap_or_default() {
+        let Some(bytes) = plan.buffers.get(&name.text).map(|b| b.bytes) else { continue };
+        let steps = plan.steps();
+        let mut allocations = steps
+            .iter()
+            .filter(|s| matches!(&s.call, Call::Alloc { buffer, .. } if *buffer == name.text))
+            .peekable();
+        let never_there = allocations.peek().is_some() && allocations.all(|s| !may_succeed(s));
+        if bytes > MOST_BYTES && !never_there {
+            let at = match &spec.value {
+                Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
+                _ => None,
+            };
+            let at = at.map_or(spec.at, |(_, value)| value.at);
+            reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
+        }
+    }
 }
 
 fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, Initial)> {
@@ -314,8 +338,8 @@ fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, 
         reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", MEMORIES));
     let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
         let bytes = reader.number(n, "`bytes`")?;
-        if !(1..=1 << 32).contains(&bytes) {
-            reader.mistake(n.at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
+        if bytes == 0 {
+            reader.mistake(n.at, format!("`bytes` must be 1 to 4 GiB, not 0"));
             return None;
         }
         Some(bytes)
@@ -370,7 +394,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
 
     let mut launched: Vec<&str> = Vec::new();
     for call in &calls {
-        if let Call::Launch { kernel, .. } = call
+        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = call
             && !launched.contains(&kernel.as_str())
         {
             launched.push(kernel);
@@ -450,7 +474,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
         verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
     }
     for name in calls.iter().filter_map(|c| match c {
-        Call::Launch { kernel, .. } => Some(kernel),
+        Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } => Some(kernel),
         _ => None,
     }) {
         plan.kernels.insert(name.clone(), scope.source(name));
@@ -478,34 +502,42 @@ fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
 
 /// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
 fn plant(plan: &mut Plan, fault: Fault) {
-    let effect: fn(&Call, bool) -> Option<Effect> = match fault {
-        Fault::HandleCrash => |call, _| makes_handle(call).then_some(Effect::Abort),
-        Fault::HandleExit => |call, _| makes_handle(call).then_some(Effect::Exit(1)),
+    let effect: fn(&Step, bool) -> Option<Effect> = match fault {
+        Fault::HandleCrash => |step, _| makes_handle(&step.call).then_some(Effect::Abort),
+        Fault::HandleExit => |step, _| makes_handle(&step.call).then_some(Effect::Exit(1)),
         // Longer than any limit on a trial.
-        Fault::HandleHang => |call, _| makes_handle(call).then_some(Effect::Late(86_400_000)),
+        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(86_400_000)),
         Fault::GraphLaunchLost => {
-            |call, _| matches!(call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
+            |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
         }
         Fault::GraphLaunchTwice => {
-            |call, _| matches!(call, Call::GraphLaunch { .. }).then_some(Effect::Twice)
+            |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Twice)
         }
         // HIPBLAS_STATUS_NOT_SUPPORTED, hipblas-common.h.
         Fault::GemmNotSupported => {
-            |call, _| matches!(call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
+            |step, _| matches!(step.call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
         }
         // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: what a generator answers after a failed launch.
-        Fault::RngCaptureError => |call, capturing| {
-            (capturing && matches!(call, Call::RandGenerate { .. })).then_some(Effect::Return(202))
+        Fault::RngCaptureError => |step, capturing| {
+            (capturing && matches!(step.call, Call::RandGenerate { .. }))
+                .then_some(Effect::Return(202))
         },
-        Fault::RngSkips => |call, capturing| {
-            (capturing && matches!(call, Call::RandGenerate { .. })).then_some(Effect::Twice)
+        Fault::RngSkips => |step, capturing| {
+            (capturing && matches!(step.call, Call::RandGenerate { .. })).then_some(Effect::Twice)
         },
-        Fault::GraphNodeLost => |call, capturing| {
-            let node = matches!(call, Call::Launch { .. } | Call::Copy { .. });
+        Fault::GraphNodeLost => |step, capturing| {
+            let node = matches!(
+                step.call,
+                Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. }
+            );
             (capturing && node).then_some(Effect::Return(0))
         },
         Fault::GraphOverwriteOutput => {
-            |call, _| matches!(call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
+            |step, _| matches!(step.call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
+        }
+        Fault::CallAccepted => |step, _| (!may_succeed(step)).then_some(Effect::Return(0)),
+        Fault::HostFuncLost => {
+            |step, _| matches!(step.call, Call::HostFunc { .. }).then_some(Effect::Return(0))
         }
         _ => return,
     };
@@ -519,7 +551,7 @@ fn makes_handle(call: &Call) -> bool {
 
 fn plant_in(
     steps: &mut [Step],
-    effect: fn(&Call, bool) -> Option<Effect>,
+    effect: fn(&Step, bool) -> Option<Effect>,
     capturing: &mut bool,
     armed: &mut bool,
 ) {
@@ -529,7 +561,7 @@ fn plant_in(
             continue;
         }
         if *armed {
-            step.planted = effect(&step.call, *capturing);
+            step.planted = effect(step, *capturing);
         }
         match &step.call {
             Call::BeginCapture { .. } => *capturing = true,

@@ -90,6 +90,8 @@ faults! {
         "A kernel touches memory that is not mapped."
     KernelWrongUnit "kernel.wrong-unit" Device (unit = 0)
         "One compute unit computes wrongly: the first work-item of each wave that runs on unit `unit` takes itself for the second."
+    ModuleZeroed "module.zeroed" Device
+        "The variables of a loaded module are zero, whatever their initial values are."
     SignalStuck "signal.stuck" Device
         "The completion signal of a dispatch or copy is never lowered, so whoever waits hangs."
     SignalEarly "signal.early" Device (ms = 20)
@@ -117,7 +119,11 @@ faults! {
     GraphLaunchTwice "graph.launch-twice" Call
         "One graph launch runs the graph two times."
     GraphNodeLost "graph.node-lost" Call
-        "A captured kernel launch or copy answers success and leaves no node in the graph."
+        "A captured kernel launch, copy or host function answers success and leaves no node in the graph."
+    HostFuncLost "host-func.lost" Call
+        "A host function that is given to a stream is never called."
+    CallAccepted "call.accepted" Call
+        "A call that must be refused answers success and does nothing."
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
     RngSkips "rng.skips" Call

@@ -36,6 +36,8 @@ pub(crate) struct Segment<'a> {
     /// Offset in the image.
     pub(crate) address: u64,
     pub(crate) data: &'a [u8],
+    /// Whether kernels may write it: the variables, beside the dynamic section and the addresses that relocations set.
+    pub(crate) writable: bool,
 }
 
 /// What a symbol stands for.
@@ -168,7 +170,8 @@ impl<'a> CodeObject<'a> {
             if data.len() as u64 > memory {
                 return Err(malformed("segment larger in the file than in memory"));
             }
-            object.segments.push(Segment { address, data });
+            let writable = segment.p_flags(LE).0 & elf::PF_W.0 != 0;
+            object.segments.push(Segment { address, data, writable });
         }
         for segment in headers {
             if let Some(entries) = segment.dynamic(LE, data).map_err(malformed)? {

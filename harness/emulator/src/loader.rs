@@ -6,11 +6,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use device::Fault;
+
 use crate::{
     abi::{Agent, Answer, File, Out, Status, name, pool_flag},
     address_map,
     code_object::{Base, CodeObject, Descriptor, Kind, Problem},
-    config, memory,
+    config, faults, memory,
     report::trace,
 };
 
@@ -281,8 +283,13 @@ fn load(
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
         }
     };
+    let zeroed = faults::takes(Fault::ModuleZeroed);
     for segment in &object.segments {
-        write(segment.address, segment.data);
+        if zeroed && segment.writable {
+            write(segment.address, &vec![0; segment.data.len()]);
+        } else {
+            write(segment.address, segment.data);
+        }
     }
     for (relocation, base) in patches {
         let base = base.map_or_else(|external| external, |offset| start as u64 + offset);

@@ -1,6 +1,6 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{Arg, Call, CaptureMode, Step, StreamKind};
+use plan::{Arg, Call, CaptureMode, HostFuncApi, Memory, Step, StreamKind};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -28,6 +28,26 @@ impl Printer<'_> {
             Call::BlasltMatmul { .. } => "hipblasLtMatmul",
             Call::RocblasCreate { .. } => "rocblas_create_handle",
             Call::GraphLaunch { .. } => "hipGraphLaunch",
+            Call::Alloc { buffer, .. } => match self.buffer(buffer).memory {
+                Memory::DeviceAsync => "hipMallocAsync",
+                Memory::Managed => "hipMallocManaged",
+                Memory::HostPinned => "hipHostMalloc",
+                Memory::HostRegistered => "hipHostRegister",
+                Memory::Device | Memory::HostPageable => "hipMalloc",
+            },
+            Call::Free { buffer, .. } => match self.buffer(buffer).memory {
+                Memory::DeviceAsync => "hipFreeAsync",
+                Memory::HostPinned => "hipHostFree",
+                Memory::HostRegistered => "hipHostUnregister",
+                Memory::Device | Memory::Managed | Memory::HostPageable => "hipFree",
+            },
+            Call::FreeAddress { .. } => "hipFree",
+            Call::FindSymbol { variable: false, .. } => "hipModuleGetFunction",
+            Call::FindSymbol { variable: true, .. } => "hipModuleGetGlobal",
+            Call::Launch { .. } => "hipModuleLaunchKernel",
+            Call::BeginCapture { .. } => "hipStreamBeginCapture",
+            Call::EndCapture { .. } => "hipStreamEndCapture",
+            Call::StreamSynchronize { .. } => "hipStreamSynchronize",
             _ => "this call",
         }
     }
@@ -121,13 +141,13 @@ impl Printer<'_> {
                 self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
             }
             Call::Copy { .. } | Call::Copy2d { .. } | Call::Set { .. } => self.transfer(step),
-            Call::Compile { kernel } if self.form == Form::Hiprtc => {
+            Call::Compile { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.need(Helper::Compile);
                 self.line(format!(
                     "const std::vector<char> {kernel}_code = compile(\"{kernel}\", {kernel}_source, device.gcnArchName);"
                 ));
             }
-            Call::Load { kernel } if self.form == Form::Hiprtc => {
+            Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.line(format!("hipModule_t {kernel}_module = nullptr;"));
                 self.status(
                     step,
@@ -142,12 +162,18 @@ impl Printer<'_> {
                     HIP,
                 );
             }
-            Call::Unload { kernel } if self.form == Form::Hiprtc => {
+            Call::Unload { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.status(step, &format!("hipModuleUnload({kernel}_module)"), HIP);
             }
             Call::Compile { .. } | Call::Load { .. } | Call::Unload { .. } => {}
             Call::Launch { kernel, grid, block, args, stream } => {
                 self.launch(step, kernel, *grid, *block, args, stream);
+            }
+            Call::FindSymbol { kernel, symbol, variable } => {
+                self.find_symbol(step, kernel, symbol, *variable);
+            }
+            Call::FreeAddress { address } => {
+                self.status(step, &format!("hipFree(reinterpret_cast<void*>({address:#x}))"), HIP);
             }
             Call::MemGetInfo => self.mem_get_info(step),
             Call::TrimPool => {
@@ -203,7 +229,7 @@ impl Printer<'_> {
             (x, y, z) => format!("dim3({x}, {y}, {z})"),
         };
         let stream = self.stream(stream);
-        let types = match self.form {
+        let types = match self.form_of(kernel) {
             Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
             Form::Hiprtc => Vec::new(),
         };
@@ -222,7 +248,7 @@ impl Printer<'_> {
             });
         }
         let arguments = text.join(", ");
-        match self.form {
+        match self.form_of(kernel) {
             Form::Hiprtc => {
                 self.need(Helper::LaunchModule);
                 let function = self.name(Kind::Kernel, kernel);
@@ -284,6 +310,19 @@ impl Printer<'_> {
             Call::StreamWaitEvent { stream, event } => {
                 let (stream, event) = (self.stream(stream), self.name(Kind::Event, event));
                 format!("hipStreamWaitEvent({stream}, {event}, 0)")
+            }
+            Call::HostFunc { buffer, api, stream } => {
+                self.need(Helper::AddOne);
+                let (bytes, data) = (self.buffer(buffer).bytes, self.name(Kind::Buffer, buffer));
+                let stream = self.stream(stream);
+                match api {
+                    HostFuncApi::AddCallback => {
+                        format!("hipStreamAddCallback({stream}, add_one<{bytes}>, {data}, 0)")
+                    }
+                    HostFuncApi::LaunchHostFunc => {
+                        format!("hipLaunchHostFunc({stream}, add_one<{bytes}>, {data})")
+                    }
+                }
             }
             Call::DeviceSynchronize => "hipDeviceSynchronize()".to_owned(),
             Call::GetLastError => "hipGetLastError()".to_owned(),
@@ -361,6 +400,23 @@ impl Printer<'_> {
             let identifier = self.name(kind, name);
             self.forget(kind, &identifier, name);
         }
+    }
+
+    fn find_symbol(&mut self, step: &Step, kernel: &str, symbol: &str, variable: bool) {
+        let found = self.names.fresh(Kind::Value, symbol);
+        if !variable {
+            self.line(format!("hipFunction_t {found} = nullptr;"));
+            let call = format!("hipModuleGetFunction(&{found}, {kernel}_module, \"{symbol}\")");
+            return self.status(step, &call, HIP);
+        }
+        let bytes = self.names.fresh(Kind::Value, &format!("{symbol}_bytes"));
+        self.line(format!("hipDeviceptr_t {found} = nullptr;"));
+        self.line(format!("size_t {bytes} = 0;"));
+        let call = format!("hipModuleGetGlobal(&{found}, &{bytes}, {kernel}_module, \"{symbol}\")");
+        let got = format!("std::to_string({bytes})");
+        self.value(step, &call, HIP, "hipModuleGetGlobal", &got, |wanted| {
+            number_fits(&bytes, wanted)
+        });
     }
 
     fn is_capturing(&mut self, step: &Step, stream: &str) {

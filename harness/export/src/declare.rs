@@ -107,7 +107,12 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
         }
         Call::Set { to, stream: s, .. } => vec![(Kind::Buffer, &to.buffer, false), stream(s)],
         Call::Compile { kernel } | Call::Load { kernel } => vec![(Kind::Kernel, kernel, true)],
-        Call::Unload { kernel } => vec![(Kind::Kernel, kernel, false)],
+        Call::Unload { kernel } | Call::FindSymbol { kernel, .. } => {
+            vec![(Kind::Kernel, kernel, false)]
+        }
+        Call::HostFunc { buffer, stream: s, .. } => {
+            vec![(Kind::Buffer, buffer, false), stream(s)]
+        }
         Call::Launch { args, stream: s, .. } => args
             .iter()
             .filter_map(|arg| match arg {
@@ -174,6 +179,7 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
         | Call::GetLastError
         | Call::MemGetInfo
         | Call::TrimPool
+        | Call::FreeAddress { .. }
         | Call::Sleep { .. }
         | Call::Repeat { .. }
         | Call::Thread { .. } => Vec::new(),

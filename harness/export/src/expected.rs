@@ -281,6 +281,9 @@ impl<'a> Expected<'a> {
                     format!("std::fill_n({dst}.begin(){}, {bytes}, {value});", plus(to.offset))
                 });
             }
+            Call::HostFunc { buffer, .. } if follows(buffer) => {
+                lines.push(format!("for (unsigned char& byte : {}) byte++;", want(names, buffer)));
+            }
             Call::Launch { kernel, grid, block, args, .. } => {
                 lines.extend(self.launch(names, kernel, grid, block, args));
             }

@@ -1,6 +1,6 @@
 //! Memory: buffers come and go, and bytes move between them.
 
-use plan::{Buffer, Call, CopyApi, Memory, Step};
+use plan::{Buffer, Call, CopyApi, Memory, Step, may_succeed};
 
 use crate::{
     calls::HIP,
@@ -93,12 +93,22 @@ impl Printer<'_> {
         if memory == Memory::HostRegistered {
             self.line(format!("std::free({base});"));
         }
-        // A buffer that could not be freed is still there for the teardown.
+        // A buffer that could not be freed is still there for the teardown, and one that is freed again keeps its address.
+        if self.freed_again(buffer) {
+            return;
+        }
         if step.checked() {
             self.forget(Kind::Buffer, &name, buffer);
         } else if hoisted && self.expects_success(step) {
             self.line(format!("{name} = nullptr;"));
         }
+    }
+
+    fn freed_again(&self, buffer: &str) -> bool {
+        self.plan.steps().iter().any(|step| {
+            matches!(&step.call, Call::Free { buffer: freed, .. } if freed == buffer)
+                && !may_succeed(step)
+        })
     }
 
     fn expects_success(&self, step: &Step) -> bool {

@@ -45,6 +45,7 @@ const RESERVED: &[&str] = &[
     "POISON",
     "Problem",
     "abort",
+    "add_one",
     "alignas",
     "and",
     "as",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version};
+use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version, may_succeed};
 
 use crate::{
     Header,
@@ -143,6 +143,16 @@ impl<'a> Printer<'a> {
         !self.declared.is_hoisted(kind, name)
     }
 
+    /// How a kernel gets into the program. Symbols are looked for in modules, so a kernel whose symbols are is in one.
+    pub(crate) fn form_of(&self, kernel: &str) -> Form {
+        let asked =
+            |step: &&Step| matches!(&step.call, Call::FindSymbol { kernel: k, .. } if k == kernel);
+        match self.plan.steps().iter().any(asked) {
+            true => Form::Hiprtc,
+            false => self.form,
+        }
+    }
+
     fn main(&mut self) -> Result<(), String> {
         let plan = self.plan;
         for (phase, steps) in plan.phases() {
@@ -225,7 +235,7 @@ impl<'a> Printer<'a> {
     fn planted(&mut self, step: &'a Step) -> Result<(), String> {
         match &step.planted {
             None => self.call(step),
-            Some(Effect::Return(0)) => {
+            Some(Effect::Return(0)) if may_succeed(step) => {
                 self.line("// Planted: this call answers success and is not made.");
                 let from = self.body.len();
                 self.call(step);
@@ -344,7 +354,7 @@ impl<'a> Printer<'a> {
         let mut out = "#include <hip/hip_runtime.h>\n".to_owned();
         let calls: Vec<&Call> = self.plan.steps().into_iter().map(|s| &s.call).collect();
         let any = |wanted: fn(&Call) -> bool| calls.iter().any(|call| wanted(call));
-        if self.form == Form::Hiprtc && any(|c| matches!(c, Call::Compile { .. })) {
+        if self.plan.kernels.keys().any(|kernel| self.form_of(kernel) == Form::Hiprtc) {
             out.push_str("#include <hip/hiprtc.h>\n");
         }
         if any(|c| matches!(c, Call::RandCreate { .. })) {
@@ -371,7 +381,7 @@ impl<'a> Printer<'a> {
         let mut out = String::new();
         let kernels: BTreeMap<&String, &String> = self.plan.kernels.iter().collect();
         for (name, source) in kernels {
-            match self.form {
+            match self.form_of(name) {
                 Form::Hipcc => {
                     out.push_str(source.trim_end());
                     out.push_str("\n\n");

@@ -51,6 +51,7 @@ helpers! {
     Compile "compile" [NameRtc Require]
     LaunchModule "launch_module" []
     LaunchKernel "launch_kernel" []
+    AddOne "add_one" []
     As "views" []
     Describe "describe" [Require NameBlaslt]
     Heuristic "heuristic" [Describe]
@@ -82,7 +83,7 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
             }
         };
     }
-    texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32")
+    texts!("fill_u32" "copy_u32" "copy_u8" "add_u32" "saxpy_f32" "sum_u32" "histogram_u32" "matmul_f32" "lcg_u32" "to_f32" "variable_u32" "shuffle_u32")
 }
 
 /// The headers that a text needs, by what it mentions.

@@ -58,6 +58,7 @@ const MAKES: &[&str] = &[
     "hipGraphInstantiate",
     "hipModuleLoadData",
     "hipModuleGetFunction",
+    "hipModuleGetGlobal",
     "hipDeviceGetDefaultMemPool",
     "hipMemGetInfo",
     "hipGetDevice",
@@ -195,6 +196,9 @@ fn is_result(name: &str, index: usize) -> bool {
         (name, index),
         ("hipStreamEndCapture" | "hipStreamIsCapturing" | "hipMemGetInfo", 1)
             | ("hipGraphGetNodes", 2)
+            | ("hipModuleGetGlobal", 1)
+            // A function of each program's own, and what it is given.
+            | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
             | ("hipGraphInstantiate", 2)
             | ("hipGraphExecUpdate", 2 | 3)
             // The image of the code, wherever the process keeps it.

@@ -8,6 +8,11 @@ use crate::{
     loader::{functions, text},
 };
 
+/// `hipStreamCallback_t`: stream, status of the stream, the caller's data.
+pub type StreamCallback = extern "C" fn(*mut c_void, c_int, *mut c_void);
+/// `hipHostFn_t`: the caller's data.
+pub type HostFunction = extern "C" fn(*mut c_void);
+
 functions! {
     /// The HIP runtime, `libamdhip64`. Signatures: hip/hip_runtime_api.h of ROCm 7.2.4; those used here are the same
     /// since 5.2.3. Status codes are `hipError_t`, handles are opaque pointers.
@@ -44,6 +49,7 @@ functions! {
     fn hipMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> c_int;
     fn hipModuleLoadData(module: *mut *mut c_void, image: *const c_void) -> c_int;
     fn hipModuleGetFunction(function: *mut *mut c_void, module: *mut c_void, name: *const c_char) -> c_int;
+    fn hipModuleGetGlobal(address: *mut *mut c_void, bytes: *mut usize, module: *mut c_void, name: *const c_char) -> c_int;
     fn hipModuleUnload(module: *mut c_void) -> c_int;
     fn hipModuleLaunchKernel(
         function: *mut c_void,
@@ -59,6 +65,8 @@ functions! {
     fn hipStreamSynchronize(stream: *mut c_void) -> c_int;
     fn hipStreamQuery(stream: *mut c_void) -> c_int;
     fn hipStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: c_uint) -> c_int;
+    fn hipStreamAddCallback(stream: *mut c_void, callback: StreamCallback, data: *mut c_void, flags: c_uint) -> c_int;
+    fn hipLaunchHostFunc(stream: *mut c_void, function: HostFunction, data: *mut c_void) -> c_int;
     fn hipEventCreateWithFlags(event: *mut *mut c_void, flags: c_uint) -> c_int;
     fn hipEventDestroy(event: *mut c_void) -> c_int;
     fn hipEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int;

@@ -1,4 +1,4 @@
-use plan::{Call, CopyApi, Memory, Plan};
+use plan::{Call, CopyApi, HostFuncApi, Memory, Plan};
 
 /// The function that a call makes, or what the host does instead: the name by which signatures and
 /// reports speak of it.
@@ -42,6 +42,11 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
         Call::Load { .. } => "hipModuleLoadData",
         Call::Unload { .. } => "hipModuleUnload",
         Call::Launch { .. } => "hipModuleLaunchKernel",
+        Call::FreeAddress { .. } => "hipFree",
+        Call::FindSymbol { variable: false, .. } => "hipModuleGetFunction",
+        Call::FindSymbol { variable: true, .. } => "hipModuleGetGlobal",
+        Call::HostFunc { api: HostFuncApi::AddCallback, .. } => "hipStreamAddCallback",
+        Call::HostFunc { api: HostFuncApi::LaunchHostFunc, .. } => "hipLaunchHostFunc",
         Call::StreamCreate { .. } => "hipStreamCreateWithFlags",
         Call::StreamDestroy { .. } => "hipStreamDestroy",
         Call::StreamSynchronize { .. } => "hipStreamSynchronize",

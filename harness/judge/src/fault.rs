@@ -23,6 +23,8 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::AllocAlias
         | Fault::AllocFreedTwice
         | Fault::GraphNodeLost
+        | Fault::HostFuncLost
+        | Fault::ModuleZeroed
         | Fault::RngSkips
         | Fault::SdmaZero
         | Fault::KernelDrop
@@ -36,7 +38,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
         Fault::KernelPageFault => &[Kind::MemoryFault],
         Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],
-        Fault::RngCaptureError | Fault::GemmNotSupported => &[Kind::ApiError],
+        Fault::RngCaptureError | Fault::GemmNotSupported | Fault::CallAccepted => &[Kind::ApiError],
         Fault::HandleCrash => &[Kind::Crash],
         Fault::HandleExit => &[Kind::LibraryExit],
     }

@@ -12,6 +12,10 @@ pub const PLAN_VERSION: u32 = 1;
 /// 256 keeps the alignment that hipMalloc promises for the first usable byte.
 pub const GUARD_BYTES: u64 = 256;
 
+/// Bytes of the largest buffer that a plan can use, as the reference model holds all of them in memory. Larger ones are for
+/// allocations that must fail.
+pub const MOST_BYTES: u64 = 4 << 30;
+
 /// Everything one process does for one trial.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -199,8 +203,10 @@ pub type Name = String;
 pub enum Call {
     /// Allocates a buffer as its [`Memory`] says, guards included. `stream` orders stream-ordered memory.
     Alloc { buffer: Name, stream: Name },
-    /// Frees a buffer. `stream` orders stream-ordered memory.
+    /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address is freed again.
     Free { buffer: Name, stream: Name },
+    /// hipFree of an address that no buffer of the plan has.
+    FreeAddress { address: u64 },
     /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its guards, before
     /// anything else: host stores for host memory, hipMemset otherwise.
     Poison { buffer: Name },
@@ -232,6 +238,10 @@ pub enum Call {
     Unload { kernel: Name },
     /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup.
     Launch { kernel: Name, grid: [u32; 3], block: [u32; 3], args: Vec<Arg>, stream: Name },
+    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the variable's size in bytes.
+    FindSymbol { kernel: Name, symbol: String, variable: bool },
+    /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the stream.
+    HostFunc { buffer: Name, api: HostFuncApi, stream: Name },
     /// hipStreamCreateWithFlags.
     StreamCreate { stream: Name },
     /// hipStreamDestroy.
@@ -330,6 +340,7 @@ impl Call {
             | Call::Copy2d { stream, .. }
             | Call::Set { stream, .. }
             | Call::Launch { stream, .. }
+            | Call::HostFunc { stream, .. }
             | Call::StreamCreate { stream }
             | Call::StreamDestroy { stream }
             | Call::StreamSynchronize { stream }
@@ -356,6 +367,7 @@ impl Call {
             | Call::Copy2d { stream, .. }
             | Call::Set { stream, .. }
             | Call::Launch { stream, .. }
+            | Call::HostFunc { stream, .. }
             | Call::StreamCreate { stream }
             | Call::StreamDestroy { stream }
             | Call::StreamSynchronize { stream }
@@ -469,6 +481,16 @@ pub enum CopyApi {
     MemcpyWithStream,
     /// hipMemcpyHtoD or hipMemcpyDtoH or hipMemcpyDtoD.
     MemcpyDirected,
+}
+
+/// The functions that put a host function into a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostFuncApi {
+    /// hipStreamAddCallback, which no capture takes.
+    AddCallback,
+    /// hipLaunchHostFunc, since 5.3.
+    LaunchHostFunc,
 }
 
 /// hipStreamCaptureMode.

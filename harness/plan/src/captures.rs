@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Call, CopyApi, Step};
+use crate::{Call, CopyApi, HostFuncApi, Step};
 
 /// The captures, graphs and executable graphs of a plan, followed in program order.
 #[derive(Default)]
@@ -115,6 +115,7 @@ pub fn stream_of(call: &Call) -> Option<&str> {
         | Call::Copy2d { stream, .. }
         | Call::Set { stream, .. }
         | Call::Launch { stream, .. }
+        | Call::HostFunc { stream, .. }
         | Call::BlasltMatmul { stream, .. }
         | Call::RocblasGemm { stream, .. }
         | Call::GraphLaunch { stream, .. } => Some(stream),
@@ -127,6 +128,7 @@ pub fn recorded(call: &Call) -> bool {
     match call {
         Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
         Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
+        Call::HostFunc { api, .. } => *api == HostFuncApi::LaunchHostFunc,
         Call::Launch { .. } | Call::BlasltMatmul { .. } | Call::RocblasGemm { .. } => true,
         Call::Alloc { .. } | Call::Free { .. } => true,
         _ => false,

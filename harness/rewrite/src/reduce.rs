@@ -189,7 +189,7 @@ impl Used {
             used.buffers.extend(buffers(&step.call).into_iter().map(str::to_owned));
             used.streams.extend(step.call.stream().map(str::to_owned));
             used.libraries.extend(library(&step.call));
-            if let Call::Launch { kernel, .. } = &step.call {
+            if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = &step.call {
                 used.kernels.insert(kernel.clone());
             }
         }

@@ -16,7 +16,9 @@ pub(crate) enum Kind {
 pub(crate) fn reads(call: &Call) -> Vec<&str> {
     match call {
         Call::Copy { from, .. } | Call::Copy2d { from, .. } => vec![&from.buffer],
-        Call::Check { buffer } | Call::Guards { buffer } => vec![buffer],
+        Call::Check { buffer } | Call::Guards { buffer } | Call::HostFunc { buffer, .. } => {
+            vec![buffer]
+        }
         Call::Equal { a, b } | Call::Differ { a, b } => vec![a, b],
         Call::Launch { kernel: name, args, .. } => {
             let parameters = kernel(name).map(|k| k.parameters);
@@ -38,7 +40,9 @@ pub(crate) fn reads(call: &Call) -> Vec<&str> {
 /// Buffers that a call writes.
 pub(crate) fn writes(call: &Call) -> Vec<&str> {
     match call {
-        Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } => vec![buffer],
+        Call::Fill { buffer, .. }
+        | Call::FillNumbers { buffer, .. }
+        | Call::HostFunc { buffer, .. } => vec![buffer],
         Call::Copy { to, .. }
         | Call::Copy2d { to, .. }
         | Call::Set { to, .. }

@@ -19,7 +19,11 @@ pub(crate) enum Kind {
 /// The handles that calls gave, by kind and name. A handle that was never made, or was destroyed, is null, as in a C program that
 /// initialises its variables.
 #[derive(Default)]
-pub(crate) struct Handles(HashMap<(Kind, String), Handle>);
+pub(crate) struct Handles {
+    live: HashMap<(Kind, String), Handle>,
+    /// What destroyed ones were.
+    gone: HashMap<(Kind, String), Handle>,
+}
 
 struct Handle(*mut c_void);
 
@@ -29,14 +33,22 @@ unsafe impl Send for Handle {}
 
 impl Handles {
     pub(crate) fn get(&self, kind: Kind, name: &str) -> *mut c_void {
-        self.0.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
+        self.live.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
+    }
+
+    /// What the handle was before it was destroyed; null where it never was.
+    pub(crate) fn old(&self, kind: Kind, name: &str) -> *mut c_void {
+        self.gone.get(&(kind, name.to_owned())).map_or(ptr::null_mut(), |handle| handle.0)
     }
 
     pub(crate) fn put(&mut self, kind: Kind, name: &str, handle: *mut c_void) {
-        self.0.insert((kind, name.to_owned()), Handle(handle));
+        self.live.insert((kind, name.to_owned()), Handle(handle));
     }
 
     pub(crate) fn remove(&mut self, kind: Kind, name: &str) {
-        self.0.remove(&(kind, name.to_owned()));
+        let key = (kind, name.to_owned());
+        if let Some(handle) = self.live.remove(&key) {
+            self.gone.insert(key, handle);
+        }
     }
 }

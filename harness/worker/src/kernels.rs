@@ -32,6 +32,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
         Call::Launch { kernel, grid, block, args, stream } => {
             launch(machine, kernel, *grid, *block, args, stream)
         }
+        Call::FindSymbol { kernel, symbol, variable } => find(machine, kernel, symbol, *variable),
         other => Err(Broken(format!("{other:?} is not about kernels"))),
     }
 }
@@ -88,6 +89,27 @@ fn load(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     let code = unsafe { hip.hipModuleGetFunction(&mut function, module, name.as_ptr()) }?;
     machine.made(Kind::Function, kernel, function, code);
     Ok(Answer::hip(code))
+}
+
+fn find(
+    machine: &Machine<'_>,
+    kernel: &str,
+    symbol: &str,
+    variable: bool,
+) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let module = machine.handle(Kind::Module, kernel);
+    let name = text("the symbol's name", symbol)?;
+    let (mut found, mut bytes) = (ptr::null_mut(), 0);
+    // SAFETY: the module is loaded, the name is terminated, and results go to places of their own.
+    let code = unsafe {
+        if variable {
+            hip.hipModuleGetGlobal(&mut found, &mut bytes, module, name.as_ptr())?
+        } else {
+            hip.hipModuleGetFunction(&mut found, module, name.as_ptr())?
+        }
+    };
+    Ok(Answer::hip(code).with((variable && code == 0).then(|| bytes.to_string())))
 }
 
 fn launch(

@@ -103,6 +103,11 @@ impl<'a> Machine<'a> {
         self.state().handles.get(kind, name)
     }
 
+    /// Where a buffer was before it was freed; null where it never was.
+    pub(crate) fn old_buffer(&self, name: &str) -> *mut c_void {
+        self.state().handles.old(Kind::Buffer, name)
+    }
+
     /// The handle of a stream; the null stream's is null.
     pub(crate) fn stream(&self, name: &str) -> *mut c_void {
         match name {
@@ -237,6 +242,7 @@ impl<'a> Machine<'a> {
         match &step.call {
             Call::Alloc { .. }
             | Call::Free { .. }
+            | Call::FreeAddress { .. }
             | Call::Poison { .. }
             | Call::Fill { .. }
             | Call::FillNumbers { .. }
@@ -248,6 +254,7 @@ impl<'a> Machine<'a> {
             Call::Compile { .. }
             | Call::Load { .. }
             | Call::Unload { .. }
+            | Call::FindSymbol { .. }
             | Call::Launch { .. } => kernels::call(self, &step.call),
             Call::StreamCreate { .. }
             | Call::StreamDestroy { .. }
@@ -269,7 +276,8 @@ impl<'a> Machine<'a> {
             | Call::GraphLaunch { .. }
             | Call::GraphExecUpdate { .. }
             | Call::GraphExecDestroy { .. }
-            | Call::GraphDestroy { .. } => streams::call(self, &step.call),
+            | Call::GraphDestroy { .. }
+            | Call::HostFunc { .. } => streams::call(self, &step.call),
             Call::RandCreate { .. }
             | Call::RandSeed { .. }
             | Call::RandOffset { .. }

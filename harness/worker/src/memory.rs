@@ -49,6 +49,11 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
     match call {
         Call::Alloc { buffer, stream } => allocate(machine, buffer, stream),
         Call::Free { buffer, stream } => free(machine, buffer, stream),
+        Call::FreeAddress { address } => {
+            // SAFETY: the runtime looks an address up and does not follow it.
+            let code = unsafe { hip.hipFree(ptr::without_provenance_mut(*address as usize)) }?;
+            Ok(Answer::hip(code))
+        }
         Call::Poison { buffer } => poison(machine, buffer),
         Call::Fill { buffer: name, stamp } => {
             let mut bytes = vec![0; declared(machine, name)?.bytes as usize];
@@ -206,13 +211,16 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
     let hip = &machine.libraries.hip;
     let buffer = declared(machine, name)?;
     let base = machine.handle(Kind::Buffer, name);
-    // SAFETY: the base is null or came from the matching allocator and was not freed, or it would be gone from the table.
+    // A second free is one of the old address; the runtime has to know that nothing is there.
+    let address = if base.is_null() { machine.old_buffer(name) } else { base };
+    // SAFETY: the address is null or came from the matching allocator. The runtime looks it up before it uses it, so that one
+    // that was freed before is no more than a number to it.
     let code = unsafe {
         match buffer.memory {
-            Memory::Device | Memory::Managed => hip.hipFree(base)?,
-            Memory::DeviceAsync => hip.hipFreeAsync(base, machine.stream(stream))?,
-            Memory::HostPinned => hip.hipHostFree(base)?,
-            Memory::HostRegistered => hip.hipHostUnregister(base)?,
+            Memory::Device | Memory::Managed => hip.hipFree(address)?,
+            Memory::DeviceAsync => hip.hipFreeAsync(address, machine.stream(stream))?,
+            Memory::HostPinned => hip.hipHostFree(address)?,
+            Memory::HostRegistered => hip.hipHostUnregister(address)?,
             Memory::HostPageable => 0,
         }
     };

@@ -76,7 +76,12 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         Call::RandGenerate { to, .. } => buffer(&to.buffer).map(|_| ()),
         Call::Compile { kernel: name }
         | Call::Load { kernel: name }
-        | Call::Unload { kernel: name } => kernel(name),
+        | Call::Unload { kernel: name }
+        | Call::FindSymbol { kernel: name, .. } => kernel(name),
+        Call::HostFunc { buffer, stream: s, .. } => {
+            on_host(buffer)?;
+            stream(s)
+        }
         Call::Launch { kernel: name, args, stream: s, .. } => {
             kernel(name)?;
             for arg in args {
@@ -115,6 +120,7 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         | Call::GetLastError
         | Call::MemGetInfo
         | Call::TrimPool
+        | Call::FreeAddress { .. }
         | Call::RandCreate { .. }
         | Call::RandSeed { .. }
         | Call::RandOffset { .. }

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use plan::{Call, CopyApi, Library, Memory, Plan};
+use plan::{Call, CopyApi, HostFuncApi, Library, Memory, Plan};
 
 use crate::memory::directed_function;
 
@@ -104,6 +104,11 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
         Call::Load { .. } => &["hipModuleLoadData", "hipModuleGetFunction"],
         Call::Unload { .. } => &["hipModuleUnload"],
         Call::Launch { .. } => &["hipModuleLaunchKernel"],
+        Call::FreeAddress { .. } => &["hipFree"],
+        Call::FindSymbol { variable: false, .. } => &["hipModuleGetFunction"],
+        Call::FindSymbol { variable: true, .. } => &["hipModuleGetGlobal"],
+        Call::HostFunc { api: HostFuncApi::AddCallback, .. } => &["hipStreamAddCallback"],
+        Call::HostFunc { api: HostFuncApi::LaunchHostFunc, .. } => &["hipLaunchHostFunc"],
         Call::StreamCreate { .. } => &["hipStreamCreateWithFlags"],
         Call::StreamDestroy { .. } => &["hipStreamDestroy"],
         Call::StreamSynchronize { .. } => &["hipStreamSynchronize"],
@@ -277,6 +282,9 @@ mod tests {
             create(true),
             create(false),
             json!({"call": "launch", "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "args": [], "stream": "s"}),
+            json!({"call": "find_symbol", "kernel": "k", "symbol": "v", "variable": true}),
+            json!({"call": "host_func", "buffer": "pinned", "api": "add_callback", "stream": "s"}),
+            json!({"call": "host_func", "buffer": "pinned", "api": "launch_host_func", "stream": "s"}),
             json!({"call": "stream_wait_event", "stream": "s", "event": "e"}),
             json!({"call": "event_record", "stream": "s", "event": "e"}),
             json!({"call": "begin_capture", "stream": "s", "mode": "global"}),

@@ -1,18 +1,72 @@
-use std::ptr;
+use std::{
+    ffi::{c_int, c_void},
+    ptr,
+};
 
 use hip_sys::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, EVENT_DISABLE_TIMING,
     STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name, exec_update_name,
 };
-use plan::{Call, CaptureMode, StreamKind};
+use plan::{Call, CaptureMode, HostFuncApi, Place, StreamKind};
 
 use crate::{
     broken::Broken,
     handles::Kind,
     machine::{Answer, Machine},
+    memory::declared,
 };
 
-/// Streams, events, captures and graphs.
+/// The bytes that a host function changes.
+struct Bytes {
+    first: *mut u8,
+    count: usize,
+}
+
+extern "C" fn add_one(data: *mut c_void) {
+    // SAFETY: `data` is what `host_func` gave, which is never freed.
+    let bytes = unsafe { &*data.cast::<Bytes>() };
+    for offset in 0..bytes.count {
+        // SAFETY: the byte lies in a host buffer of the plan, which is freed only behind the work of its streams. The device may
+        // be at it at the same time, which is why no reference to it is made.
+        unsafe {
+            let byte = bytes.first.add(offset);
+            byte.write(byte.read().wrapping_add(1));
+        }
+    }
+}
+
+extern "C" fn add_one_as_callback(_: *mut c_void, _: c_int, data: *mut c_void) {
+    add_one(data);
+}
+
+fn host_func(
+    machine: &Machine<'_>,
+    buffer: &str,
+    api: HostFuncApi,
+    stream: &str,
+) -> Result<c_int, Broken> {
+    let hip = &machine.libraries.hip;
+    let count = declared(machine, buffer)?.bytes as usize;
+    let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
+    if first.is_null() {
+        return Err(Broken(format!("the host touches buffer `{buffer}`, which is not allocated")));
+    }
+    // A graph may run the function again and again, so its data stays until the process ends.
+    let data = Box::leak(Box::new(Bytes { first: first.cast(), count }));
+    let (data, stream) = (ptr::from_mut(data).cast(), machine.stream(stream));
+    // SAFETY: the functions take their data as it is given here, and both stay until the process ends.
+    let code = unsafe {
+        match api {
+            HostFuncApi::AddCallback => {
+                hip.hipStreamAddCallback(stream, add_one_as_callback, data, 0)?
+            }
+            HostFuncApi::LaunchHostFunc => hip.hipLaunchHostFunc(stream, add_one, data)?,
+        }
+    };
+    Ok(code)
+}
+
+/// Streams, host functions in them, events, captures and graphs.
 pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let handle = |kind, name: &str| machine.handle(kind, name);
@@ -42,6 +96,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
             Call::StreamWaitEvent { stream, event } => {
                 hip.hipStreamWaitEvent(stream_of(stream), handle(Kind::Event, event), 0)?
             }
+            Call::HostFunc { buffer, api, stream } => host_func(machine, buffer, *api, stream)?,
             Call::DeviceSynchronize => hip.hipDeviceSynchronize()?,
             Call::GetLastError => hip.hipGetLastError()?,
             Call::EventCreate { event } => {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Dtype, MatmulProblem, Place, Plan,
-    RandKind, Step, VersionRange, kernel,
+    Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Dtype, HostFuncApi, MatmulProblem,
+    Place, Plan, RandKind, Step, VersionRange, kernel,
 };
 
 use super::{
@@ -90,6 +90,7 @@ impl Steps {
         match call {
             Call::Alloc { buffer, stream } => memory("alloc", buffer, stream),
             Call::Free { buffer, stream } => memory("free", buffer, stream),
+            Call::FreeAddress { address } => format!("free_address: {address}"),
             Call::Fill { buffer, .. } => format!("fill: {}", plain(buffer)),
             Call::FillNumbers { buffer, dtype, .. } => verb(
                 "fill",
@@ -152,6 +153,18 @@ impl Steps {
                 fields.extend(geometry(kernel, *grid, *block, args));
                 fields.extend(on(stream));
                 verb("launch", fields)
+            }
+            Call::FindSymbol { kernel, symbol, variable } => {
+                let fields = [("kernel", plain(kernel)), ("symbol", plain(symbol))];
+                verb("find_symbol", fields.into_iter().chain(flag("variable", *variable)).collect())
+            }
+            Call::HostFunc { buffer, api, stream } => {
+                let api = match api {
+                    HostFuncApi::LaunchHostFunc => None,
+                    HostFuncApi::AddCallback => Some(("api", "add_callback".to_owned())),
+                };
+                let buffer = [("buffer", plain(buffer))];
+                verb("host_func", buffer.into_iter().chain(api).chain(on(stream)).collect())
             }
             Call::StreamCreate { stream } => format!("create_stream: {}", plain(stream)),
             Call::StreamDestroy { stream } => format!("destroy_stream: {}", plain(stream)),
@@ -479,6 +492,7 @@ fn named(call: &Call) -> Vec<&str> {
         | Call::Poison { buffer }
         | Call::Fill { buffer, .. }
         | Call::FillNumbers { buffer, .. }
+        | Call::HostFunc { buffer, .. }
         | Call::Check { buffer }
         | Call::Guards { buffer } => vec![buffer],
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {

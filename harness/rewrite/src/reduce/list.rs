@@ -275,8 +275,11 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
                     | Call::BlasltMatmul { .. }
                     | Call::RocblasGemm { .. }
             );
-            let by_host =
-                is_check(&s.call) || matches!(s.call, Call::Fill { .. } | Call::FillNumbers { .. });
+            let by_host = is_check(&s.call)
+                || matches!(
+                    s.call,
+                    Call::Fill { .. } | Call::FillNumbers { .. } | Call::HostFunc { .. }
+                );
             let by = if on_device { by_device } else { by_host };
             by && buffers(&s.call).contains(&name)
         })

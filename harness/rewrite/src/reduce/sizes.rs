@@ -1,6 +1,6 @@
 //! All sizes of a plan in proportion.
 
-use plan::{Arg, Call, Place, Plan, kernel};
+use plan::{Arg, Call, MOST_BYTES, Place, Plan, kernel};
 
 use crate::uses::each_mut;
 
@@ -12,7 +12,12 @@ pub(super) fn targets(plan: &Plan) -> Vec<u64> {
 }
 
 pub(super) fn largest(plan: &Plan) -> u64 {
-    plan.buffers.values().map(|b| b.bytes).max().unwrap_or(0)
+    plan.buffers.values().map(|b| b.bytes).filter(usable).max().unwrap_or(0)
+}
+
+/// Whether a buffer of this size can be there; a smaller size than one that must be refused is another case.
+fn usable(bytes: &u64) -> bool {
+    *bytes <= MOST_BYTES
 }
 
 /// Makes the largest buffer `target` bytes large and everything else in proportion. Whole words stay whole words.
@@ -22,7 +27,7 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
         return;
     }
     let old = plan.buffers.clone();
-    for buffer in plan.buffers.values_mut() {
+    for buffer in plan.buffers.values_mut().filter(|b| usable(&b.bytes)) {
         buffer.bytes = ratio.bytes(buffer.bytes).max(1);
     }
     let new = plan.buffers.clone();

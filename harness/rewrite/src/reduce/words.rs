@@ -83,6 +83,9 @@ fn words(call: &Call) -> String {
     match call {
         Call::Alloc { buffer, .. } => format!("allocation of {buffer}"),
         Call::Free { buffer, .. } => format!("free of {buffer}"),
+        Call::FreeAddress { address } => format!("free of address {address:#x}"),
+        Call::FindSymbol { symbol, .. } => format!("look for {symbol}"),
+        Call::HostFunc { buffer, .. } => format!("host function on {buffer}"),
         Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } => format!("fill of {buffer}"),
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
             format!("copy of {} to {}", from.buffer, to.buffer)
