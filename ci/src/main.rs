@@ -2,6 +2,7 @@
 //! call these tasks and nothing else.
 
 mod amd_tests;
+mod checks;
 mod exports;
 mod filing;
 mod nightly;
@@ -32,11 +33,12 @@ usage: cargo run -p ci -- TASK
   test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries
   prove    every declared fault turns its case red
+  checks   what a program needs of a device, on every release and architecture: a table
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
   amd      a sample of AMD's own test programs on the emulated device
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, exports, filing and amd, in this order";
+  all      lint, test, stacks, prove, checks, exports, filing and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         "test" => test(),
         "stacks" => stacks(),
         "prove" => prove(),
+        "checks" => shell().and_then(|sh| checks::checks(&sh)),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
             .and_then(|()| test())
             .and_then(|()| stacks())
             .and_then(|()| prove())
+            .and_then(|()| shell().and_then(|sh| checks::checks(&sh)))
             .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
             .and_then(|()| shell().and_then(|sh| filing::filing(&sh)))
             .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),

@@ -143,14 +143,15 @@ impl<'a> Printer<'a> {
         !self.declared.is_hoisted(kind, name)
     }
 
-    /// How a kernel gets into the program. Symbols are looked for in modules, so a kernel whose symbols are is in one.
+    /// How a kernel gets into the program. Symbols are looked for in modules, and hipLaunchKernel refuses with other statuses than
+    /// hipModuleLaunchKernel, so a kernel that either is about is in a module.
     pub(crate) fn form_of(&self, kernel: &str) -> Form {
-        let asked =
-            |step: &&Step| matches!(&step.call, Call::FindSymbol { kernel: k, .. } if k == kernel);
-        match self.plan.steps().iter().any(asked) {
-            true => Form::Hiprtc,
-            false => self.form,
-        }
+        let needs_module = |step: &&Step| match &step.call {
+            Call::FindSymbol { kernel: asked, .. } => asked == kernel,
+            Call::Launch { kernel: launched, .. } => launched == kernel && !may_succeed(step),
+            _ => false,
+        };
+        if self.plan.steps().iter().any(needs_module) { Form::Hiprtc } else { self.form }
     }
 
     fn main(&mut self) -> Result<(), String> {

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use case::{Case, Header, Kernels, Lowered, Trial, lower, write};
 use device::{Fault, Place};
-use plan::{Call, Plan, Step};
+use plan::{Call, Plan, Step, may_succeed};
 use rewrite::reduce::{Edit, apply, reductions};
 use search::reduce::{Made, Space, Tree};
 
@@ -183,7 +183,7 @@ fn never_freed(plan: &Plan) -> Option<&str> {
         steps.iter().any(|s| matches!(&s.call, Call::Free { buffer, .. } if buffer == name))
     };
     steps.iter().filter(|_| wanted).find_map(|s| match &s.call {
-        Call::Alloc { buffer, .. } if !freed(buffer) => Some(buffer.as_str()),
+        Call::Alloc { buffer, .. } if may_succeed(s) && !freed(buffer) => Some(buffer.as_str()),
         _ => None,
     })
 }

@@ -1,0 +1,281 @@
+//! What a HIP program needs of a device, checked on every release and every architecture that the release supports.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::Value;
+use xshell::{Shell, cmd};
+
+use crate::Done;
+
+/// Debian's releases, oldest first, with the architectures for which their runtimes find a device.
+const RELEASES: [(&str, &[&str]); 4] = [
+    ("5.2.3", &["gfx906", "gfx90a", "gfx1030"]),
+    ("5.7.1", &["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100"]),
+    ("6.4.3", ALL),
+    ("7.2.4", ALL),
+];
+
+const ALL: &[&str] = &["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201"];
+
+/// Where the evidence of a check is.
+enum Evidence {
+    /// These trials pass.
+    Trials(&'static [&'static str]),
+    /// The worker of every trial found the device, and it is the one that was asked for.
+    Found,
+    /// The runtime told every worker the architecture and a name.
+    Described,
+    /// Every trial that passed ended by itself, with exit code 0.
+    Ended,
+}
+
+use Evidence::{Described, Ended, Found, Trials};
+
+/// The checks, in the order of a program's life.
+const CHECKS: [(&str, Evidence); 27] = [
+    ("initialisation", Found),
+    ("properties", Described),
+    (
+        "pageable copies both ways",
+        Trials(&["copies/tensors[bytes=64,memory=host.pageable,api=memcpy]"]),
+    ),
+    (
+        "copies within the device",
+        Trials(&["copies/device-to-device[api=memcpy,to_offset=1,from_offset=3]"]),
+    ),
+    (
+        "pinned memory, asynchronous copies both ways",
+        Trials(&["copies/tensors[bytes=262144,memory=host.pinned,api=memcpy_async]"]),
+    ),
+    (
+        "small and unaligned copies",
+        Trials(&[
+            "copies/small-sizes[bytes=63,host=pageable,api=memcpy]",
+            "copies/offsets[offset=1,bytes=7,host=pageable]",
+        ]),
+    ),
+    (
+        "memset, whole and in part, synchronous and asynchronous",
+        Trials(&[
+            "copies/memset[offset=1,bytes=3,async=false]",
+            "copies/memset[offset=1,bytes=3,async=true]",
+        ]),
+    ),
+    (
+        "copies of rows, managed memory",
+        Trials(&["copies/rows-2d[width=100,async=false,host=pageable]", "copies/managed-memory"]),
+    ),
+    ("events", Trials(&["copies/two-streams-by-event[bytes=64,stream=non_blocking]"])),
+    (
+        "run-time compilation, modules",
+        Trials(&["kernels/saxpy[n=63,block=64]", "errors/unknown-symbol"]),
+    ),
+    ("a kernel over whole workgroups", Trials(&["kernels/saxpy[n=65536,block=256]"])),
+    ("a kernel over a ragged grid", Trials(&["kernels/saxpy[n=1000,block=100]"])),
+    ("local memory and barriers", Trials(&["kernels/local-memory-sum[n=4096]"])),
+    ("atomics", Trials(&["kernels/histogram-atomics[n=1000,launches=1]"])),
+    ("a tiled matrix product", Trials(&["kernels/matmul-tiles[n=64]"])),
+    ("a variable of a module, the width of a wave", Trials(&["kernels/module-variable"])),
+    ("shuffles", Trials(&["kernels/shuffles"])),
+    (
+        "capture, instantiation, replays with changing input",
+        Trials(&[
+            "graphs/captured-copies[host=pinned,bytes=64]",
+            "graphs/replay-changing-input[words=16,host=pinned]",
+        ]),
+    ),
+    ("fork and join of captured streams", Trials(&["graphs/fork-join[words=1024,mode=global]"])),
+    (
+        "errors of capture",
+        Trials(&[
+            "capture/begin-twice[mode=global]",
+            "capture/forbidden-calls[call=stream_sync,mode=global]",
+        ]),
+    ),
+    ("captured allocations", Trials(&["graphs/shared-pool"])),
+    ("stream-ordered allocations", Trials(&["copies/pool-small-sizes[bytes=16]"])),
+    ("running out of memory", Trials(&["errors/out-of-memory"])),
+    ("bad and double frees", Trials(&["errors/bad-free"])),
+    (
+        "refused launches, unknown symbols",
+        Trials(&["errors/refused-launches", "errors/unknown-symbol"]),
+    ),
+    (
+        "host functions in streams, queries",
+        Trials(&[
+            "copies/host-function-in-order[api=add_callback,stream=default]",
+            "copies/host-function-in-order[api=add_callback,stream=s]",
+        ]),
+    ),
+    ("teardown", Ended),
+];
+
+/// What a check is on one release and architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Answer {
+    Pass,
+    /// A trial fails as a known window of its case says.
+    Known,
+    /// A trial does not run, for want of a function that this release has not.
+    Lacks,
+    Fail,
+}
+
+impl Answer {
+    fn word(self) -> &'static str {
+        match self {
+            Answer::Pass => "pass",
+            Answer::Known => "fails as known",
+            Answer::Lacks => "lacks a function",
+            Answer::Fail => "FAIL",
+        }
+    }
+}
+
+/// Runs the checks everywhere and prints the table; what does not pass and is not known is an error.
+pub(crate) fn checks(sh: &Shell) -> Done {
+    cmd!(sh, "cargo build --release --locked").run()?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let program = sh.current_dir().join(target).join("release/rocrepro");
+    let folder = sh.create_temp_dir()?;
+    let mut table: Vec<BTreeMap<Answer, Vec<String>>> = Vec::new();
+    let mut failed = Vec::new();
+    for (rocm, architectures) in RELEASES {
+        for gfx in architectures {
+            let file = folder.path().join(format!("{rocm}-{gfx}.jsonl"));
+            let records = run(sh, &program, rocm, gfx, file)?;
+            for (index, (name, evidence)) in CHECKS.iter().enumerate() {
+                let answer = answer(evidence, &records, gfx);
+                if answer == Answer::Fail {
+                    failed.push(format!("{name} on ROCm {rocm}, {gfx}: {}", what_failed(&records)));
+                }
+                let place = format!("{rocm} {gfx}");
+                if table.len() <= index {
+                    table.push(BTreeMap::new());
+                }
+                table[index].entry(answer).or_default().push(place);
+            }
+        }
+    }
+    print(&table);
+    if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
+}
+
+/// The records of all trials, of one run of the command. What the command says of them is judged by the table.
+fn run(
+    sh: &Shell,
+    program: &Path,
+    rocm: &str,
+    gfx: &str,
+    file: PathBuf,
+) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+    let trials: BTreeSet<&str> = CHECKS
+        .iter()
+        .filter_map(|(_, evidence)| match evidence {
+            Trials(trials) => Some(trials.iter().copied()),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    let rocm = format!("debian:{rocm}");
+    let on = ["--rocm", &rocm, "--gfx", gfx, "--device", "emulated", "--quiet-timeout", "10"];
+    cmd!(sh, "{program} run {trials...} {on...} --record {file}")
+        .quiet()
+        .ignore_status()
+        .ignore_stdout()
+        .run()?;
+    let text = fs::read_to_string(&file)?;
+    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+}
+
+fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
+    let all = |holds: &dyn Fn(&Value) -> bool| {
+        let good = !records.is_empty() && records.iter().all(holds);
+        if good { Answer::Pass } else { Answer::Fail }
+    };
+    let skipped = |record: &Value| record["verdict"]["kind"] == "skip";
+    match evidence {
+        Trials(trials) => trials
+            .iter()
+            .map(|wanted| {
+                let of_it =
+                    records.iter().filter(|r| r["case"] == *wanted || r["trial"] == *wanted);
+                of_it.map(verdict).max().unwrap_or(Answer::Fail)
+            })
+            .max()
+            .unwrap_or(Answer::Fail),
+        Found => {
+            all(&|r| skipped(r) || r["device"]["proven"] == true && r["device"]["emulated"] == true)
+        }
+        Described => all(&|r| {
+            let text = |key: &str| r["device"][key].as_str().unwrap_or_default();
+            // Some architectures tell their features too: `gfx90a:sramecc+:xnack-`.
+            skipped(r) || text("gfx").split(':').next() == Some(gfx) && !text("name").is_empty()
+        }),
+        Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == 0),
+    }
+}
+
+/// The outcomes of the trials that failed, in one line.
+fn what_failed(records: &[Value]) -> String {
+    let failed = records.iter().filter(|r| verdict(r) == Answer::Fail);
+    let outcome = |r: &Value| format!("{} {}", r["trial"], r["outcome"]["summary"]);
+    let each: Vec<String> = failed.map(outcome).collect();
+    if each.is_empty() { "no trial failed".to_owned() } else { each.join("; ") }
+}
+
+fn verdict(record: &Value) -> Answer {
+    match record["verdict"]["kind"].as_str() {
+        Some("pass") => Answer::Pass,
+        Some("known") => Answer::Known,
+        Some("skip") => Answer::Lacks,
+        _ => Answer::Fail,
+    }
+}
+
+fn print(table: &[BTreeMap<Answer, Vec<String>>]) {
+    let places: usize = RELEASES.iter().map(|(_, architectures)| architectures.len()).sum();
+    println!("| # | check | {} |", RELEASES.map(|(rocm, _)| rocm).join(" | "));
+    println!("| --- | --- | --- | --- | --- | --- |");
+    for (index, ((name, _), answers)) in CHECKS.iter().zip(table).enumerate() {
+        let cells = RELEASES.map(|(rocm, architectures)| {
+            let of_release = |answer: &Answer| -> Vec<&str> {
+                let places = answers.get(answer).into_iter().flatten();
+                places
+                    .filter_map(|p| p.split_once(' '))
+                    .filter(|p| p.0 == rocm)
+                    .map(|p| p.1)
+                    .collect()
+            };
+            let each: Vec<String> = answers
+                .keys()
+                .map(|answer| (answer, of_release(answer)))
+                .filter(|(_, on)| !on.is_empty())
+                .map(|(answer, on)| match on.len() == architectures.len() {
+                    true => answer.word().to_owned(),
+                    false => format!("{} on {}", answer.word(), on.join(", ")),
+                })
+                .collect();
+            each.join("; ")
+        });
+        println!("| {} | {name} | {} |", index + 1, cells.join(" | "));
+    }
+    println!();
+    for (rocm, architectures) in RELEASES {
+        println!("ROCm {rocm}: {}", architectures.join(", "));
+    }
+    let count = |wanted: &[Answer]| -> usize {
+        table.iter().flatten().filter(|(a, _)| wanted.contains(a)).map(|(_, on)| on.len()).sum()
+    };
+    println!(
+        "{} of {} answers pass on {places} pairs of release and architecture, {} fail as known, {} for want of a function",
+        count(&[Answer::Pass]),
+        CHECKS.len() * places,
+        count(&[Answer::Known]),
+        count(&[Answer::Lacks])
+    );
+}
