@@ -96,7 +96,7 @@ const CHECKS: [(&str, Evidence); 27] = [
             "capture/forbidden-calls[call=stream_sync,mode=global]",
         ]),
     ),
-    ("captured allocations", Trials(&["graphs/shared-pool"])),
+    ("captured allocations", Trials(&["graphs/shared-pool[words=1024]"])),
     ("stream-ordered allocations", Trials(&["copies/pool-small-sizes[bytes=16]"])),
     ("running out of memory", Trials(&["errors/out-of-memory"])),
     ("bad and double frees", Trials(&["errors/bad-free"])),
