@@ -79,8 +79,17 @@ const CHECKS: [(&str, Evidence); 27] = [
     ("local memory and barriers", Trials(&["kernels/local-memory-sum[n=4096]"])),
     ("atomics", Trials(&["kernels/histogram-atomics[n=1000,launches=1]"])),
     ("a tiled matrix product", Trials(&["kernels/matmul-tiles[n=64]"])),
-    ("a variable of a module, the width of a wave", Trials(&["kernels/module-variable"])),
-    ("shuffles", Trials(&["kernels/shuffles"])),
+    (
+        "a variable of a module, the width of a wave",
+        Trials(&[
+            "kernels/module-variable[n=1000,block=64]",
+            "kernels/module-variable[n=1000,block=100]",
+        ]),
+    ),
+    (
+        "shuffles",
+        Trials(&["kernels/shuffles[n=1000,block=64]", "kernels/shuffles[n=1000,block=96]"]),
+    ),
     (
         "capture, instantiation, replays with changing input",
         Trials(&[
