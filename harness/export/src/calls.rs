@@ -57,8 +57,7 @@ impl Printer<'_> {
         if let Some((kind, name)) = made(call)
             && self.declares(kind, name)
         {
-            let name = self.name(kind, name);
-            self.line(format!("{} {name} = nullptr;", type_of(kind)));
+            self.making(kind, name);
         }
     }
 
