@@ -339,7 +339,7 @@ fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, 
     let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
         let bytes = reader.number(n, "`bytes`")?;
         if bytes == 0 {
-            reader.mistake(n.at, format!("`bytes` must be 1 to 4 GiB, not 0"));
+            reader.mistake(n.at, "`bytes` must be 1 to 4 GiB, not 0");
             return None;
         }
         Some(bytes)
