@@ -191,7 +191,7 @@ fn run(
         .flatten()
         .collect();
     let rocm = format!("debian:{rocm}");
-    let on = ["--rocm", &rocm, "--gfx", gfx, "--device", "emulated", "--quiet-timeout", "10"];
+    let on = ["--rocm", &rocm, "--gfx", gfx, "--device", "emulated", "--quiet-timeout", "5"];
     cmd!(sh, "{program} run {trials...} {on...} --record {file}")
         .quiet()
         .ignore_status()

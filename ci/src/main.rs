@@ -24,7 +24,7 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
     (STACK, "gfx1151", &["--with", WITH]),
     ("debian:6.4.3", "gfx1151", &[]),
     ("debian:5.7.1", "gfx1100", &[]),
-    ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "10"]),
+    ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
 const USAGE: &str = "\
