@@ -237,7 +237,11 @@ impl<'a> CodeObject<'a> {
                 index => {
                     let symbol = symbols.get(index).ok_or_else(|| malformed("no such symbol"))?;
                     if is_defined(symbol) {
-                        Base::Image(symbol.st_value.get(LE))
+                        let value = symbol.st_value.get(LE);
+                        if value > self.size {
+                            return Err(malformed("relocation by a symbol outside of the image"));
+                        }
+                        Base::Image(value)
                     } else {
                         Base::External(name(symbol).ok_or_else(|| malformed("symbol's name"))?)
                     }

@@ -22,6 +22,13 @@ const TURN: u64 = 100_000;
 /// The largest workgroup of any architecture, in work-items.
 const LARGEST_WORKGROUP: u32 = 1024;
 
+/// The LDS that a workgroup can have on any of them, in bytes.
+const LARGEST_LDS: u32 = 64 << 10;
+
+/// The scratch that a wave can have on any of them, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts 256 bytes with
+/// 18 bits.
+const LARGEST_SCRATCH: u64 = 64 << 20;
+
 /// The fields of a kernel descriptor that matter here.
 struct Descriptor {
     entry: u64,
@@ -66,6 +73,18 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     if items > LARGEST_WORKGROUP {
         return Err(Trap::InvalidLaunch {
             reason: format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most"),
+        });
+    }
+    if launch.group_segment_bytes > LARGEST_LDS {
+        let wanted = launch.group_segment_bytes;
+        return Err(Trap::InvalidLaunch {
+            reason: format!("{wanted} bytes of LDS for a workgroup; {LARGEST_LDS} is the most"),
+        });
+    }
+    let scratch = u64::from(launch.private_segment_bytes) * descriptor.lanes as u64;
+    if scratch > LARGEST_SCRATCH {
+        return Err(Trap::InvalidLaunch {
+            reason: format!("{scratch} bytes of scratch for a wave; {LARGEST_SCRATCH} is the most"),
         });
     }
     if descriptor.rsrc1 >> 12 & 0xf != 0 {
@@ -170,7 +189,7 @@ fn initial_scalars(
     }
     let preload = (descriptor.preload & 0x7f, descriptor.preload >> 7);
     for word in 0..preload.0 {
-        let address = launch.kernarg + u64::from(preload.1 + word) * 4;
+        let address = launch.kernarg.wrapping_add(u64::from(preload.1 + word) * 4);
         let bytes = machine
             .read::<4>(address)
             .map_err(|_| Trap::Unmapped { what: "kernel arguments", address })?;
@@ -292,6 +311,10 @@ impl Group<'_> {
             let pc = wave.pc;
             if wave.indexing {
                 step_indexed(code, machine, wave, *entry)?;
+                if wave.executed >= *limit {
+                    let instruction = at("an instruction in indexing mode", pc, *entry);
+                    return Err(Trap::StepLimit { limit: *limit, instruction });
+                }
                 continue;
             }
             let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;

@@ -12,6 +12,9 @@ mod disassembler;
 mod exec;
 mod float16;
 mod float8;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod launch;
 mod ops;
 mod program;

@@ -471,11 +471,15 @@ impl Text {
             }
             Ok(Some(lanes))
         };
-        if let Some(order) = self.list("quad_perm") {
+        let lanes = |name: &str, of: u8| match self.list(name) {
+            Some(order) if order.iter().any(|lane| *lane >= of) => Err(Unsupported),
+            order => Ok(order),
+        };
+        if let Some(order) = lanes("quad_perm", 4)? {
             let order: [u8; 4] = order.try_into().map_err(|_| Unsupported)?;
             return map(&|lane| Some((lane & !3) + usize::from(order[lane & 3])));
         }
-        if let Some(order) = self.list("dpp8") {
+        if let Some(order) = lanes("dpp8", 8)? {
             let order: [u8; 8] = order.try_into().map_err(|_| Unsupported)?;
             return map(&|lane| Some((lane & !7) + usize::from(order[lane & 7])));
         }
@@ -485,7 +489,12 @@ impl Text {
         if self.has("row_half_mirror") {
             return map(&|lane| Some(lane ^ 7));
         }
-        let moves = |name: &str| self.value(name).map(|_| self.number(name).map(|n| n as usize));
+        // Within a row of 16 lanes, `row_bcast` aside.
+        let moves = |name: &str| {
+            let most = if name == "row_bcast" { 31 } else { 15 };
+            let number = |n: i64| usize::try_from(n).ok().filter(|n| *n <= most);
+            self.value(name).map(|_| number(self.number(name)?).ok_or(Unsupported))
+        };
         if let Some(n) = moves("row_shl").transpose()? {
             return map(&|lane| (lane % 16 + n < 16).then_some(lane + n));
         }

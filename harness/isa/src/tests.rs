@@ -1,6 +1,7 @@
 //! Instructions from their text, against values computed here in another way.
 
 mod checks;
+mod malformed;
 mod matrix;
 mod memory;
 

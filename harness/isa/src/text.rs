@@ -145,12 +145,10 @@ impl Text {
         self.modifiers.iter().find(|(name, _)| name == modifier).map(|(_, value)| value.as_str())
     }
 
-    /// A number such as that of `offset:16`; 0 if it is not there.
+    /// A number such as that of `offset:16`; 0 if it is not there. No field of an instruction has more than 32 bits.
     pub(crate) fn number(&self, modifier: &str) -> Result<i64, Unsupported> {
-        match self.value(modifier) {
-            None => Ok(0),
-            Some(text) => integer(text).ok_or(Unsupported),
-        }
+        let Some(text) = self.value(modifier) else { return Ok(0) };
+        integer(text).filter(|number| i32::try_from(*number).is_ok()).ok_or(Unsupported)
     }
 
     /// A list such as that of `op_sel:[0,1]`.
@@ -321,7 +319,9 @@ fn parse_base(text: &str) -> Option<Base> {
     if let Some(rest) = text.strip_prefix("ttmp")
         && let Some((first, count)) = registers(rest)
     {
-        return scalar(register::TTMP + first, count);
+        let limit = register::M0 - register::TTMP;
+        let inside = first.checked_add(count).is_some_and(|end| end <= limit);
+        return if inside { scalar(register::TTMP + first, count) } else { None };
     }
     for (prefix, vector, base) in
         [("s", false, 0), ("v", true, 0), ("a", true, register::ACCUMULATION)]
@@ -358,7 +358,7 @@ fn registers(text: &str) -> Option<(u16, u16)> {
     if let Some(range) = enclosed(text, "[", "]") {
         let (first, last) = range.split_once(':').unwrap_or((range, range));
         let (first, last) = (first.parse::<u16>().ok()?, last.parse::<u16>().ok()?);
-        return Some((first, last.checked_sub(first)? + 1));
+        return Some((first, last.checked_sub(first)?.checked_add(1)?));
     }
     if !text.starts_with(|c: char| c.is_ascii_digit()) {
         return None;

@@ -234,8 +234,8 @@ impl<'a> Machine<'a> {
         write: bool,
     ) -> Result<*mut u8, Box<Stop>> {
         let range = &self.recent[0];
-        if address >= range.start && address.wrapping_add(bytes) <= range.end && bytes <= range.end
-        {
+        // Not by the end of the access, which may be past the end of the address space.
+        if range.contains(&address) && range.end - address >= bytes {
             return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
         }
         self.find(address, bytes, write)

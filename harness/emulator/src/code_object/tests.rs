@@ -135,6 +135,8 @@ fn damage_is_an_error() {
     check(SYMBOLS + 24, &[0xff; 4]);
     check(SYMBOLS + 24 + 8, &[0xff; 8]);
     check(SYMBOLS + 24 + 8, &(END - 8).to_le_bytes());
+    // A function, which is not kept, but a relocation takes its address.
+    check(SYMBOLS + 48 + 4, &[0x12, 3, 7, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
 }
 
 #[test]
@@ -155,6 +157,9 @@ fn everything_is_inside(file: &[u8]) {
     }
     for relocation in &object.relocations {
         assert!(inside(relocation.place, relocation.form.len() as u64), "{relocation:?}");
+        if let Base::Image(offset) = relocation.base {
+            assert!(inside(offset, 0), "{relocation:?}");
+        }
     }
     for symbol in &object.symbols {
         assert!(inside(symbol.address, 0), "{symbol:?}");

@@ -180,10 +180,9 @@ fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
         return Ok(Vec::new());
     }
     if name == "append" || name == "consume" {
-        let offset = text.number("offset")? as u64;
+        let offset = text.number("offset")? as u32;
         let place = move |wave: &Wave, _| {
-            let base = wave.scalar[usize::from(register::M0)] >> 16;
-            Some(Location::Lds(u64::from(base) + offset))
+            Some(lds::at(wave.scalar[usize::from(register::M0)] >> 16, offset))
         };
         let piece = Piece::new(Kind::Atomic, Data::Nothing, 4, place);
         return Ok(vec![piece.atomic(name, Some(text.row(0, 1)?)).uniform()]);
@@ -262,9 +261,7 @@ fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     let place = move |wave: &Wave, _| {
         let offset = register.map_or(0, |r| i64::from(wave.scalar[usize::from(r)])) + constant;
         let address = if is_buffer {
-            let (stride, records) = buffer::extent(wave, base);
-            let size = if stride == 0 { records } else { records * stride };
-            if offset as u64 + bytes > size {
+            if !scalar_memory::in_buffer(wave, base, offset, bytes) {
                 return None;
             }
             (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset)

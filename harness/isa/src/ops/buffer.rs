@@ -58,7 +58,7 @@ impl Address {
             offset_row: row.filter(|_| by_offset).map(|row| row + usize::from(by_index)),
             descriptor: text.scalar(vector + 1, 4)?,
             scalar_offset,
-            constant: text.number("offset")? as u64,
+            constant: u32::try_from(text.number("offset")?).map_err(|_| Unsupported)?.into(),
         })
     }
 

@@ -161,7 +161,9 @@ pub(crate) fn two_offsets(text: &Text, name: &str) -> Result<(u16, [u32; 2]), Un
     let words: u16 = if name.ends_with("b64") { 2 } else { 1 };
     let stride = if name.starts_with("st64_") || name.starts_with("stride64_") { 64 } else { 1 };
     let bytes = u32::from(words) * 4;
-    let start = |name| text.number(name).map(|n| n as u32 * bytes * stride);
+    // The fields have eight bits.
+    let field = |name| u8::try_from(text.number(name)?).map_err(|_| Unsupported);
+    let start = |name| field(name).map(|n| u32::from(n) * bytes * stride);
     Ok((words, [start("offset0")?, start("offset1")?]))
 }
 
@@ -270,10 +272,9 @@ fn swizzle(text: &Text) -> Bound {
 fn count(text: &Text, up: bool) -> Bound {
     text.only(&["offset"])?;
     let target = text.row(0, 1)?;
-    let offset = text.number("offset")? as u64;
+    let offset = text.number("offset")? as u32;
     on_machine(move |wave, machine| {
-        let base = wave.scalar[usize::from(register::M0)] >> 16;
-        let at = Location::Lds(u64::from(base) + offset);
+        let at = at(wave.scalar[usize::from(register::M0)] >> 16, offset);
         let lanes = wave.exec().count_ones();
         let old = u32::from_le_bytes(at.read(wave, machine)?);
         let new = if up { old.wrapping_add(lanes) } else { old.wrapping_sub(lanes) };

@@ -97,14 +97,16 @@ impl Location {
 
 /// Scratch interleaves the dwords of the lanes.
 fn scratch_index(wave: &Wave, lane: usize, offset: u64, write: bool) -> Result<usize, Box<Stop>> {
-    let lanes = wave.lanes as u64;
-    let at = offset / 4 * 4 * lanes + lane as u64 * 4 + offset % 4;
-    if at < wave.scratch.len() as u64 {
-        Ok(at as usize)
-    } else {
-        let address = u64::from(PRIVATE_APERTURE) << 32 | (offset & 0xffff_ffff);
-        Err(Box::new(Stop::PageFault { address, write }))
+    let (lanes, len) = (wave.lanes as u64, wave.scratch.len() as u64);
+    // A negative offset is a huge number, whose place would be past the end of all numbers.
+    if offset < len {
+        let at = offset / 4 * 4 * lanes + lane as u64 * 4 + offset % 4;
+        if at < len {
+            return Ok(at as usize);
+        }
     }
+    let address = u64::from(PRIVATE_APERTURE) << 32 | (offset & 0xffff_ffff);
+    Err(Box::new(Stop::PageFault { address, write }))
 }
 
 /// Where a flat address leads: the high half names the aperture.

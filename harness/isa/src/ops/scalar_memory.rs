@@ -47,13 +47,20 @@ pub(crate) fn offset(text: &Text, index: usize) -> Result<(i64, Option<u16>), Un
             let Place::Constant(bits) = text.place::<i64>(index)? else {
                 return Err(Unsupported);
             };
-            constant += bits as i64;
+            constant += i64::from(i32::try_from(bits as i64).map_err(|_| Unsupported)?);
             None
         }
         Base::Null | Base::Off => None,
         _ => Some(text.scalar(index, 1)?),
     };
     Ok((constant, register))
+}
+
+/// Whether `bytes` bytes at that offset are inside of the buffer of a descriptor; none are before its start.
+pub(crate) fn in_buffer(wave: &Wave, descriptor: u16, offset: i64, bytes: u64) -> bool {
+    let (stride, records) = super::buffer::extent(wave, descriptor);
+    let size = if stride == 0 { records } else { records * stride };
+    u64::try_from(offset).is_ok_and(|offset| offset + bytes <= size)
 }
 
 /// `s_store_dword data, base, offset`
@@ -128,9 +135,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let mut address = wave.pair(base).wrapping_add_signed(offset);
         if is_buffer {
             address = (wave.pair(base) & 0xffff_ffff_ffff).wrapping_add_signed(offset);
-            let (stride, records) = super::buffer::extent(wave, base);
-            let size = if stride == 0 { records } else { records * stride };
-            if offset as u64 + u64::from(words) * 4 > size {
+            if !in_buffer(wave, base, offset, u64::from(words) * 4) {
                 for word in 0..words {
                     wave.scalar[usize::from(target + word)] = 0;
                 }

@@ -1,0 +1,74 @@
+//! What targets share: a device memory of a few buffers, each an allocation of its own, so that the address sanitizer sees
+//! every byte that is touched beside them.
+
+use std::{ops::Range, sync::Arc};
+
+use isa::{AddressSpace, Written};
+
+/// Mapped memory of a few bytes.
+pub struct Block(*mut u64, usize);
+
+// SAFETY: the memory lives for ever, and a target uses its blocks from one thread.
+unsafe impl Sync for Block {}
+// SAFETY: as above.
+unsafe impl Send for Block {}
+
+impl Block {
+    /// Of so many zeroed words, for the life of the process.
+    pub fn new(words: usize) -> Block {
+        let memory = Box::leak(vec![0u64; words].into_boxed_slice()).as_mut_ptr();
+        memory.expose_provenance();
+        Block(memory, words)
+    }
+
+    /// Its addresses.
+    pub fn range(&self) -> Range<u64> {
+        let start = self.0.addr() as u64;
+        start..start + self.1 as u64 * 8
+    }
+
+    /// Sets all words.
+    pub fn fill(&self, word: u64) {
+        for index in 0..self.1 {
+            // SAFETY: the word is one of the block.
+            unsafe { self.0.add(index).write(word) };
+        }
+    }
+
+    /// Writes bytes to the start of the block, as many as there is room for.
+    pub fn put(&self, offset: usize, bytes: &[u8]) {
+        let bytes = &bytes[..bytes.len().min((self.1 * 8).saturating_sub(offset))];
+        // SAFETY: what is left of the block after `offset` is as long at least.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                bytes.as_ptr(),
+                self.0.cast::<u8>().add(offset),
+                bytes.len(),
+            );
+        }
+    }
+}
+
+/// The memory that a kernel sees.
+pub struct Space<'a> {
+    /// Its blocks.
+    pub blocks: &'a [Block],
+    /// Whether the device sanitizer looks on.
+    pub is_watched: bool,
+    /// Memory of which it is known what was written.
+    pub written: Option<Arc<Written>>,
+}
+
+impl AddressSpace for Space<'_> {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.blocks.iter().map(Block::range).find(|range| range.contains(&address))
+    }
+
+    fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    fn written(&self, address: u64) -> Option<Arc<Written>> {
+        self.written.clone().filter(|written| written.range().contains(&address))
+    }
+}

@@ -1,0 +1,132 @@
+//! What no compiler writes: refused, or a fault of the kernel, and never a fault of the interpreter.
+
+use std::ops::Range;
+
+use device::Arch::{self, *};
+
+use super::wave;
+use crate::{
+    AddressSpace, Launch, Trap, launch,
+    program::bind,
+    wave::{Machine, Stop},
+};
+
+/// One mapped range.
+struct Memory(Range<u64>);
+
+impl AddressSpace for Memory {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.0.contains(&address).then(|| self.0.clone())
+    }
+}
+
+impl Memory {
+    fn of<T>(words: &mut [T]) -> Memory {
+        let range = words.as_mut_ptr_range();
+        Memory(range.start.expose_provenance() as u64..range.end.expose_provenance() as u64)
+    }
+}
+
+#[test]
+fn accesses_past_the_end_of_the_address_space_are_page_faults() {
+    let mut words = [7u32; 16];
+    let memory = Memory::of(&mut words);
+    let start = memory.0.start;
+    let mut machine = Machine::new(&memory);
+    // From here on the range is the one that was used last.
+    assert_eq!(machine.read::<4>(start).ok(), Some([7, 0, 0, 0]));
+    #[track_caller]
+    fn check(machine: &mut Machine<'_>, address: u64, bytes: u64) {
+        let found = machine.memory(address, bytes, true);
+        assert!(
+            matches!(found.as_ref().map_err(|stop| &**stop), Err(Stop::PageFault { .. })),
+            "{bytes} bytes at {address:#x}: {found:?}"
+        );
+    }
+    for bytes in [1, 4, 16] {
+        check(&mut machine, u64::MAX, bytes);
+        check(&mut machine, u64::MAX - bytes + 1, bytes);
+        check(&mut machine, start + 64, bytes);
+        check(&mut machine, start - 1, bytes);
+    }
+    check(&mut machine, start + 63, 2);
+    check(&mut machine, start, u64::MAX);
+    check(&mut machine, start + 1, u64::MAX - start);
+}
+
+#[test]
+fn scratch_before_its_start_is_a_page_fault() {
+    for text in [
+        "scratch_load_dword v2, v1, off offset:-4",
+        "scratch_store_dwordx2 v1, v[2:3], off offset:-2",
+    ] {
+        let Ok(exec) = bind(text, Gfx90a, 0, 8, 0) else { panic!("not bound: {text}") };
+        let mut wave = wave(Gfx90a);
+        wave.scratch = vec![0; 64 * 64];
+        let memory = Memory(0..0);
+        let stop = exec.run(&mut wave, &mut Machine::new(&memory)).map_err(|stop| *stop);
+        assert!(matches!(stop, Err(Stop::PageFault { .. })), "{text}: {stop:?}");
+    }
+}
+
+#[test]
+fn a_scalar_load_before_the_start_of_a_buffer_is_zero() {
+    let mut words = [7u32; 16];
+    let memory = Memory::of(&mut words[4..]);
+    let mut wave = wave(Gfx1201);
+    wave.set_pair(4, memory.0.start);
+    wave.scalar[6] = 32;
+    wave.scalar[8] = 1;
+    let Ok(exec) = bind("s_buffer_load_b32 s8, s[4:7], -0x4", Gfx1201, 0, 8, 0) else {
+        panic!("not bound");
+    };
+    exec.run(&mut wave, &mut Machine::new(&memory)).expect("zero is loaded");
+    assert_eq!(wave.scalar[8], 0);
+}
+
+#[test]
+fn fields_that_no_encoding_has_are_refused() {
+    #[track_caller]
+    fn check(arch: Arch, text: &str) {
+        assert!(bind(text, arch, 0, 8, 0).is_err(), "{text}");
+    }
+    check(Gfx90a, "s_mov_b32 ttmp16, 0");
+    check(Gfx90a, "s_mov_b32 s0, ttmp65535");
+    check(Gfx90a, "s_mov_b64 ttmp[15:16], 0");
+    check(Gfx90a, "v_mov_b32 v[0:65535], 0");
+    check(Gfx90a, "v_mov_b32_dpp v0, v1 row_shl:16 row_mask:0xf bank_mask:0xf");
+    check(Gfx90a, "v_mov_b32_dpp v0, v1 row_ror:-1 row_mask:0xf bank_mask:0xf");
+    check(Gfx90a, "v_mov_b32_dpp v0, v1 quad_perm:[4,0,0,0] row_mask:0xf bank_mask:0xf");
+    check(Gfx1100, "v_mov_b32_dpp v0, v1 dpp8:[0,1,2,3,4,5,6,8]");
+    check(Gfx90a, "ds_read2_b32 v[0:1], v2 offset1:256");
+    check(Gfx90a, "buffer_load_dword v0, off, s[4:7], 0 offset:-4");
+    check(Gfx90a, "global_load_dword v0, v1, s[0:1] offset:0x8000000000000000");
+    check(Gfx90a, "s_load_dword s0, s[4:5], 0xffffffff00000000");
+}
+
+#[test]
+fn launches_that_no_compute_unit_has_room_for_are_refused() {
+    let mut descriptor = [0u64; 8];
+    let memory = Memory::of(&mut descriptor);
+    let check = |group_segment_bytes, private_segment_bytes| {
+        let launched = launch(
+            &Launch {
+                kernel_name: "k",
+                descriptor: memory.0.start,
+                packet: 0,
+                queue: 0,
+                kernarg: 0,
+                grid: [1; 3],
+                workgroup: [1; 3],
+                group_segment_bytes,
+                private_segment_bytes,
+                arch: Gfx1151,
+                step_limit: 1,
+            },
+            &memory,
+        );
+        assert!(matches!(launched, Err(Trap::InvalidLaunch { .. })), "{launched:?}");
+    };
+    check(u32::MAX, 0);
+    check(0, u32::MAX);
+}
