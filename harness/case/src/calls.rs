@@ -106,6 +106,19 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
 ];
 
 /// Reads a list of steps.
+/// How often a step may be repeated. All of it is executed by the reference model too.
+const MOST_REPEATS: u32 = 1_000_000;
+
+/// How often the step of a block that is repeated most is. Blocks inside have passed, so that no number is large.
+fn repeats(steps: &[Step]) -> u64 {
+    let step = |step: &Step| match &step.call {
+        Call::Repeat { count, body } => u64::from(*count) * repeats(body),
+        Call::Thread { body } => repeats(body),
+        _ => 1,
+    };
+    steps.iter().map(step).max().unwrap_or(1)
+}
+
 pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> {
     let mut steps = Vec::new();
     for item in reader.list(node) {
@@ -292,14 +305,23 @@ fn read_call(
         }
         "blaslt_heuristic" | "blaslt_matmul" | "rocblas_gemm" => gemm::read(&mut args, verb),
         "repeat" => {
+            let at = args.at("count");
             let count = args.number("count")?;
-            let count = u32::try_from(count).ok().filter(|c| (1..=1_000_000).contains(c));
+            let count = u32::try_from(count).ok().filter(|c| (1..=MOST_REPEATS).contains(c));
             if count.is_none() {
-                args.reader.mistake(args.at("count"), "`count` must be 1 to 1000000");
+                args.reader.mistake(at, format!("`count` must be 1 to {MOST_REPEATS}"));
             }
             let steps = args.required("steps")?;
             let body = read_steps(reader, scope, steps);
-            Some(Call::Repeat { count: count?, body })
+            let count = count?;
+            if u64::from(count) * repeats(&body) > MOST_REPEATS.into() {
+                reader.mistake(
+                    at,
+                    format!("with the blocks inside of it, more than {MOST_REPEATS} repeats"),
+                );
+                return None;
+            }
+            Some(Call::Repeat { count, body })
         }
         _ => None,
     }

@@ -209,6 +209,9 @@ enum Initial {
     Zero,
 }
 
+/// Bytes of all buffers of a case: the reference model keeps each in the memory of the host.
+const MOST_BYTES: u64 = 16 << 30;
+
 fn assemble(
     reader: &mut Reader,
     case: &Case,
@@ -266,6 +269,14 @@ fn assemble(
                     scope.broken.insert(key.text.clone());
                 }
             }
+        }
+        // Every one is at most 4 GiB, and a file has fewer than 2^32 of them.
+        let bytes: u64 = scope.buffers.values().map(|buffer| buffer.bytes).sum();
+        if bytes > MOST_BYTES {
+            reader.mistake(
+                node.at,
+                format!("the buffers have {bytes} bytes together; {MOST_BYTES} is the most"),
+            );
         }
     }
     let mut body = match fields.get("steps") {

@@ -98,6 +98,14 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("an expectation that is a step", with("expect: [{sync: device}]\n", copy)),
         ("a memory kind that is none", with("", copy).replace("host.pinned", "host.pined").replace("bytes: 128", "bytes: 0")),
         (
+            "blocks in blocks that never end",
+            with("", "  - repeat: {count: 1001, steps: [{repeat: {count: 1000, steps: [{set: {to: dst, value: 0}}]}}]}\n"),
+        ),
+        (
+            "buffers that no host has room for",
+            with("matrix: {n: [4096M]}\n", copy).replace("bytes: 128}", "bytes: $n}\n  b: {on: device, bytes: $n}\n  c: {on: device, bytes: $n}\n  d: {on: device, bytes: $n}"),
+        ),
+        (
             "several mistakes at once",
             "titel: A case\nupstream: nowhere\nmatrix: {a: [1], b: []}\nneeds: {rocm: new}\nfaults: [copy.none]\nsteps: []\n".to_owned(),
         ),
