@@ -105,7 +105,6 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ("thread", &[], "run steps on a second host thread and join it"),
 ];
 
-/// Reads a list of steps.
 /// How often a step may be repeated. All of it is executed by the reference model too.
 const MOST_REPEATS: u32 = 1_000_000;
 
@@ -119,6 +118,7 @@ fn repeats(steps: &[Step]) -> u64 {
     steps.iter().map(step).max().unwrap_or(1)
 }
 
+/// Reads a list of steps.
 pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> {
     let mut steps = Vec::new();
     for item in reader.list(node) {
