@@ -1,12 +1,14 @@
 //! The verbs of `steps`: each is one call, or a block of calls.
 
 mod gemm;
+mod verbs;
 
 use plan::{
     Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Parameter, Place,
     RandKind, Step, StreamKind, kernel,
 };
 
+pub use self::verbs::VERBS;
 use crate::{
     At,
     diagnostic::suggest,
@@ -15,95 +17,6 @@ use crate::{
     read::{Fields, Reader},
     yaml::{Node, Value},
 };
-
-/// Every verb with its keys and what it does; the source of `rocrepro explain --steps` and of spelling help.
-pub const VERBS: &[(&str, &[&str], &str)] = &[
-    ("alloc", &["buffer", "stream"], "allocate a buffer here instead of before the steps"),
-    ("free", &["buffer", "stream"], "free a buffer here instead of after the steps"),
-    ("free_address", &[], "free an address that is no buffer's"),
-    (
-        "fill",
-        &["buffer", "numbers"],
-        "write a fresh pattern from the host, or small whole `numbers` of a type",
-    ),
-    (
-        "copy",
-        &["to", "from", "bytes", "to_offset", "from_offset", "api", "stream"],
-        "copy a flat range",
-    ),
-    (
-        "copy_2d",
-        &["to", "to_pitch", "from", "from_pitch", "width", "height", "async", "stream"],
-        "copy rows; pitches and width in bytes",
-    ),
-    ("set", &["to", "value", "bytes", "offset", "async", "stream"], "set bytes to a value"),
-    ("launch", &["kernel", "args", "items", "grid", "block", "stream"], "launch a kernel"),
-    (
-        "find_symbol",
-        &["kernel", "symbol", "variable"],
-        "look for a function in a kernel's module, or for a `variable`, which gives its size in bytes",
-    ),
-    (
-        "host_func",
-        &["buffer", "api", "stream"],
-        "let a host function in a stream add one to every byte of a host buffer",
-    ),
-    ("sync", &[], "wait for a stream, or for the `device`"),
-    ("sync_event", &[], "wait for an event"),
-    ("query", &[], "ask whether a stream is idle"),
-    ("query_event", &[], "ask whether an event has happened"),
-    ("record", &["event", "stream"], "record an event in a stream"),
-    ("wait", &["stream", "event"], "make a stream wait for an event"),
-    ("begin_capture", &["stream", "mode"], "begin to capture a stream"),
-    ("end_capture", &["stream", "graph"], "end a capture and keep its graph"),
-    ("is_capturing", &[], "give a stream's capture status: none, active or invalidated"),
-    ("node_count", &[], "give the number of nodes of a graph"),
-    ("instantiate", &["exec", "graph"], "make an executable graph"),
-    ("launch_graph", &["exec", "stream"], "launch an executable graph"),
-    ("update_graph", &["exec", "graph"], "update an executable graph from a graph"),
-    ("destroy_exec", &[], "destroy an executable graph"),
-    ("destroy_graph", &[], "destroy a graph"),
-    ("get_last_error", &[], "read and clear the last error"),
-    (
-        "mem_info",
-        &[],
-        "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that",
-    ),
-    ("trim_pool", &[], "give unused memory of the default pool back"),
-    ("create_stream", &[], "create a stream here instead of before the steps"),
-    ("destroy_stream", &[], "destroy a stream here instead of after the steps"),
-    ("rand_create", &["generator", "kind", "host"], "create a random generator"),
-    ("rand_seed", &["generator", "seed"], "seed a generator"),
-    ("rand_offset", &["generator", "offset"], "set a generator's offset"),
-    ("rand_stream", &["generator", "stream"], "set a generator's stream"),
-    ("rand_generate", &["generator", "to", "count"], "generate 32-bit words"),
-    ("rand_destroy", &[], "destroy a generator"),
-    ("blaslt_create", &[], "create a hipBLASLt handle"),
-    (
-        "blaslt_heuristic",
-        &["handle", "dtype", "m", "n", "k", "transpose", "bias"],
-        "ask for matmul algorithms; gives their number",
-    ),
-    (
-        "blaslt_matmul",
-        &["handle", "dtype", "m", "n", "k", "transpose", "a", "b", "d", "bias", "stream"],
-        "multiply with hipBLASLt: d = a b, column-major, perhaps with a bias buffer",
-    ),
-    ("blaslt_destroy", &[], "destroy a hipBLASLt handle"),
-    ("rocblas_create", &[], "create a rocBLAS handle"),
-    (
-        "rocblas_gemm",
-        &["handle", "dtype", "m", "n", "k", "transpose", "a", "b", "d", "stream"],
-        "multiply with rocBLAS: d = a b, column-major",
-    ),
-    ("rocblas_destroy", &[], "destroy a rocBLAS handle"),
-    ("check", &[], "the buffer must hold what program order says"),
-    ("equal", &[], "two buffers must hold the same bytes"),
-    ("differ", &[], "two buffers must hold different bytes"),
-    ("sleep", &[], "let the host sleep, in milliseconds"),
-    ("repeat", &["count", "steps"], "run steps several times"),
-    ("thread", &[], "run steps on a second host thread and join it"),
-];
 
 /// How often a step may be repeated. All of it is executed by the reference model too.
 const MOST_REPEATS: u32 = 1_000_000;
