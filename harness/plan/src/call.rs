@@ -330,10 +330,10 @@ pub enum Call {
     Thread { body: Vec<Step> },
 }
 
-impl Call {
-    /// The stream that the call names, whether it is ordered by it or not.
-    pub fn stream(&self) -> Option<&str> {
-        match self {
+/// One table of the streams of calls, for a call that is read and for one that is changed.
+macro_rules! stream_of {
+    ($call:expr) => {
+        match $call {
             Call::Alloc { stream, .. }
             | Call::Free { stream, .. }
             | Call::Copy { stream, .. }
@@ -356,33 +356,18 @@ impl Call {
             | Call::RocblasGemm { stream, .. } => Some(stream),
             _ => None,
         }
+    };
+}
+
+impl Call {
+    /// The stream that the call names, whether it is ordered by it or not.
+    pub fn stream(&self) -> Option<&str> {
+        stream_of!(self).map(String::as_str)
     }
 
     /// The same, to be changed.
     pub fn stream_mut(&mut self) -> Option<&mut Name> {
-        match self {
-            Call::Alloc { stream, .. }
-            | Call::Free { stream, .. }
-            | Call::Copy { stream, .. }
-            | Call::Copy2d { stream, .. }
-            | Call::Set { stream, .. }
-            | Call::Launch { stream, .. }
-            | Call::HostFunc { stream, .. }
-            | Call::StreamCreate { stream }
-            | Call::StreamDestroy { stream }
-            | Call::StreamSynchronize { stream }
-            | Call::StreamQuery { stream }
-            | Call::StreamWaitEvent { stream, .. }
-            | Call::EventRecord { stream, .. }
-            | Call::BeginCapture { stream, .. }
-            | Call::EndCapture { stream, .. }
-            | Call::IsCapturing { stream }
-            | Call::GraphLaunch { stream, .. }
-            | Call::RandStream { stream, .. }
-            | Call::BlasltMatmul { stream, .. }
-            | Call::RocblasGemm { stream, .. } => Some(stream),
-            _ => None,
-        }
+        stream_of!(self)
     }
 }
 

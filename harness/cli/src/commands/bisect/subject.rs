@@ -10,7 +10,10 @@ use report::Record;
 use rocm::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 
-use super::axis::{Axis, Kind};
+use super::{
+    super::faults::call_fault,
+    axis::{Axis, Kind},
+};
 use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};
 
 /// What one run showed.
@@ -181,8 +184,7 @@ impl<'a> Subject<'a> {
             }
             _ => trial.clone(),
         };
-        let at_call = faults.iter().map(|p| p.fault).find(|f| f.place() == device::Place::Call);
-        let lowered = case::lower(case, &trial, library.kernels(), at_call)
+        let lowered = case::lower(case, &trial, library.kernels(), call_fault(faults)?)
             .map_err(|found| Stop::usage(library.show(&case.id, &found)))?;
         Ok(Work::Trial {
             session: Box::new(Session::open(options)?),
