@@ -74,6 +74,16 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("a grid and items", with("", "  - launch: {kernel: copy_u32, args: [dst, src, 16], items: 16, grid: [1]}\n")),
         ("sizes that differ", with("", "  - copy: {to: big, from: src}\n")),
         ("a copy past the end", with("", "  - copy: {to: dst, to_offset: 32, from: src, bytes: 64}\n")),
+        (
+            "sizes that nothing has",
+            with(
+                "",
+                "  - copy_2d: {to: dst, to_pitch: 6116889093886327012, from: src, width: 4, height: 5}\n  \
+                 - copy_2d: {to: dst, from: src, width: 4, height: 5000000000000000000}\n  \
+                 - copy_2d: {to: dst, to_pitch: 3, from: src, width: 4, height: 2}\n  \
+                 - set: {to: dst, value: 0, bytes: 8000000000000000000}\n",
+            ),
+        ),
         ("numbers that are none", with("", "  - sleep: 1-2\n  - sleep: soon\n  - set: {to: dst, value: 256}\n")),
         (
             "a race",

@@ -143,11 +143,21 @@ impl TryFrom<&On> for SessionOptions {
 /// generators that set up their state, compute for three seconds.
 const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 
+/// How much longer a trial may be silent while the sanitizer looks at it.
+const SANITIZER_SLOWS: u32 = 4;
+
 impl SessionOptions {
     /// Waits less for what hangs, as it will do so often. A GPU keeps its time.
     pub(crate) fn expect_hangs(&mut self) {
         if self.device != DeviceChoice::Gpu {
             self.limits.quiet = self.limits.quiet.min(QUIET_ON_PURPOSE);
+        }
+    }
+
+    /// Waits longer for what the sanitizer looks at.
+    pub(crate) fn allow_for_the_sanitizer(&mut self) {
+        if self.emulation.sanitize {
+            self.limits.quiet *= SANITIZER_SLOWS;
         }
     }
 

@@ -33,6 +33,25 @@ expect:
 faults: [kernel.drop]
 ";
 
+const STREAMS_CASE: &str = "\
+title: Two streams share what they read
+about: Neither may write it.
+source: [made for this test]
+buffers:
+  src: {on: device, bytes: 400, fill: pattern}
+  dst: {on: device, bytes: 400}
+  out: {on: device, bytes: 400}
+steps:
+  - launch: {kernel: add_u32, args: [dst, src, 100, 3], items: 100, stream: s}
+  - copy: {to: out, from: src, stream: t}
+  - sync: s
+  - sync: t
+expect:
+  - check: dst
+  - check: out
+faults: [kernel.drop]
+";
+
 /// What the device reports of a case with that kernel, without addresses and offsets; nothing where the case passes.
 fn report(case: &str, kernel: (&str, &str)) -> String {
     let folder = tempfile::tempdir().expect("a folder");
@@ -43,7 +62,7 @@ fn report(case: &str, kernel: (&str, &str)) -> String {
     write(&format!("{}.hip", kernel.0), kernel.1);
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["run", "--cases-from", ".", "--sanitize", "--device", "emulated"]);
-    command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151"]);
+    command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--schedule", "lazy"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
     let output = command.output().expect("it starts");
     let stdout = String::from_utf8_lossy(&output.stdout);
@@ -73,4 +92,13 @@ fn work_with_never_written_memory_is_found() {
     let wrong = ADD.replace("src[i] + k;", "src[i] + k + (dst[i] == 77u);");
     assert_ne!(wrong, ADD);
     insta::assert_snapshot!(report(ADD_CASE, ("add_u32", &wrong)));
+}
+
+#[test]
+fn accesses_that_nothing_orders_are_found() {
+    assert_eq!(report(STREAMS_CASE, ("add_u32", ADD)), "");
+    let wrong =
+        ADD.replace("dst[i] = src[i] + k;", "dst[i] = const_cast<unsigned*>(src)[i]++ + k;");
+    assert_ne!(wrong, ADD);
+    insta::assert_snapshot!(report(STREAMS_CASE, ("add_u32", &wrong)));
 }

@@ -10,9 +10,13 @@ pub const CONFIG_VARIABLE: &str = "ROCREPRO_DEVICE";
 /// It returns the JSON of an [`Identity`]; where it is missing, the device is not ours.
 pub const IDENTITY_SYMBOL: &str = "rocrepro_device_identity";
 
-/// The symbol `void rocrepro_device_step(uint32_t)` that only the emulated device exports. Whoever works through a plan
-/// says by it which step comes next, so that the device can name the steps of what it reports.
-pub const STEP_SYMBOL: &str = "rocrepro_device_step";
+/// The symbol `void rocrepro_device_line(uint32_t)` that only the emulated device exports. Whoever works through a plan
+/// says by it which line of the case comes next, so that the device can name the lines of what it reports.
+pub const LINE_SYMBOL: &str = "rocrepro_device_line";
+
+/// The symbol `void rocrepro_device_buffer(const void *, size_t, const char *)` that only the emulated device exports. Whoever
+/// allocates a buffer of the case says by it where the buffer is and what it is called.
+pub const BUFFER_SYMBOL: &str = "rocrepro_device_buffer";
 
 /// The symbol `void rocrepro_device_never_written(const void *, size_t)` that only the emulated device exports. Whoever puts
 /// known bytes into memory that the program has not written says by it that the memory still counts as never written.

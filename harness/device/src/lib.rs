@@ -13,7 +13,8 @@ mod schedule;
 
 pub use arch::{Arch, UnknownArch};
 pub use config::{
-    CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, NEVER_WRITTEN_SYMBOL, STEP_SYMBOL,
+    BUFFER_SYMBOL, CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, LINE_SYMBOL,
+    NEVER_WRITTEN_SYMBOL,
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault};
 pub use planted::{BadPlanted, Per, Planted};

@@ -259,6 +259,8 @@ pub(crate) mod packet {
     pub(crate) const DISPATCH: u8 = 2;
     pub(crate) const BARRIER_AND: u8 = 3;
     pub(crate) const BARRIER_OR: u8 = 5;
+    /// `HSA_PACKET_HEADER_BARRIER`: the packet starts when all before it are complete.
+    pub(crate) const BARRIER_BIT: u16 = 1 << 8;
     /// `HSA_AMD_PACKET_TYPE_BARRIER_VALUE`, a format of the vendor packet.
     pub(crate) const FORMAT_BARRIER_VALUE: u8 = 2;
 }

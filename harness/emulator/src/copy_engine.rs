@@ -9,10 +9,11 @@ use std::{
 };
 
 use device::Fault;
+use isa::Unordered;
 
 use crate::{
     abi::{Agent, Dim3, Out, PitchedPtr, Signal, Status, array},
-    clock, events, faults, memory, report,
+    clock, events, faults, memory, order, report,
     report::trace,
     sanitizer, schedule, system,
     transfer::{self, Direction, Fate, Row},
@@ -23,6 +24,7 @@ struct Job {
     direction: Direction,
     dependencies: Vec<Signal>,
     completion: Signal,
+    submitted: Option<order::Known>,
 }
 
 struct State {
@@ -137,6 +139,10 @@ fn carry_out(job: &Job) {
             return;
         }
     }
+    let order = order::copy(job.submitted.as_ref(), &job.dependencies, &job.rows, job.completion);
+    if let Err(unordered) = order {
+        return refuse(&unordered);
+    }
     let fate = fate(total, job.direction);
     // SAFETY: every row is mapped, and `in_use` keeps it so.
     unsafe { transfer::carry_out(&job.rows, fate) };
@@ -144,6 +150,12 @@ fn carry_out(job: &Job) {
     if !faults::takes(Fault::SignalStuck) {
         job.completion.complete(start);
     }
+}
+
+fn refuse(unordered: &Unordered) {
+    let known = sanitizer::describe(unordered.address);
+    report::fault("copy engine", format_args!("{unordered}{known}"));
+    system::memory_fault(unordered.address);
 }
 
 /// What becomes of a copy: a bug of the engine comes before those that copies by kernel have too.
@@ -232,7 +244,10 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
     let direction = direction(to_agent, from_agent);
     let rows = vec![Row { to, from, len }];
-    submit(engine_for(to_agent, from_agent), Job { rows, direction, dependencies, completion })
+    submit(
+        engine_for(to_agent, from_agent),
+        Job { rows, direction, dependencies, completion, submitted: order::submitted() },
+    )
 }
 
 /// `hsa_amd_memory_async_copy_on_engine`. The engine is chosen by direction all the same: HIP only
@@ -326,7 +341,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     };
     // SAFETY: by this function's contract.
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
-    submit(index, Job { rows, direction, dependencies, completion })
+    submit(index, Job { rows, direction, dependencies, completion, submitted: order::submitted() })
 }
 
 #[unsafe(no_mangle)]
@@ -360,8 +375,13 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
     let owner =
         |address| memory::map().find(address).map_or(Agent::CPU, |(_, region)| region.owner);
     let fate = fate(len, direction(owner(to), owner(from)));
+    let rows = [Row { to, from, len }];
+    if let Err(unordered) = order::host_copy(&rows) {
+        refuse(&unordered);
+        return Status::ERROR;
+    }
     // SAFETY: by this function's contract.
-    unsafe { transfer::carry_out(&[Row { to, from, len }], fate) };
+    unsafe { transfer::carry_out(&rows, fate) };
     Status::SUCCESS
 }
 

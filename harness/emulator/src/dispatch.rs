@@ -11,12 +11,12 @@ use std::{
 };
 
 use device::Fault;
-use isa::{AddressSpace, Executed, Launch, Trap, Written};
+use isa::{AccessKind, AddressSpace, Executed, Launch, Trap, Unordered, Written};
 
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
-    blit, config, events, faults, loader, memory, model,
+    blit, config, events, faults, loader, memory, model, order,
     queue::Queue,
     report,
     report::trace,
@@ -49,6 +49,10 @@ impl AddressSpace for DeviceMemory {
 
     fn reports_never_written(&self) -> bool {
         !self.for_the_runtime
+    }
+
+    fn touch(&self, kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
+        order::touch(kind, range)
     }
 
     fn range(&self, address: u64) -> Option<Range<u64>> {
@@ -92,6 +96,7 @@ pub(crate) fn run(
         "dispatch {} grid {:?} workgroup {:?} kernarg {:#x}",
         kernel.name, packet.grid, packet.workgroup, packet.kernarg
     );
+    order::name(&kernel.name);
     let for_the_runtime = blit::is_of_the_runtime(&kernel.name);
     let execute = |kernarg| {
         let launch = Launch {
@@ -186,7 +191,8 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             system::memory_fault(*address);
             Failure::Hang
         }
-        Trap::NeverWritten { address, .. } => {
+        Trap::NeverWritten { address, .. }
+        | Trap::Unordered { accesses: Unordered { address, .. }, .. } => {
             report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
             Failure::Queue(Status::EXCEPTION)
         }

@@ -28,6 +28,7 @@ mod loader;
 mod memory;
 mod missing;
 mod model;
+mod order;
 mod packets;
 mod pools;
 mod queue;

@@ -17,7 +17,7 @@ use device::Fault;
 use crate::{
     abi::{Agent, pool_flag},
     address_map::{AddressMap, Kind, PAGE, Region},
-    config, faults, sanitizer,
+    config, faults, order, sanitizer,
 };
 
 static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
@@ -181,6 +181,7 @@ pub(crate) fn free(start: usize) -> bool {
     sanitizer::freed(start);
     // The sanitizer has allocations by the byte; what was taken are whole pages.
     let len = region.len.next_multiple_of(PAGE);
+    order::forget(start as u64..(start + len) as u64);
     if region.owner.is_gpu() && region.kind == Kind::Pool {
         discharge(region.owner, len);
         if faults::takes(Fault::AllocFreedTwice) {

@@ -9,7 +9,7 @@ use device::Fault;
 
 use crate::{
     abi::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, Signal, Status, packet},
-    clock, dispatch, events, faults,
+    clock, dispatch, events, faults, order,
     queue::Queue,
     report::trace,
 };
@@ -43,7 +43,7 @@ pub(crate) fn in_kernel(queue: u64) -> bool {
 }
 
 /// Carries out the packet in that slot of the queue's ring.
-pub(crate) fn process(queue: &Queue, slot: *mut u8) -> Outcome {
+pub(crate) fn process(queue: &Queue, index: u64, slot: *mut u8) -> Outcome {
     let start = clock::now();
     // SAFETY: a slot of the ring with a valid header, so the host has written all 64 bytes and
     // leaves them alone until the packet is done; all fields are plain integers.
@@ -54,16 +54,32 @@ pub(crate) fn process(queue: &Queue, slot: *mut u8) -> Outcome {
             slot.cast::<BarrierValuePacket>().read(),
         )
     };
+    order::begin_packet(queue.id(), index, dispatch.header & packet::BARRIER_BIT != 0);
+    let outcome = carry_out(queue, slot, (&dispatch, &barrier, &value), start);
+    if let Outcome::Done(completion) = &outcome {
+        order::end_packet(completion.signal.unwrap_or(Signal::NONE));
+    }
+    outcome
+}
+
+fn carry_out(
+    queue: &Queue,
+    slot: *mut u8,
+    (dispatch, barrier, value): (&DispatchPacket, &BarrierPacket, &BarrierValuePacket),
+    start: u64,
+) -> Outcome {
     match dispatch.header as u8 {
-        packet::DISPATCH => run_kernel(queue, slot, &dispatch, start),
+        packet::DISPATCH => run_kernel(queue, slot, dispatch, start),
         packet::BARRIER_AND => {
-            let signals = live(&barrier);
+            let signals = live(barrier);
             wait(queue, || signals.iter().all(|signal| signal.load() == 0));
+            order::waited(&signals);
             done(barrier.completion, start)
         }
         packet::BARRIER_OR => {
-            let signals = live(&barrier);
+            let signals = live(barrier);
             wait(queue, || signals.is_empty() || signals.iter().any(|signal| signal.load() == 0));
+            order::waited(&signals);
             done(barrier.completion, start)
         }
         packet::VENDOR if value.format == packet::FORMAT_BARRIER_VALUE => {
@@ -72,6 +88,7 @@ pub(crate) fn process(queue: &Queue, slot: *mut u8) -> Outcome {
             };
             let met = || condition.holds(value.signal.load() & value.mask, value.value);
             wait(queue, || value.signal == Signal::NONE || met());
+            order::waited(&[value.signal]);
             done(value.completion, start)
         }
         kind => {
@@ -122,6 +139,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).push(queue.device_address());
     let early = faults::taken(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
     if let Some(planted) = early {
+        order::end_packet(packet.completion);
         packet.completion.complete(start);
         std::thread::sleep(Duration::from_millis(planted.amount("ms")));
     }

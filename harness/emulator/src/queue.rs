@@ -16,7 +16,7 @@ use device::Fault;
 use crate::{
     abi::{Agent, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag},
     address_map::Kind,
-    events, faults, memory, packets,
+    events, faults, memory, order, packets,
     report::trace,
     schedule, signal,
 };
@@ -24,11 +24,8 @@ use crate::{
 /// Bytes of one packet.
 const PACKET: usize = 64;
 
-/// `HSA_PACKET_HEADER_BARRIER`: the packet starts when all before it are complete.
-const BARRIER_BIT: u16 = 1 << 8;
-
 /// How far behind the front a packet may overtake others.
-const WINDOW: usize = 64;
+pub(crate) const WINDOW: usize = 64;
 
 /// Where a workgroup's LDS and a work-item's scratch appear in the flat address space: the upper 32
 /// bits, as `amd_queue_t` tells kernels of older code objects. They are those of the crate `isa`,
@@ -128,7 +125,7 @@ impl Queue {
 
     /// Carries out one packet; `false` when the queue works no more.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
-        let outcome = packets::process(self, slot);
+        let outcome = packets::process(self, index, slot);
         if self.stopping() {
             return false;
         }
@@ -185,7 +182,7 @@ impl Queue {
         for (index, slot) in self.waiting().take(WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
             let ignored = faults::takes_at(Fault::QueueBarrierIgnored, index);
-            if header & BARRIER_BIT != 0 && !found.is_empty() && !ignored {
+            if header & packet::BARRIER_BIT != 0 && !found.is_empty() && !ignored {
                 break;
             }
             match packets::holds_up(slot) {
@@ -218,6 +215,7 @@ impl Queue {
     }
 
     fn ring(&self) {
+        order::rang(self.id(), self.cell.write_index.load(Ordering::Acquire));
         if schedule::is_eager() {
             drop(self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
             self.rung.notify_one();

@@ -5,6 +5,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::{CStr, c_char},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
@@ -15,13 +16,15 @@ use isa::Written;
 
 use crate::{config, transfer::Row};
 
-/// The step of the plan that the program is at; the maximum before the first one.
-static STEP: AtomicU32 = AtomicU32::new(u32::MAX);
+/// The line of the case that the program is at; the maximum before the first one.
+static LINE: AtomicU32 = AtomicU32::new(u32::MAX);
 
 #[derive(Clone, Debug)]
 struct Allocation {
     start: usize,
     len: usize,
+    /// The buffer of the case that it is or is part of.
+    name: Option<Arc<str>>,
     by: u32,
     freed_by: Option<u32>,
 }
@@ -45,7 +48,12 @@ impl History {
         if let Some(found) = newest.clone().find(inside) {
             return Some(format!("{} bytes into {found}", address - found.start));
         }
-        let live = || newest.clone().filter(|a| a.freed_by.is_none());
+        // The buffer of the case says more than the memory that holds it.
+        let holds_one = |a: &Allocation| {
+            let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
+            a.name.is_none() && self.0.iter().any(|b| b.name.is_some() && inside(b))
+        };
+        let live = || newest.clone().filter(|a| a.freed_by.is_none() && !holds_one(a));
         let behind = live().filter_map(|a| Some((after(a)?, a))).min_by_key(|(by, _)| *by);
         let ahead = live().filter_map(|a| Some((before(a)?, a))).min_by_key(|(by, _)| *by);
         match (behind, ahead) {
@@ -60,18 +68,26 @@ impl History {
 
 impl std::fmt::Display for Allocation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "the {} bytes at {:#x} that {} allocated", self.len, self.start, step(self.by))?;
+        write!(f, "the {} bytes ", self.len)?;
+        match &self.name {
+            Some(name) => write!(f, "of buffer `{name}`")?,
+            None => write!(f, "at {:#x}", self.start)?,
+        }
+        write!(f, " that {} allocated", line(self.by))?;
         match self.freed_by {
-            Some(by) => write!(f, " and {} freed", step(by)),
+            Some(by) => write!(f, " and {} freed", line(by)),
             None => Ok(()),
         }
     }
 }
 
-fn step(number: u32) -> String {
+/// A line of the case, in words.
+pub(crate) fn line(number: u32) -> String {
     match number {
         u32::MAX => "the runtime".to_owned(),
-        number => format!("step {number}"),
+        // What the case does not spell out.
+        0 => "the set-up".to_owned(),
+        number => format!("line {number}"),
     }
 }
 
@@ -128,6 +144,11 @@ fn copy_book(target: &Written, source: &Written, to: u64, from: u64, len: u64) {
     }
 }
 
+/// The line of the case that the program is at.
+pub(crate) fn current_line() -> u32 {
+    LINE.load(Ordering::Relaxed)
+}
+
 /// Notes an allocation; `of_the_device` says that the host cannot reach it.
 pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
@@ -135,8 +156,8 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
             let book = Arc::new(Written::new(start as u64, len as u64));
             WRITTEN.write().unwrap_or_else(PoisonError::into_inner).insert(start as u64, book);
         }
-        let by = STEP.load(Ordering::Relaxed);
-        history().0.push(Allocation { start, len, by, freed_by: None });
+        let by = current_line();
+        history().0.push(Allocation { start, len, name: None, by, freed_by: None });
     }
 }
 
@@ -144,9 +165,13 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
 pub(crate) fn freed(start: usize) {
     if is_on() {
         WRITTEN.write().unwrap_or_else(PoisonError::into_inner).remove(&(start as u64));
-        let live = |a: &&mut Allocation| a.start == start && a.freed_by.is_none();
-        if let Some(allocation) = history().0.iter_mut().rev().find(live) {
-            allocation.freed_by = Some(STEP.load(Ordering::Relaxed));
+        let mut history = history();
+        let live = |a: &&mut Allocation| a.freed_by.is_none();
+        let end = history.0.iter_mut().rev().filter(live).find(|a| a.start == start);
+        let Some(end) = end.map(|a| a.start + a.len) else { return };
+        let inside = |a: &&mut Allocation| a.start >= start && a.start + a.len <= end;
+        for allocation in history.0.iter_mut().filter(live).filter(inside) {
+            allocation.freed_by = Some(current_line());
         }
     }
 }
@@ -165,10 +190,24 @@ extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     }
 }
 
-/// Says which step of the plan comes next.
+/// Says that a range is a buffer of the case.
+///
+/// # Safety
+/// The name is a C string.
 #[unsafe(no_mangle)]
-extern "C" fn rocrepro_device_step(step: u32) {
-    STEP.store(step, Ordering::Relaxed);
+unsafe extern "C" fn rocrepro_device_buffer(start: usize, len: usize, name: *const c_char) {
+    if is_on() {
+        // SAFETY: by this function's contract.
+        let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+        let (name, by) = (Some(Arc::from(name)), current_line());
+        history().0.push(Allocation { start, len, name, by, freed_by: None });
+    }
+}
+
+/// Says which line of the case comes next.
+#[unsafe(no_mangle)]
+extern "C" fn rocrepro_device_line(line: u32) {
+    LINE.store(line, Ordering::Relaxed);
 }
 
 #[cfg(test)]
@@ -194,12 +233,17 @@ mod tests {
 
     #[test]
     fn an_address_is_told_by_its_neighbour() {
-        let allocation = |start, by, freed_by| Allocation { start, len: 100, by, freed_by };
+        let allocation =
+            |start, by, freed_by| Allocation { start, len: 100, name: None, by, freed_by };
+        let buffer =
+            Allocation { start: 0x40010, len: 60, name: Some("src".into()), by: 0, freed_by: None };
         let history = History(vec![
             allocation(0x10000, u32::MAX, None),
             allocation(0x20000, 3, Some(9)),
             allocation(0x20000, 12, None),
             allocation(0x30000, 4, Some(5)),
+            allocation(0x40000, 0, None),
+            buffer,
         ]);
         #[track_caller]
         fn check(history: &History, address: usize, expected: Option<&str>) {
@@ -210,15 +254,19 @@ mod tests {
         check(
             &history,
             0x20000 - 4,
-            Some("4 bytes before the 100 bytes at 0x20000 that step 12 allocated"),
+            Some("4 bytes before the 100 bytes at 0x20000 that line 12 allocated"),
         );
         check(
             &history,
             0x20001,
-            Some("1 bytes into the 100 bytes at 0x20000 that step 12 allocated"),
+            Some("1 bytes into the 100 bytes at 0x20000 that line 12 allocated"),
         );
-        let freed = "16 bytes into the 100 bytes at 0x30000 that step 4 allocated and step 5 freed";
+        let freed = "16 bytes into the 100 bytes at 0x30000 that line 4 allocated and line 5 freed";
         check(&history, 0x30010, Some(freed));
+        let inside = "4 bytes into the 60 bytes of buffer `src` that the set-up allocated";
+        check(&history, 0x40014, Some(inside));
+        let behind = "24 bytes behind the 60 bytes of buffer `src` that the set-up allocated";
+        check(&history, 0x40010 + 84, Some(behind));
         check(&history, 0x9000_0000, None);
     }
 }

@@ -13,7 +13,7 @@ use std::{
 
 use crate::{
     abi::{Agent, Condition, Out, Signal, SignalCell, SignalHandler, Status, Times},
-    clock, events, memory, queue,
+    clock, events, memory, order, queue,
     report::trace,
     schedule,
 };
@@ -78,7 +78,9 @@ pub(crate) fn create(value: i64) -> Signal {
     cell.start.store(0, Ordering::Relaxed);
     cell.end.store(0, Ordering::Relaxed);
     cell.kind.store(KIND_USER, Ordering::Release);
-    Signal(std::ptr::from_ref(cell) as u64)
+    let signal = Signal(std::ptr::from_ref(cell) as u64);
+    order::host_set(signal);
+    signal
 }
 
 /// Signals whose value the host may write without a call, until they are destroyed.
@@ -125,7 +127,9 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
 /// The value as a host sees it that does not wait.
 fn look(signal: Signal) -> i64 {
     schedule::host_looked();
-    signal.load()
+    let value = signal.load();
+    order::host_saw(signal);
+    value
 }
 
 struct Handler {
@@ -187,6 +191,7 @@ fn run_handlers() {
     };
     IN_HANDLER.set(true);
     while let Some(Some(handler)) = events::wait_until(None, due) {
+        order::host_saw(handler.signal);
         if (handler.function)(handler.signal.load(), handler.argument) {
             HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
         }
@@ -236,6 +241,7 @@ fn store(signal: Signal, value: i64) {
     let Some(cell) = signal.cell() else { return };
     match cell.queue.load(Ordering::Acquire) {
         0 => {
+            order::host_set(signal);
             cell.value.store(value, Ordering::Release);
             events::notify();
         }
@@ -295,17 +301,20 @@ extern "C" fn hsa_signal_store_screlease(signal: Signal, value: i64) {
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_silent_store_relaxed(signal: Signal, value: i64) {
     if let Some(cell) = signal.cell() {
+        order::host_set(signal);
         cell.value.store(value, Ordering::Release);
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_add_relaxed(signal: Signal, value: i64) {
+    order::host_added(signal);
     signal.add(value);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_subtract_relaxed(signal: Signal, value: i64) {
+    order::host_added(signal);
     signal.add(value.wrapping_neg());
 }
 
@@ -325,6 +334,7 @@ extern "C" fn hsa_signal_wait_scacquire(
                 let _waiting = schedule::Waiting::new(signal, condition, reference);
                 wait(signal, condition, reference, schedule::patience(timeout))
             };
+            order::host_saw(signal);
             settle();
             value
         }

@@ -9,7 +9,7 @@ use std::{
 use crate::{
     abi::{AccessDesc, Agent, Out, Pool, Status, array},
     address_map::{Kind, PAGE, Region},
-    memory,
+    memory, order,
     report::trace,
 };
 
@@ -221,6 +221,7 @@ extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
             _ => return Status::INVALID_ALLOCATION,
         }
         state.mappings.remove(&address);
+        order::forget(address as u64..(address + bytes) as u64);
         memory::map_mut().remove(address);
         // The range stays reserved and must not be given to anybody else.
         match map(address, bytes, None, false) {

@@ -25,7 +25,7 @@ use crate::{
     exec::{Bound, Exec},
     ops::memory::Location,
     text::{Text, Unsupported},
-    wave::{Machine, Step, Wave, active},
+    wave::{Machine, Step, Stop, Wave, active},
 };
 
 /// What is known of a launch that is watched.
@@ -122,6 +122,7 @@ impl Checks {
             let places = active(lanes).filter_map(|lane| Some((lane, access.of(wave, lane)?)));
             self.touches.extend(places.map(|(lane, at)| Touch { piece, lane, at }));
         }
+        self.order(checked, machine)?;
         self.local_bytes(checked, machine);
         let instruction = (checked.pc, &checked.text);
         let space = machine.space();
@@ -148,6 +149,33 @@ impl Checks {
         let registers = &mut self.registers[index];
         self.changes.iter().for_each(|change| registers.apply(*change));
         self.races(checked, wave, machine)
+    }
+
+    /// Notes which memory the instruction touches: lanes that touch neighbouring bytes do it in one access.
+    fn order(&self, checked: &Checked, machine: &Machine<'_>) -> Step {
+        let touch = |kind, range| {
+            let touched = machine.space().touch(kind, range);
+            touched.map_err(|accesses| Box::new(Stop::Unordered(accesses)))
+        };
+        for (number, piece) in checked.pieces.iter().enumerate() {
+            let mut range = 0..0;
+            for Touch { at, .. } in self.touches.iter().filter(|touch| touch.piece == number) {
+                let Location::Global(address) = *at else { continue };
+                let end = address.saturating_add(piece.bytes);
+                if address == range.end {
+                    range.end = end;
+                    continue;
+                }
+                if range.start < range.end {
+                    touch(piece.kind, range)?;
+                }
+                range = address..end;
+            }
+            if range.start < range.end {
+                touch(piece.kind, range)?;
+            }
+        }
+        Ok(())
     }
 
     /// Notes the bytes of the LDS that the instruction touches, one access after the other.

@@ -402,6 +402,7 @@ fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>, entry: u64) -> 
             };
             Trap::LdsRace { offset, first: access(first), second: access(second) }
         }
+        Stop::Unordered(accesses) => Trap::Unordered { accesses, instruction },
         Stop::Abort => Trap::Abort { instruction },
         Stop::Unsupported => Trap::Unimplemented { instruction },
     }

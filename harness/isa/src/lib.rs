@@ -31,6 +31,7 @@ mod written;
 use std::{fmt, ops::Range, sync::Arc};
 
 pub use audit::{Audit, Opcode};
+pub use checks::access::Kind as AccessKind;
 pub use written::Written;
 
 /// Memory that kernels may touch.
@@ -54,6 +55,14 @@ pub trait AddressSpace: Sync {
     /// Which bytes around the address were written, on a launch that is watched; `None` where nobody keeps book.
     fn written(&self, _address: u64) -> Option<Arc<Written>> {
         None
+    }
+
+    /// Notes that a launch that is watched is about to touch these bytes.
+    ///
+    /// # Errors
+    /// What other work touched them before, with nothing to order the two.
+    fn touch(&self, _kind: AccessKind, _range: Range<u64>) -> Result<(), Unordered> {
+        Ok(())
     }
 
     /// Whether a kernel that is watched stops when it computes with never-written memory.
@@ -159,6 +168,13 @@ pub enum Trap {
         /// The other one.
         second: LdsAccess,
     },
+    /// The kernel touches what other work touched, and nothing orders the two. Only launches that are watched end this way.
+    Unordered {
+        /// Who and what.
+        accesses: Unordered,
+        /// The instruction that made the access.
+        instruction: At,
+    },
     /// A wave executed [`Launch::step_limit`] instructions without an end.
     StepLimit {
         /// The limit.
@@ -183,6 +199,24 @@ pub enum Trap {
         /// What is wrong.
         reason: String,
     },
+}
+
+/// Two accesses to the same bytes, one of them a write, by work that nothing orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unordered {
+    /// The first byte that both touch.
+    pub address: u64,
+    /// The access that came second this time, in words.
+    pub this: String,
+    /// The one that came first.
+    pub other: String,
+}
+
+impl fmt::Display for Unordered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Unordered { address, this, other } = self;
+        write!(f, "unordered accesses at {address:#x}: {this}; {other}")
+    }
 }
 
 /// One side of a race in the LDS.
@@ -243,6 +277,10 @@ impl fmt::Display for Trap {
             }
             Trap::LdsRace { offset, first, second } => {
                 write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")
+            }
+            Trap::Unordered { accesses, instruction } => {
+                let Unordered { address, this, other } = accesses;
+                write!(f, "unordered accesses at {address:#x}: {this}, {instruction}; {other}")
             }
             Trap::StepLimit { limit, instruction } => {
                 write!(f, "wave still running after {limit} instructions, at {instruction}")

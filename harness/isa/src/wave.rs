@@ -24,6 +24,7 @@ pub(crate) enum Stop {
     LdsOutOfRange { offset: u64 },
     NeverWritten { read: taint::Origin, how: shadow::Use },
     LdsRace { offset: u64, first: races::Access, second: races::Access },
+    Unordered(crate::Unordered),
     Abort,
     Unsupported,
 }

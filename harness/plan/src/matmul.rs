@@ -39,10 +39,12 @@ pub struct Operands {
 }
 
 impl MatmulProblem {
-    /// Bytes of A, B and D.
+    /// Bytes of A, B and D; the greatest number where they have more.
     pub fn bytes(&self) -> [u64; 3] {
         let (input, output) = (self.dtype.bytes(), self.dtype.output().bytes());
-        [self.m * self.k * input, self.k * self.n * input, self.m * self.n * output]
+        let bytes =
+            |rows: u64, columns: u64, element| rows.saturating_mul(columns).saturating_mul(element);
+        [bytes(self.m, self.k, input), bytes(self.k, self.n, input), bytes(self.m, self.n, output)]
     }
 }
 

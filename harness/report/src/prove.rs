@@ -54,18 +54,21 @@ pub struct Racy {
     pub eager: String,
     /// What happens in the other one: which access finds what.
     pub other: String,
+    /// What the sanitizer says of it, which names the two accesses.
+    pub watched: Option<String>,
+}
+
+/// What happened, in a line.
+pub fn result(record: &Record) -> String {
+    let outcome = &record.outcome;
+    let line = outcome.at.line.map_or(String::new(), |line| format!(" at line {line}"));
+    let details: Vec<&str> = outcome.details.iter().take(2).map(String::as_str).collect();
+    let text = format!("{}{line}: {}; {}", outcome.signature, outcome.summary, details.join("; "));
+    text.trim_end_matches([';', ' ']).to_owned()
 }
 
 /// Compares the results of trials on the eager schedule with those of the same trials on others.
 pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
-    let result = |record: &Record| {
-        let outcome = &record.outcome;
-        let line = outcome.at.line.map_or(String::new(), |line| format!(" at line {line}"));
-        let details: Vec<&str> = outcome.details.iter().take(2).map(String::as_str).collect();
-        let text =
-            format!("{}{line}: {}; {}", outcome.signature, outcome.summary, details.join("; "));
-        text.trim_end_matches([';', ' ']).to_owned()
-    };
     let mut found: Vec<Racy> = Vec::new();
     for (schedule, records) in others {
         for record in records {
@@ -80,6 +83,7 @@ pub fn racy(eager: &[Record], others: &[(Schedule, Vec<Record>)]) -> Vec<Racy> {
                     schedule: *schedule,
                     eager: result(first),
                     other: result(record),
+                    watched: None,
                 });
             }
         }
@@ -247,6 +251,10 @@ fn problems(proof: &Proof) -> Vec<String> {
         ));
         lines.push(format!("    --schedule eager: {}", racy.eager));
         lines.push(format!("    --schedule {}: {}", racy.schedule, racy.other));
+        let watched = racy.watched.iter();
+        lines.extend(
+            watched.map(|text| format!("    --schedule {} --sanitize: {text}", racy.schedule)),
+        );
     }
     for row in &proof.rows {
         for (trial, signature) in &row.unhealthy {
@@ -329,7 +337,10 @@ mod tests {
         let mut proof = proof(&[eager.to_vec(), vec![under(Fault::CopyZero, failed("graphs/b"))]]);
         assert_eq!(proof.exit_status(), 0);
         proof.racy = found;
+        proof.racy[0].watched = Some("memory-fault:k: the two accesses".to_owned());
         assert_eq!(proof.exit_status(), 1);
-        assert!(plain(&matrix(&proof)).contains("RACY copies/a[x=1] is refused"));
+        let text = plain(&matrix(&proof));
+        assert!(text.contains("RACY copies/a[x=1] is refused"), "{text}");
+        assert!(text.contains("--schedule lazy --sanitize: memory-fault:k: the two"), "{text}");
     }
 }

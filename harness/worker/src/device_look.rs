@@ -1,9 +1,9 @@
 use std::{
-    ffi::{CStr, c_char, c_void},
+    ffi::{CStr, CString, c_char, c_void},
     sync::OnceLock,
 };
 
-use device::{IDENTITY_SYMBOL, Identity, NEVER_WRITTEN_SYMBOL, STEP_SYMBOL};
+use device::{BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, NEVER_WRITTEN_SYMBOL};
 use hip_sys::{Hip, Properties};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use plan::Event;
@@ -60,16 +60,16 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
     Ok(Look { runtime, count, properties, emulated: identity()? })
 }
 
-type StepSymbol = unsafe extern "C" fn(u32);
+type LineSymbol = unsafe extern "C" fn(u32);
 
-/// Where the emulated device wants to know the steps.
-static STEP: OnceLock<StepSymbol> = OnceLock::new();
+/// Where the emulated device wants to know the lines.
+static LINE: OnceLock<LineSymbol> = OnceLock::new();
 
-/// Tells an emulated device which step of the plan comes next.
-pub(crate) fn at_step(step: u32) {
-    if let Some(tell) = STEP.get() {
+/// Tells an emulated device which line of the case comes next.
+pub(crate) fn at_line(line: u32) {
+    if let Some(tell) = LINE.get() {
         // SAFETY: the symbol is ours, and its library stays loaded.
-        unsafe { tell(step) };
+        unsafe { tell(line) };
     }
 }
 
@@ -83,6 +83,19 @@ pub(crate) fn never_written(start: *const c_void, bytes: usize) {
     if let Some(tell) = NEVER_WRITTEN.get() {
         // SAFETY: the symbol is ours, and its library stays loaded; the device only looks the address up.
         unsafe { tell(start, bytes) };
+    }
+}
+
+type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, *const c_char);
+
+/// Where the emulated device wants to know the buffers.
+static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
+
+/// Tells an emulated device what lies there.
+pub(crate) fn is_buffer(start: *const c_void, bytes: usize, name: &str) {
+    if let (Some(tell), Ok(name)) = (BUFFER.get(), CString::new(name)) {
+        // SAFETY: the symbol is ours, and its library stays loaded; it copies the name and does not touch the range.
+        unsafe { tell(start, bytes, name.as_ptr()) };
     }
 }
 
@@ -105,13 +118,17 @@ fn identity() -> Result<Option<Identity>, Broken> {
         return Ok(None);
     };
     // SAFETY: as above. The library stays loaded to the end of the process, since HIP holds it.
-    if let Ok(step) = unsafe { library.get::<StepSymbol>(STEP_SYMBOL.as_bytes()) } {
-        let _ = STEP.set(*step);
+    if let Ok(line) = unsafe { library.get::<LineSymbol>(LINE_SYMBOL.as_bytes()) } {
+        let _ = LINE.set(*line);
     }
     // SAFETY: as above.
     let never = unsafe { library.get::<NeverWrittenSymbol>(NEVER_WRITTEN_SYMBOL.as_bytes()) };
     if let Ok(never) = never {
         let _ = NEVER_WRITTEN.set(*never);
+    }
+    // SAFETY: as above.
+    if let Ok(buffer) = unsafe { library.get::<BufferSymbol>(BUFFER_SYMBOL.as_bytes()) } {
+        let _ = BUFFER.set(*buffer);
     }
     // SAFETY: as above; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };

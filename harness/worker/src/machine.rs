@@ -206,7 +206,7 @@ impl<'a> Machine<'a> {
             *next - 1
         };
         self.events.say(&Event::Begin { step: step.id, occurrence });
-        crate::device_look::at_step(step.id);
+        crate::device_look::at_line(step.line);
         let start = Instant::now();
         let answer = match step.planted {
             Some(Effect::Return(code)) => {

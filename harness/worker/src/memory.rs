@@ -201,6 +201,10 @@ fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, B
         }
     };
     machine.made(Kind::Buffer, name, base, code);
+    if code == 0 {
+        let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
+        device_look::is_buffer(first.cast_const(), buffer.bytes as usize, name);
+    }
     Ok(match buffer.memory {
         Memory::HostPageable => Answer::NONE,
         _ => Answer::hip(code),

@@ -1,6 +1,7 @@
 use std::process::ExitCode;
 
 use device::{Config, Fault, Planted, Schedule};
+use report::Record;
 
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
@@ -43,16 +44,8 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             break;
         }
         let emulation = Config { schedule, ..options.emulation.clone() };
-        let session = Session::open(SessionOptions { emulation, ..options.clone() })?;
-        let lowered = lower_all(&library, &selected, None)?;
-        let jobs = selected.iter().zip(lowered).map(|(entry, lowered)| Job {
-            case: entry.case,
-            trial: &entry.trial,
-            lowered,
-            faults: Vec::new(),
-        });
-        let journal = outputs::journal(args.on.record.as_deref())?;
-        let (records, stop) = run_jobs(&session, jobs.collect(), journal)?;
+        let options = SessionOptions { emulation, ..options.clone() };
+        let (records, stop) = run_healthy(&library, &selected, options, args)?;
         orders.push((schedule, records));
         trouble = stop;
     }
@@ -62,11 +55,40 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     };
     let mut proof = report::prove(&records, signature);
     proof.racy = report::racy(&records, &orders);
+    for racy in &mut proof.racy {
+        // The sanitizer knows which accesses nothing orders, on any schedule.
+        let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
+        let config =
+            Config { schedule: racy.schedule, sanitize: true, ..options.emulation.clone() };
+        let mut watched = SessionOptions { emulation: config, ..options.clone() };
+        watched.allow_for_the_sanitizer();
+        let (records, stop) = run_healthy(&library, &trial, watched, args)?;
+        racy.watched = records.first().map(report::result);
+        trouble = trouble.or(stop);
+    }
     outputs::print(&report::matrix(&proof))?;
     match trouble {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(proof.exit_status())),
     }
+}
+
+/// Runs each of these trials without a fault.
+fn run_healthy(
+    library: &CaseLibrary,
+    selected: &[Selected<'_>],
+    options: SessionOptions,
+    args: &Prove,
+) -> Result<(Vec<Record>, Option<Stop>), Stop> {
+    let session = Session::open(options)?;
+    let lowered = lower_all(library, selected, None)?;
+    let jobs = selected.iter().zip(lowered).map(|(entry, lowered)| Job {
+        case: entry.case,
+        trial: &entry.trial,
+        lowered,
+        faults: Vec::new(),
+    });
+    run_jobs(&session, jobs.collect(), outputs::journal(args.on.record.as_deref())?)
 }
 
 /// The schedules besides the eager one that a proof tries.

@@ -13,9 +13,6 @@ use crate::{
     trial::{Job, lower_all},
 };
 
-/// How much longer a trial may be silent while the sanitizer looks at it.
-const SANITIZER_SLOWS: u32 = 4;
-
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let selected = select(&library, &args.selection.cases)?;
@@ -23,9 +20,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let call_fault = call_fault(&faults)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     options.emulation = args.emulation.config()?;
-    if options.emulation.sanitize {
-        options.limits.quiet *= SANITIZER_SLOWS;
-    }
+    options.allow_for_the_sanitizer();
     options.cases_from = args.selection.cases_from.clone();
     let lowered = lower_all(&library, &selected, call_fault)?;
     let journal = outputs::journal(args.on.record.as_deref())?;

@@ -143,7 +143,7 @@ fn idle_queue(packets: &[(u16, &[Signal])]) -> Arc<Queue> {
 #[test]
 fn packets_overtake_only_where_the_barrier_bit_and_barrier_packets_let_them() {
     const FREE: u16 = packet::DISPATCH as u16;
-    const BEHIND: u16 = FREE | BARRIER_BIT;
+    const BEHIND: u16 = FREE | packet::BARRIER_BIT;
     const WAIT: u16 = packet::BARRIER_AND as u16;
     let gate = signal::create(1);
     #[track_caller]
@@ -159,7 +159,7 @@ fn packets_overtake_only_where_the_barrier_bit_and_barrier_packets_let_them() {
     check(&[(WAIT, &[]), (FREE, &[])], &[0], &[]);
     check(&[(WAIT, &[gate]), (FREE, &[])], &[], &[gate]);
     check(&[(FREE, &[]), (WAIT, &[gate]), (FREE, &[])], &[0], &[gate]);
-    check(&[(FREE, &[]), (WAIT | BARRIER_BIT, &[gate])], &[0], &[]);
+    check(&[(FREE, &[]), (WAIT | packet::BARRIER_BIT, &[gate])], &[0], &[]);
 }
 
 #[test]

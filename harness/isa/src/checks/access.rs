@@ -12,15 +12,20 @@ use crate::{
     wave::Wave,
 };
 
+/// What an access does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// Reads.
     Load,
+    /// Writes.
     Store,
+    /// Reads and writes at once.
     Atomic,
 }
 
 impl Kind {
-    pub(crate) fn word(self) -> &'static str {
+    /// In words.
+    pub fn word(self) -> &'static str {
         match self {
             Kind::Load => "read",
             Kind::Store => "write",

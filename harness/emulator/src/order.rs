@@ -1,0 +1,165 @@
+//! Which work is ordered before which, for the sanitizer: two packets or copies that touch the same bytes, one of them
+//! writing, need something that makes one wait for the other.
+//!
+//! The order is that of the interface, not that of this run. What a packet or copy knows to be complete is its *clock*, as in
+//! dynamic race detectors (FastTrack, PLDI 2009):
+//!
+//! * what the host knew when it handed the work over;
+//! * on a queue what a barrier bit or a barrier packet before it waited for, and with its own barrier bit all packets
+//!   before it (HSA Platform System Architecture Specification 1.2, 2.9);
+//! * what lowered the signals that it waits for.
+//!
+//! The host knows what the signals tell that it waits for or looks at. All its threads count as one, since what they tell
+//! each other is not seen here, and what it touches by itself is not seen either.
+
+mod accesses;
+mod clock;
+mod state;
+
+use std::{
+    cell::RefCell,
+    ops::Range,
+    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+};
+
+use device::Fault;
+use isa::{AccessKind, Unordered};
+pub(crate) use state::Known;
+use state::{State, Work};
+
+use crate::{abi::Signal, faults, sanitizer, transfer::Row};
+
+static STATE: Mutex<State> = Mutex::new(State::new());
+
+thread_local! {
+    /// The packet that this thread carries out.
+    static PACKET: RefCell<Option<Work>> = const { RefCell::new(None) };
+}
+
+/// The state, while somebody looks at the order. Packets that overtake each other are the planted fault's mistake.
+fn state() -> Option<MutexGuard<'static, State>> {
+    let on = sanitizer::is_on() && faults::planted(Fault::QueueBarrierIgnored).is_none();
+    on.then(|| STATE.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {
+    let mut state = state()?;
+    PACKET.with_borrow_mut(|packet| packet.as_mut().map(|work| act(&mut state, work)))
+}
+
+/// The host rang the doorbell of a queue, whose packets before that index are written.
+pub(crate) fn rang(queue: u64, end: u64) {
+    if let Some(mut state) = state() {
+        state.rings(queue, end, sanitizer::current_line());
+    }
+}
+
+/// This thread takes up a packet of a queue.
+pub(crate) fn begin_packet(queue: u64, index: u64, barrier_bit: bool) {
+    if let Some(mut state) = state() {
+        let line = sanitizer::current_line();
+        PACKET.set(Some(state.begin_packet(queue, index, barrier_bit, line)));
+    }
+}
+
+/// The packet of this thread launches that kernel.
+pub(crate) fn name(kernel: &str) {
+    with_packet(|state, work| state.name(work, &format!("kernel {kernel}")));
+}
+
+/// The packet of this thread is a barrier, and has waited for these signals.
+pub(crate) fn waited(signals: &[Signal]) {
+    with_packet(|state, work| {
+        signals.iter().for_each(|signal| state.waited(work, signal.0));
+        state.holds_up(work);
+    });
+}
+
+/// The packet of this thread is complete, and is about to lower that signal.
+pub(crate) fn end_packet(completion: Signal) {
+    with_packet(|state, work| {
+        state.end_packet(work);
+        lower(state, work, completion);
+    });
+    PACKET.set(None);
+}
+
+fn lower(state: &mut State, work: &Work, signal: Signal) {
+    let Some(cell) = signal.cell() else { return };
+    state.lowers(work, signal.0);
+    // The host may look at this one without a call.
+    if cell.exposed.load(Ordering::Acquire) != 0 {
+        state.host_saw(signal.0);
+    }
+}
+
+/// The packet of this thread touches these bytes.
+///
+/// # Errors
+/// What touched them before, with nothing to order the two.
+pub(crate) fn touch(kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
+    with_packet(|state, work| state.touch(work, kind, range)).unwrap_or(Ok(()))
+}
+
+/// What the host knows as it hands over a copy; nothing while nobody looks.
+pub(crate) fn submitted() -> Option<Known> {
+    state().map(|state| state.known(sanitizer::current_line()))
+}
+
+/// A copy that waited for these signals moves these rows, and is about to lower that signal.
+///
+/// # Errors
+/// As of [`touch`].
+pub(crate) fn copy(
+    submitted: Option<&Known>,
+    waited: &[Signal],
+    rows: &[Row],
+    completion: Signal,
+) -> Result<(), Unordered> {
+    let (Some(known), Some(mut state)) = (submitted, state()) else { return Ok(()) };
+    let mut work = state.begin_copy("the copy", known.clone());
+    waited.iter().for_each(|signal| state.waited(&mut work, signal.0));
+    state.touch_rows(&work, rows)?;
+    lower(&mut state, &work, completion);
+    Ok(())
+}
+
+/// The host moves these rows by itself.
+///
+/// # Errors
+/// As of [`touch`].
+pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
+    let Some(mut state) = state() else { return Ok(()) };
+    let known = state.known(sanitizer::current_line());
+    let work = state.begin_copy("the host's copy", known);
+    state.is_of_the_host(&work);
+    state.touch_rows(&work, rows)
+}
+
+/// The host has seen the value of a signal.
+pub(crate) fn host_saw(signal: Signal) {
+    if let Some(mut state) = state() {
+        state.host_saw(signal.0);
+    }
+}
+
+/// The host gives a signal a value of its own.
+pub(crate) fn host_set(signal: Signal) {
+    if let Some(mut state) = state() {
+        state.host_set(signal.0);
+    }
+}
+
+/// The host adds to a signal.
+pub(crate) fn host_added(signal: Signal) {
+    if let Some(mut state) = state() {
+        state.host_added(signal.0);
+    }
+}
+
+/// Memory is given back: who gets the addresses next has nothing to do with what was there.
+pub(crate) fn forget(range: Range<u64>) {
+    if let Some(mut state) = state() {
+        state.forget(range);
+    }
+}

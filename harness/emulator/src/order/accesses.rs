@@ -1,0 +1,178 @@
+//! Who touched each byte last.
+
+use std::{cell::Cell, collections::BTreeMap, ops::Range};
+
+use isa::AccessKind;
+
+/// The last work that wrote a byte and the last that read it, each with one added; zero is nobody.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+struct Byte {
+    write: u32,
+    read: u32,
+    /// The write was an atomic.
+    atomic: bool,
+}
+
+const PAGE: u64 = 4096;
+
+/// Most copies and many kernels treat all bytes of a page alike.
+enum Page {
+    Alike(Byte),
+    Each(Box<[Byte]>),
+}
+
+/// An access that is not ordered before the one that found it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unordered {
+    pub(super) work: u32,
+    pub(super) kind: AccessKind,
+    pub(super) address: u64,
+}
+
+/// Bytes that nobody touched have no page.
+pub(super) struct Accesses(BTreeMap<u64, Page>);
+
+impl Byte {
+    /// Adds an access, or returns the work that it conflicts with.
+    fn add(
+        &mut self,
+        work: u32,
+        kind: AccessKind,
+        is_before: &impl Fn(u32) -> bool,
+    ) -> Result<(), (u32, AccessKind)> {
+        let rival =
+            |last: u32| (last != 0 && last != work + 1 && !is_before(last - 1)).then(|| last - 1);
+        let wrote = if self.atomic { AccessKind::Atomic } else { AccessKind::Store };
+        if !(self.atomic && kind == AccessKind::Atomic)
+            && let Some(other) = rival(self.write)
+        {
+            return Err((other, wrote));
+        }
+        if kind == AccessKind::Load {
+            // Of several readers without an order among them one is kept.
+            self.read = work + 1;
+            return Ok(());
+        }
+        if let Some(other) = rival(self.read) {
+            return Err((other, AccessKind::Load));
+        }
+        (self.write, self.atomic) = (work + 1, kind == AccessKind::Atomic);
+        Ok(())
+    }
+}
+
+impl Accesses {
+    pub(super) const fn new() -> Accesses {
+        Accesses(BTreeMap::new())
+    }
+
+    /// Notes an access; `is_before` tells which work it is ordered after.
+    pub(super) fn touch(
+        &mut self,
+        work: u32,
+        kind: AccessKind,
+        range: Range<u64>,
+        is_before: impl Fn(u32) -> bool,
+    ) -> Result<(), Unordered> {
+        // Neighbouring bytes mostly have the same history.
+        let known = Cell::new(work);
+        let is_before = |other| {
+            let before = known.get() == other || is_before(other);
+            if before {
+                known.set(other);
+            }
+            before
+        };
+        let mut start = range.start;
+        while start < range.end {
+            let base = start / PAGE * PAGE;
+            let end = range.end.min(base + PAGE);
+            let page = self.0.entry(base).or_insert(Page::Alike(Byte::default()));
+            let found = |address, (work, kind)| Unordered { work, kind, address };
+            match page {
+                Page::Alike(byte) if end - start == PAGE => {
+                    byte.add(work, kind, &is_before).map_err(|other| found(base, other))?;
+                }
+                Page::Alike(byte) => {
+                    *page = Page::Each(vec![*byte; PAGE as usize].into_boxed_slice());
+                    continue;
+                }
+                Page::Each(bytes) => {
+                    let part = &mut bytes[(start - base) as usize..(end - base) as usize];
+                    for (byte, address) in part.iter_mut().zip(start..) {
+                        byte.add(work, kind, &is_before).map_err(|other| found(address, other))?;
+                    }
+                    if end - start == PAGE && bytes.iter().all(|byte| *byte == bytes[0]) {
+                        *page = Page::Alike(bytes[0]);
+                    }
+                }
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Nobody touched these bytes.
+    pub(super) fn forget(&mut self, range: Range<u64>) {
+        let first = range.start / PAGE * PAGE;
+        let mut rest = self.0.split_off(&first);
+        let mut behind = rest.split_off(&range.end.next_multiple_of(PAGE));
+        self.0.append(&mut behind);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AccessKind::*, *};
+
+    /// Accesses by work of these numbers to ranges of addresses, and the first conflict; work is ordered after all work whose
+    /// number is of the same parity.
+    #[track_caller]
+    fn check(list: &[(u32, AccessKind, Range<u64>)], expected: Option<(u32, AccessKind, u64)>) {
+        let mut accesses = Accesses::new();
+        let found = list.iter().find_map(|(work, kind, range)| {
+            accesses.touch(*work, *kind, range.clone(), |other| other % 2 == work % 2).err()
+        });
+        assert_eq!(found.map(|found| (found.work, found.kind, found.address)), expected);
+    }
+
+    #[test]
+    fn a_write_and_an_access_need_an_order() {
+        let one = || 5000..5004;
+        check(&[(0, Store, one()), (1, Load, one())], Some((0, Store, 5000)));
+        check(&[(0, Store, one()), (2, Load, one())], None);
+        check(&[(0, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
+        check(&[(0, Load, one()), (1, Load, one()), (3, Store, 5002..5003)], None);
+        check(&[(0, Store, one()), (0, Load, one()), (0, Store, one())], None);
+        check(&[(0, Store, 5000..5004), (1, Store, 5004..5008)], None);
+        check(&[(0, Store, 5000..5004), (1, Store, 5003..5008)], Some((0, Store, 5003)));
+        check(&[(0, Atomic, one()), (1, Atomic, one())], None);
+        check(&[(0, Atomic, one()), (1, Load, one())], Some((0, Atomic, 5000)));
+        check(&[(0, Atomic, one()), (1, Store, one())], Some((0, Atomic, 5000)));
+    }
+
+    #[test]
+    fn whole_pages_and_bytes_of_them_meet() {
+        let pages = || 4096..3 * 4096;
+        check(&[(0, Store, pages()), (1, Load, 9000..9001)], Some((0, Store, 9000)));
+        check(&[(0, Store, 9000..9001), (1, Load, pages())], Some((0, Store, 9000)));
+        check(
+            &[(0, Store, 9000..9001), (2, Store, pages()), (1, Load, 12000..12001)],
+            Some((2, Store, 12000)),
+        );
+        check(&[(0, Store, pages()), (2, Load, 9000..9001), (4, Store, pages())], None);
+        check(&[(0, Store, pages()), (1, Store, 0..4096), (1, Store, 3 * 4096..20000)], None);
+    }
+
+    #[test]
+    fn what_is_forgotten_conflicts_with_nothing() {
+        let mut accesses = Accesses::new();
+        let no = |_| false;
+        assert_eq!(accesses.touch(0, Store, 0..16384, no), Ok(()));
+        accesses.forget(4096..8192);
+        assert_eq!(accesses.touch(1, Load, 4096..8192, no), Ok(()));
+        let found = Unordered { work: 0, kind: Store, address: 8192 };
+        assert_eq!(accesses.touch(1, Load, 4096..8193, no), Err(found));
+        assert!(accesses.touch(1, Load, 0..1, no).is_err());
+    }
+}

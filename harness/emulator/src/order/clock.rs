@@ -1,0 +1,100 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+/// One packet or copy: which queue it is of, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) queue: u64,
+    pub(super) index: u64,
+}
+
+/// Packets and copies that are known to be complete.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Clock(BTreeMap<u64, Complete>);
+
+/// Of one queue.
+#[derive(Clone, Debug, Default)]
+struct Complete {
+    /// All before this one.
+    before: u64,
+    /// Some behind it.
+    single: BTreeSet<u64>,
+}
+
+impl Complete {
+    fn add(&mut self, index: u64) {
+        if index >= self.before {
+            self.single.insert(index);
+        }
+        self.close_ranks();
+    }
+
+    fn join(&mut self, other: &Complete) {
+        if self.before < other.before {
+            self.before = other.before;
+            self.single = self.single.split_off(&self.before);
+        }
+        self.single.extend(other.single.iter().filter(|index| **index >= self.before));
+        self.close_ranks();
+    }
+
+    fn close_ranks(&mut self) {
+        while self.single.remove(&self.before) {
+            self.before += 1;
+        }
+    }
+}
+
+impl Clock {
+    pub(super) const fn new() -> Clock {
+        Clock(BTreeMap::new())
+    }
+
+    pub(super) fn contains(&self, place: Place) -> bool {
+        self.0.get(&place.queue).is_some_and(|complete| {
+            place.index < complete.before || complete.single.contains(&place.index)
+        })
+    }
+
+    pub(super) fn add(&mut self, place: Place) {
+        self.0.entry(place.queue).or_default().add(place.index);
+    }
+
+    pub(super) fn join(&mut self, other: &Clock) {
+        for (queue, complete) in &other.0 {
+            self.0.entry(*queue).or_default().join(complete);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A clock that knows these packets of queue 1.
+    fn clock(known: &[u64]) -> Clock {
+        let mut clock = Clock::new();
+        known.iter().for_each(|index| clock.add(Place { queue: 1, index: *index }));
+        clock
+    }
+
+    #[track_caller]
+    fn check(clock: &Clock, expected: &[u64]) {
+        let known = (0..12).filter(|index| clock.contains(Place { queue: 1, index: *index }));
+        assert_eq!(known.collect::<Vec<_>>(), expected);
+        assert!(!clock.contains(Place { queue: 2, index: 0 }));
+    }
+
+    #[test]
+    fn a_clock_knows_what_was_added_and_joined() {
+        check(&clock(&[]), &[]);
+        check(&clock(&[3, 0, 1, 1]), &[0, 1, 3]);
+        let mut joined = clock(&[5, 0, 1, 7]);
+        joined.join(&clock(&[2, 3, 0, 1, 9]));
+        check(&joined, &[0, 1, 2, 3, 5, 7, 9]);
+        joined.join(&clock(&[4, 6]));
+        check(&joined, &[0, 1, 2, 3, 4, 5, 6, 7, 9]);
+        let mut behind = clock(&[0, 8]);
+        behind.join(&joined);
+        check(&behind, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    }
+}

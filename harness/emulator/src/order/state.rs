@@ -1,0 +1,333 @@
+//! What is ordered before what, and the first two accesses that nothing orders.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Range,
+    sync::Arc,
+};
+
+use isa::{AccessKind, Unordered};
+
+use super::{
+    accesses::Accesses,
+    clock::{Clock, Place},
+};
+use crate::{queue::WINDOW, sanitizer, transfer::Row};
+
+/// In place of a queue: copies wait for nothing but their signals.
+const COPIES: u64 = 0;
+
+/// What is said of one packet or copy.
+struct Entry {
+    place: Place,
+    line: u32,
+    name: Arc<str>,
+}
+
+impl Entry {
+    fn access(&self, kind: AccessKind) -> String {
+        let (kind, name, line) = (kind.word(), &self.name, sanitizer::line(self.line));
+        match self.place.queue {
+            COPIES => format!("{kind} by {name} of {line}"),
+            queue => {
+                format!("{kind} by {name} of {line} (packet {} of queue {queue})", self.place.index)
+            }
+        }
+    }
+}
+
+/// What a queue makes its packets wait for.
+#[derive(Default)]
+struct Queue {
+    /// What packets from here on wait for.
+    floor: Clock,
+    /// All packets so far and what they waited for.
+    all: Clock,
+    /// What the host knew when it rang the doorbell, by the index behind the last packet.
+    rung: BTreeMap<u64, Known>,
+}
+
+/// What the host knows as it hands over work, and the line of the case that it is at.
+#[derive(Clone)]
+pub(crate) struct Known {
+    clock: Clock,
+    line: u32,
+}
+
+/// A packet or copy that is being carried out.
+pub(super) struct Work {
+    number: u32,
+    place: Place,
+    clock: Clock,
+}
+
+pub(super) struct State {
+    host: Clock,
+    signals: Option<HashMap<u64, Clock>>,
+    queues: BTreeMap<u64, Queue>,
+    entries: Vec<Entry>,
+    copies: u64,
+    accesses: Accesses,
+}
+
+impl State {
+    pub(super) const fn new() -> State {
+        State {
+            host: Clock::new(),
+            signals: None,
+            queues: BTreeMap::new(),
+            entries: Vec::new(),
+            copies: 0,
+            accesses: Accesses::new(),
+        }
+    }
+
+    pub(super) fn known(&self, line: u32) -> Known {
+        Known { clock: self.host.clone(), line }
+    }
+
+    /// The host rings the doorbell of a queue whose packets before that index are written.
+    pub(super) fn rings(&mut self, queue: u64, end: u64, line: u32) {
+        let known = self.known(line);
+        self.queues.entry(queue).or_default().rung.entry(end).or_insert(known);
+    }
+
+    fn begin(&mut self, place: Place, name: &str, known: Known) -> Work {
+        let number = self.entries.len() as u32;
+        self.entries.push(Entry { place, line: known.line, name: Arc::from(name) });
+        Work { number, place, clock: known.clock }
+    }
+
+    /// A queue takes up a packet; `line` counts where the doorbell was not rung for it yet.
+    pub(super) fn begin_packet(
+        &mut self,
+        queue: u64,
+        index: u64,
+        barrier: bool,
+        line: u32,
+    ) -> Work {
+        let now = self.known(line);
+        let before = self.queues.entry(queue).or_default();
+        let rung = before.rung.range(index + 1..).next();
+        let mut known = rung.map_or(now, |(_, known)| known.clone());
+        // Packets without a barrier bit may be taken up in another order, but not by much.
+        before.rung = before.rung.split_off(&index.saturating_sub(WINDOW as u64));
+        known.clock.join(&before.floor);
+        if barrier {
+            known.clock.join(&before.all);
+            before.floor.join(&known.clock);
+        }
+        self.begin(Place { queue, index }, "a packet", known)
+    }
+
+    pub(super) fn begin_copy(&mut self, name: &str, known: Known) -> Work {
+        let place = Place { queue: COPIES, index: self.copies };
+        self.copies += 1;
+        self.begin(place, name, known)
+    }
+
+    pub(super) fn name(&mut self, work: &Work, name: &str) {
+        self.entries[work.number as usize].name = Arc::from(name);
+    }
+
+    fn signal(&mut self, signal: u64) -> &mut Clock {
+        self.signals.get_or_insert_default().entry(signal).or_default()
+    }
+
+    /// The work has waited for a signal.
+    pub(super) fn waited(&mut self, work: &mut Work, signal: u64) {
+        work.clock.join(self.signal(signal));
+    }
+
+    /// The packet holds up those behind it until it is complete.
+    pub(super) fn holds_up(&mut self, work: &Work) {
+        let floor = &mut self.queues.entry(work.place.queue).or_default().floor;
+        floor.join(&work.clock);
+        floor.add(work.place);
+    }
+
+    /// The packet is complete.
+    pub(super) fn end_packet(&mut self, work: &Work) {
+        let all = &mut self.queues.entry(work.place.queue).or_default().all;
+        all.join(&work.clock);
+        all.add(work.place);
+    }
+
+    /// Work that is complete lowers a signal.
+    pub(super) fn lowers(&mut self, work: &Work, signal: u64) {
+        let clock = self.signal(signal);
+        clock.join(&work.clock);
+        clock.add(work.place);
+    }
+
+    pub(super) fn host_saw(&mut self, signal: u64) {
+        let clock = self.signal(signal).clone();
+        self.host.join(&clock);
+    }
+
+    /// The host adds to a signal.
+    pub(super) fn host_added(&mut self, signal: u64) {
+        let clock = self.host.clone();
+        self.signal(signal).join(&clock);
+    }
+
+    /// The host gives a signal a value of its own, and what it told before is over.
+    pub(super) fn host_set(&mut self, signal: u64) {
+        let clock = self.host.clone();
+        *self.signal(signal) = clock;
+    }
+
+    /// The host does this by itself, and goes on when it is complete.
+    pub(super) fn is_of_the_host(&mut self, work: &Work) {
+        self.host.add(work.place);
+    }
+
+    pub(super) fn touch(
+        &mut self,
+        work: &Work,
+        kind: AccessKind,
+        range: Range<u64>,
+    ) -> Result<(), Unordered> {
+        let entries = &self.entries;
+        let is_before = |number: u32| work.clock.contains(entries[number as usize].place);
+        let touched = self.accesses.touch(work.number, kind, range, is_before);
+        touched.map_err(|other| Unordered {
+            address: other.address,
+            this: entries[work.number as usize].access(kind),
+            other: entries[other.work as usize].access(other.kind),
+        })
+    }
+
+    pub(super) fn touch_rows(&mut self, work: &Work, rows: &[Row]) -> Result<(), Unordered> {
+        let range = |start: usize, len: usize| start as u64..(start + len) as u64;
+        for row in rows {
+            self.touch(work, AccessKind::Load, range(row.from, row.len))?;
+            self.touch(work, AccessKind::Store, range(row.to, row.len))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn forget(&mut self, range: Range<u64>) {
+        self.accesses.forget(range);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What happens, in this order, to the same bytes.
+    #[derive(Clone, Copy, Debug)]
+    enum Event {
+        /// A packet of a queue, by its index, with or without the barrier bit, writes and lowers a signal.
+        Packet(u64, u64, bool, u64),
+        /// A barrier packet of a queue waits for a signal.
+        Barrier(u64, u64, u64),
+        /// A copy that waits for one signal reads and lowers another.
+        Copy(u64, u64),
+        Ring(u64, u64),
+        HostSaw(u64),
+        HostSet(u64),
+    }
+    use Event::*;
+
+    #[track_caller]
+    fn check(events: &[Event], expected: Option<(&str, &str)>) {
+        let mut state = State::new();
+        let mut found = None;
+        for (event, line) in events.iter().zip(1..) {
+            let result = match *event {
+                Packet(queue, index, barrier, signal) => {
+                    let work = state.begin_packet(queue, index, barrier, line);
+                    state.name(&work, "kernel k");
+                    let result = state.touch(&work, AccessKind::Store, 4096..4100);
+                    state.end_packet(&work);
+                    state.lowers(&work, signal);
+                    result
+                }
+                Barrier(queue, index, signal) => {
+                    let mut work = state.begin_packet(queue, index, false, line);
+                    state.waited(&mut work, signal);
+                    state.holds_up(&work);
+                    state.end_packet(&work);
+                    Ok(())
+                }
+                Copy(dependency, signal) => {
+                    let known = state.known(line);
+                    let mut work = state.begin_copy("the copy", known);
+                    state.waited(&mut work, dependency);
+                    let result = state.touch(&work, AccessKind::Load, 4096..4100);
+                    state.lowers(&work, signal);
+                    result
+                }
+                Ring(queue, end) => {
+                    state.rings(queue, end, line);
+                    Ok(())
+                }
+                HostSaw(signal) => {
+                    state.host_saw(signal);
+                    Ok(())
+                }
+                HostSet(signal) => {
+                    state.host_set(signal);
+                    Ok(())
+                }
+            };
+            found = found.or(result.err().map(|found| (found.this, found.other)));
+        }
+        let found = found.as_ref().map(|(this, other)| (this.as_str(), other.as_str()));
+        assert_eq!(found, expected, "{events:?}");
+    }
+
+    /// Signals; packets that nobody waits for lower the first.
+    const NO: u64 = 10;
+    const S: u64 = 11;
+    const T: u64 = 12;
+
+    #[test]
+    fn packets_of_a_queue_wait_by_barrier_bits_and_barrier_packets() {
+        let first = "write by kernel k of line 1 (packet 0 of queue 1)";
+        check(&[Packet(1, 0, true, NO), Packet(1, 1, true, NO)], None);
+        let second = "write by kernel k of line 2 (packet 1 of queue 1)";
+        check(&[Packet(1, 0, true, NO), Packet(1, 1, false, NO)], Some((second, first)));
+        let second = "write by kernel k of line 2 (packet 0 of queue 2)";
+        check(&[Packet(1, 0, true, NO), Packet(2, 0, true, NO)], Some((second, first)));
+        check(&[Packet(1, 0, true, S), Barrier(2, 0, S), Packet(2, 1, false, NO)], None);
+        // A packet behind one with a barrier bit is launched after that.
+        let order = [Packet(1, 0, true, S), Barrier(2, 0, S), Barrier(2, 1, NO)];
+        check(&[&order[..], &[Packet(2, 2, false, NO)]].concat(), None);
+        let third = "write by kernel k of line 3 (packet 1 of queue 2)";
+        check(
+            &[Packet(1, 0, true, S), Barrier(2, 0, T), Packet(2, 1, true, NO)],
+            Some((third, first)),
+        );
+    }
+
+    #[test]
+    fn copies_wait_by_signals() {
+        let first = "write by kernel k of line 1 (packet 0 of queue 1)";
+        check(&[Packet(1, 0, true, S), Copy(S, T), Barrier(1, 1, T), Packet(1, 2, true, NO)], None);
+        check(&[Packet(1, 0, true, S), Copy(T, NO)], Some(("read by the copy of line 2", first)));
+        let third = "write by kernel k of line 3 (packet 1 of queue 1)";
+        let copy = "read by the copy of line 2";
+        check(&[Packet(1, 0, true, S), Copy(S, T), Packet(1, 1, true, NO)], Some((third, copy)));
+    }
+
+    #[test]
+    fn the_host_orders_what_it_hands_over_after_a_look() {
+        let first = "write by kernel k of line 1 (packet 0 of queue 1)";
+        let second = |line| format!("write by kernel k of line {line} (packet 0 of queue 2)");
+        check(&[Packet(1, 0, true, S), HostSaw(S), Packet(2, 0, true, NO)], None);
+        // Handed over before the look, though taken up after it.
+        check(
+            &[Packet(1, 0, true, S), Ring(2, 1), HostSaw(S), Packet(2, 0, true, NO)],
+            Some((&second(2), first)),
+        );
+        check(&[Packet(1, 0, true, S), Ring(2, 0), HostSaw(S), Packet(2, 0, true, NO)], None);
+        // A signal with a new value tells nothing of what lowered it before.
+        check(
+            &[Packet(1, 0, true, S), HostSet(S), HostSaw(S), Packet(2, 0, true, NO)],
+            Some((&second(4), first)),
+        );
+    }
+}
