@@ -49,7 +49,7 @@ fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<
             "returns" => returns = reader.by_version(value, "`returns`"),
             "gives" => gives = reader.by_version(value, "`gives`"),
             "when" => {
-                if !read_selector(reader, value, scope.axes).matches(scope.trial) {
+                if !read_selector(reader, value, scope.matrix).matches(scope.trial) {
                     return;
                 }
             }

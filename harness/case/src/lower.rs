@@ -13,7 +13,7 @@ use crate::{
     calls::{MEMORIES, STREAM_KINDS, read_steps},
     diagnostic::suggest,
     header::finish,
-    matrix::{Axis, substitute},
+    matrix::{Matrix, substitute},
     read::Reader,
     yaml::{Node, Value},
 };
@@ -44,20 +44,15 @@ pub fn lower(
     fault: Option<Fault>,
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let mut reader = Reader::default();
-    let root = substitute(&case.root, trial, &mut reader.mistakes);
-    let unknown_axes = reader.mistakes.len();
+    let mut missing = Vec::new();
+    let root = substitute(&case.root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    // What stands where an axis is unknown is not judged: one mistake there is enough.
-    let mistakes = std::mem::take(&mut reader.mistakes);
-    let (unknown, others) = mistakes.split_at(unknown_axes);
-    finish(
-        unknown
-            .iter()
-            .chain(others.iter().filter(|m| unknown.iter().all(|u| u.at != m.at)))
-            .cloned()
-            .collect(),
-    )?;
-    let mut plan = plan.ok_or_else(Vec::new)?;
+    // What stands where a value is missing is not judged: one mistake there is enough, or has been told of the matrix.
+    let mut mistakes = reader.mistakes;
+    mistakes.retain(|m| missing.iter().all(|axis| axis.at != m.at));
+    mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
+    finish(mistakes)?;
+    let mut plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
     let reference = reference(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
@@ -101,11 +96,14 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
 
 /// The names that steps may use, and what reading them adds to the plan.
 pub(crate) struct Scope<'a> {
-    pub(crate) axes: &'a [Axis],
+    pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
     /// Buffers whose declaration has a mistake, which is told there.
     broken: BTreeSet<String>,
+    /// Whether buffers, or kernels, may be meant that could not be read.
+    unknown_buffers: bool,
+    unknown_kernels: bool,
     streams: BTreeMap<String, StreamKind>,
     events: BTreeSet<String>,
     kernels: &'a Kernels,
@@ -134,7 +132,7 @@ impl Scope<'_> {
 
     pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a buffer")?;
-        if self.broken.contains(name) {
+        if self.broken.contains(name) || self.unknown_buffers {
             return None;
         }
         if !self.buffers.contains_key(name) {
@@ -160,7 +158,9 @@ impl Scope<'_> {
     }
 
     pub(crate) fn has_kernel(&self, name: &str) -> bool {
-        self.kernels.contains_key(name) || self.own_kernels.contains_key(name)
+        self.unknown_kernels
+            || self.kernels.contains_key(name)
+            || self.own_kernels.contains_key(name)
     }
 
     pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> + Clone {
@@ -222,10 +222,12 @@ fn assemble(
     // The keys were checked when the file was read.
     let fields = reader.fields(root, "a case", crate::header::KEYS)?;
     let mut scope = Scope {
-        axes: &case.axes,
+        matrix: &case.matrix,
         trial,
         buffers: BTreeMap::new(),
         broken: BTreeSet::new(),
+        unknown_buffers: false,
+        unknown_kernels: false,
         streams: BTreeMap::new(),
         events: BTreeSet::new(),
         kernels,
@@ -233,25 +235,26 @@ fn assemble(
         next_id: 0,
     };
     if let Some(node) = fields.get("streams") {
-        for (key, value) in reader.entries(node, "`streams`")? {
+        for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
             if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
                 scope.streams.insert(key.text.clone(), kind);
             }
         }
     }
     if let Some(node) = fields.get("kernels") {
-        for (key, value) in reader.entries(node, "`kernels`")? {
+        let entries = reader.entries(node, "`kernels`");
+        scope.unknown_kernels = entries.is_none();
+        for (key, value) in entries.unwrap_or_default() {
             if kernels.contains_key(&key.text) {
                 reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
             }
-            if let Some(source) = reader.text(value, "a kernel") {
-                scope.own_kernels.insert(key.text.clone(), source.to_owned());
-            }
+            let source = reader.text(value, "a kernel").unwrap_or_default();
+            scope.own_kernels.insert(key.text.clone(), source.to_owned());
         }
     }
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
-        for (key, value) in reader.entries(node, "`environment`")? {
+        for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
             if let Some(text) = reader.text(value, "a variable") {
                 environment.insert(key.text.clone(), text.to_owned());
             }
@@ -259,7 +262,9 @@ fn assemble(
     }
     let mut initial = BTreeMap::new();
     if let Some(node) = fields.get("buffers") {
-        for (key, value) in reader.entries(node, "`buffers`")? {
+        let entries = reader.entries(node, "`buffers`");
+        scope.unknown_buffers = entries.is_none();
+        for (key, value) in entries.unwrap_or_default() {
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
                     initial.insert(key.text.clone(), first);
@@ -282,12 +287,14 @@ fn assemble(
             );
         }
     }
-    let mut body = match fields.get("steps") {
-        Some(node) => read_steps(reader, &mut scope, node),
-        None => Vec::new(),
-    };
-    if body.is_empty() && reader.mistakes.is_empty() {
-        reader.mistake(fields.at, "`steps` is empty");
+    let mut body = Vec::new();
+    if let Some(node) = fields.get("steps") {
+        let before = reader.mistakes.len();
+        body = read_steps(reader, &mut scope, node);
+        let all_read = scope.broken.is_empty() && !scope.unknown_buffers;
+        if body.is_empty() && all_read && reader.mistakes.len() == before {
+            reader.mistake(fields.at, "`steps` is empty");
+        }
     }
     if let Some(node) = fields.get("expect") {
         for item in reader.list(node) {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use case::{Case, Kernels, lower};
+use case::{Case, Kernels, lower, mistakes};
 use proptest::prelude::*;
 
 fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
@@ -110,10 +110,16 @@ proptest! {
             chars.splice(at..end, PIECES[piece].chars());
         }
         let text: String = chars.into_iter().collect();
-        if let Ok(case) = Case::parse(id, &text) {
+        match Case::parse(id, &text) {
             // Some cases have long loops and large buffers; one trial shows what reading can break.
-            if let Some(trial) = case.trials().first() {
-                let _ = lower(&case, trial, &kernels, None);
+            Ok(case) => {
+                if let Some(trial) = case.trials().first() {
+                    let _ = lower(&case, trial, &kernels, None);
+                }
+            }
+            Err(of_header) => {
+                let all = mistakes(id, &text, &kernels);
+                prop_assert!(of_header.iter().all(|m| all.contains(m)), "{of_header:?} {all:?}");
             }
         }
     }
