@@ -80,7 +80,8 @@ fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<
         return reader.mistake(node.at, "a step needs a verb such as `copy`");
     };
     if let Some(call) = read_call(reader, scope, verb, keys, value, node.at, out) {
-        let step = Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: None };
+        let step =
+            Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };
         out.push(step);
     }
 }

@@ -1,11 +1,10 @@
-use std::collections::BTreeMap;
-
 use device::{Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
     Diagnostic, Kernels, Selector, Trial,
     diagnostic::suggest,
+    expression::evaluate,
     lower::lower,
     matrix::{Matrix, read_matrix, read_selector},
     read::Reader,
@@ -51,21 +50,12 @@ pub struct Needs {
 /// A fault that must turn trials red.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEntry {
-    /// Which.
-    pub fault: Fault,
-    /// Its own numbers, where they are not the usual ones.
-    pub with: BTreeMap<String, u64>,
+    /// Which, with its parameters: at every opportunity, unless these say otherwise.
+    pub planted: Planted,
     /// On which trials.
     pub on: Selector,
     /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
     pub signature: Option<String>,
-}
-
-impl FaultEntry {
-    /// The fault as it is planted, at every opportunity.
-    pub fn planted(&self) -> Planted {
-        Planted { with: self.with.clone(), ..Planted::from(self.fault) }
-    }
 }
 
 /// A window of versions in which the case is known to fail.
@@ -133,7 +123,7 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
     let mut steps: Vec<Vec<_>> = Vec::new();
     for trial in case.trials() {
-        steps.push(lower(&case, &trial, kernels, None).err().unwrap_or_default());
+        steps.push(lower(&case, &trial, kernels, &[]).err().unwrap_or_default());
     }
     let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
     if case.matrix.unknown_trials {
@@ -273,39 +263,34 @@ fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
 }
 
 fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<FaultEntry> {
-    let mut with = BTreeMap::new();
-    let (name, on, signature) = match &node.value {
+    let (name, with, on, signature) = match &node.value {
         yaml::Value::Map(_) => {
             let fields = reader.fields(node, "a fault", &["fault", "with", "on", "signature"])?;
-            if let Some(yaml::Value::Map(entries)) = fields.get("with").map(|n| &n.value) {
-                for (key, value) in entries {
-                    let number = reader.number(value, "a parameter of a fault")?;
-                    with.insert(key.text.clone(), number);
-                }
-            }
+            let with = fields.get("with").and_then(|n| reader.entries(n, "`with`"));
             let on = fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default();
             let signature = fields
                 .get("signature")
                 .and_then(|n| reader.text(n, "a signature").map(str::to_owned));
-            (reader.required(&fields, "a fault", "fault")?, on, signature)
+            (reader.required(&fields, "a fault", "fault")?, with.unwrap_or_default(), on, signature)
         }
-        _ => (node, Selector::default(), None),
+        _ => (node, &[][..], Selector::default(), None),
     };
     let text = reader.text(name, "a fault")?;
-    match text.parse() {
-        Ok(fault) => {
-            let entry = FaultEntry { fault, with, on, signature };
-            if let Some(mistake) = entry.planted().mistake() {
-                reader.mistake(node.at, mistake);
-            }
-            Some(entry)
-        }
-        Err(_) => {
-            let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
-            reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);
-            None
+    let Ok(fault) = text.parse::<Fault>() else {
+        let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
+        reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);
+        return None;
+    };
+    let mut planted = Planted::from(fault);
+    for (key, value) in with {
+        let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
+        // Numbers of its own may be written as sizes are, `64K`.
+        let own = evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string());
+        if let Err(mistake) = planted.set(&key.text, &own) {
+            reader.mistake(key.at, mistake);
         }
     }
+    Some(FaultEntry { planted, on, signature })
 }
 
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {

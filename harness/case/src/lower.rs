@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Fault;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
-    Reference, Step, StreamKind, may_succeed, races, reference,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, MOST_BYTES, Memory, Misbehaviour, PLAN_VERSION,
+    Place, Plan, Reference, Step, StreamKind, may_succeed, races, reference,
 };
 
 use crate::{
@@ -30,7 +30,7 @@ pub struct Lowered {
     pub reference: Reference,
 }
 
-/// Lowers one trial to its plan, with at most one fault planted at a call.
+/// Lowers one trial to its plan, with the faults at calls planted; those of the device leave it alone.
 ///
 /// The result has passed every static check: its accesses are ordered, nothing freed or never written is used, and every
 /// check has one right answer.
@@ -41,7 +41,7 @@ pub fn lower(
     case: &Case,
     trial: &Trial,
     kernels: &Kernels,
-    fault: Option<Fault>,
+    faults: &[Fault],
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
@@ -64,8 +64,8 @@ pub fn lower(
         mistakes.retain(|m| !added(m));
     }
     finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
-    if let Some(fault) = fault {
-        plant(&mut plan, fault);
+    for fault in faults {
+        plant(&mut plan, *fault);
     }
     Ok(Lowered { plan, reference })
 }
@@ -119,7 +119,7 @@ impl Scope<'_> {
 
     /// A step that must succeed and that the case does not spell out.
     fn step(&mut self, call: Call, line: u32) -> Step {
-        Step { id: self.id(), call, returns: None, gives: None, line, planted: None }
+        Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
     }
 
     fn source(&self, kernel: &str) -> String {
@@ -563,7 +563,10 @@ fn plant(plan: &mut Plan, fault: Fault) {
         _ => return,
     };
     let after_launch = fault == Fault::GraphOverwriteOutput;
-    plant_in(&mut plan.body, effect, &mut false, &mut !after_launch);
+    let misbehaves = |step: &Step, capturing| {
+        effect(step, capturing).map(|effect| Misbehaviour { fault, effect })
+    };
+    plant_in(&mut plan.body, &misbehaves, &mut false, &mut !after_launch);
 }
 
 fn makes_handle(call: &Call) -> bool {
@@ -572,17 +575,17 @@ fn makes_handle(call: &Call) -> bool {
 
 fn plant_in(
     steps: &mut [Step],
-    effect: fn(&Step, bool) -> Option<Effect>,
+    misbehaves: &dyn Fn(&Step, bool) -> Option<Misbehaviour>,
     capturing: &mut bool,
     armed: &mut bool,
 ) {
     for step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
-            plant_in(body, effect, capturing, armed);
+            plant_in(body, misbehaves, capturing, armed);
             continue;
         }
         if *armed {
-            step.planted = effect(step, *capturing);
+            step.planted.extend(misbehaves(step, *capturing));
         }
         match &step.call {
             Call::BeginCapture { .. } => *capturing = true,

@@ -31,9 +31,9 @@ fn every_trial_of_every_case_lowers() {
     for (id, text) in cases {
         let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for trial in case.trials() {
-            let faults = case.faults.iter().map(|f| Some(f.fault)).chain([None]);
+            let faults = case.faults.iter().map(|f| Some(f.planted.fault)).chain([None]);
             for fault in faults {
-                let plan = lower(&case, &trial, &kernels, fault)
+                let plan = lower(&case, &trial, &kernels, fault.as_slice())
                     .unwrap_or_else(|m| panic!("{id}{trial}: {m:#?}"))
                     .plan;
                 let mut ids: Vec<_> = plan.steps().iter().map(|s| s.id).collect();
@@ -41,7 +41,7 @@ fn every_trial_of_every_case_lowers() {
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
                 if fault.is_some_and(|f| f.place() == device::Place::Call) {
-                    let planted = plan.steps().iter().any(|s| s.planted.is_some());
+                    let planted = plan.steps().iter().any(|s| !s.planted.is_empty());
                     assert!(planted, "{id}{trial}: {fault:?} concerns no call");
                 }
             }
@@ -114,7 +114,7 @@ proptest! {
             // Some cases have long loops and large buffers; one trial shows what reading can break.
             Ok(case) => {
                 if let Some(trial) = case.trials().first() {
-                    let _ = lower(&case, trial, &kernels, None);
+                    let _ = lower(&case, trial, &kernels, &[]);
                 }
             }
             Err(of_header) => {

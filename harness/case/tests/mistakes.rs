@@ -38,6 +38,10 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("no fault", "title: A case\nsource: x\nsteps: [{sync: device}]\n".to_owned()),
         ("a key given twice", with("title: Again\n", copy)),
         ("an unknown fault", with("", copy).replace("copy.zero", "[copy.zeros, warp.core]")),
+        ("parameters of faults", with("", copy).replace(
+            "copy.zero",
+            "[{fault: copy.late, with: {ms: soon, speed: 1}}, {fault: graph.launch-lost, with: {probability: 1.5, per: thread}}, {fault: copy.torn, with: {probability: 0.5, per: process, seed: 2 * 3}}]",
+        )),
         ("an upstream link without number", with("upstream: [ROCm/clr, x/y#z]\n", copy)),
         ("an axis that the matrix lacks", with("matrix: {bytes: [1, 2]}\n", "  - sleep: $byte\n")),
         (

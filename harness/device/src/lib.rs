@@ -16,5 +16,5 @@ pub use config::{
     CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, NEVER_WRITTEN_SYMBOL, STEP_SYMBOL,
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault};
-pub use planted::{BadPlanted, Per, Planted};
+pub use planted::{BadPlanted, Per, Planted, mix};
 pub use schedule::{Schedule, UnknownSchedule};

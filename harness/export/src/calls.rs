@@ -287,7 +287,7 @@ impl Printer<'_> {
     /// Whether hipGetLastError after `<<<>>>` could tell of another call, or take from the case what it asks for.
     fn launches_need_their_status(&self) -> bool {
         self.plan.steps().iter().any(|step| {
-            !step.checked() || matches!(step.call, Call::GetLastError) || step.planted.is_some()
+            !step.checked() || matches!(step.call, Call::GetLastError) || !step.planted.is_empty()
         })
     }
 

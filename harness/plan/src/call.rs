@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
+use device::Fault;
 use serde::{Deserialize, Serialize};
 
 use crate::{ByVersion, Dtype, MatmulProblem, Operands};
 
 /// Version of the plan format; a worker refuses a plan of another version.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// Bytes of guard on each side of a guarded buffer.
 ///
@@ -163,9 +164,9 @@ pub struct Step {
     /// Line of the case file that this step comes from; 0 for steps that lowering adds.
     #[serde(default)]
     pub line: u32,
-    /// A planted misbehaviour of this call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planted: Option<Effect>,
+    /// Planted misbehaviours of this call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<Misbehaviour>,
 }
 
 impl Step {
@@ -173,6 +174,16 @@ impl Step {
     pub fn checked(&self) -> bool {
         self.returns.is_none()
     }
+}
+
+/// A fault that is planted at a call, and how it shows there. Whether it does each time is drawn as
+/// [`Order::faults`](crate::Order::faults) says; of several, the first that is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Misbehaviour {
+    /// Which fault.
+    pub fault: Fault,
+    /// What it does.
+    pub effect: Effect,
 }
 
 /// How a planted call misbehaves.
