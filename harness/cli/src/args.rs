@@ -269,7 +269,7 @@ pub(crate) struct Emulation {
     #[arg(long)]
     pub(crate) sanitize: bool,
 
-    /// Set up the emulated device: `memory=256M`, `devices=2`, `large-bar=yes`
+    /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }
