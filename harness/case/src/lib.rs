@@ -10,6 +10,7 @@ mod expression;
 mod header;
 mod lower;
 mod matrix;
+mod plant;
 mod read;
 mod write;
 mod yaml;

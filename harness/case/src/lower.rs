@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Fault;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, MOST_BYTES, Memory, Misbehaviour, PLAN_VERSION,
-    Place, Plan, Reference, Step, StreamKind, may_succeed, races, reference,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
+    Reference, Step, StreamKind, may_succeed, races, reference,
 };
 
 use crate::{
@@ -14,6 +14,7 @@ use crate::{
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
+    plant::plant,
     read::Reader,
     yaml::{Node, Value},
 };
@@ -439,7 +440,9 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
         }
     }
     for event in &plan.events {
-        push(&mut setup, Call::EventCreate { event: event.clone() });
+        let timed = |c: &Call| matches!(c, Call::EventElapsed { start, end } if start == event || end == event);
+        let timing = calls.iter().any(timed);
+        push(&mut setup, Call::EventCreate { event: event.clone(), timing });
         push(&mut teardown, Call::EventDestroy { event: event.clone() });
     }
     let mut staging = BTreeMap::new();
@@ -456,7 +459,14 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
                 let (to, bytes) = (place(name), buffer.bytes);
                 push(
                     &mut setup,
-                    Call::Set { to, value: 0, bytes, asynchronous: false, stream: stream() },
+                    Call::Set {
+                        to,
+                        value: 0,
+                        words: false,
+                        bytes,
+                        asynchronous: false,
+                        stream: stream(),
+                    },
                 );
             }
             Initial::Pattern if buffer.memory.on_host() => {
@@ -519,79 +529,4 @@ fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
         _ => return None,
     };
     (!calls.contains(&destroy)).then_some(destroy)
-}
-
-/// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
-fn plant(plan: &mut Plan, fault: Fault) {
-    let effect: fn(&Step, bool) -> Option<Effect> = match fault {
-        Fault::HandleCrash => |step, _| makes_handle(&step.call).then_some(Effect::Abort),
-        Fault::HandleExit => |step, _| makes_handle(&step.call).then_some(Effect::Exit(1)),
-        // Longer than any limit on a trial.
-        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(86_400_000)),
-        Fault::GraphLaunchLost => {
-            |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
-        }
-        Fault::GraphLaunchTwice => {
-            |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Twice)
-        }
-        // HIPBLAS_STATUS_NOT_SUPPORTED, hipblas-common.h.
-        Fault::GemmNotSupported => {
-            |step, _| matches!(step.call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
-        }
-        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: what a generator answers after a failed launch.
-        Fault::RngCaptureError => |step, capturing| {
-            (capturing && matches!(step.call, Call::RandGenerate { .. }))
-                .then_some(Effect::Return(202))
-        },
-        Fault::RngSkips => |step, capturing| {
-            (capturing && matches!(step.call, Call::RandGenerate { .. })).then_some(Effect::Twice)
-        },
-        Fault::GraphNodeLost => |step, capturing| {
-            let node = matches!(
-                step.call,
-                Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. }
-            );
-            (capturing && node).then_some(Effect::Return(0))
-        },
-        Fault::GraphOverwriteOutput => {
-            |step, _| matches!(step.call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
-        }
-        Fault::CallAccepted => |step, _| (!may_succeed(step)).then_some(Effect::Return(0)),
-        Fault::HostFuncLost => {
-            |step, _| matches!(step.call, Call::HostFunc { .. }).then_some(Effect::Return(0))
-        }
-        _ => return,
-    };
-    let after_launch = fault == Fault::GraphOverwriteOutput;
-    let misbehaves = |step: &Step, capturing| {
-        effect(step, capturing).map(|effect| Misbehaviour { fault, effect })
-    };
-    plant_in(&mut plan.body, &misbehaves, &mut false, &mut !after_launch);
-}
-
-fn makes_handle(call: &Call) -> bool {
-    matches!(call, Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. })
-}
-
-fn plant_in(
-    steps: &mut [Step],
-    misbehaves: &dyn Fn(&Step, bool) -> Option<Misbehaviour>,
-    capturing: &mut bool,
-    armed: &mut bool,
-) {
-    for step in steps {
-        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
-            plant_in(body, misbehaves, capturing, armed);
-            continue;
-        }
-        if *armed {
-            step.planted.extend(misbehaves(step, *capturing));
-        }
-        match &step.call {
-            Call::BeginCapture { .. } => *capturing = true,
-            Call::EndCapture { .. } => *capturing = false,
-            Call::GraphLaunch { .. } => *armed = true,
-            _ => {}
-        }
-    }
 }

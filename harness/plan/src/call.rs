@@ -239,8 +239,16 @@ pub enum Call {
         asynchronous: bool,
         stream: Name,
     },
-    /// Sets `bytes` bytes to `value`.
-    Set { to: Place, value: u8, bytes: u64, asynchronous: bool, stream: Name },
+    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`: hipMemset, hipMemsetD32.
+    Set {
+        to: Place,
+        value: u32,
+        #[serde(default)]
+        words: bool,
+        bytes: u64,
+        asynchronous: bool,
+        stream: Name,
+    },
     /// Compiles a kernel with hipRTC for the device's architecture.
     Compile { kernel: Name },
     /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
@@ -265,8 +273,12 @@ pub enum Call {
     StreamWaitEvent { stream: Name, event: Name },
     /// hipDeviceSynchronize.
     DeviceSynchronize,
-    /// hipEventCreateWithFlags, timing disabled.
-    EventCreate { event: Name },
+    /// hipEventCreateWithFlags; timing is disabled unless it is asked for.
+    EventCreate {
+        event: Name,
+        #[serde(default)]
+        timing: bool,
+    },
     /// hipEventDestroy.
     EventDestroy { event: Name },
     /// hipEventRecord.
@@ -275,6 +287,8 @@ pub enum Call {
     EventSynchronize { event: Name },
     /// hipEventQuery.
     EventQuery { event: Name },
+    /// hipEventElapsedTime; gives whole microseconds.
+    EventElapsed { start: Name, end: Name },
     /// hipStreamBeginCapture.
     BeginCapture { stream: Name, mode: CaptureMode },
     /// hipStreamEndCapture.
@@ -295,6 +309,8 @@ pub enum Call {
     GraphDestroy { graph: Name },
     /// hipGetLastError; the status is what it returns.
     GetLastError,
+    /// hipDeviceGetAttribute; gives the number.
+    DeviceAttribute { attribute: DeviceAttribute, device: u32 },
     /// hipMemGetInfo; gives the free bytes.
     MemGetInfo,
     /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
@@ -433,6 +449,8 @@ impl Buffer {
 pub enum Memory {
     /// hipMalloc.
     Device,
+    /// hipMallocPitch, in one row.
+    DevicePitched,
     /// hipMallocAsync.
     DeviceAsync,
     /// hipMallocManaged.
@@ -448,8 +466,20 @@ pub enum Memory {
 impl Memory {
     /// Whether the host may read and write it directly.
     pub fn on_host(self) -> bool {
-        !matches!(self, Memory::Device | Memory::DeviceAsync)
+        !matches!(self, Memory::Device | Memory::DevicePitched | Memory::DeviceAsync)
     }
+}
+
+/// What hipDeviceGetAttribute may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceAttribute {
+    /// Work-items in a wave.
+    WarpSize,
+    /// Work-items in the largest workgroup.
+    MaxThreadsPerBlock,
+    /// Compute units.
+    MultiprocessorCount,
 }
 
 /// How a stream is created.

@@ -271,6 +271,7 @@ impl<'a> Machine<'a> {
             | Call::Copy { .. }
             | Call::Copy2d { .. }
             | Call::Set { .. }
+            | Call::DeviceAttribute { .. }
             | Call::MemGetInfo
             | Call::TrimPool => memory::call(self, &step.call, occurrence),
             Call::Compile { .. }
@@ -290,6 +291,7 @@ impl<'a> Machine<'a> {
             | Call::EventRecord { .. }
             | Call::EventSynchronize { .. }
             | Call::EventQuery { .. }
+            | Call::EventElapsed { .. }
             | Call::BeginCapture { .. }
             | Call::EndCapture { .. }
             | Call::IsCapturing { .. }
