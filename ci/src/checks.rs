@@ -63,13 +63,24 @@ const CHECKS: [(&str, Evidence); 27] = [
         Trials(&[
             "copies/memset[offset=1,bytes=3,async=false]",
             "copies/memset[offset=1,bytes=3,async=true]",
+            "copies/memset[offset=64,bytes=64,async=false,words=true]",
         ]),
     ),
     (
         "copies of rows, managed memory",
-        Trials(&["copies/rows-2d[width=100,async=false,host=pageable]", "copies/managed-memory"]),
+        Trials(&[
+            "copies/rows-2d[width=100,async=false,host=pageable]",
+            "copies/rows-2d[width=100,async=false,host=pageable,memory=device.pitched]",
+            "copies/managed-memory",
+        ]),
     ),
-    ("events", Trials(&["copies/two-streams-by-event[bytes=64,stream=non_blocking]"])),
+    (
+        "events",
+        Trials(&[
+            "copies/two-streams-by-event[bytes=64,stream=non_blocking]",
+            "errors/refused-queries",
+        ]),
+    ),
     (
         "run-time compilation, modules",
         Trials(&["kernels/saxpy[n=63,block=64]", "errors/unknown-symbol"]),

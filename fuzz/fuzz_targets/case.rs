@@ -20,9 +20,9 @@ fuzz_target!(|text: &str| {
         Err(mistakes) => return assert!(!mistakes.is_empty(), "refused without a reason"),
     };
     for trial in case.trials().iter().take(TRIALS) {
-        let declared = case.faults.iter().map(|entry| Some(entry.fault)).take(2);
+        let declared = case.faults.iter().map(|entry| Some(entry.planted.fault)).take(2);
         for fault in declared.chain([None]) {
-            if let Err(mistakes) = lower(&case, trial, &KERNELS, fault) {
+            if let Err(mistakes) = lower(&case, trial, &KERNELS, fault.as_slice()) {
                 assert!(!mistakes.is_empty(), "refused without a reason: {trial}");
             }
         }

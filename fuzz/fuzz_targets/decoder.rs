@@ -50,6 +50,7 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
         private_segment_bytes: 64,
         arch: Arch::ALL[usize::from(flags & 0x0f) % Arch::ALL.len()],
         step_limit: STEPS,
+        threads: 1,
     };
     isa::launch(&launch, &space)
 }

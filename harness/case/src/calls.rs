@@ -4,8 +4,8 @@ mod gemm;
 mod verbs;
 
 use plan::{
-    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Parameter, Place,
-    RandKind, Step, StreamKind, kernel,
+    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, HostFuncApi, Memory,
+    Parameter, Place, RandKind, Step, StreamKind, kernel,
 };
 
 pub use self::verbs::VERBS;
@@ -49,7 +49,7 @@ fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<
             "returns" => returns = reader.by_version(value, "`returns`"),
             "gives" => gives = reader.by_version(value, "`gives`"),
             "when" => {
-                if !read_selector(reader, value, scope.axes).matches(scope.trial) {
+                if !read_selector(reader, value, scope.matrix).matches(scope.trial) {
                     return;
                 }
             }
@@ -80,7 +80,8 @@ fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<
         return reader.mistake(node.at, "a step needs a verb such as `copy`");
     };
     if let Some(call) = read_call(reader, scope, verb, keys, value, node.at, out) {
-        let step = Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: None };
+        let step =
+            Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };
         out.push(step);
     }
 }
@@ -132,15 +133,23 @@ fn read_call(
             let buffer = args.buffer("to")?;
             let offset = args.number_or("offset", 0)?;
             let rest = args.scope.buffers[&buffer].bytes.saturating_sub(offset);
-            let value = args.number("value")?;
-            let Ok(value) = u8::try_from(value) else {
-                args.reader.mistake(args.at("value"), "`value` is a byte, 0 to 255");
+            let (value, words) = (args.number("value")?, args.flag("words")?);
+            let most = if words { u32::MAX } else { u8::MAX.into() };
+            let Some(value) = u32::try_from(value).ok().filter(|value| *value <= most) else {
+                let what = if words { "a word" } else { "a byte" };
+                args.reader.mistake(args.at("value"), format!("`value` is {what}, 0 to {most}"));
                 return None;
             };
+            let bytes = args.number_or("bytes", rest)?;
+            if words && !(bytes | offset).is_multiple_of(4) {
+                args.reader.mistake(args.at("bytes"), "words are 4 bytes, at a multiple of 4");
+                return None;
+            }
             Some(Call::Set {
                 to: Place { buffer, offset },
                 value,
-                bytes: args.number_or("bytes", rest)?,
+                words,
+                bytes,
                 asynchronous: args.flag("async")?,
                 stream: args.stream()?,
             })
@@ -163,6 +172,20 @@ fn read_call(
             })
         }
         "record" => Some(Call::EventRecord { event: args.event()?, stream: args.stream()? }),
+        "elapsed" => {
+            let (start, end) = (args.name("start")?, args.name("end")?);
+            let (start, end) = (args.scope.event(&start), args.scope.event(&end));
+            Some(Call::EventElapsed { start, end })
+        }
+        "device_attribute" => {
+            let node = args.required("attribute")?;
+            let attribute = args.reader.choice(node, "`attribute`", ATTRIBUTES)?;
+            let device = match args.fields.get("device") {
+                Some(node) => args.reader.number32(node, "`device`")?,
+                None => 0,
+            };
+            Some(Call::DeviceAttribute { attribute, device })
+        }
         "wait" => Some(Call::StreamWaitEvent { stream: args.stream()?, event: args.event()? }),
         "begin_capture" => {
             let modes = [
@@ -516,11 +539,18 @@ impl<'n> Args<'_, '_, 'n, '_> {
 
 pub(crate) const MEMORIES: &[(&str, Memory)] = &[
     ("device", Memory::Device),
+    ("device.pitched", Memory::DevicePitched),
     ("device.async", Memory::DeviceAsync),
     ("managed", Memory::Managed),
     ("host.pageable", Memory::HostPageable),
     ("host.pinned", Memory::HostPinned),
     ("host.registered", Memory::HostRegistered),
+];
+
+pub(crate) const ATTRIBUTES: &[(&str, DeviceAttribute)] = &[
+    ("warp_size", DeviceAttribute::WarpSize),
+    ("max_threads_per_block", DeviceAttribute::MaxThreadsPerBlock),
+    ("multiprocessor_count", DeviceAttribute::MultiprocessorCount),
 ];
 
 pub(crate) const STREAM_KINDS: &[(&str, StreamKind)] =

@@ -1,12 +1,12 @@
-use std::collections::BTreeMap;
-
 use device::{Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
-    Diagnostic, Selector, Trial,
+    Diagnostic, Kernels, Selector, Trial,
     diagnostic::suggest,
-    matrix::{Axis, expand, read_matrix, read_selector},
+    expression::evaluate,
+    lower::lower,
+    matrix::{Matrix, read_matrix, read_selector},
     read::Reader,
     yaml::{self, Node},
 };
@@ -30,8 +30,7 @@ pub struct Case {
     pub faults: Vec<FaultEntry>,
     /// Where the case is known to fail.
     pub known: Vec<Known>,
-    pub(crate) axes: Vec<Axis>,
-    pub(crate) exclude: Vec<Selector>,
+    pub(crate) matrix: Matrix,
     pub(crate) root: Node,
 }
 
@@ -51,21 +50,12 @@ pub struct Needs {
 /// A fault that must turn trials red.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaultEntry {
-    /// Which.
-    pub fault: Fault,
-    /// Its own numbers, where they are not the usual ones.
-    pub with: BTreeMap<String, u64>,
+    /// Which, with its parameters: at every opportunity, unless these say otherwise.
+    pub planted: Planted,
     /// On which trials.
     pub on: Selector,
     /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
     pub signature: Option<String>,
-}
-
-impl FaultEntry {
-    /// The fault as it is planted, at every opportunity.
-    pub fn planted(&self) -> Planted {
-        Planted { with: self.with.clone(), ..Planted::from(self.fault) }
-    }
 }
 
 /// A window of versions in which the case is known to fail.
@@ -105,11 +95,10 @@ impl Case {
     /// Reads a case file.
     ///
     /// # Errors
-    /// All mistakes of the file that show without kernels: what one trial's values lead to is checked too.
+    /// All mistakes but those of its steps, which show when trials are lowered; [`mistakes`] has both.
     pub fn parse(id: &str, text: &str) -> Result<Case, Vec<Diagnostic>> {
-        let root = yaml::parse(text)?;
         let mut reader = Reader::default();
-        let case = read(&mut reader, id, &root);
+        let case = read(&mut reader, id, text);
         finish(reader.mistakes)?;
         // Without mistakes the reader has given everything.
         case.ok_or_else(Vec::new)
@@ -117,7 +106,7 @@ impl Case {
 
     /// The points of the matrix; one without values when there is no matrix.
     pub fn trials(&self) -> Vec<Trial> {
-        expand(&self.axes, &self.exclude)
+        self.matrix.trials()
     }
 
     /// The id of one trial, such as `copies/small-sizes[bytes=2]`.
@@ -126,15 +115,46 @@ impl Case {
     }
 }
 
-/// Sorted, without repeats; an error unless empty.
-pub(crate) fn finish(mut mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+/// All that is wrong with a case file, in its header and in the steps of every trial; empty for a sound one.
+///
+/// Where a mistake leaves open what the steps are to be held against, such as an axis without values, they are not judged by it.
+pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
+    let mut reader = Reader::default();
+    let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
+    let mut steps: Vec<Vec<_>> = Vec::new();
+    for trial in case.trials() {
+        steps.push(lower(&case, &trial, kernels, &[]).err().unwrap_or_default());
+    }
+    let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
+    if case.matrix.unknown_trials {
+        // Some of these trials were not meant to be there. What shows in all of them is wrong anyway.
+        let in_all = |m: &Diagnostic| steps.iter().all(|of| of.iter().any(|other| same(m, other)));
+        let common = steps.first().into_iter().flatten().filter(|m| in_all(m)).cloned().collect();
+        steps = vec![common];
+    }
+    reader.mistakes.extend(steps.into_iter().flatten());
+    let mut all = sorted(reader.mistakes);
+    // The same mistake shows in many trials; the first one's help names its trial.
+    all.dedup_by(|a, b| same(a, b));
+    all
+}
+
+fn sorted(mut mistakes: Vec<Diagnostic>) -> Vec<Diagnostic> {
     mistakes.sort();
     mistakes.dedup();
+    mistakes
+}
+
+/// Sorted, without repeats; an error unless empty.
+pub(crate) fn finish(mistakes: Vec<Diagnostic>) -> Result<(), Vec<Diagnostic>> {
+    let mistakes = sorted(mistakes);
     if mistakes.is_empty() { Ok(()) } else { Err(mistakes) }
 }
 
-fn read(reader: &mut Reader, id: &str, root: &Node) -> Option<Case> {
-    let fields = reader.fields(root, "a case", KEYS)?;
+/// Whatever can be read of a case; None where it is none at all.
+fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
+    let root = yaml::parse(text, &mut reader.mistakes)?;
+    let fields = reader.fields(&root, "a case", KEYS)?;
     let title = reader
         .required(&fields, "a case", "title")
         .and_then(|n| reader.text(n, "`title`").map(str::to_owned));
@@ -159,21 +179,11 @@ fn read(reader: &mut Reader, id: &str, root: &Node) -> Option<Case> {
         );
     }
     reader.required(&fields, "a case", "steps");
-    let axes = fields.get("matrix").map(|n| read_matrix(reader, n)).unwrap_or_default();
-    let exclude: Vec<_> = fields
-        .get("exclude")
-        .map(|n| reader.list(n).iter().map(|n| read_selector(reader, n, &axes)).collect())
-        .unwrap_or_default();
-    if let Some(node) = fields.get("exclude")
-        && axes.iter().all(|axis| !axis.values.is_empty())
-        && expand(&axes, &exclude).is_empty()
-    {
-        reader.mistake(node.at, "`exclude` leaves no trial");
-    }
+    let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
     let faults: Vec<_> = fields
         .get("faults")
-        .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &axes)).collect())
+        .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &matrix)).collect())
         .unwrap_or_default();
     if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
         reader.mistake_with_help(
@@ -184,20 +194,19 @@ fn read(reader: &mut Reader, id: &str, root: &Node) -> Option<Case> {
     }
     let known = fields
         .get("known")
-        .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &axes)).collect())
+        .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &matrix)).collect())
         .unwrap_or_default();
     Some(Case {
         id: id.to_owned(),
-        title: title?,
+        title: title.unwrap_or_default(),
         about,
         upstream,
         source,
         needs,
         faults,
         known,
-        axes,
-        exclude,
-        root: root.clone(),
+        matrix,
+        root,
     })
 }
 
@@ -253,43 +262,38 @@ fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
     names
 }
 
-fn read_fault(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<FaultEntry> {
-    let mut with = BTreeMap::new();
-    let (name, on, signature) = match &node.value {
+fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<FaultEntry> {
+    let (name, with, on, signature) = match &node.value {
         yaml::Value::Map(_) => {
             let fields = reader.fields(node, "a fault", &["fault", "with", "on", "signature"])?;
-            if let Some(yaml::Value::Map(entries)) = fields.get("with").map(|n| &n.value) {
-                for (key, value) in entries {
-                    let number = reader.number(value, "a parameter of a fault")?;
-                    with.insert(key.text.clone(), number);
-                }
-            }
-            let on = fields.get("on").map(|n| read_selector(reader, n, axes)).unwrap_or_default();
+            let with = fields.get("with").and_then(|n| reader.entries(n, "`with`"));
+            let on = fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default();
             let signature = fields
                 .get("signature")
                 .and_then(|n| reader.text(n, "a signature").map(str::to_owned));
-            (reader.required(&fields, "a fault", "fault")?, on, signature)
+            (reader.required(&fields, "a fault", "fault")?, with.unwrap_or_default(), on, signature)
         }
-        _ => (node, Selector::default(), None),
+        _ => (node, &[][..], Selector::default(), None),
     };
     let text = reader.text(name, "a fault")?;
-    match text.parse() {
-        Ok(fault) => {
-            let entry = FaultEntry { fault, with, on, signature };
-            if let Some(mistake) = entry.planted().mistake() {
-                reader.mistake(node.at, mistake);
-            }
-            Some(entry)
-        }
-        Err(_) => {
-            let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
-            reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);
-            None
+    let Ok(fault) = text.parse::<Fault>() else {
+        let help = suggest(text, Fault::ALL.iter().map(|f| f.name()));
+        reader.mistake_with_help(name.at, format!("no fault is called `{text}`"), help);
+        return None;
+    };
+    let mut planted = Planted::from(fault);
+    for (key, value) in with {
+        let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
+        // Numbers of its own may be written as sizes are, `64K`.
+        let own = evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string());
+        if let Err(mistake) = planted.set(&key.text, &own) {
+            reader.mistake(key.at, mistake);
         }
     }
+    Some(FaultEntry { planted, on, signature })
 }
 
-fn read_known(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<Known> {
+fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a known window";
     let fields = reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream"])?;
     let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));
@@ -298,7 +302,7 @@ fn read_known(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Option<Known> 
         .and_then(|n| reader.text(n, "a signature").map(str::to_owned));
     Some(Known {
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
-        on: fields.get("on").map(|n| read_selector(reader, n, axes)).unwrap_or_default(),
+        on: fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default(),
         upstream: fields
             .get("upstream")
             .and_then(|n| reader.text(n, "`upstream`").map(str::to_owned)),

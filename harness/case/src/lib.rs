@@ -1,6 +1,6 @@
 //! Cases: one YAML file says what is done, what must be true, what it needs and which upstream issues it stands for.
 //!
-//! [`Case::parse`] reads a file and reports all its mistakes at once; [`Case::trials`] expands its matrix; [`lower`]
+//! [`Case::parse`] reads a file, of which [`mistakes`] reports all that is wrong at once; [`Case::trials`] expands its matrix; [`lower`]
 //! turns one trial, perhaps with a planted fault, into a [`plan::Plan`]. This crate is pure: the text of cases and kernels
 //! comes from the caller.
 
@@ -10,13 +10,14 @@ mod expression;
 mod header;
 mod lower;
 mod matrix;
+mod plant;
 mod read;
 mod write;
 mod yaml;
 
 pub use calls::VERBS;
 pub use diagnostic::{At, Diagnostic};
-pub use header::{Case, FaultEntry, Known, Needs};
+pub use header::{Case, FaultEntry, Known, Needs, mistakes};
 pub use lower::{BACK, Kernels, Lowered, lower};
 pub use matrix::{Selector, Trial};
 pub use write::{Header, write};

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Fault;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, Effect, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
+    Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
     Reference, Step, StreamKind, may_succeed, races, reference,
 };
 
@@ -13,7 +13,8 @@ use crate::{
     calls::{MEMORIES, STREAM_KINDS, read_steps},
     diagnostic::suggest,
     header::finish,
-    matrix::{Axis, substitute},
+    matrix::{Matrix, substitute},
+    plant::plant,
     read::Reader,
     yaml::{Node, Value},
 };
@@ -30,7 +31,7 @@ pub struct Lowered {
     pub reference: Reference,
 }
 
-/// Lowers one trial to its plan, with at most one fault planted at a call.
+/// Lowers one trial to its plan, with the faults at calls planted; those of the device leave it alone.
 ///
 /// The result has passed every static check: its accesses are ordered, nothing freed or never written is used, and every
 /// check has one right answer.
@@ -41,23 +42,18 @@ pub fn lower(
     case: &Case,
     trial: &Trial,
     kernels: &Kernels,
-    fault: Option<Fault>,
+    faults: &[Fault],
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let mut reader = Reader::default();
-    let root = substitute(&case.root, trial, &mut reader.mistakes);
-    let unknown_axes = reader.mistakes.len();
+    let mut missing = Vec::new();
+    let root = substitute(&case.root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
-    // What stands where an axis is unknown is not judged: one mistake there is enough.
-    let mistakes = std::mem::take(&mut reader.mistakes);
-    let (unknown, others) = mistakes.split_at(unknown_axes);
-    finish(
-        unknown
-            .iter()
-            .chain(others.iter().filter(|m| unknown.iter().all(|u| u.at != m.at)))
-            .cloned()
-            .collect(),
-    )?;
-    let mut plan = plan.ok_or_else(Vec::new)?;
+    // What stands where a value is missing is not judged: one mistake there is enough, or has been told of the matrix.
+    let mut mistakes = reader.mistakes;
+    mistakes.retain(|m| missing.iter().all(|axis| axis.at != m.at));
+    mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
+    finish(mistakes)?;
+    let mut plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
     let reference = reference(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
@@ -69,8 +65,8 @@ pub fn lower(
         mistakes.retain(|m| !added(m));
     }
     finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
-    if let Some(fault) = fault {
-        plant(&mut plan, fault);
+    for fault in faults {
+        plant(&mut plan, *fault);
     }
     Ok(Lowered { plan, reference })
 }
@@ -101,11 +97,14 @@ fn first_key_of_line(node: &Node, line: u32) -> Option<At> {
 
 /// The names that steps may use, and what reading them adds to the plan.
 pub(crate) struct Scope<'a> {
-    pub(crate) axes: &'a [Axis],
+    pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
     /// Buffers whose declaration has a mistake, which is told there.
     broken: BTreeSet<String>,
+    /// Whether buffers, or kernels, may be meant that could not be read.
+    unknown_buffers: bool,
+    unknown_kernels: bool,
     streams: BTreeMap<String, StreamKind>,
     events: BTreeSet<String>,
     kernels: &'a Kernels,
@@ -121,7 +120,7 @@ impl Scope<'_> {
 
     /// A step that must succeed and that the case does not spell out.
     fn step(&mut self, call: Call, line: u32) -> Step {
-        Step { id: self.id(), call, returns: None, gives: None, line, planted: None }
+        Step { id: self.id(), call, returns: None, gives: None, line, planted: Vec::new() }
     }
 
     fn source(&self, kernel: &str) -> String {
@@ -134,7 +133,7 @@ impl Scope<'_> {
 
     pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a buffer")?;
-        if self.broken.contains(name) {
+        if self.broken.contains(name) || self.unknown_buffers {
             return None;
         }
         if !self.buffers.contains_key(name) {
@@ -160,7 +159,9 @@ impl Scope<'_> {
     }
 
     pub(crate) fn has_kernel(&self, name: &str) -> bool {
-        self.kernels.contains_key(name) || self.own_kernels.contains_key(name)
+        self.unknown_kernels
+            || self.kernels.contains_key(name)
+            || self.own_kernels.contains_key(name)
     }
 
     pub(crate) fn kernel_names(&self) -> impl Iterator<Item = &str> + Clone {
@@ -222,10 +223,12 @@ fn assemble(
     // The keys were checked when the file was read.
     let fields = reader.fields(root, "a case", crate::header::KEYS)?;
     let mut scope = Scope {
-        axes: &case.axes,
+        matrix: &case.matrix,
         trial,
         buffers: BTreeMap::new(),
         broken: BTreeSet::new(),
+        unknown_buffers: false,
+        unknown_kernels: false,
         streams: BTreeMap::new(),
         events: BTreeSet::new(),
         kernels,
@@ -233,25 +236,26 @@ fn assemble(
         next_id: 0,
     };
     if let Some(node) = fields.get("streams") {
-        for (key, value) in reader.entries(node, "`streams`")? {
+        for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
             if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
                 scope.streams.insert(key.text.clone(), kind);
             }
         }
     }
     if let Some(node) = fields.get("kernels") {
-        for (key, value) in reader.entries(node, "`kernels`")? {
+        let entries = reader.entries(node, "`kernels`");
+        scope.unknown_kernels = entries.is_none();
+        for (key, value) in entries.unwrap_or_default() {
             if kernels.contains_key(&key.text) {
                 reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
             }
-            if let Some(source) = reader.text(value, "a kernel") {
-                scope.own_kernels.insert(key.text.clone(), source.to_owned());
-            }
+            let source = reader.text(value, "a kernel").unwrap_or_default();
+            scope.own_kernels.insert(key.text.clone(), source.to_owned());
         }
     }
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
-        for (key, value) in reader.entries(node, "`environment`")? {
+        for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
             if let Some(text) = reader.text(value, "a variable") {
                 environment.insert(key.text.clone(), text.to_owned());
             }
@@ -259,7 +263,9 @@ fn assemble(
     }
     let mut initial = BTreeMap::new();
     if let Some(node) = fields.get("buffers") {
-        for (key, value) in reader.entries(node, "`buffers`")? {
+        let entries = reader.entries(node, "`buffers`");
+        scope.unknown_buffers = entries.is_none();
+        for (key, value) in entries.unwrap_or_default() {
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
                     initial.insert(key.text.clone(), first);
@@ -282,12 +288,14 @@ fn assemble(
             );
         }
     }
-    let mut body = match fields.get("steps") {
-        Some(node) => read_steps(reader, &mut scope, node),
-        None => Vec::new(),
-    };
-    if body.is_empty() && reader.mistakes.is_empty() {
-        reader.mistake(fields.at, "`steps` is empty");
+    let mut body = Vec::new();
+    if let Some(node) = fields.get("steps") {
+        let before = reader.mistakes.len();
+        body = read_steps(reader, &mut scope, node);
+        let all_read = scope.broken.is_empty() && !scope.unknown_buffers;
+        if body.is_empty() && all_read && reader.mistakes.len() == before {
+            reader.mistake(fields.at, "`steps` is empty");
+        }
     }
     if let Some(node) = fields.get("expect") {
         for item in reader.list(node) {
@@ -432,7 +440,9 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
         }
     }
     for event in &plan.events {
-        push(&mut setup, Call::EventCreate { event: event.clone() });
+        let timed = |c: &Call| matches!(c, Call::EventElapsed { start, end } if start == event || end == event);
+        let timing = calls.iter().any(timed);
+        push(&mut setup, Call::EventCreate { event: event.clone(), timing });
         push(&mut teardown, Call::EventDestroy { event: event.clone() });
     }
     let mut staging = BTreeMap::new();
@@ -449,7 +459,14 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
                 let (to, bytes) = (place(name), buffer.bytes);
                 push(
                     &mut setup,
-                    Call::Set { to, value: 0, bytes, asynchronous: false, stream: stream() },
+                    Call::Set {
+                        to,
+                        value: 0,
+                        words: false,
+                        bytes,
+                        asynchronous: false,
+                        stream: stream(),
+                    },
                 );
             }
             Initial::Pattern if buffer.memory.on_host() => {
@@ -512,76 +529,4 @@ fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
         _ => return None,
     };
     (!calls.contains(&destroy)).then_some(destroy)
-}
-
-/// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
-fn plant(plan: &mut Plan, fault: Fault) {
-    let effect: fn(&Step, bool) -> Option<Effect> = match fault {
-        Fault::HandleCrash => |step, _| makes_handle(&step.call).then_some(Effect::Abort),
-        Fault::HandleExit => |step, _| makes_handle(&step.call).then_some(Effect::Exit(1)),
-        // Longer than any limit on a trial.
-        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(86_400_000)),
-        Fault::GraphLaunchLost => {
-            |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
-        }
-        Fault::GraphLaunchTwice => {
-            |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Twice)
-        }
-        // HIPBLAS_STATUS_NOT_SUPPORTED, hipblas-common.h.
-        Fault::GemmNotSupported => {
-            |step, _| matches!(step.call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
-        }
-        // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: what a generator answers after a failed launch.
-        Fault::RngCaptureError => |step, capturing| {
-            (capturing && matches!(step.call, Call::RandGenerate { .. }))
-                .then_some(Effect::Return(202))
-        },
-        Fault::RngSkips => |step, capturing| {
-            (capturing && matches!(step.call, Call::RandGenerate { .. })).then_some(Effect::Twice)
-        },
-        Fault::GraphNodeLost => |step, capturing| {
-            let node = matches!(
-                step.call,
-                Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. }
-            );
-            (capturing && node).then_some(Effect::Return(0))
-        },
-        Fault::GraphOverwriteOutput => {
-            |step, _| matches!(step.call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
-        }
-        Fault::CallAccepted => |step, _| (!may_succeed(step)).then_some(Effect::Return(0)),
-        Fault::HostFuncLost => {
-            |step, _| matches!(step.call, Call::HostFunc { .. }).then_some(Effect::Return(0))
-        }
-        _ => return,
-    };
-    let after_launch = fault == Fault::GraphOverwriteOutput;
-    plant_in(&mut plan.body, effect, &mut false, &mut !after_launch);
-}
-
-fn makes_handle(call: &Call) -> bool {
-    matches!(call, Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. })
-}
-
-fn plant_in(
-    steps: &mut [Step],
-    effect: fn(&Step, bool) -> Option<Effect>,
-    capturing: &mut bool,
-    armed: &mut bool,
-) {
-    for step in steps {
-        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
-            plant_in(body, effect, capturing, armed);
-            continue;
-        }
-        if *armed {
-            step.planted = effect(step, *capturing);
-        }
-        match &step.call {
-            Call::BeginCapture { .. } => *capturing = true,
-            Call::EndCapture { .. } => *capturing = false,
-            Call::GraphLaunch { .. } => *armed = true,
-            _ => {}
-        }
-    }
 }

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use crate::{
-    Diagnostic,
+    At, Diagnostic,
     diagnostic::suggest,
     read::Reader,
     yaml::{Node, Value},
@@ -71,14 +71,73 @@ impl Selector {
     }
 }
 
-pub(crate) fn read_matrix(reader: &mut Reader, node: &Node) -> Vec<Axis> {
-    let Some(entries) = reader.entries(node, "`matrix`") else { return Vec::new() };
-    let mut axes = Vec::new();
+/// The axes of a case, and the trials that it leaves out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Matrix {
+    /// One without values has a mistake, which is told there: nothing is known of it but its name.
+    pub(crate) axes: Vec<Axis>,
+    exclude: Vec<Selector>,
+    /// Whether axes may be meant that could not be read.
+    pub(crate) unknown_axes: bool,
+    /// Whether trials may be left out that could not be told.
+    pub(crate) unknown_trials: bool,
+}
+
+impl Matrix {
+    /// The trials, all that are not left out.
+    pub(crate) fn trials(&self) -> Vec<Trial> {
+        expand(&self.axes, &self.exclude)
+    }
+
+    /// Whether nothing can be said against the name as one of an axis.
+    pub(crate) fn may_have(&self, axis: &str) -> bool {
+        self.unknown_axes || self.axes.iter().any(|a| a.name == axis)
+    }
+}
+
+/// Reads `matrix` and `exclude`.
+pub(crate) fn read_matrix(
+    reader: &mut Reader,
+    axes: Option<&Node>,
+    exclude: Option<&Node>,
+) -> Matrix {
+    let mut matrix = Matrix::default();
+    if let Some(node) = axes {
+        read_axes(reader, node, &mut matrix);
+    }
+    let Some(node) = exclude else { return matrix };
+    let before = reader.mistakes.len();
+    for item in reader.list(node) {
+        let selector = read_selector(reader, item, &matrix);
+        matrix.exclude.push(selector);
+    }
+    let readable = reader.mistakes.len() == before
+        && !matrix.unknown_axes
+        && matrix.axes.iter().all(|axis| !axis.values.is_empty());
+    if !readable {
+        // What was meant to be left out is not known: every trial is looked at.
+        matrix.exclude.clear();
+        matrix.unknown_trials = true;
+    } else if matrix.trials().is_empty() {
+        reader.mistake(node.at, "`exclude` leaves no trial");
+        matrix.exclude.clear();
+        matrix.unknown_trials = true;
+    }
+    matrix
+}
+
+fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
+    let Some(entries) = reader.entries(node, "`matrix`") else {
+        matrix.unknown_axes = true;
+        return;
+    };
+    let axes = &mut matrix.axes;
     for (key, value) in entries {
         let what = format!("axis `{}`", key.text);
         let name_ok = key.text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
         if !name_ok {
             reader.mistake(key.at, "the name of an axis has only letters, digits and `_`");
+            matrix.unknown_axes = true;
         }
         let (values, default) = match &value.value {
             Value::Map(_) => {
@@ -90,19 +149,19 @@ pub(crate) fn read_matrix(reader: &mut Reader, node: &Node) -> Vec<Axis> {
                 let default = reader
                     .required(&fields, &what, "default")
                     .and_then(|n| reader.text(n, &what).map(|t| (n.at, t.to_owned())));
-                let values = values.unwrap_or_default();
-                if let Some((at, default)) = &default
+                if let (Some((at, default)), Some(values)) = (&default, &values)
                     && !values.contains(default)
                 {
                     reader.mistake(*at, format!("the default `{default}` is not among the values"));
                 }
                 (values, default.map(|(_, d)| d))
             }
-            _ => (reader.texts(value, &what), None),
+            _ => (Some(reader.texts(value, &what)), None),
         };
-        if values.is_empty() {
+        if values.as_ref().is_some_and(Vec::is_empty) {
             reader.mistake(value.at, format!("{what} has no values"));
         }
+        let values = values.unwrap_or_default();
         for (i, v) in values.iter().enumerate() {
             if values[..i].contains(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
@@ -116,19 +175,26 @@ pub(crate) fn read_matrix(reader: &mut Reader, node: &Node) -> Vec<Axis> {
         }
         axes.push(Axis { name: key.text.clone(), values, default });
     }
-    let trials = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.values.len()));
-    if trials.is_none_or(|n| n > MOST_TRIALS) {
+    if too_many(axes) {
         reader.mistake(node.at, format!("the matrix has more than {MOST_TRIALS} trials"));
     }
-    axes
 }
 
-/// Reads `{axis: value or [values]}` against the axes of the case.
-pub(crate) fn read_selector(reader: &mut Reader, node: &Node, axes: &[Axis]) -> Selector {
+fn too_many(axes: &[Axis]) -> bool {
+    let trials = axes.iter().try_fold(1_usize, |n, axis| n.checked_mul(axis.values.len()));
+    trials.is_none_or(|n| n > MOST_TRIALS)
+}
+
+/// Reads `{axis: value or [values]}` against the axes of the case. What is not among them is told, and left out.
+pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Selector {
+    let axes = &matrix.axes;
     let mut selector = Selector::default();
     let Some(entries) = reader.entries(node, "a selection of trials") else { return selector };
     for (key, value) in entries {
         let Some(axis) = axes.iter().find(|a| a.name == key.text) else {
+            if matrix.unknown_axes {
+                continue;
+            }
             let help = suggest(&key.text, axes.iter().map(|a| a.name.as_str()));
             reader.mistake_with_help(
                 key.at,
@@ -138,6 +204,9 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, axes: &[Axis]) -> 
             continue;
         };
         let values = reader.texts(value, "a value");
+        if axis.values.is_empty() {
+            continue;
+        }
         for v in &values {
             if !axis.values.contains(v) {
                 let help = suggest(v, axis.values.iter().map(String::as_str));
@@ -153,14 +222,16 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, axes: &[Axis]) -> 
     selector
 }
 
-/// The cross product of the axes, the last one fastest, without the excluded points.
-pub(crate) fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
+/// The cross product of the axes, the last one fastest, without the excluded points. Of a product that is refused as too large,
+/// one point stands for all.
+fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
+    let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
-    for axis in axes {
+    for axis in axes.iter().filter(|axis| !axis.values.is_empty()) {
         trials = trials
             .iter()
             .flat_map(|trial| {
-                axis.values.iter().map(|value| {
+                axis.values.iter().take(most).map(|value| {
                     let mut trial = trial.clone();
                     trial.values.push((axis.name.clone(), value.clone()));
                     trial.shown.push(axis.default.as_ref() != Some(value));
@@ -173,26 +244,38 @@ pub(crate) fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     trials
 }
 
+/// A text that names an axis for which the trial has no value.
+pub(crate) struct NoValue {
+    /// Where the text stands.
+    pub(crate) at: At,
+    axis: String,
+}
+
+impl NoValue {
+    pub(crate) fn mistake(&self, trial: &Trial, matrix: &Matrix) -> Option<Diagnostic> {
+        (!matrix.may_have(&self.axis)).then(|| Diagnostic {
+            at: self.at,
+            message: format!("the matrix has no axis `{}`", self.axis),
+            help: suggest(&self.axis, trial.values.iter().map(|(axis, _)| axis.as_str())),
+        })
+    }
+}
+
 /// Replaces `$axis` and `${axis}` in every text of the tree.
-pub(crate) fn substitute(node: &Node, trial: &Trial, mistakes: &mut Vec<Diagnostic>) -> Node {
+pub(crate) fn substitute(node: &Node, trial: &Trial, missing: &mut Vec<NoValue>) -> Node {
     let value = match &node.value {
-        Value::Scalar(text) => Value::Scalar(substitute_text(text, node, trial, mistakes)),
+        Value::Scalar(text) => Value::Scalar(substitute_text(text, node, trial, missing)),
         Value::List(items) => {
-            Value::List(items.iter().map(|n| substitute(n, trial, mistakes)).collect())
+            Value::List(items.iter().map(|n| substitute(n, trial, missing)).collect())
         }
         Value::Map(entries) => Value::Map(
-            entries.iter().map(|(k, n)| (k.clone(), substitute(n, trial, mistakes))).collect(),
+            entries.iter().map(|(k, n)| (k.clone(), substitute(n, trial, missing))).collect(),
         ),
     };
     Node { at: node.at, value }
 }
 
-fn substitute_text(
-    text: &str,
-    node: &Node,
-    trial: &Trial,
-    mistakes: &mut Vec<Diagnostic>,
-) -> String {
+fn substitute_text(text: &str, node: &Node, trial: &Trial, missing: &mut Vec<NoValue>) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(i) = rest.find('$') {
@@ -207,11 +290,7 @@ fn substitute_text(
         rest = after;
         match trial.value(name) {
             Some(value) => out.push_str(value),
-            None => mistakes.push(Diagnostic {
-                at: node.at,
-                message: format!("the matrix has no axis `{name}`"),
-                help: suggest(name, trial.values.iter().map(|(axis, _)| axis.as_str())),
-            }),
+            None => missing.push(NoValue { at: node.at, axis: name.to_owned() }),
         }
     }
     out + rest

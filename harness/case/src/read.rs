@@ -6,7 +6,7 @@ use plan::{ByVersion, VersionRange};
 
 use crate::{
     At, Diagnostic,
-    diagnostic::suggest,
+    diagnostic::{nearest, suggest},
     expression::evaluate,
     yaml::{Key, Node, Value},
 };
@@ -20,11 +20,15 @@ pub(crate) struct Reader {
 pub(crate) struct Fields<'n> {
     pub(crate) at: At,
     entries: &'n [(Key, Node)],
+    /// What stands under a misspelt key, by the key that was meant: one mistake is told and not two, and what stands there is
+    /// read too.
+    misspelt: Vec<(String, &'n Node)>,
 }
 
 impl<'n> Fields<'n> {
     pub(crate) fn get(&self, key: &str) -> Option<&'n Node> {
-        self.entries.iter().find(|(k, _)| k.text == key).map(|(_, node)| node)
+        let given = self.entries.iter().find(|(k, _)| k.text == key).map(|(_, node)| node);
+        given.or_else(|| self.misspelt.iter().find(|(k, _)| k == key).map(|(_, node)| *node))
     }
 }
 
@@ -50,16 +54,19 @@ impl Reader {
         known: &[&str],
     ) -> Option<Fields<'n>> {
         let entries = self.entries(node, what)?;
-        for (key, _) in entries {
+        let mut misspelt = Vec::new();
+        for (key, value) in entries {
             if !known.contains(&key.text.as_str()) {
                 self.mistake_with_help(
                     key.at,
                     format!("{what} has no `{}`", key.text),
                     suggest(&key.text, known.iter().copied()),
                 );
+                let meant = nearest(&key.text, known.iter().copied());
+                misspelt.extend(meant.map(|meant| (meant.to_owned(), value)));
             }
         }
-        Some(Fields { at: node.at, entries })
+        Some(Fields { at: node.at, entries, misspelt })
     }
 
     pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [(Key, Node)]> {

@@ -169,9 +169,8 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
 fn tail(out: &mut String, header: &Header) {
     if !header.faults.is_empty() {
         let faults = header.faults.iter().map(|entry| {
-            let name = plain(entry.fault.name());
-            let with: Vec<_> =
-                entry.with.iter().map(|(key, value)| (key.as_str(), value.to_string())).collect();
+            let name = plain(entry.planted.fault.name());
+            let with = entry.planted.parameters();
             let mut map = vec![("fault", name.clone())];
             if !with.is_empty() {
                 map.push(("with", flow_map(with)));

@@ -29,22 +29,27 @@ fn at(span: Span) -> At {
     At { line: start.line() as u32, column: start.col() as u32 + 1, length: (length as u32).max(1) }
 }
 
-/// Parses one document.
-pub(crate) fn parse(text: &str) -> Result<Node, Vec<Diagnostic>> {
-    let mut events = Events { parser: Parser::new_from_str(text), mistakes: Vec::new() };
-    let root = events.document().map_err(|d| vec![d])?;
-    if events.mistakes.is_empty() { Ok(root) } else { Err(events.mistakes) }
+/// Parses one document; None where it is no YAML, or none that a case can be written in.
+pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> {
+    let mut events = Events { parser: Parser::new_from_str(text), mistakes };
+    match events.document() {
+        Ok(root) => Some(root),
+        Err(mistake) => {
+            mistakes.push(mistake);
+            None
+        }
+    }
 }
 
-struct Events<'a> {
+struct Events<'a, 'm> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
-    mistakes: Vec<Diagnostic>,
+    mistakes: &'m mut Vec<Diagnostic>,
 }
 
 /// Deeper nesting than any case needs; it bounds the recursion on hostile input.
 const DEPTH: u32 = 64;
 
-impl<'a> Events<'a> {
+impl<'a> Events<'a, '_> {
     fn next(&mut self) -> Result<(Event<'a>, At), Diagnostic> {
         match self.parser.next() {
             Some(Ok((event, span))) => Ok((event, at(span))),

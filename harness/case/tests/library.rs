@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use case::{Case, Kernels, lower};
+use case::{Case, Kernels, lower, mistakes};
 use proptest::prelude::*;
 
 fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
@@ -31,9 +31,9 @@ fn every_trial_of_every_case_lowers() {
     for (id, text) in cases {
         let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for trial in case.trials() {
-            let faults = case.faults.iter().map(|f| Some(f.fault)).chain([None]);
+            let faults = case.faults.iter().map(|f| Some(f.planted.fault)).chain([None]);
             for fault in faults {
-                let plan = lower(&case, &trial, &kernels, fault)
+                let plan = lower(&case, &trial, &kernels, fault.as_slice())
                     .unwrap_or_else(|m| panic!("{id}{trial}: {m:#?}"))
                     .plan;
                 let mut ids: Vec<_> = plan.steps().iter().map(|s| s.id).collect();
@@ -41,7 +41,7 @@ fn every_trial_of_every_case_lowers() {
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
                 if fault.is_some_and(|f| f.place() == device::Place::Call) {
-                    let planted = plan.steps().iter().any(|s| s.planted.is_some());
+                    let planted = plan.steps().iter().any(|s| !s.planted.is_empty());
                     assert!(planted, "{id}{trial}: {fault:?} concerns no call");
                 }
             }
@@ -110,10 +110,16 @@ proptest! {
             chars.splice(at..end, PIECES[piece].chars());
         }
         let text: String = chars.into_iter().collect();
-        if let Ok(case) = Case::parse(id, &text) {
+        match Case::parse(id, &text) {
             // Some cases have long loops and large buffers; one trial shows what reading can break.
-            if let Some(trial) = case.trials().first() {
-                let _ = lower(&case, trial, &kernels, None);
+            Ok(case) => {
+                if let Some(trial) = case.trials().first() {
+                    let _ = lower(&case, trial, &kernels, &[]);
+                }
+            }
+            Err(of_header) => {
+                let all = mistakes(id, &text, &kernels);
+                prop_assert!(of_header.iter().all(|m| all.contains(m)), "{of_header:?} {all:?}");
             }
         }
     }

@@ -1,27 +1,13 @@
 //! What a broken case is told: every mistake of a file at once, each with its place and, where one is near, the remedy.
 
-use case::{Case, Kernels, lower};
+use case::{Kernels, mistakes};
 
 /// Everything that is said of a file, by `check` and by lowering its trials.
 fn told(text: &str) -> String {
     let kernels: Kernels =
         plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect();
-    let mistakes = match Case::parse("family/case", text) {
-        Err(mistakes) => mistakes,
-        Ok(case) => {
-            let mut all: Vec<_> = case
-                .trials()
-                .iter()
-                .filter_map(|trial| lower(&case, trial, &kernels, None).err())
-                .flatten()
-                .collect();
-            all.sort();
-            all.dedup();
-            all
-        }
-    };
     let mut out = String::new();
-    for m in mistakes {
+    for m in mistakes("family/case", text, &kernels) {
         out += &format!("  {}:{} ({}) {}\n", m.at.line, m.at.column, m.at.length, m.message);
         if let Some(help) = m.help {
             out += &format!("      help: {help}\n");
@@ -52,6 +38,10 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("no fault", "title: A case\nsource: x\nsteps: [{sync: device}]\n".to_owned()),
         ("a key given twice", with("title: Again\n", copy)),
         ("an unknown fault", with("", copy).replace("copy.zero", "[copy.zeros, warp.core]")),
+        ("parameters of faults", with("", copy).replace(
+            "copy.zero",
+            "[{fault: copy.late, with: {ms: soon, speed: 1}}, {fault: graph.launch-lost, with: {probability: 1.5, per: thread}}, {fault: copy.torn, with: {probability: 0.5, per: process, seed: 2 * 3}}]",
+        )),
         ("an upstream link without number", with("upstream: [ROCm/clr, x/y#z]\n", copy)),
         ("an axis that the matrix lacks", with("matrix: {bytes: [1, 2]}\n", "  - sleep: $byte\n")),
         (
@@ -119,6 +109,30 @@ fn mistakes_are_told_with_place_and_remedy() {
             "several mistakes at once",
             "titel: A case\nupstream: nowhere\nmatrix: {a: [1], b: []}\nneeds: {rocm: new}\nfaults: [copy.none]\nsteps: []\n".to_owned(),
         ),
+        ("mistakes in header and steps", with(
+            "upstream: nowhere\nneeds: {rocm: new}\nknown: [{rocm: '*', singature: 'hang:*'}]\nmatrix: {host: [pinned]}\n",
+            "  - copy: {to: dts, from: src}\n  - check: dst\n",
+        ).replace("copy.zero", "[copy.zeros]")),
+        ("a mistake in the header and one that shows in a trial", with(
+            "matrix: {wait: ['yes', 'no']}\nneeds: {gfx: [rdna3]}\n",
+            "  - copy: {to: dst, from: src, stream: s}\n  - sync: s\n    when: {wait: 'yes'}\n  - fill: src\n",
+        )),
+        ("an axis without values that many steps name", with(
+            "matrix: {n: [], m: [1]}\n",
+            "  - sleep: $n\n  - sleep: ${n}0\n  - sleep: $m\n  - sleep: $k\n  - check: nothing\n    when: {n: 5}\n",
+        ).replace("bytes: 128", "bytes: $n")),
+        ("a matrix that is none", with("matrix: 7\nexclude: [{a: 1}]\n", "  - sleep: $n\n    when: {a: 1}\n  - check: $b\n  - chekc: dst\n")),
+        ("an axis with an odd name", with("matrix: {a-b: [1], c: [1]}\n", "  - sleep: $a-b\n  - sleep: $c\n")),
+        ("an axis whose default has a misspelt key", with("matrix: {a: {defualt: 1, values: [1]}}\n", "  - sleep: $a\n  - chekc: dst\n")),
+        ("a misspelt matrix and steps", with("matirx: {n: [1]}\n", "  - sleep: $n\n  - chekc: dst\n").replace("steps:", "stesp:")),
+        ("a matrix that is too large", with("matrix: {a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], b: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], c: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], d: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}\n", "  - sleep: $a\n  - chekc: dst\n")),
+        ("an exclusion that cannot be read leaves no trial in doubt", with(
+            "matrix: {to: [dst, nowhere]}\nexclude: [{too: nowhere}]\n",
+            "  - copy: {to: $to, from: src}\n  - fill: source\n",
+        )),
+        ("buffers, kernels and streams that are no mappings", with("streams: [s]\nkernels: own\n", "  - copy: {to: a, from: b, stream: s}\n  - launch: {kernel: own}\n  - chekc: a\n")
+            .replace("buffers:\n", "buffers: [dst]\nenvironment: none\nx:\n")),
+        ("a key given twice, and a step", with("title: Again\n", "  - fill: source\n")),
         ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),
     ];
     let report: String =

@@ -55,7 +55,7 @@ fn check(name: &str, plan: &Plan, header: &Header, kernels: &Kernels) -> String 
     let text = write(plan, header, kernels);
     let again = Case::parse("written", &text).unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
     let trials = again.trials();
-    let lowered = lower(&again, &trials[0], kernels, None)
+    let lowered = lower(&again, &trials[0], kernels, &[])
         .unwrap_or_else(|m| panic!("{name}: {m:#?}\n{text}"));
     assert_eq!(comparable(&lowered.plan), comparable(plan), "{name}\n{text}");
     assert_eq!(Header::of(&again, &trials[0]), *header, "{name}\n{text}");
@@ -69,7 +69,7 @@ fn every_trial_of_the_library_survives() {
     for (id, text) in cases {
         let case = Case::parse(&id, &text).expect("a good case");
         for trial in case.trials() {
-            let plan = lower(&case, &trial, &kernels, None).expect("a good trial").plan;
+            let plan = lower(&case, &trial, &kernels, &[]).expect("a good trial").plan;
             let mut header = Header::of(&case, &trial);
             // Libraries and functions are those of the plan.
             header.needs.libraries = plan.libraries.clone();
@@ -121,14 +121,14 @@ steps:
         - fill: a
         - sleep: 1
   - copy: {to: b.back, from: b, bytes: 64, to_offset: 64}
-faults: [{fault: copy.zero, signature: "wrong-data:*"}, copy.drop]
+faults: [{fault: copy.zero, signature: "wrong-data:*"}, copy.drop, {fault: copy.torn, with: {probability: 0.25, per: process, seed: 3}}]
 known:
   - {gfx: [gfx90a], rocm: "<5.7", signature: "wrong-data:*", upstream: ROCm/hip#1}
 "#;
     let (_, kernels) = library();
     let case = Case::parse("odd", text).unwrap_or_else(|m| panic!("{m:#?}"));
     let trial = &case.trials()[0];
-    let plan = lower(&case, trial, &kernels, None).unwrap_or_else(|m| panic!("{m:#?}")).plan;
+    let plan = lower(&case, trial, &kernels, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
     let written = check("odd", &plan, &Header::of(&case, trial), &kernels);
     assert!(written.contains("check: c\n"), "{written}");
 }

@@ -24,7 +24,7 @@ fn pure(criterion: &mut Criterion) {
     let library = library();
     let selected = &select(&library, &[TRIAL.to_owned()]).expect("a case of the library")[0];
     let lower = || -> Lowered {
-        lower(selected.case, &selected.trial, library.kernels(), None).expect("a correct case")
+        lower(selected.case, &selected.trial, library.kernels(), &[]).expect("a correct case")
     };
     let lowered = lower();
     let wanted: Vec<_> = lowered
@@ -140,7 +140,7 @@ fn process(criterion: &mut Criterion) {
     let library = library();
     let selected = &select(&library, &[TRIAL.to_owned()]).expect("a case of the library")[0];
     let lower = || -> Lowered {
-        lower(selected.case, &selected.trial, library.kernels(), None).expect("a correct case")
+        lower(selected.case, &selected.trial, library.kernels(), &[]).expect("a correct case")
     };
     let lowered = lower();
     let job = Job { case: selected.case, trial: &selected.trial, lowered, faults: Vec::new() };

@@ -265,11 +265,12 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Check what kernels and copies touch: out of bounds, after free, never written, local memory without a barrier. Slow
+    /// Check what kernels and copies touch: out of bounds, after free, never written, without an order. Slow
     #[arg(long)]
     pub(crate) sanitize: bool,
 
-    /// Set up the emulated device: `memory=256M`, `devices=2`, `large-bar=yes`
+    /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`,
+    /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }

@@ -49,8 +49,9 @@ impl CaseLibrary {
                 Ok(case) => {
                     cases.insert(id.clone(), case);
                 }
-                Err(found) => {
-                    mistakes.push(diagnostics::render(&source.path, &source.text, &found))
+                Err(_) => {
+                    let found = case::mistakes(id, &source.text, &kernels);
+                    mistakes.push(diagnostics::render(&source.path, &source.text, &found));
                 }
             }
         }

@@ -182,6 +182,11 @@ impl Session {
     /// # Errors
     /// A stack that cannot be had (usage), or a machine that does not let us work (no verdict).
     pub fn open(options: SessionOptions) -> Result<Session, Stop> {
+        if let DeviceChoice::Emulated(arch) = options.device
+            && let Some(mistake) = (Config { arch, ..options.emulation.clone() }).mistake()
+        {
+            return Err(Stop::usage(format!("error: {mistake}")));
+        }
         let stack = progress::ensure_stack(&options)?;
         let cache = cache_folder()?;
         let device_folder = match &options.device {

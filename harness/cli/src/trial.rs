@@ -22,7 +22,7 @@ pub struct Job<'a> {
     pub trial: &'a Trial,
     /// Its calls and their right results.
     pub lowered: Lowered,
-    /// Planted faults; those at a call are already part of the plan.
+    /// Planted faults. Where those at calls concern the plan is already part of it, how often is not.
     pub faults: Vec<Planted>,
 }
 
@@ -45,36 +45,37 @@ pub fn with_declared_faults<'s, 'a>(
 ) -> Vec<(&'s Selected<'a>, Option<Fault>)> {
     let each = selected.iter().flat_map(|entry| {
         let declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
-        let faults = declared.map(|f| Some(f.fault));
+        let faults = declared.map(|f| Some(f.planted.fault));
         [None].into_iter().chain(faults).map(move |fault| (entry, fault))
     });
     each.collect()
 }
 
-/// Lowers trials, all with the same planted fault or none.
+/// Lowers trials, all with the same planted faults.
 ///
 /// # Errors
 /// Those of [`lower_each`].
 pub fn lower_all(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
-    fault: Option<Fault>,
+    faults: impl IntoIterator<Item = Fault> + Clone,
 ) -> Result<Vec<Lowered>, Stop> {
-    lower_each(library, selected.iter().map(|entry| (entry, fault)))
+    lower_each(library, selected.iter().map(|entry| (entry, faults.clone())))
 }
 
-/// Lowers trials, each with its planted fault or none.
+/// Lowers trials, each with its planted faults.
 ///
 /// # Errors
 /// All mistakes of all cases, shown at their place.
 pub fn lower_each<'s, 'a: 's>(
     library: &CaseLibrary,
-    planned: impl IntoIterator<Item = (&'s Selected<'a>, Option<Fault>)>,
+    planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Fault>)>,
 ) -> Result<Vec<Lowered>, Stop> {
     let mut lowered = Vec::new();
     let mut mistakes = std::collections::BTreeMap::<&str, Vec<case::Diagnostic>>::new();
-    for (entry, fault) in planned {
-        match lower(entry.case, &entry.trial, library.kernels(), fault) {
+    for (entry, faults) in planned {
+        let faults: Vec<Fault> = faults.into_iter().collect();
+        match lower(entry.case, &entry.trial, library.kernels(), &faults) {
             Ok(plan) => lowered.push(plan),
             Err(found) => mistakes.entry(&entry.case.id).or_default().extend(found),
         }
@@ -109,12 +110,13 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     let expected = &job.lowered.reference.expected;
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
-    let config = session.device_config(device_faults(&job.faults));
+    let config = session.device_config(of_place(&job.faults, Place::Device));
     let (observation, usage) = match &folder {
         Ok(_) => {
             let order = Order {
                 nonce: nonce.clone(),
                 plan: job.lowered.plan.clone(),
+                faults: of_place(&job.faults, Place::Call),
                 spool: spool.display().to_string(),
                 code_cache: Some(session.code_cache.display().to_string()),
                 wanted: wanted.clone(),
@@ -286,9 +288,9 @@ pub(crate) fn quoted(word: &str) -> String {
     }
 }
 
-/// The faults that the device is told of; the others are part of the plan.
-fn device_faults(faults: &[Planted]) -> Vec<Planted> {
-    faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect()
+/// The device is told of some faults, and the worker of the others.
+fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
+    faults.iter().filter(|p| p.fault.place() == place).cloned().collect()
 }
 
 /// None where the run was cancelled.

@@ -60,6 +60,11 @@ impl Arch {
         }
     }
 
+    /// Whether it shares memory with the host processor.
+    pub const fn is_apu(self) -> bool {
+        matches!(self, Arch::Gfx1151)
+    }
+
     /// Lanes in a wave unless a kernel asks otherwise: 64 on GCN and CDNA, 32 on RDNA.
     pub const fn wave_size(self) -> u32 {
         match self {

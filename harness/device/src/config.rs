@@ -25,14 +25,20 @@ pub const NEVER_WRITTEN_SYMBOL: &str = "rocrepro_device_never_written";
 /// The most devices that one process can see.
 const MOST_DEVICES: u32 = 8;
 
+/// More threads than hosts have processors.
+const MOST_THREADS: u32 = 1024;
+
 /// How the emulated device is set up for one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Config {
     /// The architecture that the agents report and whose instructions they execute.
     pub arch: Arch,
-    /// Memory of each device, in bytes.
+    /// Memory of each device, in bytes. Of an APU it is the carve-out that the firmware sets aside.
     pub memory: u64,
+    /// Memory of the host that an APU takes besides, in bytes: GTT, the kernel parameters amdgpu.gttsize and ttm.pages_limit.
+    #[serde(skip_serializing_if = "is_default")]
+    pub gtt: u64,
     /// How many devices there are, all alike.
     #[serde(skip_serializing_if = "is_one")]
     pub devices: u32,
@@ -43,6 +49,10 @@ pub struct Config {
     /// Whether accesses of kernels and copies are checked against what was allocated and written.
     #[serde(skip_serializing_if = "is_default")]
     pub sanitize: bool,
+    /// Threads that share the workgroups of a kernel. With several the order of what workgroups do to the same bytes differs
+    /// from run to run.
+    #[serde(skip_serializing_if = "is_one")]
+    pub threads: u32,
     /// When work is carried out.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
@@ -56,8 +66,10 @@ impl Default for Config {
         Config {
             arch: Arch::Gfx1151,
             memory: 4 << 30,
+            gtt: 0,
             devices: 1,
             large_bar: false,
+            threads: 1,
             sanitize: false,
             schedule: Schedule::default(),
             faults: Vec::new(),
@@ -66,6 +78,20 @@ impl Default for Config {
 }
 
 impl Config {
+    /// Bytes that can be allocated on each device, wherever they come from.
+    pub fn total_memory(&self) -> u64 {
+        self.memory.saturating_add(self.gtt)
+    }
+
+    /// What no device of the architecture can be, if anything.
+    pub fn mistake(&self) -> Option<String> {
+        let strange = self.gtt > 0 && !self.arch.is_apu();
+        strange.then(|| {
+            let apus: Vec<_> = Arch::ALL.iter().filter(|a| a.is_apu()).map(|a| a.name()).collect();
+            format!("{} has no GTT, which is of APUs: {}", self.arch, apus.join(", "))
+        })
+    }
+
     /// The options of the command line that make the default configuration this one, but for schedule and sanitizer.
     pub fn options(&self) -> Vec<String> {
         let usual = Config::default();
@@ -73,11 +99,17 @@ impl Config {
         if self.memory != usual.memory {
             options.push(format!("memory={}", self.memory));
         }
+        if self.gtt != usual.gtt {
+            options.push(format!("gtt={}", self.gtt));
+        }
         if self.devices != usual.devices {
             options.push(format!("devices={}", self.devices));
         }
         if self.large_bar {
             options.push("large-bar=yes".to_owned());
+        }
+        if self.threads != usual.threads {
+            options.push(format!("threads={}", self.threads));
         }
         options
     }
@@ -89,16 +121,21 @@ impl Config {
     pub fn set(&mut self, option: &str) -> Result<(), String> {
         let bad = || {
             format!(
-                "`{option}` is no option of the emulated device; write memory=256M, devices=2 or \
-                 large-bar=yes"
+                "`{option}` is no option of the emulated device; write memory=256M, gtt=1G, devices=2, \
+                 large-bar=yes or threads=4"
             )
         };
         let (name, value) = option.split_once('=').ok_or_else(bad)?;
         match name {
             "memory" => self.memory = bytes(value).filter(|n| *n > 0).ok_or_else(bad)?,
+            "gtt" => self.gtt = bytes(value).ok_or_else(bad)?,
             "devices" => {
                 let number = value.parse().ok().filter(|n| (1..=MOST_DEVICES).contains(n));
                 self.devices = number.ok_or_else(bad)?;
+            }
+            "threads" => {
+                let number = value.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
+                self.threads = number.ok_or_else(bad)?;
             }
             "large-bar" => {
                 self.large_bar = match value {
@@ -169,11 +206,21 @@ mod tests {
     }
 
     #[test]
+    fn only_an_apu_has_gtt() {
+        let config = |arch, gtt| Config { arch, gtt, ..Config::default() };
+        assert_eq!(config(Arch::Gfx1151, 1 << 30).mistake(), None);
+        assert_eq!(config(Arch::Gfx1100, 0).mistake(), None);
+        let told = config(Arch::Gfx1100, 1).mistake();
+        assert_eq!(told.as_deref(), Some("gfx1100 has no GTT, which is of APUs: gfx1151"));
+        assert_eq!(config(Arch::Gfx1151, u64::MAX).total_memory(), u64::MAX);
+    }
+
+    #[test]
     fn options_give_the_configuration_back() {
         let mut config =
-            Config { memory: 1 << 20, devices: 2, large_bar: true, ..Config::default() };
+            Config { memory: 1 << 20, gtt: 4096, devices: 2, large_bar: true, ..Config::default() };
         let options = config.options();
-        assert_eq!(options, ["memory=1048576", "devices=2", "large-bar=yes"]);
+        assert_eq!(options, ["memory=1048576", "gtt=4096", "devices=2", "large-bar=yes"]);
         let mut read = Config::default();
         for option in options {
             read.set(&option).unwrap();

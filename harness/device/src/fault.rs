@@ -112,6 +112,8 @@ faults! {
         "An allocation of device memory gets the address of a live one of the same size."
     MemoryFreeWrong "memory.free-wrong" Device (percent = 50)
         "Every second answer to how much device memory is free is `percent` percent of the truth."
+    MemoryTotalWrong "memory.total-wrong" Device (percent = 50)
+        "The device says that it has `percent` percent of its memory, as where an APU counts its carve-out alone, and more of it is free."
     GraphOverwriteOutput "graph.overwrite-output" Call
         "What is read after a graph launch is read only after the next launch, so the later replay has overwritten it."
     GraphLaunchLost "graph.launch-lost" Call

@@ -17,5 +17,5 @@ pub use config::{
     NEVER_WRITTEN_SYMBOL,
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault};
-pub use planted::{BadPlanted, Per, Planted};
+pub use planted::{BadPlanted, Per, Planted, mix};
 pub use schedule::{Schedule, UnknownSchedule};

@@ -4,6 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Fault;
 
+/// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+pub fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
 /// One planted fault with its parameters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,7 +36,7 @@ pub struct Planted {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Per {
-    /// Each copy, dispatch or allocation that could go wrong.
+    /// Each copy, dispatch or allocation of the device that could go wrong, or each call of the plan.
     #[default]
     Call,
     /// The whole process, as a bug that shows in one of five fresh processes.
@@ -68,6 +76,53 @@ impl Planted {
         Planted { seed, ..self.clone() }
     }
 
+    /// Whether it misbehaves at the opportunity of this number, counted from 0 in each process. Nothing but the fault, its seed
+    /// and the number decides.
+    pub fn takes(&self, opportunity: u64) -> bool {
+        let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
+        let draw = if self.per == Per::Process { 0 } else { opportunity };
+        let hash = mix(mix(self.seed ^ name) ^ draw);
+        // 53 bits are what a double holds exactly, so a probability of 1 always misbehaves.
+        ((hash >> 11) as f64) < self.probability * (1u64 << 53) as f64
+    }
+
+    /// Sets a parameter by its name: one of the fault's own, or `probability`, `per` or `seed`.
+    ///
+    /// # Errors
+    /// What is wrong, and what could be written.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let (fault, offered) = (self.fault, self.offered());
+        let bad = || format!("`{name}={value}` of `{fault}`: {offered}");
+        match (name, value) {
+            ("probability", _) => {
+                self.probability = value.parse().map_err(|_| bad())?;
+            }
+            ("seed", _) => self.seed = value.parse().map_err(|_| bad())?,
+            ("per", "process") => self.per = Per::Process,
+            ("per", "call") => self.per = Per::Call,
+            ("per", _) => return Err(bad()),
+            _ => {
+                let value = value.parse().map_err(|_| bad())?;
+                self.with.insert(name.to_owned(), value);
+            }
+        }
+        self.mistake().map_or(Ok(()), Err)
+    }
+
+    /// The parameters that are not the usual ones, by name, as [`set`](Self::set) takes them.
+    pub fn parameters(&self) -> Vec<(&str, String)> {
+        let own = self.with.iter().map(|(name, value)| (name.as_str(), value.to_string()));
+        let mut all: Vec<_> = own.collect();
+        if self.probability < 1.0 {
+            all.push(("probability", self.probability.to_string()));
+            if self.per == Per::Process {
+                all.push(("per", "process".to_owned()));
+            }
+            all.push(("seed", self.seed.to_string()));
+        }
+        all
+    }
+
     /// What is wrong with it, if anything: a parameter that the fault does not have, a probability that is none.
     pub fn mistake(&self) -> Option<String> {
         let known = |name: &str| self.fault.parameters().iter().any(|p| p.name == name);
@@ -95,17 +150,7 @@ impl Planted {
 impl fmt::Display for Planted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.fault)?;
-        for (name, value) in &self.with {
-            write!(f, ",{name}={value}")?;
-        }
-        if self.probability < 1.0 {
-            write!(f, ",probability={}", self.probability)?;
-            if self.per == Per::Process {
-                f.write_str(",per=process")?;
-            }
-            write!(f, ",seed={}", self.seed)?;
-        }
-        Ok(())
+        self.parameters().iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
     }
 }
 
@@ -139,24 +184,12 @@ impl FromStr for Planted {
         let fault: Fault = name.parse().map_err(|_| BadPlanted::Fault(name.to_owned()))?;
         let mut planted = Planted::from(fault);
         for part in parts {
-            let bad =
-                || BadPlanted::Parameter(format!("`{part}` in `{text}`: {}", planted.offered()));
-            let (name, value) = part.split_once('=').ok_or_else(bad)?;
-            match name {
-                "probability" => planted.probability = value.parse().map_err(|_| bad())?,
-                "seed" => planted.seed = value.parse().map_err(|_| bad())?,
-                "per" if value == "process" => planted.per = Per::Process,
-                "per" if value == "call" => planted.per = Per::Call,
-                own => {
-                    let value = value.parse().map_err(|_| bad())?;
-                    planted.with.insert(own.to_owned(), value);
-                }
-            }
+            let (name, value) = part.split_once('=').ok_or_else(|| {
+                BadPlanted::Parameter(format!("`{part}` in `{text}`: {}", planted.offered()))
+            })?;
+            planted.set(name, value).map_err(BadPlanted::Parameter)?;
         }
-        match planted.mistake() {
-            Some(mistake) => Err(BadPlanted::Parameter(mistake)),
-            None => Ok(planted),
-        }
+        Ok(planted)
     }
 }
 
@@ -178,6 +211,40 @@ mod tests {
         assert_eq!((late.amount("ms"), late.amount("bytes")), (20, 0));
     }
 
+    /// A fault at calls and one of the device are drawn alike.
+    const KINDS: [Fault; 2] = [Fault::GraphLaunchLost, Fault::CopyZero];
+
+    #[test]
+    fn the_seed_decides_and_the_probability_is_kept() {
+        #[track_caller]
+        fn check(probability: f64, expected: std::ops::RangeInclusive<usize>) {
+            for fault in KINDS {
+                let planted = |seed| Planted { probability, seed, ..Planted::from(fault) };
+                let draws = |seed| (0..1000).map(|n| planted(seed).takes(n)).collect::<Vec<_>>();
+                let taken = draws(1).into_iter().filter(|taken| *taken).count();
+                assert!(expected.contains(&taken), "{fault} {probability}: {taken} of 1000");
+                assert_eq!(draws(7), draws(7));
+                assert!(*expected.start() == *expected.end() || draws(7) != draws(8));
+            }
+        }
+        check(0.0, 0..=0);
+        check(0.01, 1..=30);
+        check(0.5, 400..=600);
+        check(1.0, 1000..=1000);
+    }
+
+    #[test]
+    fn a_process_has_the_fault_or_has_it_not() {
+        for fault in KINDS {
+            let planted = Planted { probability: 0.5, per: Per::Process, ..Planted::from(fault) };
+            let all = |run| (0..20).all(|n| planted.of_run(run).takes(n));
+            let any = |run| (0..20).any(|n| planted.of_run(run).takes(n));
+            assert!((0..100).all(|run| all(run) == any(run)), "{fault}");
+            let affected = (0..100).filter(|run| all(*run)).count();
+            assert!((30..70).contains(&affected), "{fault}: {affected} of 100");
+        }
+    }
+
     #[test]
     fn what_is_wrong_is_said() {
         #[track_caller]
@@ -192,6 +259,10 @@ mod tests {
         check(
             "copy.zero,often",
             "`often` in `copy.zero,often`: write probability=0.2, per=process, seed=7",
+        );
+        check(
+            "copy.late,ms=soon",
+            "`ms=soon` of `copy.late`: write ms=20, probability=0.2, per=process, seed=7",
         );
         check("copy.zero,probability=2", "`copy.zero`: the probability is not in 0..=1");
     }

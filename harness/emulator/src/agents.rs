@@ -213,9 +213,9 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         // NEAREST_CPU
         0xA113 => value.put(Agent::CPU),
         // MEMORY_PROPERTIES: bit 0 tells an APU.
-        0xA114 => value.put([u8::from(model.apu), 0, 0, 0, 0, 0, 0, 0]),
+        0xA114 => value.put([u8::from(arch.is_apu()), 0, 0, 0, 0, 0, 0, 0]),
         // SCRATCH_LIMIT_MAX, SCRATCH_LIMIT_CURRENT (ROCm 7.0), in bytes.
-        0xA116 | 0xA117 => value.put(config::get().memory / 2),
+        0xA116 | 0xA117 => value.put(config::get().total_memory() / 2),
         _ => common_info(attribute, value),
     }
 }

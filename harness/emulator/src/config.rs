@@ -15,6 +15,9 @@ fn read() -> Result<Config, String> {
 fn parse(json: &str) -> Result<Config, String> {
     let config: Config =
         serde_json::from_str(json).map_err(|error| format!("{CONFIG_VARIABLE}: {error}"))?;
+    if let Some(mistake) = config.mistake() {
+        return Err(mistake);
+    }
     for planted in &config.faults {
         if planted.fault.place() != device::Place::Device {
             return Err(format!("the fault `{}` is not one of the device", planted.fault));
@@ -54,6 +57,8 @@ mod tests {
         check(r#"{"arch":"gfx90a","memory":1048576}"#, true);
         check(r#"{"arch":"gfx803"}"#, false);
         check("gfx90a", false);
+        check(r#"{"gtt":1048576}"#, true);
+        check(r#"{"arch":"gfx90a","gtt":1048576}"#, false);
         check(r#"{"faults":[{"fault":"copy.zero"}]}"#, true);
         check(r#"{"faults":[{"fault":"copy.zero","probability":1.5}]}"#, false);
         check(r#"{"faults":[{"fault":"handle.crash"}]}"#, false);

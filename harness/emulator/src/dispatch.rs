@@ -111,6 +111,7 @@ pub(crate) fn run(
             private_segment_bytes: packet.private_bytes,
             arch: config::get().arch,
             step_limit: isa::DEFAULT_STEP_LIMIT,
+            threads: config::get().threads,
         };
         // A kernel may write signals, which nobody announces.
         let _writer = events::SilentWriter::new();

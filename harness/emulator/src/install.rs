@@ -12,7 +12,7 @@
 use std::{
     fmt, fs, io,
     path::{Path, PathBuf},
-    sync::atomic::AtomicU64,
+    sync::atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 use object::{
@@ -83,7 +83,10 @@ pub fn install(source: &Path, folder: &Path) -> Result<PathBuf, InstallError> {
         with_versions(library).map_err(|why| InstallError::NotTheDevice(source.to_owned(), why))?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
-    let partial = folder.join(format!(".{FILE_NAME}.{}", std::process::id()));
+    // Several processes, and several threads of one, may install at the same time.
+    static INSTALLED: AtomicU32 = AtomicU32::new(0);
+    let number = INSTALLED.fetch_add(1, Ordering::Relaxed);
+    let partial = folder.join(format!(".{FILE_NAME}.{}.{number}", std::process::id()));
     fs::write(&partial, library).map_err(failed(&partial))?;
     fs::rename(&partial, &target).map_err(failed(&target))?;
     Ok(target)

@@ -37,10 +37,20 @@ pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
     MAP.write().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Bytes that the device says it has.
+pub(crate) fn told() -> u64 {
+    let total = config::get().total_memory();
+    match faults::planted(Fault::MemoryTotalWrong) {
+        Some(planted) if planted.takes(0) => total / 100 * planted.amount("percent").min(100),
+        _ => total,
+    }
+}
+
 /// Bytes of the device's memory that are free.
 pub(crate) fn available(device: Agent) -> u64 {
     static ANSWERS: AtomicU64 = AtomicU64::new(0);
-    let free = config::get().memory.saturating_sub(used().get(&device.0).copied().unwrap_or(0));
+    let free =
+        config::get().total_memory().saturating_sub(used().get(&device.0).copied().unwrap_or(0));
     let second = ANSWERS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
     match faults::taken(Fault::MemoryFreeWrong).filter(|_| second) {
         Some(planted) => free / 100 * planted.amount("percent").min(100),
@@ -52,7 +62,8 @@ pub(crate) fn available(device: Agent) -> u64 {
 pub(crate) fn charge(device: Agent, bytes: usize) -> bool {
     let mut all = used();
     let used = all.entry(device.0).or_default();
-    let wanted = used.checked_add(bytes as u64).filter(|used| *used <= config::get().memory);
+    let wanted =
+        used.checked_add(bytes as u64).filter(|used| *used <= config::get().total_memory());
     *used = wanted.unwrap_or(*used);
     wanted.is_some()
 }
@@ -269,7 +280,7 @@ mod tests {
 
     #[test]
     fn more_than_the_device_has_is_refused() {
-        let total = config::get().memory as usize;
+        let total = config::get().total_memory() as usize;
         assert_eq!(allocate(total + PAGE, Agent::GPU, 0, Kind::Pool), None);
         assert_eq!(allocate(usize::MAX, Agent::GPU, 0, Kind::Pool), None);
     }

@@ -26,8 +26,6 @@ pub(crate) struct Model {
     pub(crate) cache_line: u32,
     /// Accelerator complex dies.
     pub(crate) dies: u32,
-    /// Whether it shares memory with the host processor.
-    pub(crate) apu: bool,
 }
 
 /// The model of an architecture.
@@ -45,7 +43,6 @@ pub(crate) fn of(arch: Arch) -> Model {
         caches: [16, 0, 0],
         cache_line: 128,
         dies: 1,
-        apu: false,
     };
     let cdna = Model { simds_per_unit: 4, arrays_per_engine: 1, bus: 4096, ..rdna };
     match arch {
@@ -110,7 +107,6 @@ pub(crate) fn of(arch: Arch) -> Model {
             clock: 2900,
             memory_clock: 1000,
             caches: [32, 2048, 32 << 10],
-            apu: true,
             ..rdna
         },
         // Radeon RX 9070 XT.

@@ -93,7 +93,7 @@ extern "C" fn hsa_amd_memory_pool_get_info(pool: Pool, attribute: u32, value: An
     let Some((owner, segment)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     let bytes = match segment {
         Segment::Group => GROUP_BYTES,
-        Segment::Global { .. } if owner.is_gpu() => config::get().memory as usize,
+        Segment::Global { .. } if owner.is_gpu() => memory::told() as usize,
         Segment::Global { .. } => host_bytes(),
     };
     match attribute {

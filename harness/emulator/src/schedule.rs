@@ -210,7 +210,7 @@ impl Drop for Waiting {
 /// The next number of the seed's sequence.
 fn draw(state: &mut State, seed: u64) -> u64 {
     state.draws += 1;
-    faults::mix(faults::mix(seed) ^ state.draws)
+    device::mix(device::mix(seed) ^ state.draws)
 }
 
 fn execute() {

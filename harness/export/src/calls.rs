@@ -1,6 +1,6 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{Arg, Call, CaptureMode, HostFuncApi, Memory, Step, StreamKind};
+use plan::{Arg, Call, CaptureMode, DeviceAttribute, HostFuncApi, Memory, Step, StreamKind};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -30,6 +30,7 @@ impl Printer<'_> {
             Call::GraphLaunch { .. } => "hipGraphLaunch",
             Call::Alloc { buffer, .. } => match self.buffer(buffer).memory {
                 Memory::DeviceAsync => "hipMallocAsync",
+                Memory::DevicePitched => "hipMallocPitch",
                 Memory::Managed => "hipMallocManaged",
                 Memory::HostPinned => "hipHostMalloc",
                 Memory::HostRegistered => "hipHostRegister",
@@ -39,12 +40,16 @@ impl Printer<'_> {
                 Memory::DeviceAsync => "hipFreeAsync",
                 Memory::HostPinned => "hipHostFree",
                 Memory::HostRegistered => "hipHostUnregister",
-                Memory::Device | Memory::Managed | Memory::HostPageable => "hipFree",
+                Memory::Device | Memory::DevicePitched | Memory::Managed | Memory::HostPageable => {
+                    "hipFree"
+                }
             },
             Call::FreeAddress { .. } => "hipFree",
             Call::FindSymbol { variable: false, .. } => "hipModuleGetFunction",
             Call::FindSymbol { variable: true, .. } => "hipModuleGetGlobal",
             Call::Launch { .. } => "hipModuleLaunchKernel",
+            Call::EventElapsed { .. } => "hipEventElapsedTime",
+            Call::DeviceAttribute { .. } => "hipDeviceGetAttribute",
             Call::BeginCapture { .. } => "hipStreamBeginCapture",
             Call::EndCapture { .. } => "hipStreamEndCapture",
             Call::StreamSynchronize { .. } => "hipStreamSynchronize",
@@ -174,6 +179,20 @@ impl Printer<'_> {
             Call::FreeAddress { address } => {
                 self.status(step, &format!("hipFree(reinterpret_cast<void*>({address:#x}))"), HIP);
             }
+            Call::DeviceAttribute { attribute, device } => {
+                let name = match attribute {
+                    DeviceAttribute::WarpSize => "hipDeviceAttributeWarpSize",
+                    DeviceAttribute::MaxThreadsPerBlock => "hipDeviceAttributeMaxThreadsPerBlock",
+                    DeviceAttribute::MultiprocessorCount => "hipDeviceAttributeMultiprocessorCount",
+                };
+                let number = self.names.fresh(Kind::Value, "attribute");
+                self.line(format!("int {number} = 0;"));
+                let got = format!("std::to_string({number})");
+                let call = format!("hipDeviceGetAttribute(&{number}, {name}, {device})");
+                self.value(step, &call, HIP, "hipDeviceGetAttribute", &got, |wanted| {
+                    number_fits(&number, wanted)
+                });
+            }
             Call::MemGetInfo => self.mem_get_info(step),
             Call::TrimPool => {
                 let pool = self.names.fresh(Kind::Value, "pool");
@@ -287,7 +306,7 @@ impl Printer<'_> {
     /// Whether hipGetLastError after `<<<>>>` could tell of another call, or take from the case what it asks for.
     fn launches_need_their_status(&self) -> bool {
         self.plan.steps().iter().any(|step| {
-            !step.checked() || matches!(step.call, Call::GetLastError) || step.planted.is_some()
+            !step.checked() || matches!(step.call, Call::GetLastError) || !step.planted.is_empty()
         })
     }
 
@@ -325,9 +344,10 @@ impl Printer<'_> {
             }
             Call::DeviceSynchronize => "hipDeviceSynchronize()".to_owned(),
             Call::GetLastError => "hipGetLastError()".to_owned(),
-            Call::EventCreate { event } => {
+            Call::EventCreate { event, timing } => {
                 let name = self.making(Kind::Event, event);
-                format!("hipEventCreateWithFlags(&{name}, hipEventDisableTiming)")
+                let flags = if *timing { "hipEventDefault" } else { "hipEventDisableTiming" };
+                format!("hipEventCreateWithFlags(&{name}, {flags})")
             }
             Call::EventDestroy { event } => {
                 format!("hipEventDestroy({})", self.name(Kind::Event, event))
@@ -341,6 +361,17 @@ impl Printer<'_> {
             }
             Call::EventQuery { event } => {
                 format!("hipEventQuery({})", self.name(Kind::Event, event))
+            }
+            Call::EventElapsed { start, end } => {
+                let (start, end) = (self.name(Kind::Event, start), self.name(Kind::Event, end));
+                let ms = self.names.fresh(Kind::Value, "ms");
+                self.line(format!("float {ms} = 0;"));
+                let got = format!("std::to_string(static_cast<long long>({ms} * 1000))");
+                let call = format!("hipEventElapsedTime(&{ms}, {start}, {end})");
+                let microseconds = format!("static_cast<long long>({ms} * 1000)");
+                return self.value(step, &call, HIP, "hipEventElapsedTime", &got, |wanted| {
+                    number_fits(&microseconds, wanted)
+                });
             }
             Call::BeginCapture { stream, mode } => {
                 let mode = match mode {

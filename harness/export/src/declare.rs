@@ -127,7 +127,10 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
         | Call::StreamQuery { stream: s }
         | Call::BeginCapture { stream: s, .. }
         | Call::IsCapturing { stream: s } => vec![stream(s)],
-        Call::EventCreate { event } => vec![(Kind::Event, event, true)],
+        Call::EventCreate { event, .. } => vec![(Kind::Event, event, true)],
+        Call::EventElapsed { start, end } => {
+            vec![(Kind::Event, start, false), (Kind::Event, end, false)]
+        }
         Call::EventDestroy { event }
         | Call::EventSynchronize { event }
         | Call::EventQuery { event } => vec![(Kind::Event, event, false)],
@@ -177,6 +180,7 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
         }
         Call::DeviceSynchronize
         | Call::GetLastError
+        | Call::DeviceAttribute { .. }
         | Call::MemGetInfo
         | Call::TrimPool
         | Call::FreeAddress { .. }

@@ -273,6 +273,14 @@ impl<'a> Expected<'a> {
                     plus(to.offset)
                 ));
             }
+            Call::Set { to, value, words: true, bytes, .. } if follows(&to.buffer) => {
+                let dst = want(names, &to.buffer);
+                lines.push(format!("for (size_t i = 0; i < {bytes}; i++)"));
+                lines.push(format!(
+                    "  {dst}[{} + i] = static_cast<unsigned char>({value}u >> (i % 4 * 8));",
+                    to.offset
+                ));
+            }
             Call::Set { to, value, bytes, .. } if follows(&to.buffer) => {
                 lines.push(if to.offset == 0 && *bytes == self.bytes(&to.buffer) {
                     self.filled(names, &to.buffer, &value.to_string())

@@ -42,6 +42,14 @@ impl Printer<'_> {
         match memory {
             Memory::HostPageable | Memory::HostRegistered => {}
             Memory::Device => self.status(step, &format!("hipMalloc(&{name}, {size})"), HIP),
+            Memory::DevicePitched => {
+                let pitch = self.names.fresh(Kind::Value, "pitch");
+                self.line(format!("size_t {pitch} = 0;"));
+                let call = format!(
+                    "hipMallocPitch(reinterpret_cast<void**>(&{name}), &{pitch}, {size}, 1)"
+                );
+                self.status(step, &call, HIP);
+            }
             Memory::DeviceAsync => {
                 let call =
                     format!("hipMallocAsync(reinterpret_cast<void**>(&{name}), {size}, {stream})");
@@ -80,7 +88,9 @@ impl Printer<'_> {
         };
         let stream = self.stream(stream);
         let call = match memory {
-            Memory::Device | Memory::Managed => format!("hipFree({base})"),
+            Memory::Device | Memory::DevicePitched | Memory::Managed => {
+                format!("hipFree({base})")
+            }
             Memory::DeviceAsync => format!("hipFreeAsync({base}, {stream})"),
             Memory::HostPinned => format!("hipHostFree({base})"),
             Memory::HostRegistered => format!("hipHostUnregister({base})"),
@@ -181,12 +191,17 @@ impl Printer<'_> {
                     "{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})"
                 )
             }
-            Call::Set { to, value, bytes, asynchronous, stream } => {
+            Call::Set { to, value, words, bytes, asynchronous, stream } => {
                 let (to, stream) = (self.place(to), self.stream(stream));
+                let (function, count) = match words {
+                    true => ("hipMemsetD32", bytes / 4),
+                    false => ("hipMemset", *bytes),
+                };
+                let value = value.cast_signed();
                 if *asynchronous {
-                    format!("hipMemsetAsync({to}, {value}, {bytes}, {stream})")
+                    format!("{function}Async({to}, {value}, {count}, {stream})")
                 } else {
-                    format!("hipMemset({to}, {value}, {bytes})")
+                    format!("{function}({to}, {value}, {count})")
                 }
             }
             _ => return,

@@ -77,7 +77,7 @@ impl<'a> Printer<'a> {
         for buffer in plan.buffers.keys() {
             names.of(Kind::Buffer, buffer);
         }
-        let postpones = plan.steps().iter().any(|s| s.planted == Some(Effect::AfterNextLaunch));
+        let postpones = plan.steps().iter().any(|s| effect(s) == Some(&Effect::AfterNextLaunch));
         Printer {
             plan,
             form,
@@ -234,7 +234,7 @@ impl<'a> Printer<'a> {
 
     /// The call, made as its planted effect says, and what it does to the expected bytes.
     fn planted(&mut self, step: &'a Step) -> Result<(), String> {
-        match &step.planted {
+        match effect(step) {
             None => self.call(step),
             Some(Effect::Return(0)) if may_succeed(step) => {
                 self.line("// Planted: this call answers success and is not made.");
@@ -398,4 +398,9 @@ impl<'a> Printer<'a> {
         }
         out
     }
+}
+
+/// How a call misbehaves in a program, which has its faults at every call that they concern: of several, the first.
+fn effect(step: &Step) -> Option<&Effect> {
+    step.planted.first().map(|planted| &planted.effect)
 }

@@ -46,6 +46,7 @@ const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModu
 const MAKES: &[&str] = &[
     "hipMalloc",
     "hipMallocAsync",
+    "hipMallocPitch",
     "hipMallocManaged",
     "hipHostMalloc",
     "hipHostAlloc",
@@ -55,6 +56,7 @@ const MAKES: &[&str] = &[
     "hipStreamCreateWithPriority",
     "hipEventCreate",
     "hipEventCreateWithFlags",
+    "hipEventElapsedTime",
     "hipGraphInstantiate",
     "hipModuleLoadData",
     "hipModuleGetFunction",
@@ -194,7 +196,7 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
 fn is_result(name: &str, index: usize) -> bool {
     matches!(
         (name, index),
-        ("hipStreamEndCapture" | "hipStreamIsCapturing" | "hipMemGetInfo", 1)
+        ("hipStreamEndCapture" | "hipStreamIsCapturing" | "hipMemGetInfo" | "hipMallocPitch", 1)
             | ("hipGraphGetNodes", 2)
             | ("hipModuleGetGlobal", 1)
             // A function of each program's own, and what it is given.

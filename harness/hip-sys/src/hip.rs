@@ -27,6 +27,7 @@ functions! {
     fn hipDeviceSynchronize() -> c_int;
     fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int;
     fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> c_int;
+    fn hipMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) -> c_int;
     fn hipFree(pointer: *mut c_void) -> c_int;
     fn hipMallocAsync(pointer: *mut *mut c_void, bytes: usize, stream: *mut c_void) -> c_int;
     fn hipFreeAsync(pointer: *mut c_void, stream: *mut c_void) -> c_int;
@@ -46,6 +47,8 @@ functions! {
     fn hipMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int) -> c_int;
     fn hipMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: *mut c_void) -> c_int;
     fn hipMemset(to: *mut c_void, value: c_int, bytes: usize) -> c_int;
+    fn hipMemsetD32(to: *mut c_void, value: c_int, words: usize) -> c_int;
+    fn hipMemsetD32Async(to: *mut c_void, value: c_int, words: usize, stream: *mut c_void) -> c_int;
     fn hipMemsetAsync(to: *mut c_void, value: c_int, bytes: usize, stream: *mut c_void) -> c_int;
     fn hipModuleLoadData(module: *mut *mut c_void, image: *const c_void) -> c_int;
     fn hipModuleGetFunction(function: *mut *mut c_void, module: *mut c_void, name: *const c_char) -> c_int;
@@ -72,6 +75,8 @@ functions! {
     fn hipEventRecord(event: *mut c_void, stream: *mut c_void) -> c_int;
     fn hipEventSynchronize(event: *mut c_void) -> c_int;
     fn hipEventQuery(event: *mut c_void) -> c_int;
+    fn hipEventElapsedTime(ms: *mut f32, start: *mut c_void, end: *mut c_void) -> c_int;
+    fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> c_int;
     fn hipStreamBeginCapture(stream: *mut c_void, mode: c_int) -> c_int;
     fn hipStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int;
     fn hipStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int;
@@ -93,6 +98,8 @@ pub const STREAM_DEFAULT: c_uint = 0;
 pub const STREAM_NON_BLOCKING: c_uint = 1;
 /// `hipEventDisableTiming` (hip/hip_runtime_api.h).
 pub const EVENT_DISABLE_TIMING: c_uint = 2;
+/// `hipEventDefault`.
+pub const EVENT_DEFAULT: c_uint = 0;
 /// `hipStreamCaptureModeGlobal` (hip/hip_runtime_api.h).
 pub const CAPTURE_MODE_GLOBAL: c_int = 0;
 /// `hipStreamCaptureModeThreadLocal` (hip/hip_runtime_api.h).

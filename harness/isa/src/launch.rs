@@ -3,6 +3,8 @@
 //! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel
 //! Execution State".
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
 use device::Arch;
 
 use crate::{
@@ -65,8 +67,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
     if let Some(features) = processor_lacks() {
         return Err(Trap::InvalidLaunch { reason: format!("the host processor lacks {features}") });
     }
-    let mut machine = Machine::new(space);
-    let descriptor = descriptor(launch, &mut machine)?;
+    let descriptor = descriptor(launch, &mut Machine::new(space))?;
     let size = launch.workgroup.map(|n| n.max(1));
     let grid = launch.grid.map(|n| n.max(1));
     let items = size.iter().fold(1u32, |product, n| product.saturating_mul(*n));
@@ -92,42 +93,111 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
             reason: "the kernel asks for a rounding mode other than to nearest even".to_owned(),
         });
     }
-    let count = (items as usize).div_ceil(descriptor.lanes);
-    let items: Vec<_> = (0..count).map(|index| Items::new(index, launch, &descriptor)).collect();
-    let mut group = Group {
-        code: Code::new(launch.arch, space),
-        machine,
-        waves: (0..count).map(|_| Wave::new(descriptor.lanes)).collect(),
-        entry: descriptor.entry,
-        limit: launch.step_limit,
+    let waves = (items as usize).div_ceil(descriptor.lanes);
+    let grid = Grid {
+        items: (0..waves).map(|index| Items::new(index, launch, &descriptor)).collect(),
+        groups: [0, 1, 2].map(|axis| u64::from(grid[axis].div_ceil(size[axis]))),
+        launch,
+        descriptor,
+        space,
+        next: AtomicU64::new(0),
+        stopped: AtomicBool::new(false),
     };
-    let groups = [0, 1, 2].map(|axis| grid[axis].div_ceil(size[axis]));
-    let mut executed = Executed::default();
-    let mut number = 0;
-    for z in 0..groups[2] {
-        for y in 0..groups[1] {
-            for x in 0..groups[0] {
-                group.machine.lds.clear();
-                group.machine.lds.resize(launch.group_segment_bytes as usize, 0);
-                for (wave, items) in group.waves.iter_mut().zip(&items) {
-                    start(wave, items, launch, &descriptor, &mut group.machine, [x, y, z])?;
-                    if space.breaks(number) && items.ids.len() > 1 {
-                        for row in &mut wave.vector[..items.rows.len()] {
-                            row[0][0] = row[0][1];
-                        }
-                    }
+    grid.run()
+}
+
+/// All workgroups of a launch, which threads share out among themselves.
+struct Grid<'a> {
+    launch: &'a Launch<'a>,
+    descriptor: Descriptor,
+    space: &'a dyn AddressSpace,
+    items: Vec<Items>,
+    /// Workgroups along each axis.
+    groups: [u64; 3],
+    /// The number of the first workgroup that nobody has taken.
+    next: AtomicU64,
+    /// A workgroup has not come to its end, so no other is begun.
+    stopped: AtomicBool,
+}
+
+/// What a thread did, or the workgroup that it could not complete and why.
+type Part = Result<Executed, Box<(u64, Trap)>>;
+
+impl Grid<'_> {
+    fn run(&self) -> Result<Executed, Trap> {
+        // The sanitizer follows one workgroup after the other.
+        let threads = if self.space.is_watched() { 1 } else { u64::from(self.launch.threads) };
+        let threads = threads.min(self.groups.iter().product());
+        let parts: Vec<Part> = std::thread::scope(|scope| {
+            let thread = || {
+                let thread = std::thread::Builder::new().name("device workgroups".into());
+                // Without a thread the others have more to do.
+                thread.spawn_scoped(scope, || self.work()).ok()
+            };
+            let others: Vec<_> = (1..threads).filter_map(|_| thread()).collect();
+            let own = self.work();
+            others.into_iter().filter_map(|other| other.join().ok()).chain([own]).collect()
+        });
+        let mut all = Executed::default();
+        let mut first: Option<Box<(u64, Trap)>> = None;
+        for part in parts {
+            match part {
+                Ok(executed) => {
+                    all.waves += executed.waves;
+                    all.instructions += executed.instructions;
                 }
-                number += 1;
-                if let Some(checks) = &mut group.machine.checks {
-                    checks.begin(count);
+                Err(trap) if first.as_ref().is_none_or(|first| trap.0 < first.0) => {
+                    first = Some(trap);
                 }
-                group.run()?;
-                executed.waves += group.waves.len() as u64;
-                executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
+                Err(_) => {}
             }
         }
+        first.map_or(Ok(all), |first| Err(first.1))
     }
-    Ok(executed)
+
+    fn work(&self) -> Part {
+        let mut group = Group {
+            code: Code::new(self.launch.arch, self.space),
+            machine: Machine::new(self.space),
+            waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
+            entry: self.descriptor.entry,
+            limit: self.launch.step_limit,
+        };
+        let mut executed = Executed::default();
+        while !self.stopped.load(Ordering::Relaxed) {
+            let number = self.next.fetch_add(1, Ordering::Relaxed);
+            let [x, y, z] = self.groups;
+            if number >= x * y * z {
+                break;
+            }
+            let id = [number % x, number / x % y, number / x / y].map(|id| id as u32);
+            if let Err(trap) = self.execute(&mut group, number, id) {
+                self.stopped.store(true, Ordering::Relaxed);
+                return Err(Box::new((number, trap)));
+            }
+            executed.waves += group.waves.len() as u64;
+            executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
+        }
+        Ok(executed)
+    }
+
+    /// Executes the workgroup of that number and id to its end.
+    fn execute(&self, group: &mut Group<'_>, number: u64, id: [u32; 3]) -> Result<(), Trap> {
+        group.machine.lds.clear();
+        group.machine.lds.resize(self.launch.group_segment_bytes as usize, 0);
+        for (wave, items) in group.waves.iter_mut().zip(&self.items) {
+            start(wave, items, self.launch, &self.descriptor, &mut group.machine, id)?;
+            if self.space.breaks(number) && items.ids.len() > 1 {
+                for row in &mut wave.vector[..items.rows.len()] {
+                    row[0][0] = row[0][1];
+                }
+            }
+        }
+        if let Some(checks) = &mut group.machine.checks {
+            checks.begin(self.items.len());
+        }
+        group.run()
+    }
 }
 
 /// Puts a wave into the state in which hardware starts it.

@@ -99,6 +99,9 @@ pub struct Launch<'a> {
     pub arch: device::Arch,
     /// Instructions that one wave may execute, see [`DEFAULT_STEP_LIMIT`].
     pub step_limit: u64,
+    /// Threads that share the workgroups, at least one. With several the order of what workgroups do to the same bytes
+    /// differs from run to run.
+    pub threads: u32,
 }
 
 /// What a finished dispatch did.

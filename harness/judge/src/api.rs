@@ -7,6 +7,7 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
     let on_host = |name: &str| memory(name).is_some_and(Memory::on_host);
     match call {
         Call::Alloc { buffer, .. } => match memory(buffer) {
+            Some(Memory::DevicePitched) => "hipMallocPitch",
             Some(Memory::DeviceAsync) => "hipMallocAsync",
             Some(Memory::Managed) => "hipMallocManaged",
             Some(Memory::HostPageable) => "host malloc",
@@ -19,7 +20,7 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
             Some(Memory::HostPageable) => "host free",
             Some(Memory::HostPinned) => "hipHostFree",
             Some(Memory::HostRegistered) => "hipHostUnregister",
-            Some(Memory::Device | Memory::Managed) | None => "hipFree",
+            Some(Memory::Device | Memory::DevicePitched | Memory::Managed) | None => "hipFree",
         },
         Call::Poison { buffer } if on_host(buffer) => "host poison",
         Call::Poison { .. } => "hipMemset",
@@ -36,6 +37,8 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
         }
         Call::Copy2d { asynchronous: false, .. } => "hipMemcpy2D",
         Call::Copy2d { asynchronous: true, .. } => "hipMemcpy2DAsync",
+        Call::Set { words: true, asynchronous: false, .. } => "hipMemsetD32",
+        Call::Set { words: true, asynchronous: true, .. } => "hipMemsetD32Async",
         Call::Set { asynchronous: false, .. } => "hipMemset",
         Call::Set { asynchronous: true, .. } => "hipMemsetAsync",
         Call::Compile { .. } => "hiprtcCompileProgram",
@@ -58,6 +61,7 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
         Call::EventRecord { .. } => "hipEventRecord",
         Call::EventSynchronize { .. } => "hipEventSynchronize",
         Call::EventQuery { .. } => "hipEventQuery",
+        Call::EventElapsed { .. } => "hipEventElapsedTime",
         Call::BeginCapture { .. } => "hipStreamBeginCapture",
         Call::EndCapture { .. } => "hipStreamEndCapture",
         Call::IsCapturing { .. } => "hipStreamIsCapturing",
@@ -68,6 +72,7 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
         Call::GraphExecDestroy { .. } => "hipGraphExecDestroy",
         Call::GraphDestroy { .. } => "hipGraphDestroy",
         Call::GetLastError => "hipGetLastError",
+        Call::DeviceAttribute { .. } => "hipDeviceGetAttribute",
         Call::MemGetInfo => "hipMemGetInfo",
         Call::TrimPool => "hipMemPoolTrimTo",
         Call::RandCreate { host: false, .. } => "hiprandCreateGenerator",

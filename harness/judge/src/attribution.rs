@@ -296,6 +296,9 @@ impl<'a> Evidence<'a> {
                 format!("the pattern written {line} (fill of {buffer}{iteration})")
             }
             Some(Call::Poison { .. }) => format!("the poison written {line} ({buffer}{iteration})"),
+            Some(Call::Set { value, words: true, .. }) => {
+                format!("the words {value:#010x} set {line} ({buffer}{iteration})")
+            }
             Some(Call::Set { value, .. }) => {
                 format!("the {value:#04x} bytes set {line} ({buffer}{iteration})")
             }

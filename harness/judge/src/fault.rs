@@ -38,7 +38,10 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
         Fault::KernelPageFault => &[Kind::MemoryFault],
         Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],
-        Fault::RngCaptureError | Fault::GemmNotSupported | Fault::CallAccepted => &[Kind::ApiError],
+        Fault::RngCaptureError
+        | Fault::GemmNotSupported
+        | Fault::CallAccepted
+        | Fault::MemoryTotalWrong => &[Kind::ApiError],
         Fault::HandleCrash => &[Kind::Crash],
         Fault::HandleExit => &[Kind::LibraryExit],
     }

@@ -35,7 +35,7 @@ pub(crate) fn at(buffer: &str) -> Place {
 }
 
 pub(crate) fn step(id: u32, line: u32, call: Call) -> Step {
-    Step { id, call, returns: None, gives: None, line, planted: None }
+    Step { id, call, returns: None, gives: None, line, planted: Vec::new() }
 }
 
 pub(crate) fn fill(id: u32, line: u32, buffer: &str) -> Step {

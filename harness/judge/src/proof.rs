@@ -149,7 +149,7 @@ fn same_config(a: &Config, b: &Config) -> bool {
     let same = |a: &Planted, b: &Planted| {
         (a.fault, a.seed) == (b.fault, b.seed) && (a.probability - b.probability).abs() < 1e-9
     };
-    (a.arch, a.memory, a.faults.len()) == (b.arch, b.memory, b.faults.len())
+    (a.arch, a.memory, a.gtt, a.faults.len()) == (b.arch, b.memory, b.gtt, b.faults.len())
         && a.faults.iter().zip(&b.faults).all(|(a, b)| same(a, b))
 }
 

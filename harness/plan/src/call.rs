@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
+use device::Fault;
 use serde::{Deserialize, Serialize};
 
 use crate::{ByVersion, Dtype, MatmulProblem, Operands};
 
 /// Version of the plan format; a worker refuses a plan of another version.
-pub const PLAN_VERSION: u32 = 1;
+pub const PLAN_VERSION: u32 = 2;
 
 /// Bytes of guard on each side of a guarded buffer.
 ///
@@ -163,9 +164,9 @@ pub struct Step {
     /// Line of the case file that this step comes from; 0 for steps that lowering adds.
     #[serde(default)]
     pub line: u32,
-    /// A planted misbehaviour of this call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub planted: Option<Effect>,
+    /// Planted misbehaviours of this call.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub planted: Vec<Misbehaviour>,
 }
 
 impl Step {
@@ -173,6 +174,16 @@ impl Step {
     pub fn checked(&self) -> bool {
         self.returns.is_none()
     }
+}
+
+/// A fault that is planted at a call, and how it shows there. Whether it does each time is drawn as
+/// [`Order::faults`](crate::Order::faults) says; of several, the first that is drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Misbehaviour {
+    /// Which fault.
+    pub fault: Fault,
+    /// What it does.
+    pub effect: Effect,
 }
 
 /// How a planted call misbehaves.
@@ -228,8 +239,16 @@ pub enum Call {
         asynchronous: bool,
         stream: Name,
     },
-    /// Sets `bytes` bytes to `value`.
-    Set { to: Place, value: u8, bytes: u64, asynchronous: bool, stream: Name },
+    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`: hipMemset, hipMemsetD32.
+    Set {
+        to: Place,
+        value: u32,
+        #[serde(default)]
+        words: bool,
+        bytes: u64,
+        asynchronous: bool,
+        stream: Name,
+    },
     /// Compiles a kernel with hipRTC for the device's architecture.
     Compile { kernel: Name },
     /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
@@ -254,8 +273,12 @@ pub enum Call {
     StreamWaitEvent { stream: Name, event: Name },
     /// hipDeviceSynchronize.
     DeviceSynchronize,
-    /// hipEventCreateWithFlags, timing disabled.
-    EventCreate { event: Name },
+    /// hipEventCreateWithFlags; timing is disabled unless it is asked for.
+    EventCreate {
+        event: Name,
+        #[serde(default)]
+        timing: bool,
+    },
     /// hipEventDestroy.
     EventDestroy { event: Name },
     /// hipEventRecord.
@@ -264,6 +287,8 @@ pub enum Call {
     EventSynchronize { event: Name },
     /// hipEventQuery.
     EventQuery { event: Name },
+    /// hipEventElapsedTime; gives whole microseconds.
+    EventElapsed { start: Name, end: Name },
     /// hipStreamBeginCapture.
     BeginCapture { stream: Name, mode: CaptureMode },
     /// hipStreamEndCapture.
@@ -284,6 +309,8 @@ pub enum Call {
     GraphDestroy { graph: Name },
     /// hipGetLastError; the status is what it returns.
     GetLastError,
+    /// hipDeviceGetAttribute; gives the number.
+    DeviceAttribute { attribute: DeviceAttribute, device: u32 },
     /// hipMemGetInfo; gives the free bytes.
     MemGetInfo,
     /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
@@ -422,6 +449,8 @@ impl Buffer {
 pub enum Memory {
     /// hipMalloc.
     Device,
+    /// hipMallocPitch, in one row.
+    DevicePitched,
     /// hipMallocAsync.
     DeviceAsync,
     /// hipMallocManaged.
@@ -437,8 +466,20 @@ pub enum Memory {
 impl Memory {
     /// Whether the host may read and write it directly.
     pub fn on_host(self) -> bool {
-        !matches!(self, Memory::Device | Memory::DeviceAsync)
+        !matches!(self, Memory::Device | Memory::DevicePitched | Memory::DeviceAsync)
     }
+}
+
+/// What hipDeviceGetAttribute may be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeviceAttribute {
+    /// Work-items in a wave.
+    WarpSize,
+    /// Work-items in the largest workgroup.
+    MaxThreadsPerBlock,
+    /// Compute units.
+    MultiprocessorCount,
 }
 
 /// How a stream is created.

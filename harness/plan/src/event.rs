@@ -1,3 +1,4 @@
+use device::Planted;
 use serde::{Deserialize, Serialize};
 
 use crate::Phase;
@@ -119,6 +120,9 @@ pub struct Order {
     pub nonce: String,
     /// The plan.
     pub plan: crate::Plan,
+    /// Probabilities and seeds of the faults planted at calls; one that is not named here misbehaves every time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Planted>,
     /// Folder for the bytes of failed checks.
     pub spool: String,
     /// Folder of compiled kernels shared by the trials of a run; none compiles every time.

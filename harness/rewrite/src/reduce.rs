@@ -155,7 +155,7 @@ fn drop_steps(plan: &mut Plan, ids: &BTreeSet<u32>, preset: bool) {
 /// As set-up shows a first content to who writes the plan as a case.
 fn preset_buffer(plan: &mut Plan, buffer: String) {
     let call = Call::Fill { buffer, stamp: 0 };
-    plan.setup.push(Step { id: 0, call, returns: None, gives: None, line: 0, planted: None });
+    plan.setup.push(Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() });
 }
 
 fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {

@@ -86,11 +86,12 @@ fn addresses(args: &[Arg]) -> impl Iterator<Item = (usize, &str)> {
 pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
     match call {
         Call::StreamWaitEvent { event, .. }
-        | Call::EventCreate { event }
+        | Call::EventCreate { event, .. }
         | Call::EventDestroy { event }
         | Call::EventRecord { event, .. }
         | Call::EventSynchronize { event }
         | Call::EventQuery { event } => vec![(Kind::Event, event)],
+        Call::EventElapsed { start, end } => vec![(Kind::Event, start), (Kind::Event, end)],
         Call::EndCapture { graph, .. }
         | Call::GraphNodeCount { graph }
         | Call::GraphDestroy { graph } => vec![(Kind::Graph, graph)],

@@ -149,8 +149,8 @@ mod tests {
     fn a_bad_order_is_refused_with_its_reason() {
         check("", "EOF while parsing");
         check("{}", "missing field `nonce`");
-        check(r#"{"plan": {"version": 2}}"#, "version 2");
-        check(r#"{"plan": {"version": 1}}"#, "missing field `trial`");
+        check(r#"{"plan": {"version": 1}}"#, "version 1");
+        check(r#"{"plan": {"version": 2}}"#, "missing field `trial`");
         check(r#"{"plan": 3}"#, "cannot be read");
     }
 }

@@ -6,7 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use plan::{Call, DEFAULT_STREAM, Effect, Event, Order, Place, Plan, Step};
+use device::Fault;
+use plan::{Call, DEFAULT_STREAM, Effect, Event, Misbehaviour, Order, Place, Plan, Step};
 
 use crate::{
     broken::Broken,
@@ -76,6 +77,7 @@ pub(crate) struct State {
     /// How many files the spool has.
     pub(crate) spooled: u32,
     occurrences: HashMap<u32, u32>,
+    opportunities: HashMap<Fault, u64>,
     postponed: Vec<Step>,
 }
 
@@ -175,11 +177,12 @@ impl<'a> Machine<'a> {
     }
 
     fn step(&self, step: &Step) -> Result<Flow, Broken> {
-        if step.planted == Some(Effect::AfterNextLaunch) {
+        let effect = self.drawn(step);
+        if effect == Some(&Effect::AfterNextLaunch) {
             self.state().postponed.push(step.clone());
             return Ok(Flow::Go);
         }
-        let flow = self.make(step)?;
+        let flow = self.make(step, effect)?;
         match step.call {
             Call::GraphLaunch { .. } if flow == Flow::Go => self.make_postponed(),
             _ => Ok(flow),
@@ -190,15 +193,34 @@ impl<'a> Machine<'a> {
     pub(crate) fn make_postponed(&self) -> Result<Flow, Broken> {
         let postponed = std::mem::take(&mut self.state().postponed);
         for step in &postponed {
-            if self.make(step)? == Flow::Stop {
+            if self.make(step, None)? == Flow::Stop {
                 return Ok(Flow::Stop);
             }
         }
         Ok(Flow::Go)
     }
 
+    /// How the call misbehaves this time. Each planted fault counts the calls that it concerns, whether or not another one is
+    /// drawn there.
+    fn drawn<'s>(&self, step: &'s Step) -> Option<&'s Effect> {
+        if step.planted.is_empty() {
+            return None;
+        }
+        let mut state = self.state();
+        let mut drawn = None;
+        for Misbehaviour { fault, effect } in &step.planted {
+            let next = state.opportunities.entry(*fault).or_insert(0);
+            let planted = self.order.faults.iter().find(|planted| planted.fault == *fault);
+            if planted.is_none_or(|planted| planted.takes(*next)) {
+                drawn = drawn.or(Some(effect));
+            }
+            *next += 1;
+        }
+        drawn
+    }
+
     /// Makes one call between its two events.
-    fn make(&self, step: &Step) -> Result<Flow, Broken> {
+    fn make(&self, step: &Step, effect: Option<&Effect>) -> Result<Flow, Broken> {
         let occurrence = {
             let mut state = self.state();
             let next = state.occurrences.entry(step.id).or_insert(0);
@@ -208,7 +230,7 @@ impl<'a> Machine<'a> {
         self.events.say(&Event::Begin { step: step.id, occurrence });
         crate::device_look::at_line(step.line);
         let start = Instant::now();
-        let answer = match step.planted {
+        let answer = match effect.cloned() {
             Some(Effect::Return(code)) => {
                 let functions = needs::functions_of(self.plan(), &step.call);
                 Answer::of(functions.first().map_or(Home::Hip, |f| Home::of(f)), code)
@@ -249,6 +271,7 @@ impl<'a> Machine<'a> {
             | Call::Copy { .. }
             | Call::Copy2d { .. }
             | Call::Set { .. }
+            | Call::DeviceAttribute { .. }
             | Call::MemGetInfo
             | Call::TrimPool => memory::call(self, &step.call, occurrence),
             Call::Compile { .. }
@@ -268,6 +291,7 @@ impl<'a> Machine<'a> {
             | Call::EventRecord { .. }
             | Call::EventSynchronize { .. }
             | Call::EventQuery { .. }
+            | Call::EventElapsed { .. }
             | Call::BeginCapture { .. }
             | Call::EndCapture { .. }
             | Call::IsCapturing { .. }

@@ -6,7 +6,8 @@ use std::{
 
 use hip_sys::{MEM_ATTACH_GLOBAL, MemcpyKind};
 use plan::{
-    Buffer, Call, CopyApi, GUARD_BYTE, Memory, POISON_BYTE, Place, fill_stamp, numbers, pattern,
+    Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place, fill_stamp,
+    numbers, pattern,
 };
 
 use crate::{
@@ -89,18 +90,26 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             }?;
             Ok(Answer::hip(code))
         }
-        Call::Set { to, value, bytes, asynchronous, stream } => {
-            let (to, value, bytes) = (machine.address(to), c_int::from(*value), *bytes as usize);
+        Call::Set { to, value, words, bytes, asynchronous, stream } => {
+            let (to, value, bytes) = (machine.address(to), value.cast_signed(), *bytes as usize);
             let stream = machine.stream(stream);
             // SAFETY: as for copies.
             let code = unsafe {
-                if *asynchronous {
-                    hip.hipMemsetAsync(to, value, bytes, stream)
-                } else {
-                    hip.hipMemset(to, value, bytes)
+                match (*words, *asynchronous) {
+                    (true, true) => hip.hipMemsetD32Async(to, value, bytes / 4, stream),
+                    (true, false) => hip.hipMemsetD32(to, value, bytes / 4),
+                    (false, true) => hip.hipMemsetAsync(to, value, bytes, stream),
+                    (false, false) => hip.hipMemset(to, value, bytes),
                 }
             }?;
             Ok(Answer::hip(code))
+        }
+        Call::DeviceAttribute { attribute, device } => {
+            let mut value = 0;
+            let (attribute, device) = (attribute_code(*attribute), device.cast_signed());
+            // SAFETY: the result is a place of its own.
+            let code = unsafe { hip.hipDeviceGetAttribute(&mut value, attribute, device) }?;
+            Ok(Answer::hip(code).with((code == 0).then(|| value.to_string())))
         }
         Call::MemGetInfo => {
             let (mut free, mut total) = (0, 0);
@@ -120,6 +129,15 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             Ok(Answer::hip(code))
         }
         other => Err(Broken(format!("{other:?} is not about memory"))),
+    }
+}
+
+/// `hipDeviceAttribute_t`, hip/hip_runtime_api.h; the same since 5.2.3.
+fn attribute_code(attribute: DeviceAttribute) -> c_int {
+    match attribute {
+        DeviceAttribute::MaxThreadsPerBlock => 56,
+        DeviceAttribute::MultiprocessorCount => 63,
+        DeviceAttribute::WarpSize => 87,
     }
 }
 
@@ -193,6 +211,10 @@ fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, B
     let code = unsafe {
         match buffer.memory {
             Memory::Device => hip.hipMalloc(&mut base, bytes)?,
+            Memory::DevicePitched => {
+                let mut pitch = 0;
+                hip.hipMallocPitch(&mut base, &mut pitch, bytes, 1)?
+            }
             Memory::DeviceAsync => hip.hipMallocAsync(&mut base, bytes, machine.stream(stream))?,
             Memory::Managed => hip.hipMallocManaged(&mut base, bytes, MEM_ATTACH_GLOBAL)?,
             Memory::HostPinned => hip.hipHostMalloc(&mut base, bytes, 0)?,
@@ -221,7 +243,7 @@ fn free(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, Broke
     // that was freed before is no more than a number to it.
     let code = unsafe {
         match buffer.memory {
-            Memory::Device | Memory::Managed => hip.hipFree(address)?,
+            Memory::Device | Memory::DevicePitched | Memory::Managed => hip.hipFree(address)?,
             Memory::DeviceAsync => hip.hipFreeAsync(address, machine.stream(stream))?,
             Memory::HostPinned => hip.hipHostFree(address)?,
             Memory::HostRegistered => hip.hipHostUnregister(address)?,

@@ -107,7 +107,11 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
             event(e)?;
             stream(s)
         }
-        Call::EventCreate { event: e }
+        Call::EventElapsed { start, end } => {
+            event(start)?;
+            event(end)
+        }
+        Call::EventCreate { event: e, .. }
         | Call::EventDestroy { event: e }
         | Call::EventSynchronize { event: e }
         | Call::EventQuery { event: e } => event(e),
@@ -118,6 +122,7 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         | Call::GraphExecDestroy { .. }
         | Call::GraphDestroy { .. }
         | Call::GetLastError
+        | Call::DeviceAttribute { .. }
         | Call::MemGetInfo
         | Call::TrimPool
         | Call::FreeAddress { .. }

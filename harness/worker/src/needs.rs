@@ -58,6 +58,7 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
     match call {
         Call::Alloc { buffer, .. } => match memory(buffer) {
             Some(Memory::Device) => &["hipMalloc"],
+            Some(Memory::DevicePitched) => &["hipMallocPitch"],
             Some(Memory::DeviceAsync) => &["hipMallocAsync"],
             Some(Memory::Managed) => &["hipMallocManaged"],
             Some(Memory::HostPinned) => &["hipHostMalloc"],
@@ -65,7 +66,7 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
             Some(Memory::HostPageable) | None => &[],
         },
         Call::Free { buffer, .. } => match memory(buffer) {
-            Some(Memory::Device | Memory::Managed) => &["hipFree"],
+            Some(Memory::Device | Memory::DevicePitched | Memory::Managed) => &["hipFree"],
             Some(Memory::DeviceAsync) => &["hipFreeAsync"],
             Some(Memory::HostPinned) => &["hipHostFree"],
             Some(Memory::HostRegistered) => &["hipHostUnregister"],
@@ -90,6 +91,8 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
         },
         Call::Copy2d { asynchronous: true, .. } => &["hipMemcpy2DAsync"],
         Call::Copy2d { .. } => &["hipMemcpy2D"],
+        Call::Set { words: true, asynchronous: true, .. } => &["hipMemsetD32Async"],
+        Call::Set { words: true, .. } => &["hipMemsetD32"],
         Call::Set { asynchronous: true, .. } => &["hipMemsetAsync"],
         Call::Set { .. } => &["hipMemset"],
         Call::Compile { .. } => &[
@@ -120,6 +123,7 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
         Call::EventRecord { .. } => &["hipEventRecord"],
         Call::EventSynchronize { .. } => &["hipEventSynchronize"],
         Call::EventQuery { .. } => &["hipEventQuery"],
+        Call::EventElapsed { .. } => &["hipEventElapsedTime"],
         Call::BeginCapture { .. } => &["hipStreamBeginCapture"],
         Call::EndCapture { .. } => &["hipStreamEndCapture"],
         Call::IsCapturing { .. } => &["hipStreamIsCapturing"],
@@ -130,6 +134,7 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
         Call::GraphExecDestroy { .. } => &["hipGraphExecDestroy"],
         Call::GraphDestroy { .. } => &["hipGraphDestroy"],
         Call::GetLastError => &["hipGetLastError"],
+        Call::DeviceAttribute { .. } => &["hipDeviceGetAttribute"],
         Call::MemGetInfo => &["hipMemGetInfo"],
         Call::TrimPool => &["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"],
         Call::RandCreate { host: true, .. } => &["hiprandCreateGeneratorHost"],
@@ -194,7 +199,7 @@ mod tests {
         serde_json::from_value(json!({
             "version": 1, "trial": "t", "streams": {}, "setup": [], "body": body, "verify": [], "teardown": [],
             "buffers": {
-                "device": buffer("device"), "device_async": buffer("device_async"), "managed": buffer("managed"),
+                "device": buffer("device"), "pitched": buffer("device_pitched"), "device_async": buffer("device_async"), "managed": buffer("managed"),
                 "pageable": buffer("host_pageable"), "pinned": buffer("host_pinned"),
                 "registered": buffer("host_registered"),
             },
@@ -261,7 +266,10 @@ mod tests {
             json!({"call": "copy2d", "to": place("device"), "to_pitch": 4, "from": place("pinned"), "from_pitch": 4,
                 "width": 4, "height": 1, "asynchronous": asynchronous, "stream": "s"})
         };
-        let set = |asynchronous: bool| json!({"call": "set", "to": place("device"), "value": 1, "bytes": 4, "asynchronous": asynchronous, "stream": "s"});
+        let set = |words: bool, asynchronous: bool| {
+            json!({"call": "set", "to": place("device"), "value": 1, "words": words, "bytes": 4,
+                "asynchronous": asynchronous, "stream": "s"})
+        };
         let create = |host: bool| json!({"call": "rand_create", "generator": "g", "kind": "xorwow", "host": host});
         let multiply = |call: &str| {
             json!({"call": call, "handle": "h", "problem": {"dtype": "f16", "m": 1, "n": 1, "k": 1,
@@ -277,8 +285,10 @@ mod tests {
             copy("device", "device", "memcpy_directed"),
             copy_2d(true),
             copy_2d(false),
-            set(true),
-            set(false),
+            set(false, true),
+            set(false, false),
+            set(true, true),
+            set(true, false),
             create(true),
             create(false),
             json!({"call": "launch", "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "args": [], "stream": "s"}),
@@ -287,6 +297,8 @@ mod tests {
             json!({"call": "host_func", "buffer": "pinned", "api": "launch_host_func", "stream": "s"}),
             json!({"call": "stream_wait_event", "stream": "s", "event": "e"}),
             json!({"call": "event_record", "stream": "s", "event": "e"}),
+            json!({"call": "event_elapsed", "start": "e", "end": "e"}),
+            json!({"call": "device_attribute", "attribute": "warp_size", "device": 0}),
             json!({"call": "begin_capture", "stream": "s", "mode": "global"}),
             json!({"call": "end_capture", "stream": "s", "graph": "g"}),
             json!({"call": "graph_launch", "exec": "x", "stream": "s"}),
@@ -300,7 +312,9 @@ mod tests {
             multiply("blaslt_matmul"),
             multiply("rocblas_gemm"),
         ];
-        for buffer in ["device", "device_async", "managed", "pageable", "pinned", "registered"] {
+        for buffer in
+            ["device", "pitched", "device_async", "managed", "pageable", "pinned", "registered"]
+        {
             for call in ["alloc", "free", "poison", "guards"] {
                 calls.push(json!({"call": call, "buffer": buffer, "stream": "s"}));
             }

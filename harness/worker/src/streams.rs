@@ -4,8 +4,9 @@ use std::{
 };
 
 use hip_sys::{
-    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, EVENT_DISABLE_TIMING,
-    STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name, exec_update_name,
+    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, EVENT_DEFAULT,
+    EVENT_DISABLE_TIMING, STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name,
+    exec_update_name,
 };
 use plan::{Call, CaptureMode, HostFuncApi, Place, StreamKind};
 
@@ -99,9 +100,10 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
             Call::HostFunc { buffer, api, stream } => host_func(machine, buffer, *api, stream)?,
             Call::DeviceSynchronize => hip.hipDeviceSynchronize()?,
             Call::GetLastError => hip.hipGetLastError()?,
-            Call::EventCreate { event } => {
+            Call::EventCreate { event, timing } => {
                 let mut new = ptr::null_mut();
-                let code = hip.hipEventCreateWithFlags(&mut new, EVENT_DISABLE_TIMING)?;
+                let flags = if *timing { EVENT_DEFAULT } else { EVENT_DISABLE_TIMING };
+                let code = hip.hipEventCreateWithFlags(&mut new, flags)?;
                 machine.made(Kind::Event, event, new, code);
                 code
             }
@@ -117,6 +119,13 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
                 hip.hipEventSynchronize(handle(Kind::Event, event))?
             }
             Call::EventQuery { event } => hip.hipEventQuery(handle(Kind::Event, event))?,
+            Call::EventElapsed { start, end } => {
+                let mut ms = 0.0;
+                let (start, end) = (handle(Kind::Event, start), handle(Kind::Event, end));
+                let code = hip.hipEventElapsedTime(&mut ms, start, end)?;
+                value = (code == 0).then(|| ((ms * 1000.0) as i64).to_string());
+                code
+            }
             Call::BeginCapture { stream, mode } => {
                 let mode = match mode {
                     CaptureMode::Global => CAPTURE_MODE_GLOBAL,

@@ -107,6 +107,7 @@ fn order(edit: &Value, spool: &Path, wanted: &[(u32, u32, String)]) -> String {
     let order = Order {
         nonce: "a nonce".into(),
         plan,
+        faults: Vec::new(),
         spool: spool.to_string_lossy().into_owned(),
         code_cache: None,
         wanted: wanted.to_vec(),
@@ -269,8 +270,7 @@ fn a_failed_checked_call_stops_the_plan() -> Result<(), Failed> {
 fn planted_effects_take_place_at_their_call() -> Result<(), Failed> {
     let launch =
         |id: u32| json!({"id": id, "call": "graph_launch", "exec": "x", "stream": "default"});
-    let late =
-        |id: u32| json!({"id": id, "call": "sleep", "ms": 0, "planted": "after_next_launch"});
+    let late = |id: u32| json!({"id": id, "call": "sleep", "ms": 0, "planted": [{"fault": "graph.overwrite-output", "effect": "after_next_launch"}]});
     check(
         &json!({"body": [late(1), launch(2), launch(3), late(4), {"id": 5, "call": "sleep", "ms": 0}]}),
         &[
@@ -281,14 +281,14 @@ fn planted_effects_take_place_at_their_call() -> Result<(), Failed> {
         ],
     )?;
     check(
-        &json!({"body": [{"id": 1, "call": "device_synchronize", "planted": {"return": 1}}]}),
+        &json!({"body": [{"id": 1, "call": "device_synchronize", "planted": [{"fault": "graph.launch-lost", "effect": {"return": 1}}]}]}),
         &["setup, body, begin 1.0, end 1.0 1 hipErrorInvalidValue, stopped 1, teardown"],
     )
 }
 
 fn an_abort_ends_the_process_after_begin() -> Result<(), Failed> {
     let output = Stack::new()?
-        .talk(&json!({"body": [{"id": 1, "call": "device_synchronize", "planted": "abort"}]}))?;
+        .talk(&json!({"body": [{"id": 1, "call": "device_synchronize", "planted": [{"fault": "handle.crash", "effect": "abort"}]}]}))?;
     assert_eq!(short(&events(&output)?).last().map(String::as_str), Some("begin 1.0"));
     assert_eq!(output.status.signal(), Some(libc::SIGABRT));
     Ok(())

@@ -20,7 +20,11 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
         &["to", "to_pitch", "from", "from_pitch", "width", "height", "async", "stream"],
         "copy rows; pitches and width in bytes",
     ),
-    ("set", &["to", "value", "bytes", "offset", "async", "stream"], "set bytes to a value"),
+    (
+        "set",
+        &["to", "value", "words", "bytes", "offset", "async", "stream"],
+        "set bytes to a value, or 32-bit `words`",
+    ),
     ("launch", &["kernel", "args", "items", "grid", "block", "stream"], "launch a kernel"),
     (
         "find_symbol",
@@ -36,6 +40,11 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ("sync_event", &[], "wait for an event"),
     ("query", &[], "ask whether a stream is idle"),
     ("query_event", &[], "ask whether an event has happened"),
+    (
+        "elapsed",
+        &["start", "end"],
+        "give the microseconds between two events, which are made with timing",
+    ),
     ("record", &["event", "stream"], "record an event in a stream"),
     ("wait", &["stream", "event"], "make a stream wait for an event"),
     ("begin_capture", &["stream", "mode"], "begin to capture a stream"),
@@ -52,6 +61,11 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
         "mem_info",
         &[],
         "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that",
+    ),
+    (
+        "device_attribute",
+        &["attribute", "device"],
+        "give warp_size, max_threads_per_block or multiprocessor_count of a device",
     ),
     ("trim_pool", &[], "give unused memory of the default pool back"),
     ("create_stream", &[], "create a stream here instead of before the steps"),

@@ -10,8 +10,12 @@ use plan::{
 use super::{
     line,
     scalar::{flow_list, flow_map, plain},
+    word,
 };
-use crate::lower::{BACK, beside};
+use crate::{
+    calls::ATTRIBUTES,
+    lower::{BACK, beside},
+};
 
 /// How the steps of a plan are written.
 pub(super) struct Steps {
@@ -137,8 +141,9 @@ impl Steps {
                 fields.extend(on(stream));
                 verb("copy_2d", fields)
             }
-            Call::Set { to, value, bytes, asynchronous, stream } => {
+            Call::Set { to, value, words, bytes, asynchronous, stream } => {
                 let mut fields = vec![("to", plain(&to.buffer)), ("value", value.to_string())];
+                fields.extend(flag("words", *words));
                 if *bytes != size(&to.buffer).saturating_sub(to.offset) {
                     fields.push(("bytes", bytes.to_string()));
                 }
@@ -180,6 +185,9 @@ impl Steps {
             }
             Call::EventSynchronize { event } => format!("sync_event: {}", plain(event)),
             Call::EventQuery { event } => format!("query_event: {}", plain(event)),
+            Call::EventElapsed { start, end } => {
+                verb("elapsed", vec![("start", plain(start)), ("end", plain(end))])
+            }
             Call::BeginCapture { stream, mode } => {
                 let mode = match mode {
                     CaptureMode::Global => None,
@@ -207,6 +215,14 @@ impl Steps {
             Call::GraphExecDestroy { exec } => format!("destroy_exec: {}", plain(exec)),
             Call::GraphDestroy { graph } => format!("destroy_graph: {}", plain(graph)),
             Call::GetLastError => "get_last_error:".to_owned(),
+            Call::DeviceAttribute { attribute, device } => {
+                let attribute = word(ATTRIBUTES, *attribute).to_owned();
+                let mut fields = vec![("attribute", attribute)];
+                if *device != 0 {
+                    fields.push(("device", device.to_string()));
+                }
+                verb("device_attribute", fields)
+            }
             Call::MemGetInfo => "mem_info:".to_owned(),
             Call::TrimPool => "trim_pool:".to_owned(),
             Call::RandCreate { generator, kind, host } => {

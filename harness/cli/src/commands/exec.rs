@@ -28,8 +28,9 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
             None
         }
     };
+    let emulation = args.emulation.config().map_err(|stop| problems.push(stop.to_string())).ok();
     let options = match SessionOptions::try_from(&args.on) {
-        Ok(options) => Some(options),
+        Ok(options) => Some(SessionOptions { emulation: emulation.unwrap_or_default(), ..options }),
         Err(stop) => {
             problems.push(stop.to_string());
             None

@@ -46,7 +46,22 @@ fn explain_faults(text: &mut String) {
             Place::Call => "at a call",
         };
         text.push_str(&format!("{:width$}  {} ({place})\n", fault.name(), fault.about()));
+        let own = fault.parameters().iter().map(|p| format!("{}={}", p.name, p.default));
+        let own: Vec<String> = own.collect();
+        if !own.is_empty() {
+            text.push_str(&format!("{:width$}  parameters: {}\n", "", own.join(", ")));
+        }
     }
+    text.push_str(
+        "
+Every fault, of the device or at calls, may also have:
+  probability  0 to 1: how likely it misbehaves at an opportunity; 1 unless given
+  per          what an opportunity is: `call`, each copy, dispatch, allocation or call that it concerns, or `process`
+  seed         which opportunities: the same seed misbehaves at the same ones; repeated runs count on from it
+On the command line: --fault copy.late,ms=50,probability=0.2,seed=7; in a case: {fault: copy.late, with: {ms: 50}}.
+Faults compose: --fault may be given several times. Of several at one call, the first that is drawn shows.
+",
+    );
 }
 
 fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Result<(), Stop> {
@@ -81,7 +96,8 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
             text.push_str(&format!("  needs     {}\n", wants.join(", ")));
         }
         for entry in &case.faults {
-            text.push_str(&format!("  fault     {}: {}\n", entry.fault, entry.fault.about()));
+            let planted = &entry.planted;
+            text.push_str(&format!("  fault     {planted}: {}\n", planted.fault.about()));
         }
         for known in &case.known {
             let gfx =

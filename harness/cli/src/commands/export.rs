@@ -6,14 +6,13 @@ pub(crate) mod verify;
 
 use std::{num::NonZeroUsize, path::Path, process::ExitCode};
 
-use device::Planted;
 use supervise::{Cancel, for_each, in_order};
 
 use self::{
     build::Toolchain,
     verify::{Exported, exported, printed},
 };
-use super::faults::{call_fault, faults};
+use super::faults::{faults, names};
 use crate::{
     CaseLibrary, Job, Selected, Session, SessionOptions, Stop, args::Export, lower_each, outputs,
     select, stop::chain,
@@ -22,7 +21,6 @@ use crate::{
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let faults = faults(&args.fault)?;
-    let call_fault = call_fault(&faults)?;
     if args.selection.cases.is_empty() && args.selection.cases_from.is_none() && !args.all {
         return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
     }
@@ -41,17 +39,18 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         .filter_map(|entry| {
             let declared = entry.case.faults.iter().find(|f| f.on.matches(&entry.trial));
             match args.declared_fault {
-                true => Some((entry, Some(declared?.fault), vec![Planted::from(declared?.fault)])),
-                false => Some((entry, call_fault, faults.clone())),
+                true => Some((entry, vec![declared?.planted.clone()])),
+                false => Some((entry, faults.clone())),
             }
         })
         .collect();
-    let lowered = lower_each(&library, planned.iter().map(|(entry, fault, _)| (*entry, *fault)))?;
+    let lowered =
+        lower_each(&library, planned.iter().map(|(entry, faults)| (*entry, names(faults))))?;
     let session = Session::open(options)?;
     let jobs: Vec<Job<'_>> = planned
         .into_iter()
         .zip(lowered)
-        .map(|((entry, _, faults), lowered): ((&Selected<'_>, _, _), _)| Job {
+        .map(|((entry, faults), lowered): ((&Selected<'_>, _), _)| Job {
             case: entry.case,
             trial: &entry.trial,
             lowered,

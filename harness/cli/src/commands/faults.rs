@@ -1,18 +1,12 @@
 //! The faults that a command plants.
 
-use device::{BadPlanted, Fault, Place, Planted};
+use device::{BadPlanted, Fault, Planted};
 
 use crate::{Stop, select::meant};
 
-/// The fault that is part of the plan.
-pub(super) fn call_fault(faults: &[Planted]) -> Result<Option<Fault>, Stop> {
-    let at_call: Vec<_> =
-        faults.iter().map(|p| p.fault).filter(|f| f.place() == Place::Call).collect();
-    match at_call.as_slice() {
-        [] => Ok(None),
-        [one] => Ok(Some(*one)),
-        _ => Err(Stop::usage("error: only one fault can be planted at calls")),
-    }
+/// Which faults are planted.
+pub(super) fn names(faults: &[Planted]) -> Vec<Fault> {
+    faults.iter().map(|planted| planted.fault).collect()
 }
 
 /// Reads all `--fault` options.

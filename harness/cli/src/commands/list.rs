@@ -18,7 +18,7 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
             for declared in &case.faults {
                 let mut trials = selected.iter().filter(|s| s.case.id == case.id);
                 if let Some(entry) = trials.find(|s| declared.on.matches(&s.trial)) {
-                    text.push_str(&format!("{}\t{}\n", entry.id(), declared.fault));
+                    text.push_str(&format!("{}\t{}\n", entry.id(), declared.planted));
                 }
             }
         }

@@ -23,7 +23,7 @@ use self::{
     journal::{About, Runs},
     space::{Candidate, Plans, calls, count, every},
 };
-use super::faults::{call_fault, faults};
+use super::faults::{faults, names};
 use crate::{
     CaseLibrary, Selected, Session, SessionOptions, Stop,
     args::Minimise,
@@ -75,7 +75,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let mut options = SessionOptions::try_from(&args.on)?;
     options.cases_from = args.selection.cases_from.clone();
     options.expect_hangs();
-    let lowered = lower_all(&library, &selected, call_fault(&faults)?)?;
+    let lowered = lower_all(&library, &selected, names(&faults))?;
     let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
     jobs.sort_by_key(|(_, lowered)| simplicity(lowered));
@@ -192,8 +192,8 @@ fn prepare<'s>(
         .faults
         .iter()
         .map(|p| FaultEntry {
-            fault: p.fault,
-            with: p.with.clone(),
+            // Proving the case shows that it can fail: every time, that is.
+            planted: Planted { with: p.with.clone(), ..Planted::from(p.fault) },
             on: Default::default(),
             signature: None,
         })
@@ -205,7 +205,7 @@ fn prepare<'s>(
         id: job.case.id.clone(),
         kernels,
         header,
-        fault: call_fault(&job.faults)?,
+        faults: names(&job.faults),
         signature: None,
         failing: None,
         kept: BTreeSet::new(),

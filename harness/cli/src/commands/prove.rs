@@ -51,7 +51,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     }
     let signature = |record: &report::Record, fault| {
         let case = library.case(&record.case)?;
-        case.faults.iter().find(|f| f.fault == fault)?.signature.clone()
+        case.faults.iter().find(|f| f.planted.fault == fault)?.signature.clone()
     };
     let mut proof = report::prove(&records, signature);
     proof.racy = report::racy(&records, &orders);
@@ -100,6 +100,6 @@ fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
 /// The fault with the parameters that the trial's case declares.
 fn planted(entry: &Selected<'_>, fault: Fault) -> Planted {
     let mut declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
-    let declared = declared.find(|f| f.fault == fault);
-    declared.map_or_else(|| Planted::from(fault), |entry| entry.planted())
+    let declared = declared.find(|f| f.planted.fault == fault);
+    declared.map_or_else(|| Planted::from(fault), |entry| entry.planted.clone())
 }

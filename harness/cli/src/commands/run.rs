@@ -3,7 +3,7 @@ use std::{process::ExitCode, time::Instant};
 use device::{Config, UnknownSchedule};
 use report::Rows;
 
-use super::faults::{call_fault, faults};
+use super::faults::{faults, names};
 use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     args::{Emulation, Run},
@@ -17,12 +17,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let selected = select(&library, &args.selection.cases)?;
     let faults = faults(&args.fault)?;
-    let call_fault = call_fault(&faults)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     options.emulation = args.emulation.config()?;
     options.allow_for_the_sanitizer();
     options.cases_from = args.selection.cases_from.clone();
-    let lowered = lower_all(&library, &selected, call_fault)?;
+    let lowered = lower_all(&library, &selected, names(&faults))?;
     let journal = outputs::journal(args.on.record.as_deref())?;
     let junit = args.junit.as_deref().map(Junit::open).transpose()?;
     let session = Session::open(options)?;

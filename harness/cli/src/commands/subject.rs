@@ -9,7 +9,7 @@ use report::{
     evidence::{OtherFailure, Rate},
 };
 
-use super::faults::call_fault;
+use super::faults::names;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
@@ -93,7 +93,7 @@ impl<'a> Subject<'a> {
     /// The trial as a job for one run.
     pub(crate) fn job(&self) -> Result<Job<'_>, Stop> {
         let selected = std::slice::from_ref(&self.selected);
-        let lowered = lower_all(self.library, selected, call_fault(&self.faults)?)?;
+        let lowered = lower_all(self.library, selected, names(&self.faults))?;
         let Some(lowered) = lowered.into_iter().next() else {
             return Err(Stop::nothing("error: the case has no trial"));
         };

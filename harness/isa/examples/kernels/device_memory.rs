@@ -135,6 +135,7 @@ impl Device {
             private_segment_bytes: scratch.max(16 << 10),
             arch: self.arch,
             step_limit: self.step_limit.get(),
+            threads: 1,
         };
         let executed = isa::launch(&launch, &space)?;
         self.executed.borrow_mut().instructions += executed.instructions;

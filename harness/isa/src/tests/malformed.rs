@@ -104,25 +104,43 @@ fn fields_that_no_encoding_has_are_refused() {
     check(Gfx90a, "s_load_dword s0, s[4:5], 0xffffffff00000000");
 }
 
+/// A launch of 8192 work-items in 128 workgroups.
+fn launch_of(descriptor: u64) -> Launch<'static> {
+    Launch {
+        kernel_name: "k",
+        descriptor,
+        packet: 0,
+        queue: 0,
+        kernarg: 0,
+        grid: [1024, 4, 2],
+        workgroup: [64, 1, 1],
+        group_segment_bytes: 0,
+        private_segment_bytes: 0,
+        arch: Gfx1151,
+        step_limit: 1,
+        threads: 1,
+    }
+}
+
+#[test]
+fn threads_that_share_a_launch_all_end_at_a_trap() {
+    // No code follows the descriptor.
+    let mut descriptor = [0, 0, 64, 0, 0, 0, 0, 0];
+    let memory = Memory::of(&mut descriptor);
+    for threads in [1, 3, 200] {
+        let trap = launch(&Launch { threads, ..launch_of(memory.0.start) }, &memory);
+        let Err(Trap::PageFault { address, write: false, .. }) = trap else { panic!("{trap:?}") };
+        assert_eq!(address, memory.0.end);
+    }
+}
+
 #[test]
 fn launches_that_no_compute_unit_has_room_for_are_refused() {
     let mut descriptor = [0u64; 8];
     let memory = Memory::of(&mut descriptor);
     let check = |group_segment_bytes, private_segment_bytes| {
         let launched = launch(
-            &Launch {
-                kernel_name: "k",
-                descriptor: memory.0.start,
-                packet: 0,
-                queue: 0,
-                kernarg: 0,
-                grid: [1; 3],
-                workgroup: [1; 3],
-                group_segment_bytes,
-                private_segment_bytes,
-                arch: Gfx1151,
-                step_limit: 1,
-            },
+            &Launch { group_segment_bytes, private_segment_bytes, ..launch_of(memory.0.start) },
             &memory,
         );
         assert!(matches!(launched, Err(Trap::InvalidLaunch { .. })), "{launched:?}");

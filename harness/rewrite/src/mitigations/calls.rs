@@ -131,7 +131,7 @@ pub fn rewrites(plan: &Plan) -> Vec<Rewrite> {
 
 /// A step that is to be lowered again, which gives it its id.
 fn step_of(call: Call) -> Step {
-    Step { id: 0, call, returns: None, gives: None, line: 0, planted: None }
+    Step { id: 0, call, returns: None, gives: None, line: 0, planted: Vec::new() }
 }
 
 /// Buffers that the case declares have no dot in their names; lowering names its own after them.
@@ -361,7 +361,7 @@ mod tests {
     fn plan(text: &str) -> Plan {
         let case = Case::parse("t/t", text).unwrap_or_else(|e| panic!("{e:?}"));
         let trial = &case.trials()[0];
-        lower(&case, trial, &Kernels::new(), None).unwrap_or_else(|e| panic!("{e:?}")).plan
+        lower(&case, trial, &Kernels::new(), &[]).unwrap_or_else(|e| panic!("{e:?}")).plan
     }
 
     #[track_caller]
@@ -410,7 +410,7 @@ faults: [copy.zero]
             let text = case::write(&rewrite.plan, &header, &Kernels::new());
             let case = Case::parse("t/t", &text)
                 .unwrap_or_else(|e| panic!("{}: {e:?}\n{text}", rewrite.name));
-            let lowered = lower(&case, &case.trials()[0], &Kernels::new(), None);
+            let lowered = lower(&case, &case.trials()[0], &Kernels::new(), &[]);
             assert!(lowered.is_ok(), "{}: {lowered:?}\n{text}", rewrite.name);
         }
     }

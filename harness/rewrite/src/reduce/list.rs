@@ -285,7 +285,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
         })
     };
     match memory {
-        Memory::DeviceAsync => Some(Memory::Device),
+        Memory::DeviceAsync | Memory::DevicePitched => Some(Memory::Device),
         Memory::HostPinned | Memory::HostRegistered | Memory::Managed if !used(true) => {
             Some(Memory::HostPageable)
         }

@@ -42,8 +42,7 @@ fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
         title: "edited".into(),
         source: vec!["a test".into()],
         faults: vec![case::FaultEntry {
-            fault: device::Fault::CopyZero,
-            with: Default::default(),
+            planted: device::Fault::CopyZero.into(),
             on: Default::default(),
             signature: None,
         }],
@@ -52,7 +51,7 @@ fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
     let text = write(plan, &header, kernels);
     let first = |mistakes: Vec<case::Diagnostic>| format!("{}\n{text}", mistakes[0].message);
     let case = Case::parse("edited", &text).map_err(first)?;
-    Ok(lower(&case, &case.trials()[0], kernels, None).map_err(first)?.plan)
+    Ok(lower(&case, &case.trials()[0], kernels, &[]).map_err(first)?.plan)
 }
 
 #[test]
@@ -60,7 +59,7 @@ fn every_edit_of_every_case_makes_a_case_or_a_mistake() {
     let (cases, kernels) = library();
     for case in cases {
         let trial = &case.trials()[0];
-        let plan = lower(&case, trial, &kernels, None).expect("a good trial").plan;
+        let plan = lower(&case, trial, &kernels, &[]).expect("a good trial").plan;
         let check = calls(&plan.body).last().map(|s| s.id);
         let edits = leaves(&reductions(&plan, check));
         let mut good = 0;
@@ -80,7 +79,7 @@ fn every_edit_of_every_case_makes_a_case_or_a_mistake() {
 fn check(id: &str, edits: impl Fn(&Plan) -> Vec<Edit>, expected: &str) {
     let (cases, kernels) = library();
     let case = cases.iter().find(|c| c.id == id).expect("in the library");
-    let plan = lower(case, &case.trials()[0], &kernels, None).expect("a good trial").plan;
+    let plan = lower(case, &case.trials()[0], &kernels, &[]).expect("a good trial").plan;
     let smaller = apply(&plan, &edits(&plan));
     again(&smaller, &kernels).unwrap_or_else(|m| panic!("{m}"));
     let text = write(&smaller, &Header::default(), &kernels);

@@ -71,6 +71,7 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
 fn memory(memory: Memory) -> &'static str {
     match memory {
         Memory::Device => "device",
+        Memory::DevicePitched => "pitched",
         Memory::DeviceAsync => "stream-ordered",
         Memory::Managed => "managed",
         Memory::HostPageable => "pageable",
@@ -101,6 +102,7 @@ fn words(call: &Call) -> String {
         Call::EventRecord { event, stream } => format!("record of {event} in stream {stream}"),
         Call::EventSynchronize { event } => format!("sync of event {event}"),
         Call::EventQuery { event } => format!("query of event {event}"),
+        Call::EventElapsed { start, end } => format!("time from {start} to {end}"),
         Call::BeginCapture { stream, .. } => format!("begin of the capture of {stream}"),
         Call::EndCapture { stream, .. } => format!("end of the capture of {stream}"),
         Call::IsCapturing { stream } => format!("capture status of {stream}"),
@@ -111,6 +113,7 @@ fn words(call: &Call) -> String {
         Call::GraphExecDestroy { exec } => format!("destruction of {exec}"),
         Call::GraphDestroy { graph } => format!("destruction of {graph}"),
         Call::GetLastError => "look at the last error".to_owned(),
+        Call::DeviceAttribute { .. } => "look at an attribute of the device".to_owned(),
         Call::MemGetInfo => "look at the free memory".to_owned(),
         Call::TrimPool => "trim of the pool".to_owned(),
         Call::RandCreate { generator, .. } => format!("creation of generator {generator}"),

@@ -11,7 +11,7 @@ use rocm::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 
 use super::{
-    super::faults::call_fault,
+    super::faults::names,
     axis::{Axis, Kind},
 };
 use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};
@@ -184,7 +184,7 @@ impl<'a> Subject<'a> {
             }
             _ => trial.clone(),
         };
-        let lowered = case::lower(case, &trial, library.kernels(), call_fault(faults)?)
+        let lowered = case::lower(case, &trial, library.kernels(), &names(faults))
             .map_err(|found| Stop::usage(library.show(&case.id, &found)))?;
         Ok(Work::Trial {
             session: Box::new(Session::open(options)?),

@@ -47,6 +47,13 @@ pub(crate) fn printed(
     tested: Vec<String>,
     wrong: Vec<String>,
 ) -> Result<String, Stop> {
+    let rare = |p: &&Planted| p.fault.place() == Place::Call && p.probability < 1.0;
+    if let Some(planted) = job.faults.iter().find(rare) {
+        return Err(Stop::usage(format!(
+            "error: a program has a fault at every call that it concerns; give `{}` without probability",
+            planted.fault
+        )));
+    }
     let version = session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
     let planted = job
         .faults

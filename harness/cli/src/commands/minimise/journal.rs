@@ -259,7 +259,7 @@ impl<'s> Runs<'s> {
 /// Leaves out what is planted at calls.
 fn healthy(steps: &mut [plan::Step]) {
     for step in steps {
-        step.planted = None;
+        step.planted.clear();
         if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
             healthy(body);
         }

@@ -17,8 +17,8 @@ pub(super) struct Plans {
     pub(super) kernels: Kernels,
     /// What candidates say besides their steps.
     pub(super) header: Header,
-    /// The fault that is planted at calls.
-    pub(super) fault: Option<Fault>,
+    /// The planted faults.
+    pub(super) faults: Vec<Fault>,
     /// The failure in question, once it is known.
     pub(super) signature: Option<String>,
     /// The step of the edited plan at which it is seen, where that is known.
@@ -114,7 +114,7 @@ impl Plans {
         let text = write(plan, &self.header, &self.kernels);
         let case = Case::parse(&self.id, &text).map_err(first)?;
         let trial = case.trials().swap_remove(0);
-        let lowered = lower(&case, &trial, &self.kernels, self.fault).map_err(first)?;
+        let lowered = lower(&case, &trial, &self.kernels, &self.faults).map_err(first)?;
         if !self.may_fail(&lowered.plan) {
             return Err("nothing in it can fail in this way".to_owned());
         }
@@ -143,7 +143,7 @@ impl Plans {
         let failing = every(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
         let compares = matches!(failing.call, Call::Equal { .. } | Call::Differ { .. });
         (compares
-            || failing.planted.is_some()
+            || !failing.planted.is_empty()
             || failing.returns.is_some()
             || failing.gives.is_some())
         .then_some(failing)
@@ -153,8 +153,8 @@ impl Plans {
     /// much, and cost more.
     fn may_fail(&self, plan: &Plan) -> bool {
         let steps = plan.steps();
-        let at_call = self.fault.is_some_and(|f| f.place() == Place::Call);
-        if at_call && steps.iter().all(|s| s.planted.is_none()) {
+        let at_call = self.faults.iter().any(|f| f.place() == Place::Call);
+        if at_call && steps.iter().all(|s| s.planted.is_empty()) {
             return false;
         }
         let Some(signature) = &self.signature else { return true };

@@ -3,11 +3,10 @@
 use std::{collections::HashSet, fs, path::Path};
 
 use case::{Case, Header, Lowered, Trial, lower};
-use device::Place;
 use report::evidence::NotTried;
 use rewrite::mitigations::{Reader, rewrites, variables};
 
-use super::super::subject::Subject;
+use super::super::{faults::names, subject::Subject};
 use crate::{Session, Stop};
 
 /// A change that is tried.
@@ -129,14 +128,14 @@ fn calls_of(
 ) -> Result<(), Stop> {
     let (case, trial) = (subject.selected.case, &subject.selected.trial);
     let kernels = subject.library.kernels();
-    let Ok(plan) = lower(case, trial, kernels, None) else { return Ok(()) };
+    let Ok(plan) = lower(case, trial, kernels, &[]) else { return Ok(()) };
     let header = Header::of(case, trial);
-    let fault = subject.faults.iter().map(|p| p.fault).find(|f| f.place() == Place::Call);
+    let faults = names(&subject.faults);
     for rewrite in rewrites(&plan.plan) {
         let text = case::write(&rewrite.plan, &header, kernels);
         let lowered = Case::parse(&case.id, &text).and_then(|case| {
             let trial = case.trials().into_iter().next().unwrap_or_else(|| trial.clone());
-            let lowered = lower(&case, &trial, kernels, fault)?;
+            let lowered = lower(&case, &trial, kernels, &faults)?;
             Ok(Rewritten { case, trial, lowered })
         });
         match lowered {

@@ -1,0 +1,205 @@
+//! Odd devices under the released HIP runtime: what it is told of them, and whether it works there.
+
+use std::{
+    ffi::{c_int, c_void},
+    process::Command,
+};
+
+use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
+
+/// Set where this test runs again as a program inside the stack.
+const INSIDE: &str = "ROCREPRO_TEST_INSIDE";
+
+/// `hipDeviceAttribute_t` of ROCm 7.2.4, hip/hip_runtime_api.h.
+const WARP_SIZE: c_int = 87;
+
+macro_rules! call {
+    ($hip:expr, $name:ident($($value:expr => $type:ty),*)) => {{
+        // SAFETY: the function is named and typed as hip/hip_runtime_api.h has it, and the pointers are of live values.
+        let code = unsafe {
+            let function: libloading::os::unix::Symbol<unsafe extern "C" fn($($type),*) -> c_int> =
+                $hip.get(concat!(stringify!($name), "\0").as_bytes()).expect(stringify!($name));
+            function($($value),*)
+        };
+        assert_eq!(code, 0, stringify!($name));
+    }};
+}
+
+const MIB: usize = 1 << 20;
+const HOST_TO_DEVICE: c_int = 1;
+const DEVICE_TO_HOST: c_int = 2;
+
+/// Says what HIP says of each device, and copies between each two of them.
+fn inside() {
+    // SAFETY: the stack's own library, whose initialisers are meant to run.
+    let hip = unsafe { Library::open(Some("libamdhip64.so.7"), RTLD_NOW | RTLD_GLOBAL) };
+    let hip = hip.expect("it is in the stack");
+    let mut devices = 0;
+    call!(hip, hipGetDeviceCount(&mut devices => *mut c_int));
+    let mut blocks = Vec::new();
+    for device in 0..devices {
+        call!(hip, hipSetDevice(device => c_int));
+        let (mut free, mut total, mut wave) = (0, 0, 0);
+        call!(hip, hipMemGetInfo(&mut free => *mut usize, &mut total => *mut usize));
+        call!(hip, hipDeviceGetAttribute(&mut wave => *mut c_int, WARP_SIZE => c_int, device => c_int));
+        let mut block = std::ptr::null_mut();
+        call!(hip, hipMalloc(&mut block => *mut *mut c_void, MIB => usize));
+        let mut left = 0;
+        call!(hip, hipMemGetInfo(&mut left => *mut usize, &mut total => *mut usize));
+        assert!(free <= total && left + MIB <= free, "{left} {free} {total}");
+        println!("device {device}: {} MiB, wave {wave}", total / MIB);
+        blocks.push(block);
+    }
+    for (from, source) in (0..devices).zip(&blocks) {
+        for (to, target) in (0..devices).zip(&blocks).filter(|(to, _)| *to != from) {
+            let mut can = 0;
+            call!(hip, hipDeviceCanAccessPeer(&mut can => *mut c_int, to => c_int, from => c_int));
+            let wanted: Vec<u8> = (0..MIB).map(|n| (n * 7 + n / 251) as u8 ^ from as u8).collect();
+            let mut got = vec![0_u8; MIB];
+            call!(hip, hipMemcpy(*source => *mut c_void, wanted.as_ptr().cast() => *const c_void, MIB => usize, HOST_TO_DEVICE => c_int));
+            call!(hip, hipMemset(*target => *mut c_void, 0x5a => c_int, MIB => usize));
+            call!(hip, hipMemcpyPeer(*target => *mut c_void, to => c_int, *source => *const c_void, from => c_int, MIB => usize));
+            call!(hip, hipMemcpy(got.as_mut_ptr().cast() => *mut c_void, *target => *const c_void, MIB => usize, DEVICE_TO_HOST => c_int));
+            println!(
+                "{from} to {to}: {}, access {can}",
+                if got == wanted { "arrived" } else { "WRONG" }
+            );
+        }
+    }
+}
+
+fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).args(["--rocm", "debian:7.2.4", "--device", "emulated"]);
+    command.env_remove("ROCREPRO_GFX");
+    command
+}
+
+fn options(given: &str) -> impl Iterator<Item = String> {
+    given.split_whitespace().map(|option| format!("--device-option={option}"))
+}
+
+/// What HIP says of a device with these options, and of copies between its agents.
+#[track_caller]
+fn check(gfx: &str, given: &str, expected: &str) {
+    let myself = std::env::current_exe().expect("it runs");
+    let mut command = rocrepro(&["exec", "--gfx", gfx]);
+    command.arg(format!("--env={INSIDE}=1")).args(options(given)).arg(myself);
+    command.args(["--exact", "hip_sees_what_the_device_is", "--nocapture"]);
+    let output = command.output().expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let told: Vec<&str> =
+        stdout.lines().filter(|l| l.starts_with("device") || l.contains(" to ")).collect();
+    assert_eq!(told.join("\n"), expected, "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn hip_sees_what_the_device_is() {
+    if std::env::var_os(INSIDE).is_some() {
+        return inside();
+    }
+    check("gfx1151", "", "device 0: 4096 MiB, wave 32");
+    check("gfx90a", "", "device 0: 4096 MiB, wave 64");
+    check("gfx1100", "memory=64M", "device 0: 64 MiB, wave 32");
+    check("gfx942", "large-bar=yes", "device 0: 4096 MiB, wave 64");
+    // A Strix Halo: half a gigabyte is set aside by the firmware, the rest comes from the host.
+    check("gfx1151", "memory=512M gtt=96G", "device 0: 98816 MiB, wave 32");
+    check("gfx1151", "memory=512M gtt=96G large-bar=yes", "device 0: 98816 MiB, wave 32");
+    check(
+        "gfx1100",
+        "devices=2 memory=256M",
+        "device 0: 256 MiB, wave 32\n\
+         device 1: 256 MiB, wave 32\n\
+         0 to 1: arrived, access 1\n\
+         1 to 0: arrived, access 1",
+    );
+}
+
+#[test]
+fn only_an_apu_takes_memory_of_the_host() {
+    let mut command = rocrepro(&["run", "copies/tensors", "--gfx", "gfx1100"]);
+    let output = command.args(options("gtt=1G")).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("gfx1100 has no GTT, which is of APUs: gfx1151"), "{stderr}");
+}
+
+/// The carve-out alone holds none of the blocks, and carve-out and GTT together hold one.
+const BEYOND: &str = "\
+title: More than the carve-out comes out of GTT
+source: [made for this test]
+buffers:
+  first: {on: device, bytes: 64M}
+  second: {on: device, bytes: 64M}
+steps:
+  - mem_info:
+    gives: '<=134217728'
+  - mem_info:
+    gives: '>=100000000'
+  - alloc: first
+  - set: {to: first, value: 7}
+  - check: first
+  - mem_info:
+    gives: '<=67108864'
+  - alloc: second
+    returns: hipErrorOutOfMemory
+  - get_last_error:
+    returns: hipErrorOutOfMemory
+  - free: first
+  - mem_info:
+    gives: returned
+  - alloc: second
+  - set: {to: second, value: 9}
+  - check: second
+  - free: second
+faults: [call.accepted]
+";
+
+/// Runs cases on an odd device; the exit status.
+#[track_caller]
+fn runs(arguments: &[&str], gfx: &str, given: &str, status: i32, expected: &str) {
+    let mut command = rocrepro(&["run", "--gfx", gfx]);
+    let output = command.args(arguments).args(options(given)).output().expect("it starts");
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(status), "{gfx} {given}\n{stdout}\n{stderr}");
+    assert!(stdout.contains(expected), "{gfx} {given}\n{stdout}\n{stderr}");
+}
+
+#[test]
+fn allocations_beyond_the_carve_out_come_out_of_gtt() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let case = folder.path().join("beyond.yaml");
+    std::fs::write(&case, BEYOND).expect("it is written");
+    let case = ["--cases-from", case.to_str().expect("a path")];
+    runs(&case, "gfx1151", "memory=32M gtt=96M", 0, "1 passed");
+    runs(&case, "gfx1151", "memory=96M gtt=32M large-bar=yes", 0, "1 passed");
+    runs(&case, "gfx1151", "memory=128M", 0, "1 passed");
+    runs(&case, "gfx1151", "memory=32M", 1, "unexpected-value:hipMemGetInfo");
+    let told = ["--fault", "memory.total-wrong,percent=25"];
+    let under = [case.as_slice(), &told].concat();
+    runs(&under, "gfx1151", "memory=32M gtt=96M", 1, "api-error:hipMalloc:hipErrorOutOfMemory");
+}
+
+#[test]
+fn cases_pass_on_odd_devices() {
+    let cases = [
+        "copies/tensors",
+        "copies/managed-memory",
+        "copies/offsets",
+        "kernels/shuffles",
+        "kernels/saxpy",
+        "kernels/histogram-atomics",
+        "errors/out-of-memory",
+        "graphs/fork-join",
+    ];
+    for (gfx, given) in [
+        ("gfx1151", "memory=64M gtt=512M large-bar=yes"),
+        ("gfx1100", "memory=96M"),
+        ("gfx90a", "large-bar=yes"),
+        ("gfx942", "devices=2"),
+        ("gfx1030", "threads=4"),
+    ] {
+        runs(&cases, gfx, given, 0, "of 8 cases");
+    }
+}

@@ -1,0 +1,89 @@
+//! Faults of the device and faults at calls take the same parameters, and mean the same by them.
+
+use std::path::PathBuf;
+
+use device::{Config, Planted};
+use rocrepro::{CaseLibrary, Job, Session, SessionOptions, lower_all, run_trial, select};
+use supervise::Cancel;
+
+/// One launch of a graph a round, each of one kernel; no other kernel runs.
+const REPLAYS: u64 = 50;
+const TRIAL: &str = "graphs/many-replays[replays=50,waits=end]";
+
+/// Runs the trial once for each number, as `--repeat` does; which runs failed.
+#[track_caller]
+fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
+    let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
+    let library = CaseLibrary::load(None).expect("the library is well-formed");
+    let mut options =
+        SessionOptions::from_environment(PathBuf::from(env!("CARGO_BIN_EXE_rocrepro")))
+            .expect("the environment is good");
+    options.rocm = "debian:7.2.4".to_owned();
+    options.device = rocrepro::DeviceChoice::Emulated(device::Arch::Gfx1151);
+    options.emulation = Config::default();
+    let session = Session::open(options).expect("the stack can be had");
+    let selected = select(&library, &[TRIAL.to_owned()]).expect("it is there");
+    let names = faults.iter().map(|planted| planted.fault);
+    let lowered = lower_all(&library, &selected, names).expect("it lowers").swap_remove(0);
+    let cancel = Cancel::new().expect("a descriptor is free");
+    let failed = |run: &u64| {
+        let job = Job {
+            case: selected[0].case,
+            trial: &selected[0].trial,
+            lowered: lowered.clone(),
+            faults: faults.iter().map(|planted| planted.of_run(*run)).collect(),
+        };
+        let record = run_trial(&session, &job, &cancel).expect("nobody cancels");
+        let named: Vec<_> = faults.iter().map(|planted| planted.fault).collect();
+        assert_eq!(record.faults, named);
+        for planted in &job.faults {
+            assert!(record.again.contains(&format!("--fault {planted}")), "{}", record.again);
+        }
+        record.outcome.kind.is_failure()
+    };
+    runs.filter(failed).collect()
+}
+
+/// The runs in which the fault is drawn at some of its opportunities.
+fn drawn(runs: std::ops::Range<u64>, fault: &str, opportunities: u64) -> Vec<u64> {
+    let planted: Planted = fault.parse().expect("a fault");
+    let any = |run: &u64| (0..opportunities).any(|n| planted.of_run(*run).takes(n));
+    runs.filter(any).collect()
+}
+
+#[test]
+fn a_fault_shows_in_the_runs_in_which_its_seed_draws_it() {
+    for fault in [
+        "graph.launch-lost,probability=0.02,seed=3",
+        "graph.launch-lost,probability=0.4,per=process,seed=5",
+        "graph.launch-twice,probability=0.4,per=process,seed=5",
+        "kernel.drop,probability=0.4,per=process,seed=5",
+    ] {
+        let expected = drawn(0..16, fault, REPLAYS);
+        assert!((3..14).contains(&expected.len()), "{fault}: {expected:?}");
+        assert_eq!(failing(0..16, &[fault]), expected, "{fault}");
+    }
+}
+
+#[test]
+fn the_same_seed_fails_again_in_the_same_runs() {
+    let fault = "graph.launch-lost,probability=0.01,seed=9";
+    assert_eq!(failing(0..8, &[fault]), failing(0..8, &[fault]));
+}
+
+#[test]
+fn faults_compose() {
+    let never = "graph.launch-lost,probability=0";
+    let (one, other) = (
+        "graph.launch-lost,probability=0.01,seed=1",
+        "kernel.drop,probability=0.3,per=process,seed=40",
+    );
+    assert!(failing(0..2, &[never]).is_empty());
+    assert_eq!(failing(0..2, &[never, "graph.launch-twice"]), [0, 1]);
+    let mut expected = drawn(0..10, one, REPLAYS);
+    expected.extend(drawn(0..10, other, 1));
+    expected.sort_unstable();
+    expected.dedup();
+    assert!((2..9).contains(&expected.len()), "{expected:?}");
+    assert_eq!(failing(0..10, &[one, other]), expected);
+}
