@@ -84,6 +84,8 @@ impl std::fmt::Display for Allocation {
 /// A line of the case, in words.
 pub(crate) fn line(number: u32) -> String {
     match number {
+        // A program that is not a trial says nothing of lines.
+        u32::MAX if current_line() == u32::MAX => "the program".to_owned(),
         u32::MAX => "the runtime".to_owned(),
         // What the case does not spell out.
         0 => "the set-up".to_owned(),
