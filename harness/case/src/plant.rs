@@ -28,13 +28,21 @@ pub(crate) fn plant(plan: &mut Plan, fault: Fault) {
         Fault::RngSkips => |step, capturing| {
             (capturing && matches!(step.call, Call::RandGenerate { .. })).then_some(Effect::Twice)
         },
-        Fault::GraphNodeLost => |step, capturing| {
-            let node = matches!(
-                step.call,
-                Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. }
-            );
-            (capturing && node).then_some(Effect::Return(0))
-        },
+        Fault::GraphNodeLost => {
+            |step, capturing| (capturing && makes_node(&step.call)).then_some(Effect::Return(0))
+        }
+        // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h.
+        Fault::CaptureRefused => {
+            |step, capturing| (capturing && makes_node(&step.call)).then_some(Effect::Return(900))
+        }
+        Fault::GraphUpdateIgnored => {
+            |step, _| matches!(step.call, Call::GraphExecUpdate { .. }).then_some(Effect::Return(0))
+        }
+        // HIPRTC_ERROR_COMPILATION, hip/hiprtc.h.
+        Fault::CompileError => {
+            |step, _| matches!(step.call, Call::Compile { .. }).then_some(Effect::Return(6))
+        }
+        Fault::TeardownCrash => |_, _| Some(Effect::Abort),
         Fault::GraphOverwriteOutput => {
             |step, _| matches!(step.call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
         }
@@ -48,7 +56,16 @@ pub(crate) fn plant(plan: &mut Plan, fault: Fault) {
     let misbehaves = |step: &Step, capturing| {
         effect(step, capturing).map(|effect| Misbehaviour { fault, effect })
     };
-    plant_in(&mut plan.body, &misbehaves, &mut false, &mut !after_launch);
+    let phase = match fault {
+        Fault::CompileError => &mut plan.setup,
+        Fault::TeardownCrash => &mut plan.teardown,
+        _ => &mut plan.body,
+    };
+    plant_in(phase, &misbehaves, &mut false, &mut !after_launch);
+}
+
+fn makes_node(call: &Call) -> bool {
+    matches!(call, Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. })
 }
 
 fn makes_handle(call: &Call) -> bool {

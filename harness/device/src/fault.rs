@@ -122,6 +122,14 @@ faults! {
         "One graph launch runs the graph two times."
     GraphNodeLost "graph.node-lost" Call
         "A captured kernel launch, copy or host function answers success and leaves no node in the graph."
+    GraphUpdateIgnored "graph.update-ignored" Call
+        "An update of an executable graph answers success and changes nothing."
+    CaptureRefused "capture.refused" Call
+        "A kernel launch, copy or host function on a captured stream is refused, as if capture forbade it."
+    CompileError "compile.error" Call
+        "Compiling a kernel at run time fails."
+    TeardownCrash "teardown.crash" Call
+        "The process dies when it gives back what it used, after everything was right."
     HostFuncLost "host-func.lost" Call
         "A host function that is given to a stream is never called."
     CallAccepted "call.accepted" Call

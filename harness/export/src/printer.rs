@@ -247,6 +247,9 @@ impl<'a> Printer<'a> {
                     self.body.push_str(&format!("{indent}// {inner}\n"));
                 }
             }
+            Some(Effect::Return(_)) if matches!(step.call, Call::Compile { .. }) => {
+                return Err("a planted compile error has no place in a program".to_owned());
+            }
             Some(Effect::Return(code)) => self.refused(step, *code),
             Some(Effect::Twice) => {
                 self.call(step);

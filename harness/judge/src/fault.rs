@@ -31,7 +31,8 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::KernelStaleArgs
         | Fault::GraphOverwriteOutput
         | Fault::GraphLaunchLost
-        | Fault::GraphLaunchTwice => &[Kind::WrongData],
+        | Fault::GraphLaunchTwice
+        | Fault::GraphUpdateIgnored => &[Kind::WrongData],
         // A launch that is too slow for the limits on a trial hangs for whoever watches it.
         Fault::SignalStuck | Fault::LaunchSlow | Fault::HandleHang => &[Kind::Hang],
         // How a runtime tells of a lost device differs between releases.
@@ -41,8 +42,11 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         Fault::RngCaptureError
         | Fault::GemmNotSupported
         | Fault::CallAccepted
+        | Fault::CaptureRefused
         | Fault::MemoryTotalWrong => &[Kind::ApiError],
+        Fault::CompileError => &[Kind::CompileError],
         Fault::HandleCrash => &[Kind::Crash],
+        Fault::TeardownCrash => &[Kind::TeardownCrash],
         Fault::HandleExit => &[Kind::LibraryExit],
     }
 }

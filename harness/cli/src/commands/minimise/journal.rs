@@ -185,7 +185,10 @@ impl<'s> Runs<'s> {
     fn start(&mut self, candidate: &Candidate, key: &str, faults: Vec<Planted>) -> Option<Record> {
         let mut lowered = candidate.lowered().clone();
         if faults.is_empty() {
-            healthy(&mut lowered.plan.body);
+            let plan = &mut lowered.plan;
+            for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
+                healthy(phase);
+            }
         }
         let job = Job { case: candidate.case(), trial: candidate.trial(), lowered, faults };
         let record = run_trial(self.session, &job, self.cancel)?;
