@@ -15,6 +15,7 @@ pub(crate) mod lds;
 mod matrix;
 pub(crate) mod memory;
 mod packed;
+mod rounded;
 mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
@@ -33,6 +34,7 @@ use crate::{
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub(crate) use indexed::moved;
+pub(crate) use rounded::{ROUND, bind as bind_rounded, is_rounded};
 
 pub(crate) type Table = HashMap<String, Arc<Binder>>;
 

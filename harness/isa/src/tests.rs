@@ -4,6 +4,7 @@ mod checks;
 mod malformed;
 mod matrix;
 mod memory;
+mod rounding;
 
 use device::Arch::{self, *};
 use proptest::prelude::*;

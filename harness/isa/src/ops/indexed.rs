@@ -4,7 +4,7 @@ use super::{Table, operations};
 use crate::{
     exec::{Binder, on_wave},
     text::{Base, Text, Unsupported, register},
-    wave::{HALF, Wave, active},
+    wave::{HALF, INDEXING, Wave, active},
 };
 
 /// Bits of the mode of `s_set_gpr_idx_on`, which lies in M0 from this bit on.
@@ -110,10 +110,10 @@ pub(crate) fn register(table: &mut Table) {
             on_wave(move |wave| {
                 set_index(wave, index.uniform(wave));
                 set_mode(wave, mode);
-                wave.indexing = true;
+                wave.set_detour(INDEXING, true);
             })
         });
-        "s_set_gpr_idx_off" => Box::new(|_: &Text| on_wave(|wave| wave.indexing = false));
+        "s_set_gpr_idx_off" => Box::new(|_: &Text| on_wave(|wave| wave.set_detour(INDEXING, false)));
         "s_set_gpr_idx_idx" => Box::new(|text: &Text| {
             let index = text.plain_source::<u32>(0)?;
             on_wave(move |wave| set_index(wave, index.uniform(wave)))

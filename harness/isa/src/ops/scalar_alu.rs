@@ -141,7 +141,7 @@ fn get_register() -> Binder {
                 on_wave(move |wave| wave.scalar[usize::from(target)] = bits(value))
             }
             "HW_REG_MODE" => on_wave(move |wave| {
-                wave.scalar[usize::from(target)] = bits(wave.mode);
+                wave.scalar[usize::from(target)] = bits(wave.mode());
             }),
             "HW_REG_SHADER_CYCLES" | "HW_REG_SHADER_CYCLES_LO" => {
                 on_machine(move |wave, machine| {
@@ -163,8 +163,8 @@ fn get_register() -> Binder {
     })
 }
 
-/// Rounding is always to nearest even, so writes of MODE that ask for another way are refused. Of the denormals, those of
-/// 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask for.
+/// Of the denormals, those of 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask
+/// for.
 fn set_register() -> Binder {
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
@@ -176,14 +176,10 @@ fn set_register() -> Binder {
             return Err(Unsupported);
         }
         let source = text.plain_source::<u32>(1)?;
-        on_machine(move |wave, _| {
-            let field = u32::MAX >> (32 - width) << offset;
-            let mode = (wave.mode & !field) | (source.uniform::<u32>(wave) << offset & field);
-            if mode & 0xf != 0 {
-                return Err(Box::new(crate::wave::Stop::Unsupported));
-            }
-            wave.mode = mode;
-            Ok(())
+        let field = u32::MAX >> (32 - width) << offset;
+        on_wave(move |wave| {
+            let value = source.uniform::<u32>(wave) << offset & field;
+            wave.set_mode((wave.mode() & !field) | value);
         })
     })
 }
@@ -354,11 +350,11 @@ pub(crate) fn register(table: &mut Table) {
         "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();
         "s_denorm_mode" => Box::new(|text: &Text| {
             let denormals = u32::from(text.immediate & 0xf) << 4;
-            on_wave(move |wave| wave.mode = (wave.mode & !0xf0) | denormals)
+            on_wave(move |wave| wave.set_mode((wave.mode() & !0xf0) | denormals))
         });
-        "s_round_mode" => Box::new(|text: &Text| match text.immediate {
-            0 => on_wave(|_| {}),
-            _ => Err(Unsupported),
+        "s_round_mode" => Box::new(|text: &Text| {
+            let rounding = u32::from(text.immediate & 0xf);
+            on_wave(move |wave| wave.set_mode((wave.mode() & !0xf) | rounding))
         });
         "s_memtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
