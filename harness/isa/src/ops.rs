@@ -20,6 +20,7 @@ mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
 mod special;
+mod transpose;
 mod vector_compare;
 
 use std::{

@@ -203,7 +203,14 @@ fn indexing_mode_moves_register_numbers() {
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
     assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
-    assert!(moved("v_add_co_u32 v0, vcc, v1, v2", 0x1001).is_err());
+    // The flags are a second destination, a comparison has no other.
+    let carry = operands("v_addc_co_u32 v4, vcc, v5, v2, vcc");
+    assert_eq!(moved("v_addc_co_u32 v0, vcc, v1, v2, vcc", 0x9004), Ok(Some(carry)));
+    let scale = operands("v_div_scale_f32 v0, vcc, v1, v2, v7");
+    assert_eq!(moved("v_div_scale_f32 v0, vcc, v1, v2, v3", 0x4004), Ok(Some(scale)));
+    let compare = operands("v_cmp_lt_u32 vcc, v5, v2");
+    assert_eq!(moved("v_cmp_lt_u32 vcc, v1, v2", 0x9004), Ok(Some(compare)));
+    assert!(moved("v_readlane_b32 s0, v1, s2", 0x1001).is_err());
 }
 
 #[test]

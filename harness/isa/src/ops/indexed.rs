@@ -74,19 +74,25 @@ pub(crate) fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     if !text.mnemonic.starts_with("v_") {
         return Ok(None);
     }
-    // Instructions with a second destination number their sources differently.
-    let vector = |base: &Base| matches!(base, Base::Vector { .. });
-    if !text.operands.first().is_some_and(|operand| vector(&operand.base))
-        || text.mnemonic.contains("_co_")
-        || text.mnemonic.starts_with("v_div_scale")
-        || text.mnemonic.starts_with("v_mad_u64")
-        || text.mnemonic.starts_with("v_mad_i64")
+    // Lanes are read and written at the registers that the instruction names.
+    if ["v_readlane", "v_readfirstlane", "v_writelane", "v_swap"]
+        .iter()
+        .any(|name| text.mnemonic.starts_with(name))
     {
         return Err(Unsupported);
     }
+    // A comparison has no vector for a destination; a carry or flag is a second one.
+    let has_flags = text.mnemonic.contains("_co_")
+        || ["v_div_scale", "v_mad_u64", "v_mad_i64"]
+            .iter()
+            .any(|name| text.mnemonic.starts_with(name));
+    let destinations = if has_flags { 2 } else { 1 };
     let mut moved = text.clone();
     for (position, operand) in moved.operands.iter_mut().enumerate() {
-        let bit = if position == 0 { DESTINATION } else { 1 << (position - 1) };
+        let bit = match position.checked_sub(destinations) {
+            None => DESTINATION,
+            Some(source) => 1 << source,
+        };
         if let Base::Vector { first, count } = &mut operand.base
             && mode & bit != 0
         {

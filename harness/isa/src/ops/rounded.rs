@@ -141,10 +141,6 @@ fn register_half(table: &mut Table, r: Rounding) {
         "v_cvt_f16_f32" => unary(move |a: f32| -> F16 { r.convert(a) });
         "v_cvt_f16_u16" => unary(move |a: u16| -> F16 { r.convert(f64::from(a)) });
         "v_cvt_f16_i16" => unary(move |a: i16| -> F16 { r.convert(f64::from(a)) });
-        "v_cvt_pk_f16_f32" => binary(move |a: f32, b: f32| {
-            let half = |value: f32| u32::from(r.convert::<_, F16>(value).0);
-            half(a) | half(b) << 16
-        });
         "v_pk_add_f16" => packed::two(add::<F16>(r));
         "v_pk_mul_f16" => packed::two(multiply::<F16>(r));
         "v_pk_fma_f16" => packed::three(false, fma::<F16>(r));

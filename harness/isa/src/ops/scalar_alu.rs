@@ -163,6 +163,35 @@ fn get_register() -> Binder {
     })
 }
 
+/// `s_sendmsg_rtn`: a question to what is around the wave. There is one queue, so its doorbell has the number 0, and no
+/// trap handler.
+fn ask(words: u16) -> Binder {
+    Box::new(move |text| {
+        let target = usize::from(text.scalar(0, words)?);
+        let Base::Word(word) = &text.operand(1)?.base else { return Err(Unsupported) };
+        let message = word.strip_prefix("sendmsg(").and_then(|w| w.strip_suffix(')'));
+        let ticks = match message.map(str::trim) {
+            Some("MSG_RTN_GET_REALTIME") => true,
+            Some(
+                "MSG_RTN_GET_DOORBELL"
+                | "MSG_RTN_GET_DDID"
+                | "MSG_RTN_GET_TMA"
+                | "MSG_RTN_GET_TBA"
+                | "MSG_RTN_GET_SE_AID_ID",
+            ) => false,
+            _ => return Err(Unsupported),
+        };
+        on_machine(move |wave, machine| {
+            let answer = if ticks { machine.nanoseconds() / 10 } else { 0 };
+            wave.scalar[target] = answer as u32;
+            if words == 2 {
+                wave.scalar[target + 1] = (answer >> 32) as u32;
+            }
+            Ok(())
+        })
+    })
+}
+
 /// Of the denormals, those of 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask
 /// for.
 fn set_register() -> Binder {
@@ -371,18 +400,8 @@ pub(crate) fn register(table: &mut Table) {
                 Ok(())
             })
         });
-        "s_sendmsg_rtn_b64" => Box::new(|text: &Text| {
-            let target = text.scalar(0, 2)?;
-            match &text.operand(1)?.base {
-                Base::Word(word) if word.contains("MSG_RTN_GET_REALTIME") => {
-                    on_machine(move |wave, machine| {
-                        wave.set_pair(target, machine.nanoseconds() / 10);
-                        Ok(())
-                    })
-                }
-                _ => Err(Unsupported),
-            }
-        });
+        "s_sendmsg_rtn_b32" => ask(1);
+        "s_sendmsg_rtn_b64" => ask(2);
         "s_getpc_b64" => Box::new(|text: &Text| {
             let (target, next) = (text.scalar(0, 2)?, text.next_address());
             on_wave(move |wave| wave.set_pair(target, next))
