@@ -129,7 +129,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         Some(("global" | "flat" | "scratch", _)) => memory::bind(text),
         Some(("buffer", _)) => buffer::bind(text),
         Some(("ds", _)) => lds::bind(text),
-        Some(("v", rest)) if rest.starts_with("mfma_") || rest.starts_with("wmma_") => {
+        Some(("v", rest))
+            if ["mfma_", "smfmac_", "wmma_", "swmmac_"].iter().any(|f| rest.starts_with(f)) =>
+        {
             matrix::bind(text)
         }
         _ => Err(Unsupported),

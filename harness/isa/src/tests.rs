@@ -308,6 +308,7 @@ fn scalar_operations() {
 fn unknown_instructions_and_modifiers_are_refused() {
     for text in [
         "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15] cbsz:1",
+        "v_swmmac_i32_16x16x64_iu4 v[0:7], v[8:9], v[10:13], v14",
         "v_add_u32_e64 v0, v1, v2 frobnicate:1",
         "v_add_i16 v0, v1, v2 mul:3",
         "image_load v0, v1, s[0:7]",
