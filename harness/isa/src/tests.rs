@@ -109,6 +109,16 @@ fn float_operations() {
 }
 
 #[test]
+fn conversions_by_chance_write_one_byte() {
+    let text = "v_mov_b32 v0, -1\nv_cvt_sr_fp8_f32 v0, v1, v2 op_sel:[0,0,1,0]";
+    check(Gfx942, text, &[f(1.0), u32::MAX], 0xffff_40ff);
+    let text = "v_mov_b32 v0, -1\nv_cvt_sr_fp8_f32 v0, -v1, v2 byte_sel:2";
+    check(Gfx1201, text, &[f(1.0625), 0x7fff_ffff], 0xffb8_ffff);
+    check(Gfx1201, text, &[f(1.0625), 0x8000_0000], 0xffb9_ffff);
+    check(Gfx1201, "v_cvt_sr_bf8_f32 v0, v1, v2", &[f(1.25), 0], 0x3d);
+}
+
+#[test]
 fn only_active_lanes_are_written() {
     let mut wave = wave(Gfx90a);
     wave.set_pair(EXEC, 0x8000_0001_0000_0006);
@@ -302,6 +312,7 @@ fn scalar_operations() {
     assert_eq!(run("s_mul_hi_u32 s0, s1, s2"), (31, 0));
     assert_eq!(run("s_add_f32 s0, 1.0, 2.0"), (f(3.0), 0));
     assert_eq!(run("s_cmp_lt_i32 s1, s2\ns_cselect_b32 s0, 5, 6"), (5, 1));
+    assert_eq!(run("s_sendmsg_rtn_b32 s0, sendmsg(MSG_RTN_GET_DOORBELL)").0, 0);
 }
 
 #[test]
@@ -314,6 +325,8 @@ fn unknown_instructions_and_modifiers_are_refused() {
         "image_load v0, v1, s[0:7]",
         "s_set_gpr_idx_on s0, 1",
         "v_dot2_f32_f16 v0, 1.0, v1, v2",
+        "s_sendmsg_rtn_b32 s0, sendmsg(MSG_RTN_SAVE_WAVE)",
+        "global_load_tr_b128 v[0:1], v2, s[0:1]",
     ] {
         assert!(bind(text, Gfx90a, 0, 8, 0).is_err(), "{text}");
     }
