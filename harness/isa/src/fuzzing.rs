@@ -50,9 +50,9 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
         let Ok(exec) = exec else { continue };
         let mut detours = Detours::default();
         let exec = match wave.detours {
-            0 => &exec,
+            0 => &*exec,
             _ => match detours.find(line, arch, address, 8, &wave, space.is_watched()) {
-                Ok(other) => other.unwrap_or(&exec),
+                Ok(other) => other.unwrap_or(&*exec),
                 Err(_) => continue,
             },
         };

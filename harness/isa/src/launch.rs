@@ -428,7 +428,7 @@ fn step_detour(
         .map_err(|Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())))?;
     wave.pc = pc + instruction.size;
     wave.executed += 1;
-    let exec = other.unwrap_or(&instruction.exec);
+    let exec = other.unwrap_or(&*instruction.exec);
     exec.run(wave, machine)
         .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine, entry))
 }

@@ -185,7 +185,9 @@ pub(crate) fn bind(text: &str, arch: Arch, address: u64, size: u64, immediate: u
 /// What instructions are for waves on a detour, as far as that was asked: by address, MODE's rounding, and M0 in indexing
 /// mode. `None` is an instruction that the detour changes nothing in.
 #[derive(Default)]
-pub(crate) struct Detours(HashMap<(u64, u32, Option<u32>), Option<Box<dyn Exec>>>);
+pub(crate) struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
+
+type Detour = (u64, u32, Option<u32>);
 
 impl Detours {
     pub(crate) fn find(
@@ -196,7 +198,7 @@ impl Detours {
         size: u64,
         wave: &Wave,
         checked: bool,
-    ) -> Result<Option<&Box<dyn Exec>>, Unsupported> {
+    ) -> Result<Option<&dyn Exec>, Unsupported> {
         // Neither concerns instructions that take an immediate.
         let mode = wave.mode() & ops::ROUND;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
@@ -212,7 +214,7 @@ impl Detours {
                 place.insert(exec)
             }
         };
-        Ok(exec.as_ref())
+        Ok(exec.as_deref())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     exec::{Binder, on_wave},
     float8::Float8,
     float16::{Bf16, F16},
-    text::Unsupported,
+    text::{Text, Unsupported},
     vector::{binary, keeping, ternary, unary},
     wave::active,
 };
@@ -23,12 +23,16 @@ fn unsigned_normal(a: f32) -> u32 {
     if a.is_nan() { 0 } else { (a.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u32 }
 }
 
+fn byte_select(text: &Text) -> Result<u32, Unsupported> {
+    u32::try_from(text.number("byte_sel")?).ok().filter(|byte| *byte < 4).ok_or(Unsupported)
+}
+
 /// `v_cvt_f32_fp8` and `v_cvt_pk_f32_fp8`: the part of the source is chosen by SDWA, `byte_sel` or `op_sel`.
 fn from_float8(name: &'static str, pair: bool) -> Binder {
     Box::new(move |text| {
         let format = Float8::named(name, text.arch).ok_or(Unsupported)?;
         let mut bare = text.clone();
-        let byte = text.number("byte_sel")? as u32;
+        let byte = byte_select(text)?;
         let high = text.list("op_sel").is_some_and(|bits| bits.first() == Some(&1));
         bare.drop_modifier("byte_sel");
         if pair {
@@ -66,10 +70,10 @@ fn to_float8_by_chance(name: &'static str) -> Binder {
         text.only(&["op_sel", "byte_sel"])?;
         let select = text.list("op_sel").unwrap_or_default();
         let bit = |index: usize| u32::from(select.get(index) == Some(&1));
-        let byte = text.number("byte_sel")? as u32 + bit(2) + 2 * bit(3);
-        if byte > 3 || bit(0) + bit(1) != 0 {
+        if bit(0) + bit(1) != 0 {
             return Err(Unsupported);
         }
+        let byte = byte_select(text)?.max(bit(2) + 2 * bit(3));
         let (row, value) = (text.row(0, 1)?, text.plain_source::<f32>(1)?);
         let chance = text.plain_source::<u32>(2)?;
         on_wave(move |wave| {

@@ -31,8 +31,9 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// A value that many elements of one lane: no instruction has more.
+/// Elements of A or B in one lane, and the registers that hold them: no instruction has more.
 const MOST_VALUES: usize = 16;
+const MOST_WORDS: usize = 8;
 
 /// Of four neighbours in a row of A, two are not stored and count as zeros.
 #[derive(Clone, Copy)]
@@ -57,7 +58,9 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     /// Groups of N lanes, with all blocks in each, that hold different k.
     k_groups: usize,
     output: Output,
-    /// For each element of a lane and each group of N lanes: the row and the block of D.
+    /// Elements of D in each lane.
+    elements: usize,
+    /// For each of these and each group of N lanes: the row and the block of D.
     places: Vec<(usize, usize)>,
     /// Denormals of A, B, C and D count as zeros.
     flush: bool,
@@ -77,7 +80,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
         let mut elements = [[T::ZERO; 64]; MOST_VALUES];
         let rows = (values * input.bits()).div_ceil(32);
         for half in 0..wave.halves() {
-            let mut words = [&wave.vector[row][half]; 8];
+            let mut words = [&wave.vector[row][half]; MOST_WORDS];
             for (word, register) in words.iter_mut().enumerate().take(rows) {
                 *register = &wave.vector[row + word][half];
             }
@@ -182,7 +185,7 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
             }
         }
         let groups = wave.lanes / N;
-        let elements = self.places.len() / groups;
+        let elements = self.elements.min(self.places.len() / groups);
         // D may lie over A, B or C: all of C is read before anything is written.
         let mut results = [[T::ZERO; 64]; 32];
         for (index, result) in results.iter_mut().enumerate().take(elements) {
@@ -201,8 +204,8 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
                 }
                 for k_group in 0..self.k_groups {
                     let first = N * (block + self.blocks * k_group);
-                    for value in 0..self.values {
-                        let scalar = a[value][first + row];
+                    for (value, scalars) in a.iter().enumerate().take(self.values) {
+                        let scalar = scalars[first + row];
                         let index =
                             if SPARSE { self.index(wave, value, first + row) } else { value };
                         let vector = &b[index][first..first + N];
@@ -335,6 +338,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         blocks,
         k_groups: groups.checked_div(blocks).filter(|n| *n > 0).ok_or(Unsupported)?,
         output: Output::Whole,
+        elements: size * size * blocks / 64,
         places,
         // MIOpen's documentation, "MI200 MFMA behavior specifics".
         flush: text.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
@@ -408,6 +412,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         blocks: 1,
         k_groups,
         output,
+        elements,
         places,
         flush: false,
         clamp: text.has("clamp"),
@@ -437,6 +442,7 @@ struct Shape {
     blocks: usize,
     k_groups: usize,
     output: Output,
+    elements: usize,
     places: Vec<(usize, usize)>,
     flush: bool,
     clamp: bool,
@@ -467,6 +473,17 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         }
         _ => return Err(Unsupported),
     };
+    // What a disassembler prints has as many registers as the shape wants; the loops count on that.
+    let wanted = match shape.output {
+        Output::Whole => shape.elements * <T as Accumulator>::WORDS,
+        Output::OneHalf { .. } => shape.elements,
+        Output::Packed { .. } => shape.elements / 2,
+    };
+    let in_b = if SPARSE { 2 * shape.values } else { shape.values };
+    let b_words = (in_b * shape.b.1.bits()).div_ceil(32);
+    if d_words < wanted || b_words > MOST_WORDS.min(registers(text, 2)?.1) {
+        return Err(Unsupported);
+    }
     let plain = text.operands.iter().all(|operand| !operand.negate && !operand.absolute);
     if !plain || shape.places.iter().any(|(row, block)| *row >= N || *block >= shape.blocks) {
         return Err(Unsupported);
@@ -481,6 +498,7 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         blocks: shape.blocks,
         k_groups: shape.k_groups,
         output: shape.output,
+        elements: shape.elements,
         places: shape.places,
         flush: shape.flush,
         clamp: shape.clamp,

@@ -74,7 +74,7 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     let Ok(exec) = bind(text, arch, 8, 8, 0) else { panic!("not bound: {text}") };
     let mut detours = Detours::default();
     let Ok(other) = detours.find(text, arch, 8, 8, &wave, false) else { panic!("refused: {text}") };
-    other.unwrap_or(&exec).run(&mut wave, &mut machine).expect("no stop");
+    other.unwrap_or(&*exec).run(&mut wave, &mut machine).expect("no stop");
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
 
