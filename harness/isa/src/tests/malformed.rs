@@ -134,7 +134,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
 #[test]
 fn threads_that_share_a_launch_all_end_at_a_trap() {
     // No code follows the descriptor.
-    let mut descriptor = [0, 0, 64, 0, 0, 0, 0, 0];
+    let mut descriptor = [0u64, 0, 64, 0, 0, 0, 0, 0];
     let memory = Memory::of(&mut descriptor);
     for threads in [1, 3, 200] {
         let trap = launch(&Launch { threads, ..launch_of(memory.0.start) }, &memory);
