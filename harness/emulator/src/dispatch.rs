@@ -182,7 +182,7 @@ fn misbehave(
 fn report_trap(kernel: &str, trap: &Trap) -> Failure {
     match trap {
         // HIP hands over no launch that makes no sense; what cannot be launched is something that
-        // the interpreter lacks, such as a rounding mode.
+        // the interpreter lacks, or its host, such as AVX2.
         Trap::Unimplemented { .. } | Trap::NoDisassembler { .. } | Trap::InvalidLaunch { .. } => {
             report::gap(kernel, trap);
             Failure::Queue(Status::ILLEGAL_INSTRUCTION)

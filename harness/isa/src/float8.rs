@@ -64,6 +64,22 @@ impl Float8 {
 
     /// Rounds to nearest, ties to even. What is too large becomes an infinity, or NaN where the format has none.
     pub(crate) fn round(self, value: f32) -> u8 {
+        self.encode(value, f64::round_ties_even)
+    }
+
+    /// Rounds away from zero with a probability that is the fraction of a unit that is lost, by a random number: its upper
+    /// bits, as many as the unit has in binary32, are added below the unit, and what is then below it is cut off.
+    ///
+    /// The ISA guides name these bits (`V_CVT_SR_FP8_F32`), but then round to nearest even what they call stochastic, which
+    /// would change exact values half of the time.
+    pub(crate) fn round_by_chance(self, value: f32, random: u32) -> u8 {
+        let bits = 23 - self.fraction();
+        let chance = f64::from(random >> (32 - bits)) / f64::from(1u32 << bits);
+        self.encode(value, |units| (units + chance).floor())
+    }
+
+    /// The code of a value whose magnitude `to_integer` rounds, in units of its last place.
+    fn encode(self, value: f32, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { 0x80 } else { 0 };
         let nan = if self.fnuz { 0x80 } else { sign | 0x7f };
         let overflow = if !self.fnuz && self.exponent == 5 { sign | 0x7c } else { nan };
@@ -78,7 +94,7 @@ impl Float8 {
         let least = 1 - self.bias();
         let exponent = ((magnitude.to_bits() >> 52) as i32 - 1023).max(least);
         let power = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
-        let units = (magnitude * power(self.fraction() as i32 - exponent)).round_ties_even() as u32;
+        let units = to_integer(magnitude * power(self.fraction() as i32 - exponent)) as u32;
         // A carry out of the significand goes to the exponent.
         let code = units + (((exponent - least) as u32) << self.fraction());
         if code > u32::from(self.greatest()) {
@@ -123,6 +139,26 @@ mod tests {
                 assert_eq!(format.round(middle), bits + (bits & 1), "{format:?} {bits:#x}");
                 let above = f32::from_bits(middle.to_bits() + 1);
                 assert_eq!(format.round(above), bits + 1, "{format:?} {bits:#x}");
+            }
+        }
+    }
+
+    #[test]
+    fn chance_rounds_by_what_is_lost() {
+        for format in formats() {
+            let bits = 23 - format.fraction();
+            for code in 0..format.greatest() {
+                let (low, high) = (format.to_f32(code), format.to_f32(code + 1));
+                let random = |part: u32| part << (32 - bits) | 0x7ff;
+                // Exact values stay, whatever the number.
+                assert_eq!(format.round_by_chance(low, u32::MAX), code, "{format:?} {code:#x}");
+                let quarter = low + (high - low) / 4.0;
+                let up = format.round_by_chance(quarter, random(3 << (bits - 2)));
+                let down = format.round_by_chance(quarter, random((3 << (bits - 2)) - 1));
+                assert_eq!((down, up), (code, code + 1), "{format:?} {code:#x}");
+                if code > 0 {
+                    assert_eq!(format.round_by_chance(-quarter, 0), 0x80 | code);
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use device::Arch;
 use crate::{
     AddressSpace,
     exec::processor_lacks,
-    program::{bind, bind_moved, watch},
+    program::{Detours, bind, watch},
     text::register,
     wave::{Machine, State, Wave},
 };
@@ -47,15 +47,15 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
         if space.is_watched() {
             exec = watch(exec, line, arch, address, 8);
         }
-        let Ok(mut exec) = exec else { continue };
-        if wave.indexing {
-            let m0 = wave.scalar[usize::from(register::M0)];
-            match bind_moved(line, arch, address, 8, m0, space.is_watched()) {
-                Ok(None) => {}
-                Ok(Some(moved)) => exec = moved,
+        let Ok(exec) = exec else { continue };
+        let mut detours = Detours::default();
+        let exec = match wave.detours {
+            0 => &*exec,
+            _ => match detours.find(line, arch, address, 8, &wave, space.is_watched()) {
+                Ok(other) => other.unwrap_or(&*exec),
                 Err(_) => continue,
-            }
-        }
+            },
+        };
         wave.pc = address + 8;
         if exec.run(&mut wave, &mut machine).is_err() {
             return;

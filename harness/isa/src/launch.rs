@@ -12,9 +12,9 @@ use crate::{
     checks::races,
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
-    program::{Code, Missing, bind_moved},
+    program::{Code, Detours, Missing},
     text::{PRIVATE_APERTURE, Unsupported, register},
-    wave::{HALF, Machine, ROWS, Row, State, Stop, Wave, active},
+    wave::{HALF, INDEXING, Machine, ROWS, Row, State, Stop, Wave, active},
 };
 
 /// Instructions that a wave executes before the next one gets its turn: waves of a workgroup may
@@ -88,11 +88,6 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
             reason: format!("{scratch} bytes of scratch for a wave; {LARGEST_SCRATCH} is the most"),
         });
     }
-    if descriptor.rsrc1 >> 12 & 0xf != 0 {
-        return Err(Trap::InvalidLaunch {
-            reason: "the kernel asks for a rounding mode other than to nearest even".to_owned(),
-        });
-    }
     let waves = (items as usize).div_ceil(descriptor.lanes);
     let grid = Grid {
         items: (0..waves).map(|index| Items::new(index, launch, &descriptor)).collect(),
@@ -158,6 +153,7 @@ impl Grid<'_> {
     fn work(&self) -> Part {
         let mut group = Group {
             code: Code::new(self.launch.arch, self.space),
+            detours: Detours::default(),
             machine: Machine::new(self.space),
             waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
             entry: self.descriptor.entry,
@@ -213,9 +209,9 @@ fn start(
     wave.pc = descriptor.entry;
     wave.state = State::Running;
     wave.executed = 0;
-    wave.indexing = false;
+    wave.set_detour(INDEXING, false);
     wave.index = items.wave;
-    wave.mode = descriptor.rsrc1 >> 12 & 0xff;
+    wave.set_mode(descriptor.rsrc1 >> 12 & 0xff);
     // The granule is at most 8 registers (AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT).
     let used = ((descriptor.rsrc1 as usize & 63) + 1) * 8;
     let halves = wave.halves();
@@ -341,6 +337,7 @@ fn initial_items(wave: &mut Wave, items: &Items, launch: &Launch<'_>, group: [u3
 /// The workgroup that is being executed.
 struct Group<'a> {
     code: Code<'a>,
+    detours: Detours,
     machine: Machine<'a>,
     waves: Vec<Wave>,
     entry: u64,
@@ -374,15 +371,15 @@ impl Group<'_> {
     }
 
     fn turn(&mut self, index: usize) -> Result<(), Trap> {
-        let Group { code, machine, waves, entry, limit } = self;
+        let Group { code, detours, machine, waves, entry, limit } = self;
         let wave = &mut waves[index];
         let turn_end = wave.executed + TURN;
         while wave.state == State::Running && wave.executed < turn_end {
             let pc = wave.pc;
-            if wave.indexing {
-                step_indexed(code, machine, wave, *entry)?;
+            if wave.detours != 0 {
+                step_detour(code, detours, machine, wave, *entry)?;
                 if wave.executed >= *limit {
-                    let instruction = at("an instruction in indexing mode", pc, *entry);
+                    let instruction = at("an instruction on a detour", pc, *entry);
                     return Err(Trap::StepLimit { limit: *limit, instruction });
                 }
                 continue;
@@ -404,7 +401,7 @@ impl Group<'_> {
                     let instruction = at(&instruction.text, pc, *entry);
                     return Err(Trap::StepLimit { limit: *limit, instruction });
                 }
-                if wave.state != State::Running || wave.executed >= turn_end || wave.indexing {
+                if wave.state != State::Running || wave.executed >= turn_end || wave.detours != 0 {
                     break;
                 }
             }
@@ -413,9 +410,10 @@ impl Group<'_> {
     }
 }
 
-/// One instruction of a wave in indexing mode, with its register numbers moved.
-fn step_indexed(
+/// One instruction of a wave whose instructions do not do what they ordinarily do.
+fn step_detour(
     code: &mut Code<'_>,
+    detours: &mut Detours,
     machine: &mut Machine<'_>,
     wave: &mut Wave,
     entry: u64,
@@ -425,12 +423,12 @@ fn step_indexed(
     let (arch, checked) = (code.arch(), machine.checks.is_some());
     let page = code.page(pc).map_err(missing)?;
     let instruction = page.instruction(pc).map_err(missing)?;
-    let m0 = wave.scalar[usize::from(register::M0)];
-    let moved = bind_moved(&instruction.text, arch, pc, instruction.size, m0, checked)
+    let other = detours
+        .find(&instruction.text, arch, pc, instruction.size, wave, checked)
         .map_err(|Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())))?;
     wave.pc = pc + instruction.size;
     wave.executed += 1;
-    let exec = moved.as_ref().unwrap_or(&instruction.exec);
+    let exec = other.unwrap_or(&*instruction.exec);
     exec.run(wave, machine)
         .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine, entry))
 }
@@ -474,6 +472,5 @@ fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>, entry: u64) -> 
         }
         Stop::Unordered(accesses) => Trap::Unordered { accesses, instruction },
         Stop::Abort => Trap::Abort { instruction },
-        Stop::Unsupported => Trap::Unimplemented { instruction },
     }
 }

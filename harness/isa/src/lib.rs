@@ -18,6 +18,7 @@ pub mod fuzzing;
 mod launch;
 mod ops;
 mod program;
+mod rounding;
 mod scalar;
 mod source;
 #[cfg(test)]

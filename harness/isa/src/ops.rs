@@ -15,10 +15,12 @@ pub(crate) mod lds;
 mod matrix;
 pub(crate) mod memory;
 mod packed;
+mod rounded;
 mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
 mod special;
+mod transpose;
 mod vector_compare;
 
 use std::{
@@ -33,6 +35,7 @@ use crate::{
 
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub(crate) use indexed::moved;
+pub(crate) use rounded::{ROUND, bind as bind_rounded, is_rounded};
 
 pub(crate) type Table = HashMap<String, Arc<Binder>>;
 
@@ -126,7 +129,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         Some(("global" | "flat" | "scratch", _)) => memory::bind(text),
         Some(("buffer", _)) => buffer::bind(text),
         Some(("ds", _)) => lds::bind(text),
-        Some(("v", rest)) if rest.starts_with("mfma_") || rest.starts_with("wmma_") => {
+        Some(("v", rest))
+            if ["mfma_", "smfmac_", "wmma_", "swmmac_"].iter().any(|f| rest.starts_with(f)) =>
+        {
             matrix::bind(text)
         }
         _ => Err(Unsupported),

@@ -1,7 +1,7 @@
 //! Decoded code, kept per page of code memory for the life of the process.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError},
 };
 
@@ -12,8 +12,8 @@ use crate::{
     disassembler::{self, LONGEST},
     exec::{Bound, Exec, on_machine},
     ops,
-    text::{Base, Text, Unsupported},
-    wave::Row,
+    text::{Base, Text, Unsupported, register},
+    wave::{Row, Wave},
 };
 
 const PAGE: u64 = 4096;
@@ -175,25 +175,70 @@ pub(crate) fn bind(text: &str, arch: Arch, address: u64, size: u64, immediate: u
     let parse = |text: &str| Text::parse(text, arch, address, size, immediate);
     match text.split_once(" :: ") {
         None => ops::bind(&parse(text)?),
-        Some((first, second)) => bind_dual(&parse(first)?, &parse(second)?),
+        Some((first, second)) => {
+            let (first, second) = (parse(first)?, parse(second)?);
+            dual((&first, ops::bind(&first)?), (&second, ops::bind(&second)?))
+        }
     }
 }
 
-/// An instruction of a wave in indexing mode; `None` where M0 moves nothing in it.
-pub(crate) fn bind_moved(
-    text: &str,
-    arch: Arch,
-    address: u64,
-    size: u64,
-    m0: u32,
-    checked: bool,
+/// What instructions are for waves on a detour, as far as that was asked: by address, MODE's rounding, and M0 in indexing
+/// mode. `None` is an instruction that the detour changes nothing in.
+#[derive(Default)]
+pub(crate) struct Detours(HashMap<Detour, Option<Box<dyn Exec>>>);
+
+type Detour = (u64, u32, Option<u32>);
+
+impl Detours {
+    pub(crate) fn find(
+        &mut self,
+        text: &str,
+        arch: Arch,
+        address: u64,
+        size: u64,
+        wave: &Wave,
+        checked: bool,
+    ) -> Result<Option<&dyn Exec>, Unsupported> {
+        // Neither concerns instructions that take an immediate.
+        let mode = wave.mode() & ops::ROUND;
+        let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
+        let exec = match self.0.entry((address, mode, m0)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let parse = |text: &str| Text::parse(text, arch, address, size, 0);
+                let mut parsed = text.split(" :: ").map(parse).collect::<Result<Vec<_>, _>>()?;
+                let mut exec = bind_detour(&mut parsed, mode, m0)?;
+                if checked && let Some(unchecked) = exec {
+                    exec = Some(checks::checked(Ok(unchecked), address, text, &parsed)?);
+                }
+                place.insert(exec)
+            }
+        };
+        Ok(exec.as_deref())
+    }
+}
+
+/// One instruction, or two at once, with the register numbers moved as M0 says, and with another rounding.
+fn bind_detour(
+    texts: &mut [Text],
+    mode: u32,
+    m0: Option<u32>,
 ) -> Result<Option<Box<dyn Exec>>, Unsupported> {
-    match ops::moved(&Text::parse(text, arch, address, size, 0)?, m0)? {
-        Some(moved) if checked => {
-            checks::checked(ops::bind(&moved), address, text, &[moved]).map(Some)
+    let mut changed = false;
+    for text in texts.iter_mut() {
+        if let Some(m0) = m0
+            && let Some(moved) = ops::moved(text, m0)?
+        {
+            (*text, changed) = (moved, true);
         }
-        Some(moved) => ops::bind(&moved).map(Some),
-        None => Ok(None),
+    }
+    changed |= texts.iter().any(|text| ops::is_rounded(text, mode));
+    let bind = |text: &Text| ops::bind_rounded(text, mode).unwrap_or_else(|| ops::bind(text));
+    match texts {
+        _ if !changed => Ok(None),
+        [text] => bind(text).map(Some),
+        [first, second] => dual((first, bind(first)?), (second, bind(second)?)).map(Some),
+        _ => Err(Unsupported),
     }
 }
 
@@ -205,9 +250,11 @@ pub(crate) fn watch(exec: Bound, text: &str, arch: Arch, pc: u64, size: u64) -> 
 }
 
 /// Two operations at once: both read their sources before either writes.
-fn bind_dual(first: &Text, second: &Text) -> Bound {
+fn dual(
+    (first, first_exec): (&Text, Box<dyn Exec>),
+    (second, second_exec): (&Text, Box<dyn Exec>),
+) -> Bound {
     let target = first.row(0, 1)?;
-    let (first_exec, second_exec) = (ops::bind(first)?, ops::bind(second)?);
     // Operand 0 counts as a source: `fmac` reads it.
     let conflict = second.operands.iter().any(|operand| match operand.base {
         Base::Vector { first, count } => {

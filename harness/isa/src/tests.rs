@@ -4,6 +4,7 @@ mod checks;
 mod malformed;
 mod matrix;
 mod memory;
+mod rounding;
 
 use device::Arch::{self, *};
 use proptest::prelude::*;
@@ -108,6 +109,16 @@ fn float_operations() {
 }
 
 #[test]
+fn conversions_by_chance_write_one_byte() {
+    let text = "v_mov_b32 v0, -1\nv_cvt_sr_fp8_f32 v0, v1, v2 op_sel:[0,0,1,0]";
+    check(Gfx942, text, &[f(1.0), u32::MAX], 0xffff_40ff);
+    let text = "v_mov_b32 v0, -1\nv_cvt_sr_fp8_f32 v0, -v1, v2 byte_sel:2";
+    check(Gfx1201, text, &[f(1.0625), 0x7fff_ffff], 0xffb8_ffff);
+    check(Gfx1201, text, &[f(1.0625), 0x8000_0000], 0xffb9_ffff);
+    check(Gfx1201, "v_cvt_sr_bf8_f32 v0, v1, v2", &[f(1.25), 0], 0x3d);
+}
+
+#[test]
 fn only_active_lanes_are_written() {
     let mut wave = wave(Gfx90a);
     wave.set_pair(EXEC, 0x8000_0001_0000_0006);
@@ -202,7 +213,14 @@ fn indexing_mode_moves_register_numbers() {
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
     assert!(moved("v_mov_b32 v0, v200", 0x10ff).is_err());
-    assert!(moved("v_add_co_u32 v0, vcc, v1, v2", 0x1001).is_err());
+    // The flags are a second destination, a comparison has no other.
+    let carry = operands("v_addc_co_u32 v4, vcc, v5, v2, vcc");
+    assert_eq!(moved("v_addc_co_u32 v0, vcc, v1, v2, vcc", 0x9004), Ok(Some(carry)));
+    let scale = operands("v_div_scale_f32 v0, vcc, v1, v2, v7");
+    assert_eq!(moved("v_div_scale_f32 v0, vcc, v1, v2, v3", 0x4004), Ok(Some(scale)));
+    let compare = operands("v_cmp_lt_u32 vcc, v5, v2");
+    assert_eq!(moved("v_cmp_lt_u32 vcc, v1, v2", 0x9004), Ok(Some(compare)));
+    assert!(moved("v_readlane_b32 s0, v1, s2", 0x1001).is_err());
 }
 
 #[test]
@@ -294,17 +312,21 @@ fn scalar_operations() {
     assert_eq!(run("s_mul_hi_u32 s0, s1, s2"), (31, 0));
     assert_eq!(run("s_add_f32 s0, 1.0, 2.0"), (f(3.0), 0));
     assert_eq!(run("s_cmp_lt_i32 s1, s2\ns_cselect_b32 s0, 5, 6"), (5, 1));
+    assert_eq!(run("s_sendmsg_rtn_b32 s0, sendmsg(MSG_RTN_GET_DOORBELL)").0, 0);
 }
 
 #[test]
 fn unknown_instructions_and_modifiers_are_refused() {
     for text in [
         "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15] cbsz:1",
+        "v_swmmac_i32_16x16x64_iu4 v[0:7], v[8:9], v[10:13], v14",
         "v_add_u32_e64 v0, v1, v2 frobnicate:1",
         "v_add_i16 v0, v1, v2 mul:3",
         "image_load v0, v1, s[0:7]",
         "s_set_gpr_idx_on s0, 1",
         "v_dot2_f32_f16 v0, 1.0, v1, v2",
+        "s_sendmsg_rtn_b32 s0, sendmsg(MSG_RTN_SAVE_WAVE)",
+        "global_load_tr_b128 v[0:1], v2, s[0:1]",
     ] {
         assert!(bind(text, Gfx90a, 0, 8, 0).is_err(), "{text}");
     }

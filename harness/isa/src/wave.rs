@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::{
     AddressSpace,
     checks::{Checks, races, shadow, taint},
+    ops::ROUND,
     text::register,
 };
 
@@ -26,7 +27,6 @@ pub(crate) enum Stop {
     LdsRace { offset: u64, first: races::Access, second: races::Access },
     Unordered(crate::Unordered),
     Abort,
-    Unsupported,
 }
 
 pub(crate) type Step = Result<(), Box<Stop>>;
@@ -37,6 +37,11 @@ pub(crate) enum State {
     AtBarrier,
     Ended,
 }
+
+/// Between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`: M0 moves the register numbers.
+pub(crate) const INDEXING: u8 = 1;
+/// MODE asks for another rounding than to nearest even.
+pub(crate) const ROUNDING: u8 = 2;
 
 pub(crate) struct Wave {
     pub(crate) scalar: [u32; register::COUNT],
@@ -52,10 +57,10 @@ pub(crate) struct Wave {
     pub(crate) permuted: [Row; 2],
     /// Which wave of the workgroup it is.
     pub(crate) index: u32,
-    /// HW_REG_MODE as the kernel descriptor set it up.
-    pub(crate) mode: u32,
-    /// Between `s_set_gpr_idx_on` and `s_set_gpr_idx_off`: M0 moves the register numbers.
-    pub(crate) indexing: bool,
+    /// HW_REG_MODE.
+    mode: u32,
+    /// Why instructions do not do what they ordinarily do: [`INDEXING`], [`ROUNDING`].
+    pub(crate) detours: u8,
 }
 
 impl Wave {
@@ -72,7 +77,7 @@ impl Wave {
             permuted: [[[0; HALF]; 2]; 2],
             index: 0,
             mode: KEEPS_SOURCES | KEEPS_RESULTS,
-            indexing: false,
+            detours: 0,
         }
     }
 
@@ -162,6 +167,24 @@ const KEEPS_SOURCES: u32 = 1 << 4;
 const KEEPS_RESULTS: u32 = 1 << 5;
 
 impl Wave {
+    pub(crate) fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    pub(crate) fn set_mode(&mut self, mode: u32) {
+        self.mode = mode;
+        self.set_detour(ROUNDING, mode & ROUND != 0);
+    }
+
+    /// Whether M0 moves the register numbers.
+    pub(crate) fn indexes(&self) -> bool {
+        self.detours & INDEXING != 0
+    }
+
+    pub(crate) fn set_detour(&mut self, detour: u8, on: bool) {
+        self.detours = if on { self.detours | detour } else { self.detours & !detour };
+    }
+
     /// Whether MODE makes zeros of the denormal sources of 32-bit float arithmetic.
     #[inline(always)]
     pub(crate) fn flushes_sources(&self) -> bool {

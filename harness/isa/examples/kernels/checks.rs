@@ -39,6 +39,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("spin", spin),
     ("dynamic", dynamic),
     ("converts", converts),
+    ("rounds", rounds),
     ("saxpy fault", saxpy_fault),
 ];
 
@@ -516,6 +517,24 @@ fn converts(device: &Device) -> Result<(), String> {
                     ^ if x < 0.0 { return o[i] } else { (x * 3.0).floor() as u32 }
             }
             _ => u32::from(x as f32 as i32 as u8),
+        }
+    })
+}
+
+/// Products in the four rounding modes, set by the kernel.
+fn rounds(device: &Device) -> Result<(), String> {
+    let (mut a, mut o) = (floats(11, 512), vec![0f32; 1024]);
+    launch!(device, "rounds", 1, 256, [&mut a, &mut o], [a, o]);
+    equal(&o, |index| {
+        let exact = f64::from(a[index / 4]) * f64::from(a[index / 4 + 256]);
+        let nearest = exact as f32;
+        let (above, below) = (f64::from(nearest) > exact, f64::from(nearest) < exact);
+        match index % 4 {
+            0 if below => nearest.next_up(),
+            1 if above => nearest.next_down(),
+            2 if below && exact < 0.0 => nearest.next_up(),
+            2 if above && exact > 0.0 => nearest.next_down(),
+            _ => nearest,
         }
     })
 }

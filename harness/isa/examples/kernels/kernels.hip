@@ -131,3 +131,10 @@ K converts(const double *a, u32 *o) {
     o[i] = (u32)(int)x; o[i + 256] = (u32)fabs(x); o[i + 512] = (u32)(long long)(x * 1e6); o[i + 768] = __float_as_uint((float)(long long)(x * 1e9));
     o[i + 1024] = __float_as_uint(f); o[i + 1280] = (u32)(int)rint(x) ^ (u32)floor(x * 3); o[i + 1536] = (u32)(unsigned char)(int)f;
 }
+#define IN_MODE(mode, out) "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), " #mode "\nv_mul_f32 " #out ", %4, %5\n"
+K rounds(const float *a, float *o) {
+    u32 i = I; float x = a[i], y = a[i + 256], r[4];
+    asm volatile(IN_MODE(5, %0) IN_MODE(10, %1) IN_MODE(15, %2) IN_MODE(0, %3)
+                 : "=&v"(r[0]), "=&v"(r[1]), "=&v"(r[2]), "=&v"(r[3]) : "v"(x), "v"(y));
+    for (int k = 0; k < 4; k++) o[i * 4 + k] = r[k];
+}

@@ -2,11 +2,12 @@
 
 use super::{Table, operations};
 use crate::{
-    exec::Binder,
+    exec::{Binder, on_wave},
     float8::Float8,
     float16::{Bf16, F16},
-    text::Unsupported,
+    text::{Text, Unsupported},
     vector::{binary, keeping, ternary, unary},
+    wave::active,
 };
 
 /// Normalised conversions clamp, scale and round to nearest even.
@@ -22,12 +23,16 @@ fn unsigned_normal(a: f32) -> u32 {
     if a.is_nan() { 0 } else { (a.clamp(0.0, 1.0) * 65535.0).round_ties_even() as u32 }
 }
 
+fn byte_select(text: &Text) -> Result<u32, Unsupported> {
+    u32::try_from(text.number("byte_sel")?).ok().filter(|byte| *byte < 4).ok_or(Unsupported)
+}
+
 /// `v_cvt_f32_fp8` and `v_cvt_pk_f32_fp8`: the part of the source is chosen by SDWA, `byte_sel` or `op_sel`.
 fn from_float8(name: &'static str, pair: bool) -> Binder {
     Box::new(move |text| {
         let format = Float8::named(name, text.arch).ok_or(Unsupported)?;
         let mut bare = text.clone();
-        let byte = text.number("byte_sel")? as u32;
+        let byte = byte_select(text)?;
         let high = text.list("op_sel").is_some_and(|bits| bits.first() == Some(&1));
         bare.drop_modifier("byte_sel");
         if pair {
@@ -58,6 +63,29 @@ fn to_float8(name: &'static str) -> Binder {
     })
 }
 
+/// `v_cvt_sr_fp8_f32`: one byte of the destination, by `op_sel` (GFX9) or `byte_sel` (GFX12); the others stay.
+fn to_float8_by_chance(name: &'static str) -> Binder {
+    Box::new(move |text| {
+        let format = Float8::named(name, text.arch).ok_or(Unsupported)?;
+        text.only(&["op_sel", "byte_sel"])?;
+        let select = text.list("op_sel").unwrap_or_default();
+        let bit = |index: usize| u32::from(select.get(index) == Some(&1));
+        if bit(0) + bit(1) != 0 {
+            return Err(Unsupported);
+        }
+        let byte = byte_select(text)?.max(bit(2) + 2 * bit(3));
+        let (row, value) = (text.row(0, 1)?, text.plain_source::<f32>(1)?);
+        let chance = text.plain_source::<u32>(2)?;
+        on_wave(move |wave| {
+            for lane in active(wave.exec()) {
+                let code = format.round_by_chance(value.lane(wave, lane), chance.lane(wave, lane));
+                let kept = wave.lane(row, lane) & !(0xff << (8 * byte));
+                wave.set_lane(row, lane, kept | u32::from(code) << (8 * byte));
+            }
+        })
+    })
+}
+
 pub(crate) fn register(table: &mut Table) {
     // Rust's `as` from float to integer truncates, saturates, and makes zero of a NaN: so does the
     // hardware.
@@ -66,6 +94,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_cvt_f32_bf8" => from_float8("bf8", false);
         "v_cvt_pk_f32_fp8" => from_float8("fp8", true);
         "v_cvt_pk_f32_bf8" => from_float8("bf8", true);
+        "v_cvt_sr_fp8_f32" => to_float8_by_chance("fp8");
+        "v_cvt_sr_bf8_f32" => to_float8_by_chance("bf8");
         "v_cvt_pk_fp8_f32" => to_float8("fp8");
         "v_cvt_pk_bf8_f32" => to_float8("bf8");
         "v_cvt_f32_i32" => unary(|a: i32| a as f32);

@@ -3,7 +3,7 @@
 use super::{Table, operations};
 use crate::{
     exec::{Binder, on_wave},
-    float16::F16,
+    float16::{F16, add_to_odd},
     source::Part,
     text::{Base, Text, Unsupported},
     value::Value,
@@ -33,14 +33,17 @@ fn three(f: impl Fn(f32, f32, f32) -> f32 + Copy + Send + Sync + 'static) -> Bin
 
 /// Which part of the destination a mixed instruction writes.
 #[derive(Clone, Copy, PartialEq)]
-enum Destination {
+pub(super) enum Destination {
     Whole,
     Low,
     High,
 }
 
 /// `v_fma_mix`: per source, `op_sel_hi` says f16 and `op_sel` which half.
-fn mixed(destination: Destination) -> Binder {
+pub(super) fn mixed<R: Value>(
+    destination: Destination,
+    f: impl Fn(f32, f32, f32) -> R + Copy + Send + Sync + 'static,
+) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&["op_sel", "op_sel_hi", "clamp"])?;
         let select = text.list("op_sel").unwrap_or_default();
@@ -86,25 +89,22 @@ fn mixed(destination: Destination) -> Binder {
                 };
                 let (a, b, c) = (value(&a), value(&b), value(&c));
                 let old = wave.lane(row, lane);
-                let narrow = || {
-                    // One rounding: the product is exact in f64, the sum is made odd.
-                    let product = f64::from(a) * f64::from(b);
-                    let sum = crate::float16::add_to_odd(product, f64::from(c));
-                    let result = F16::from_f64(sum);
-                    u32::from(if clamp { result.clamped() } else { result }.0)
-                };
+                let result = f(a, b, c);
+                let bits = (if clamp { result.clamped() } else { result }).bits() as u32;
                 let new = match destination {
-                    Destination::Whole => {
-                        let result = a.mul_add(b, c);
-                        (if clamp { result.clamped() } else { result }).to_bits()
-                    }
-                    Destination::Low => (old & 0xffff_0000) | narrow(),
-                    Destination::High => (old & 0xffff) | narrow() << 16,
+                    Destination::Whole => bits,
+                    Destination::Low => (old & 0xffff_0000) | bits,
+                    Destination::High => (old & 0xffff) | bits << 16,
                 };
                 wave.vector[row][lane / HALF][lane % HALF] = new;
             }
         })
     })
+}
+
+/// Rounded once: the product is exact in f64, the sum is made odd.
+fn narrow_fma(a: f32, b: f32, c: f32) -> F16 {
+    F16::from_f64(add_to_odd(f64::from(a) * f64::from(b), f64::from(c)))
 }
 
 pub(crate) fn register(table: &mut Table) {
@@ -139,8 +139,9 @@ pub(crate) fn register(table: &mut Table) {
         "v_ldexp_f16" => binary(|a: F16, n: i16| {
             F16::from_f64(f64::from(a.to_f32()) * super::float::exponent(i32::from(n).clamp(-100, 100)))
         });
-        "v_fma_mix_f32" | "v_mad_mix_f32" => mixed(Destination::Whole);
-        "v_fma_mixlo_f16" | "v_mad_mixlo_f16" => mixed(Destination::Low);
-        "v_fma_mixhi_f16" | "v_mad_mixhi_f16" => mixed(Destination::High);
+        "v_fma_mix_f32" | "v_mad_mix_f32" =>
+            mixed(Destination::Whole, |a: f32, b: f32, c: f32| a.mul_add(b, c));
+        "v_fma_mixlo_f16" | "v_mad_mixlo_f16" => mixed(Destination::Low, narrow_fma);
+        "v_fma_mixhi_f16" | "v_mad_mixhi_f16" => mixed(Destination::High, narrow_fma);
     }
 }

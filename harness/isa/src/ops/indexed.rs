@@ -4,7 +4,7 @@ use super::{Table, operations};
 use crate::{
     exec::{Binder, on_wave},
     text::{Base, Text, Unsupported, register},
-    wave::{HALF, Wave, active},
+    wave::{HALF, INDEXING, Wave, active},
 };
 
 /// Bits of the mode of `s_set_gpr_idx_on`, which lies in M0 from this bit on.
@@ -74,19 +74,25 @@ pub(crate) fn moved(text: &Text, m0: u32) -> Result<Option<Text>, Unsupported> {
     if !text.mnemonic.starts_with("v_") {
         return Ok(None);
     }
-    // Instructions with a second destination number their sources differently.
-    let vector = |base: &Base| matches!(base, Base::Vector { .. });
-    if !text.operands.first().is_some_and(|operand| vector(&operand.base))
-        || text.mnemonic.contains("_co_")
-        || text.mnemonic.starts_with("v_div_scale")
-        || text.mnemonic.starts_with("v_mad_u64")
-        || text.mnemonic.starts_with("v_mad_i64")
+    // Lanes are read and written at the registers that the instruction names.
+    if ["v_readlane", "v_readfirstlane", "v_writelane", "v_swap"]
+        .iter()
+        .any(|name| text.mnemonic.starts_with(name))
     {
         return Err(Unsupported);
     }
+    // A comparison has no vector for a destination; a carry or flag is a second one.
+    let has_flags = text.mnemonic.contains("_co_")
+        || ["v_div_scale", "v_mad_u64", "v_mad_i64"]
+            .iter()
+            .any(|name| text.mnemonic.starts_with(name));
+    let destinations = if has_flags { 2 } else { 1 };
     let mut moved = text.clone();
     for (position, operand) in moved.operands.iter_mut().enumerate() {
-        let bit = if position == 0 { DESTINATION } else { 1 << (position - 1) };
+        let bit = match position.checked_sub(destinations) {
+            None => DESTINATION,
+            Some(source) => 1 << source,
+        };
         if let Base::Vector { first, count } = &mut operand.base
             && mode & bit != 0
         {
@@ -110,10 +116,10 @@ pub(crate) fn register(table: &mut Table) {
             on_wave(move |wave| {
                 set_index(wave, index.uniform(wave));
                 set_mode(wave, mode);
-                wave.indexing = true;
+                wave.set_detour(INDEXING, true);
             })
         });
-        "s_set_gpr_idx_off" => Box::new(|_: &Text| on_wave(|wave| wave.indexing = false));
+        "s_set_gpr_idx_off" => Box::new(|_: &Text| on_wave(|wave| wave.set_detour(INDEXING, false)));
         "s_set_gpr_idx_idx" => Box::new(|text: &Text| {
             let index = text.plain_source::<u32>(0)?;
             on_wave(move |wave| set_index(wave, index.uniform(wave)))

@@ -1,11 +1,14 @@
-//! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA.
+//! Matrix multiply-accumulate: MFMA of CDNA and WMMA of RDNA, and their sparse forms SMFMAC and SWMMAC.
 //!
 //! Source for the layouts: the CDNA and RDNA ISA guides and AMD's matrix instruction calculator. The order of the
 //! additions inside one instruction is not published; here it is ascending in k, each step fused and rounded once.
 
+mod element;
+
 use std::marker::PhantomData;
 
 use device::Arch;
+use element::{Accumulator, Input};
 
 use crate::{
     exec::{Bound, Lanes, bind_lanes},
@@ -14,139 +17,8 @@ use crate::{
     source::Place,
     text::{Base, Text, Unsupported},
     value::Value,
-    wave::{HALF, Half, Wave},
+    wave::{HALF, Wave},
 };
-
-/// What the registers of A or B hold.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Input {
-    F64,
-    F32,
-    /// Reduced precision: the low 13 bits of the significand do not count.
-    Xf32,
-    F16,
-    Bf16,
-    Fp8(Float8),
-    Int8 {
-        signed: bool,
-    },
-    Int4 {
-        signed: bool,
-    },
-}
-
-impl Input {
-    fn bits(self) -> usize {
-        match self {
-            Input::F64 => 64,
-            Input::F32 | Input::Xf32 => 32,
-            Input::F16 | Input::Bf16 => 16,
-            Input::Fp8(_) | Input::Int8 { .. } => 8,
-            Input::Int4 { .. } => 4,
-        }
-    }
-}
-
-/// What is accumulated in, with the two words of a register pair.
-trait Accumulator: Copy + Send + Sync + 'static {
-    const ZERO: Self;
-    const WORDS: usize;
-    fn from_words(low: u32, high: u32) -> Self;
-    fn words(self) -> [u32; 2];
-    /// Value `index` of the lane whose registers hold `words`.
-    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
-    fn multiply_add(self, a: Self, b: Self) -> Self;
-    /// For `clamp`, which only integers have.
-    fn saturating_add(self, other: Self) -> Self;
-}
-
-impl Accumulator for f32 {
-    const ZERO: f32 = 0.0;
-    const WORDS: usize = 1;
-    #[inline(always)]
-    fn from_words(low: u32, _: u32) -> f32 {
-        f32::from_bits(low)
-    }
-    #[inline(always)]
-    fn words(self) -> [u32; 2] {
-        [self.to_bits(), 0]
-    }
-    #[inline(always)]
-    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> f32 {
-        let half = |index: usize| (words[index / 2][lane] >> (16 * (index % 2))) as u16;
-        match input {
-            Input::F16 => F16(half(index)).to_f32(),
-            Input::Bf16 => Bf16(half(index)).to_f32(),
-            Input::Fp8(format) => {
-                format.to_f32((words[index / 4][lane] >> (8 * (index % 4))) as u8)
-            }
-            Input::Xf32 => f32::from_bits(words[index][lane] & !0x1fff),
-            _ => f32::from_bits(words[index][lane]),
-        }
-    }
-    #[inline(always)]
-    fn multiply_add(self, a: f32, b: f32) -> f32 {
-        a.mul_add(b, self)
-    }
-    fn saturating_add(self, other: f32) -> f32 {
-        self + other
-    }
-}
-
-impl Accumulator for f64 {
-    const ZERO: f64 = 0.0;
-    const WORDS: usize = 2;
-    #[inline(always)]
-    fn from_words(low: u32, high: u32) -> f64 {
-        f64::from_bits(u64::from(low) | u64::from(high) << 32)
-    }
-    #[inline(always)]
-    fn words(self) -> [u32; 2] {
-        [self.to_bits() as u32, (self.to_bits() >> 32) as u32]
-    }
-    #[inline(always)]
-    fn element(_: Input, words: &[&Half], index: usize, lane: usize) -> f64 {
-        f64::from_words(words[2 * index][lane], words[2 * index + 1][lane])
-    }
-    #[inline(always)]
-    fn multiply_add(self, a: f64, b: f64) -> f64 {
-        a.mul_add(b, self)
-    }
-    fn saturating_add(self, other: f64) -> f64 {
-        self + other
-    }
-}
-
-impl Accumulator for i32 {
-    const ZERO: i32 = 0;
-    const WORDS: usize = 1;
-    #[inline(always)]
-    fn from_words(low: u32, _: u32) -> i32 {
-        low as i32
-    }
-    #[inline(always)]
-    fn words(self) -> [u32; 2] {
-        [self as u32, 0]
-    }
-    #[inline(always)]
-    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> i32 {
-        let (per_word, signed) = match input {
-            Input::Int4 { signed } => (8, signed),
-            Input::Int8 { signed } => (4, signed),
-            _ => (4, true),
-        };
-        let bits = 32 / per_word;
-        let top = words[index / per_word][lane] << (32 - bits * (index % per_word + 1));
-        if signed { top as i32 >> (32 - bits) } else { (top >> (32 - bits)) as i32 }
-    }
-    #[inline(always)]
-    fn multiply_add(self, a: i32, b: i32) -> i32 {
-        self.wrapping_add(a.wrapping_mul(b))
-    }
-    fn saturating_add(self, other: i32) -> i32 {
-        i32::saturating_add(self, other)
-    }
-}
 
 /// How C and D lie in registers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,23 +31,36 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// A value that many elements of one lane: no instruction has more.
+/// Elements of A or B in one lane, and the registers that hold them: no instruction has more.
 const MOST_VALUES: usize = 16;
+const MOST_WORDS: usize = 8;
+
+/// Of four neighbours in a row of A, two are not stored and count as zeros.
+#[derive(Clone, Copy)]
+struct Sparse {
+    /// The register with two bits for each value of a lane: which of its four neighbours it is.
+    row: usize,
+    /// Where in it these bits begin.
+    shift: usize,
+}
 
 /// One instruction with matrices of N by K and K by N.
-struct Multiply<T, const N: usize> {
+struct Multiply<T, const N: usize, const SPARSE: bool> {
     a: (usize, Input),
     b: (usize, Input),
     c: Place,
     d: usize,
-    /// Elements of A, and of B, in each lane.
+    /// Elements of A in each lane; of B as many, or twice as many where A is sparse.
     values: usize,
+    sparse: Sparse,
     /// Independent products of one instruction.
     blocks: usize,
     /// Groups of N lanes, with all blocks in each, that hold different k.
     k_groups: usize,
     output: Output,
-    /// For each element of a lane and each group of N lanes: the row and the block of D.
+    /// Elements of D in each lane.
+    elements: usize,
+    /// For each of these and each group of N lanes: the row and the block of D.
     places: Vec<(usize, usize)>,
     /// Denormals of A, B, C and D count as zeros.
     flush: bool,
@@ -183,18 +68,23 @@ struct Multiply<T, const N: usize> {
     of: PhantomData<fn(T)>,
 }
 
-impl<T: Accumulator, const N: usize> Multiply<T, N> {
+impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
     /// The elements of A or B: by value of a lane, then by lane.
     #[inline(always)]
-    fn load(&self, wave: &Wave, (row, input): (usize, Input)) -> [[T; 64]; MOST_VALUES] {
+    fn load(
+        &self,
+        wave: &Wave,
+        (row, input): (usize, Input),
+        values: usize,
+    ) -> [[T; 64]; MOST_VALUES] {
         let mut elements = [[T::ZERO; 64]; MOST_VALUES];
-        let rows = (self.values * input.bits()).div_ceil(32);
+        let rows = (values * input.bits()).div_ceil(32);
         for half in 0..wave.halves() {
-            let mut words = [&wave.vector[row][half]; 8];
+            let mut words = [&wave.vector[row][half]; MOST_WORDS];
             for (word, register) in words.iter_mut().enumerate().take(rows) {
                 *register = &wave.vector[row + word][half];
             }
-            for (index, lanes) in elements.iter_mut().enumerate().take(self.values) {
+            for (index, lanes) in elements.iter_mut().enumerate().take(values) {
                 let lanes = &mut lanes[half * HALF..][..HALF];
                 for (lane, element) in lanes.iter_mut().enumerate() {
                     *element = T::element(input, &words, index, lane);
@@ -202,6 +92,13 @@ impl<T: Accumulator, const N: usize> Multiply<T, N> {
             }
         }
         elements
+    }
+
+    /// Which value of B belongs to a value of A that is sparse.
+    #[inline(always)]
+    fn index(&self, wave: &Wave, value: usize, lane: usize) -> usize {
+        let bits = wave.lane(self.sparse.row, lane) >> (self.sparse.shift + 2 * value);
+        value / 2 * 4 + (bits & 3) as usize
     }
 
     /// Element `index` of C, by lane.
@@ -275,11 +172,12 @@ fn flush<T: Accumulator>(values: &mut [T], least: f32) {
 /// The least normal numbers of binary16 and binary32.
 const LEAST_F16: f32 = 6.103_515_6e-5;
 
-impl<T: Accumulator, const N: usize> Lanes for Multiply<T, N> {
+impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N, SPARSE> {
     // EXEC does not count: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let (mut a, mut b) = (self.load(wave, self.a), self.load(wave, self.b));
+        let in_b = if SPARSE { 2 * self.values } else { self.values };
+        let (mut a, mut b) = (self.load(wave, self.a, self.values), self.load(wave, self.b, in_b));
         if self.flush {
             let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
             for lanes in a.iter_mut().chain(&mut b) {
@@ -287,7 +185,7 @@ impl<T: Accumulator, const N: usize> Lanes for Multiply<T, N> {
             }
         }
         let groups = wave.lanes / N;
-        let elements = self.places.len() / groups;
+        let elements = self.elements.min(self.places.len() / groups);
         // D may lie over A, B or C: all of C is read before anything is written.
         let mut results = [[T::ZERO; 64]; 32];
         for (index, result) in results.iter_mut().enumerate().take(elements) {
@@ -306,9 +204,11 @@ impl<T: Accumulator, const N: usize> Lanes for Multiply<T, N> {
                 }
                 for k_group in 0..self.k_groups {
                     let first = N * (block + self.blocks * k_group);
-                    for value in 0..self.values {
-                        let scalar = a[value][first + row];
-                        let vector = &b[value][first..first + N];
+                    for (value, scalars) in a.iter().enumerate().take(self.values) {
+                        let scalar = scalars[first + row];
+                        let index =
+                            if SPARSE { self.index(wave, value, first + row) } else { value };
+                        let vector = &b[index][first..first + N];
                         for (sum, element) in sum.iter_mut().zip(vector) {
                             *sum = sum.multiply_add(scalar, *element);
                         }
@@ -391,23 +291,26 @@ pub(crate) fn bind(text: &Text) -> Bound {
         .ok_or(Unsupported)?;
     let name = name(rest).ok_or(Unsupported)?;
     match family {
-        "mfma" => mfma(text, &name),
-        "wmma" => wmma(text, &name),
+        "mfma" => mfma(text, &name, false),
+        "smfmac" => mfma(text, &name, true),
+        "wmma" => wmma(text, &name, false),
+        "swmmac" => wmma(text, &name, true),
         _ => Err(Unsupported),
     }
 }
 
-fn mfma(text: &Text, name: &Name<'_>) -> Bound {
-    // Broadcasts of blocks and lane groups: no shipped kernel has them.
-    text.only(&[])?;
+fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
+    // Broadcasts of blocks and lane groups: no shipped kernel has them. Where A is sparse, these fields choose an index.
+    text.only(if sparse { &["cbsz", "abid"] } else { &[] })?;
     let (input, _) = inputs(name.input, text.arch).ok_or(Unsupported)?;
     let (a_row, words) = registers(text, 1)?;
     let values = words * 32 / input.bits();
     let (size, elements) = (name.size, name.size * name.k);
-    if values == 0 || values > MOST_VALUES || elements == 0 || 64 * values % elements != 0 {
+    let in_b = if sparse { 2 * values } else { values };
+    if values == 0 || in_b > MOST_VALUES || elements == 0 || 64 * in_b % elements != 0 {
         return Err(Unsupported);
     }
-    let blocks = 64 * values / elements;
+    let blocks = 64 * in_b / elements;
     let groups = 64 / size;
     let wide = name.output == "f64";
     let mut places = Vec::new();
@@ -427,9 +330,15 @@ fn mfma(text: &Text, name: &Name<'_>) -> Bound {
         a: (a_row, input),
         b: (registers(text, 2)?.0, inputs(name.input, text.arch).ok_or(Unsupported)?.1),
         values,
+        sparse: match sparse {
+            true if text.number("cbsz")? != 0 => Some(0),
+            true => Some(text.number("abid")?),
+            false => None,
+        },
         blocks,
         k_groups: groups.checked_div(blocks).filter(|n| *n > 0).ok_or(Unsupported)?,
         output: Output::Whole,
+        elements: size * size * blocks / 64,
         places,
         // MIOpen's documentation, "MI200 MFMA behavior specifics".
         flush: text.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
@@ -448,8 +357,12 @@ fn mfma(text: &Text, name: &Name<'_>) -> Bound {
     }
 }
 
-fn wmma(text: &Text, name: &Name<'_>) -> Bound {
-    text.only(&["op_sel", "neg_lo", "clamp"])?;
+fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
+    text.only(if sparse {
+        &["index_key", "neg_lo", "clamp"]
+    } else {
+        &["op_sel", "neg_lo", "clamp"]
+    })?;
     let (mut a, mut b) = inputs(name.input, text.arch).ok_or(Unsupported)?;
     let negate = text.list("neg_lo").unwrap_or_default();
     let set = |source: usize| negate.get(source) == Some(&1);
@@ -480,7 +393,8 @@ fn wmma(text: &Text, name: &Name<'_>) -> Bound {
     }
     let groups = 256 / elements / 16;
     let k_groups = if spread { groups } else { 1 };
-    if values > MOST_VALUES || values * k_groups != name.k || !matches!(groups, 2 | 4) {
+    let in_b = if sparse { 2 * values } else { values };
+    if in_b > MOST_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
         return Err(Unsupported);
     }
     let mut places = Vec::new();
@@ -494,9 +408,11 @@ fn wmma(text: &Text, name: &Name<'_>) -> Bound {
         a: (a_row, a),
         b: (registers(text, 2)?.0, b),
         values,
+        sparse: if sparse { Some(text.number("index_key")?) } else { None },
         blocks: 1,
         k_groups,
         output,
+        elements,
         places,
         flush: false,
         clamp: text.has("clamp"),
@@ -521,36 +437,68 @@ struct Shape {
     a: (usize, Input),
     b: (usize, Input),
     values: usize,
+    /// Which of the indices in the register, where A is sparse.
+    sparse: Option<i64>,
     blocks: usize,
     k_groups: usize,
     output: Output,
+    elements: usize,
     places: Vec<(usize, usize)>,
     flush: bool,
     clamp: bool,
 }
 
 fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -> Bound {
+    let Some(set) = shape.sparse else {
+        return bind_multiply::<T, N, false>(text, shape, Sparse { row: 0, shift: 0 });
+    };
+    let shift = usize::try_from(set).map_err(|_| Unsupported)? * 2 * shape.values;
+    if shift + 2 * shape.values > 32 {
+        return Err(Unsupported);
+    }
+    bind_multiply::<T, N, true>(text, shape, Sparse { row: text.row(3, 1)?, shift })
+}
+
+fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
+    text: &Text,
+    shape: Shape,
+    sparse: Sparse,
+) -> Bound {
     let (d, d_words) = registers(text, 0)?;
-    let c = match &text.operand(3)?.base {
+    // Where A is sparse, the index has taken the place of C, which is then D.
+    let c = match &text.operand(if SPARSE { 0 } else { 3 })?.base {
         Base::Vector { first, count } if usize::from(*count) == d_words => Place::Vector(*first),
         Base::Constant(constant) if shape.output == Output::Whole => {
             Place::Constant(<T as Value>::constant(*constant))
         }
         _ => return Err(Unsupported),
     };
+    // What a disassembler prints has as many registers as the shape wants; the loops count on that.
+    let wanted = match shape.output {
+        Output::Whole => shape.elements * <T as Accumulator>::WORDS,
+        Output::OneHalf { .. } => shape.elements,
+        Output::Packed { .. } => shape.elements / 2,
+    };
+    let in_b = if SPARSE { 2 * shape.values } else { shape.values };
+    let b_words = (in_b * shape.b.1.bits()).div_ceil(32);
+    if d_words < wanted || b_words > MOST_WORDS.min(registers(text, 2)?.1) {
+        return Err(Unsupported);
+    }
     let plain = text.operands.iter().all(|operand| !operand.negate && !operand.absolute);
     if !plain || shape.places.iter().any(|(row, block)| *row >= N || *block >= shape.blocks) {
         return Err(Unsupported);
     }
-    bind_lanes(Multiply::<T, N> {
+    bind_lanes(Multiply::<T, N, SPARSE> {
         a: shape.a,
         b: shape.b,
         c,
         d,
         values: shape.values,
+        sparse,
         blocks: shape.blocks,
         k_groups: shape.k_groups,
         output: shape.output,
+        elements: shape.elements,
         places: shape.places,
         flush: shape.flush,
         clamp: shape.clamp,

@@ -492,6 +492,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
         _ => return Err(Unsupported),
     };
     only_addressing(text, &["offset"])?;
+    if let Some(name) = operation.strip_prefix("load_tr_") {
+        return super::transpose::bind(text, segment, name);
+    }
     if let Some(name) = operation.strip_prefix("load_") {
         let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;

@@ -134,7 +134,7 @@ fn refuse_integer_clamp<T: Value>(text: &Text) -> Result<(), Unsupported> {
     if bare { Err(Unsupported) } else { Ok(()) }
 }
 
-fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
+pub(super) fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder {
     Box::new(move |text| {
         refuse_integer_clamp::<T>(text)?;
         bind_lanes(Packed {
@@ -144,7 +144,7 @@ fn two<T: Value>(f: impl Fn(T, T) -> T + Copy + Send + Sync + 'static) -> Binder
     })
 }
 
-fn three<T: Value>(
+pub(super) fn three<T: Value>(
     third_is_target: bool,
     f: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Binder {

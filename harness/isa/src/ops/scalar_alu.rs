@@ -141,7 +141,7 @@ fn get_register() -> Binder {
                 on_wave(move |wave| wave.scalar[usize::from(target)] = bits(value))
             }
             "HW_REG_MODE" => on_wave(move |wave| {
-                wave.scalar[usize::from(target)] = bits(wave.mode);
+                wave.scalar[usize::from(target)] = bits(wave.mode());
             }),
             "HW_REG_SHADER_CYCLES" | "HW_REG_SHADER_CYCLES_LO" => {
                 on_machine(move |wave, machine| {
@@ -163,8 +163,37 @@ fn get_register() -> Binder {
     })
 }
 
-/// Rounding is always to nearest even, so writes of MODE that ask for another way are refused. Of the denormals, those of
-/// 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask for.
+/// `s_sendmsg_rtn`: a question to what is around the wave. There is one queue, so its doorbell has the number 0, and no
+/// trap handler.
+fn ask(words: u16) -> Binder {
+    Box::new(move |text| {
+        let target = usize::from(text.scalar(0, words)?);
+        let Base::Word(word) = &text.operand(1)?.base else { return Err(Unsupported) };
+        let message = word.strip_prefix("sendmsg(").and_then(|w| w.strip_suffix(')'));
+        let ticks = match message.map(str::trim) {
+            Some("MSG_RTN_GET_REALTIME") => true,
+            Some(
+                "MSG_RTN_GET_DOORBELL"
+                | "MSG_RTN_GET_DDID"
+                | "MSG_RTN_GET_TMA"
+                | "MSG_RTN_GET_TBA"
+                | "MSG_RTN_GET_SE_AID_ID",
+            ) => false,
+            _ => return Err(Unsupported),
+        };
+        on_machine(move |wave, machine| {
+            let answer = if ticks { machine.nanoseconds() / 10 } else { 0 };
+            wave.scalar[target] = answer as u32;
+            if words == 2 {
+                wave.scalar[target + 1] = (answer >> 32) as u32;
+            }
+            Ok(())
+        })
+    })
+}
+
+/// Of the denormals, those of 32 bits are as MODE says; the others are always kept, which is what all shipped kernels ask
+/// for.
 fn set_register() -> Binder {
     Box::new(|text| {
         let (name, offset, width) = hardware_register(text, 0)?;
@@ -176,14 +205,10 @@ fn set_register() -> Binder {
             return Err(Unsupported);
         }
         let source = text.plain_source::<u32>(1)?;
-        on_machine(move |wave, _| {
-            let field = u32::MAX >> (32 - width) << offset;
-            let mode = (wave.mode & !field) | (source.uniform::<u32>(wave) << offset & field);
-            if mode & 0xf != 0 {
-                return Err(Box::new(crate::wave::Stop::Unsupported));
-            }
-            wave.mode = mode;
-            Ok(())
+        let field = u32::MAX >> (32 - width) << offset;
+        on_wave(move |wave| {
+            let value = source.uniform::<u32>(wave) << offset & field;
+            wave.set_mode((wave.mode() & !field) | value);
         })
     })
 }
@@ -354,11 +379,11 @@ pub(crate) fn register(table: &mut Table) {
         "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();
         "s_denorm_mode" => Box::new(|text: &Text| {
             let denormals = u32::from(text.immediate & 0xf) << 4;
-            on_wave(move |wave| wave.mode = (wave.mode & !0xf0) | denormals)
+            on_wave(move |wave| wave.set_mode((wave.mode() & !0xf0) | denormals))
         });
-        "s_round_mode" => Box::new(|text: &Text| match text.immediate {
-            0 => on_wave(|_| {}),
-            _ => Err(Unsupported),
+        "s_round_mode" => Box::new(|text: &Text| {
+            let rounding = u32::from(text.immediate & 0xf);
+            on_wave(move |wave| wave.set_mode((wave.mode() & !0xf) | rounding))
         });
         "s_memtime" => Box::new(|text: &Text| {
             let target = text.scalar(0, 2)?;
@@ -375,18 +400,8 @@ pub(crate) fn register(table: &mut Table) {
                 Ok(())
             })
         });
-        "s_sendmsg_rtn_b64" => Box::new(|text: &Text| {
-            let target = text.scalar(0, 2)?;
-            match &text.operand(1)?.base {
-                Base::Word(word) if word.contains("MSG_RTN_GET_REALTIME") => {
-                    on_machine(move |wave, machine| {
-                        wave.set_pair(target, machine.nanoseconds() / 10);
-                        Ok(())
-                    })
-                }
-                _ => Err(Unsupported),
-            }
-        });
+        "s_sendmsg_rtn_b32" => ask(1);
+        "s_sendmsg_rtn_b64" => ask(2);
         "s_getpc_b64" => Box::new(|text: &Text| {
             let (target, next) = (text.scalar(0, 2)?, text.next_address());
             on_wave(move |wave| wave.set_pair(target, next))

@@ -150,7 +150,7 @@ fn fused_scaled_f64(a: f64, b: f64, c: f64) -> f64 {
 }
 
 /// `v_div_fmas dst, a, b, c`: a fused multiply-add that undoes the scaling in lanes with VCC set.
-fn fused<T: Value>(
+pub(super) fn fused<T: Value>(
     plain: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
     scaled: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
 ) -> Binder {

@@ -98,6 +98,15 @@ fn fields_that_no_encoding_has_are_refused() {
     check(Gfx90a, "v_mov_b32_dpp v0, v1 row_ror:-1 row_mask:0xf bank_mask:0xf");
     check(Gfx90a, "v_mov_b32_dpp v0, v1 quad_perm:[4,0,0,0] row_mask:0xf bank_mask:0xf");
     check(Gfx1100, "v_mov_b32_dpp v0, v1 dpp8:[0,1,2,3,4,5,6,8]");
+    check(Gfx1201, "v_cvt_f32_fp8 v0, v1 byte_sel:4");
+    check(Gfx1201, "v_cvt_sr_fp8_f32 v0, v1, v2 byte_sel:-1");
+    check(Gfx90a, "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], a255, a[0:15]");
+    check(Gfx90a, "v_mfma_f32_32x32x8f16 a255, v[0:1], v[2:3], a255");
+    check(Gfx942, "v_smfmac_f32_16x16x32_f16 v[0:3], v[4:5], v[8:9], v12");
+    check(Gfx942, "v_smfmac_f32_16x16x32_f16 v[0:3], v[4:5], v[8:11], v12 abid:4");
+    check(Gfx942, "v_smfmac_f32_16x16x32_f16 v[0:3], v[4:5], v[8:11], v12 abid:-1");
+    check(Gfx942, "v_smfmac_f32_32x32x4_f32 v[0:15], v[32:47], v[48:79], v12");
+    check(Gfx1201, "v_swmmac_f32_16x16x32_f16 v[0:7], v[8:11], v[16:23], v24 index_key:2");
     check(Gfx90a, "ds_read2_b32 v[0:1], v2 offset1:256");
     check(Gfx90a, "buffer_load_dword v0, off, s[4:7], 0 offset:-4");
     check(Gfx90a, "global_load_dword v0, v1, s[0:1] offset:0x8000000000000000");
@@ -125,7 +134,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
 #[test]
 fn threads_that_share_a_launch_all_end_at_a_trap() {
     // No code follows the descriptor.
-    let mut descriptor = [0, 0, 64, 0, 0, 0, 0, 0];
+    let mut descriptor = [0u64, 0, 64, 0, 0, 0, 0, 0];
     let memory = Memory::of(&mut descriptor);
     for threads in [1, 3, 200] {
         let trap = launch(&Launch { threads, ..launch_of(memory.0.start) }, &memory);

@@ -186,3 +186,89 @@ fn elements_lie_where_the_calculator_says() {
         }
     }
 }
+
+/// As in [`Row`], with the place of the index bits of a group of four between those of A and B, and which of the four.
+type SparseRow =
+    (Arch, usize, &'static str, (usize, usize, usize), Place, Place, u32, Place, Place);
+
+/// From AMD's matrix instruction calculator, which gives the place of the first of the two values in a group of four.
+#[rustfmt::skip]
+const SPARSE_PLACES: &[SparseRow] = &[
+    (Gfx942, 64, "v_smfmac_f32_16x16x32_f16", (2, 4, 4), (0, 8, 0), (0, 8, 0), 1, (0, 11, 16), (0, 43, 0)),
+    (Gfx942, 64, "v_smfmac_f32_16x16x32_f16", (2, 4, 4), (0, 14, 0), (0, 14, 0), 3, (1, 7, 16), (2, 55, 0)),
+    (Gfx942, 64, "v_smfmac_f32_32x32x16_bf16", (2, 4, 16), (0, 42, 0), (0, 42, 0), 3, (1, 39, 16), (6, 7, 0)),
+    (Gfx942, 64, "v_smfmac_f32_32x32x16_bf16", (2, 4, 16), (1, 62, 0), (0, 62, 4), 0, (2, 47, 0), (14, 47, 0)),
+    (Gfx942, 64, "v_smfmac_i32_16x16x64_i8", (2, 4, 4), (0, 3, 0), (0, 3, 0), 1, (0, 7, 8), (3, 7, 0)),
+    (Gfx942, 64, "v_smfmac_i32_16x16x64_i8", (2, 4, 4), (0, 38, 0), (0, 38, 0), 3, (0, 45, 24), (2, 29, 0)),
+    (Gfx942, 64, "v_smfmac_i32_32x32x32_i8", (2, 4, 16), (1, 11, 0), (0, 11, 8), 2, (2, 24, 16), (7, 24, 0)),
+    (Gfx942, 64, "v_smfmac_i32_32x32x32_i8", (2, 4, 16), (1, 36, 16), (0, 36, 12), 0, (3, 40, 0), (0, 40, 0)),
+    (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (0, 4, 0), (0, 4, 0), 0, (0, 4, 0), (0, 20, 0)),
+    (Gfx942, 64, "v_smfmac_f32_16x16x64_fp8_bf8", (2, 4, 4), (1, 16, 0), (0, 16, 8), 3, (2, 22, 24), (0, 6, 0)),
+    (Gfx1201, 32, "v_swmmac_f32_16x16x32_f16", (4, 8, 8), (2, 5, 0), (0, 5, 8), 2, (5, 5, 0), (5, 5, 0)),
+    (Gfx1201, 32, "v_swmmac_f32_16x16x32_f16", (4, 8, 8), (1, 26, 0), (0, 26, 4), 1, (2, 22, 16), (2, 22, 0)),
+    (Gfx1201, 32, "v_swmmac_f16_16x16x32_f16", (4, 8, 4), (2, 21, 0), (0, 21, 8), 0, (4, 22, 0), (2, 6, 16)),
+    (Gfx1201, 32, "v_swmmac_f16_16x16x32_f16", (4, 8, 4), (3, 9, 0), (0, 9, 12), 3, (7, 0, 16), (0, 16, 16)),
+    (Gfx1201, 32, "v_swmmac_i32_16x16x32_iu8", (2, 4, 8), (1, 13, 0), (0, 13, 8), 1, (2, 5, 8), (5, 21, 0)),
+    (Gfx1201, 32, "v_swmmac_i32_16x16x32_iu8", (2, 4, 8), (0, 24, 16), (0, 24, 4), 1, (1, 18, 8), (0, 18, 0)),
+    (Gfx1201, 32, "v_swmmac_f32_16x16x32_fp8_bf8", (2, 4, 8), (0, 25, 16), (0, 25, 4), 1, (1, 16, 8), (1, 16, 0)),
+    (Gfx1201, 32, "v_swmmac_f32_16x16x32_fp8_bf8", (2, 4, 8), (0, 18, 16), (0, 18, 4), 2, (1, 25, 16), (2, 9, 0)),
+    (Gfx1201, 32, "v_swmmac_i32_16x16x32_iu4", (1, 2, 8), (0, 25, 8), (0, 25, 4), 0, (0, 31, 16), (1, 31, 0)),
+    (Gfx1201, 32, "v_swmmac_i32_16x16x32_iu4", (1, 2, 8), (0, 21, 24), (0, 21, 12), 2, (1, 31, 24), (5, 15, 0)),
+    (Gfx1201, 64, "v_swmmac_f32_16x16x32_f16", (2, 4, 4), (0, 37, 0), (0, 37, 0), 0, (0, 33, 0), (1, 33, 0)),
+    (Gfx1201, 64, "v_swmmac_f32_16x16x32_f16", (2, 4, 4), (0, 48, 0), (0, 48, 0), 1, (0, 59, 16), (0, 11, 0)),
+    (Gfx1201, 64, "v_swmmac_f16_16x16x32_f16", (2, 4, 2), (1, 32, 0), (0, 32, 4), 3, (3, 45, 16), (0, 13, 0)),
+    (Gfx1201, 64, "v_swmmac_f16_16x16x32_f16", (2, 4, 2), (1, 60, 0), (0, 60, 4), 0, (2, 48, 0), (0, 48, 0)),
+    (Gfx1201, 64, "v_swmmac_i32_16x16x32_iu8", (1, 2, 4), (0, 33, 16), (0, 33, 4), 0, (1, 37, 0), (1, 5, 0)),
+    (Gfx1201, 64, "v_swmmac_i32_16x16x32_iu8", (1, 2, 4), (0, 51, 16), (0, 51, 4), 1, (1, 55, 8), (3, 7, 0)),
+    (Gfx1201, 64, "v_swmmac_f32_16x16x32_fp8_bf8", (1, 2, 4), (0, 27, 0), (0, 27, 0), 0, (0, 27, 0), (3, 27, 0)),
+    (Gfx1201, 64, "v_swmmac_f32_16x16x32_fp8_bf8", (1, 2, 4), (0, 30, 16), (0, 30, 4), 3, (1, 19, 24), (2, 51, 0)),
+];
+
+#[test]
+fn elements_of_sparse_products_lie_where_the_calculator_says() {
+    const A: usize = 64;
+    const B: usize = 96;
+    const INDEX: usize = 128;
+    for &(arch, lanes, name, (a_words, b_words, d_words), a, index, k, b, d) in SPARSE_PLACES {
+        let (two, three, six) = values(arch, name);
+        let bits = match name {
+            _ if name.ends_with("f16") => 16,
+            _ if name.ends_with("iu4") => 4,
+            _ => 8,
+        };
+        // The second of the two values, and in the last of the sets of indices that the register has room for.
+        let set_bits = (a_words * 32 / bits * 2) as u32;
+        let set = 32 / set_bits - 1;
+        for (value, set) in [(0, 0), (1, 0), (1, set)] {
+            let mut wave = Wave::new(lanes);
+            wave.set_lane(A + a.0, a.1, (two << (a.2 + value * bits as u32)) as u32);
+            wave.set_lane(B + b.0, b.1, (three << b.2) as u32);
+            let at = set * set_bits + index.2 + 2 * value;
+            wave.set_lane(INDEX, index.1, k << at);
+            let choice = match (arch, set) {
+                (_, 0) => String::new(),
+                (Gfx942, set) => format!(" abid:{set}"),
+                (_, set) => format!(" index_key:{set}"),
+            };
+            let [d_text, a_text, b_text] = [(0, d_words), (A, a_words), (B, b_words)]
+                .map(|(first, count)| registers(first, count));
+            let text = format!("{name} {d_text}, {a_text}, {b_text}, v{INDEX}{choice}");
+            // What the index of any other place says is 0, which is right for no place but the first.
+            execute(arch, &mut wave, &text);
+            for register in 0..d_words {
+                for lane in 0..lanes {
+                    let expected =
+                        if (register, lane) == (d.0, d.1) { (six << d.2) as u32 } else { 0 };
+                    let got = wave.lane(register, lane);
+                    assert_eq!(
+                        got, expected,
+                        "{arch}, {lanes} lanes: {text}: v{register} lane {lane}"
+                    );
+                }
+            }
+            // It adds to what is there.
+            execute(arch, &mut wave, &text);
+            assert_ne!(wave.lane(d.0, d.1), (six << d.2) as u32, "{text}");
+        }
+    }
+}

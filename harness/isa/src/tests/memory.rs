@@ -144,6 +144,23 @@ fn halves_of_a_wave_load_from_lds_on_their_own() {
     assert_eq!(lanes(&wave, 6, [41, 50, 63]), [0xaaaa_0029, 0, 0xaaaa_003f]);
 }
 
+/// The places were found by the products of hipBLASLt's kernels for GFX1201, which load only one factor this way.
+#[test]
+fn transposing_loads() {
+    let (wave, _) = run(Gfx1201, 16, 0, u64::MAX, "global_load_tr_b128 v[2:5], v1, s[0:1]");
+    let words = |lane| [2, 3, 4, 5].map(|row| wave.lane(row, lane));
+    // Half 8 * lane + i of memory is 4 * lane + i / 2, or 0 for an odd i.
+    assert_eq!(words(0), [0x0004_0000, 0x000c_0008, 0x0014_0010, 0x001c_0018]);
+    assert_eq!(words(1), [0; 4]);
+    assert_eq!(words(10), [0x0025_0021, 0x002d_0029, 0x0035_0031, 0x003d_0039]);
+    let (wave, _) = run(Gfx1201, 8, 0, u64::MAX, "global_load_tr_b64 v[2:3], v1, s[0:1]");
+    let words = |lane| [2, 3].map(|row| wave.lane(row, lane));
+    // Byte 8 * lane + i is 2 * lane + i / 4, or 0 where 4 does not divide i.
+    assert_eq!(words(0), [0x0604_0200, 0x1614_1210]);
+    assert_eq!(words(12), [0x0f0d_0b09, 0x1f1d_1b19]);
+    assert_eq!(words(16), [0x2624_2220, 0x3634_3230]);
+}
+
 #[test]
 fn scalar_stores_and_atomics() {
     let text = "s_mov_b32 s8, 77

@@ -1,0 +1,138 @@
+//! The elements of matrices, and the arithmetic on them.
+
+use crate::{
+    float8::Float8,
+    float16::{Bf16, F16},
+    wave::Half,
+};
+
+/// What the registers of A or B hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Input {
+    F64,
+    F32,
+    /// Reduced precision: the low 13 bits of the significand do not count.
+    Xf32,
+    F16,
+    Bf16,
+    Fp8(Float8),
+    Int8 {
+        signed: bool,
+    },
+    Int4 {
+        signed: bool,
+    },
+}
+
+impl Input {
+    pub(super) fn bits(self) -> usize {
+        match self {
+            Input::F64 => 64,
+            Input::F32 | Input::Xf32 => 32,
+            Input::F16 | Input::Bf16 => 16,
+            Input::Fp8(_) | Input::Int8 { .. } => 8,
+            Input::Int4 { .. } => 4,
+        }
+    }
+}
+
+/// What is accumulated in, with the two words of a register pair.
+pub(super) trait Accumulator: Copy + Send + Sync + 'static {
+    const ZERO: Self;
+    const WORDS: usize;
+    fn from_words(low: u32, high: u32) -> Self;
+    fn words(self) -> [u32; 2];
+    /// Value `index` of the lane whose registers hold `words`.
+    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> Self;
+    fn multiply_add(self, a: Self, b: Self) -> Self;
+    /// For `clamp`, which only integers have.
+    fn saturating_add(self, other: Self) -> Self;
+}
+
+impl Accumulator for f32 {
+    const ZERO: f32 = 0.0;
+    const WORDS: usize = 1;
+    #[inline(always)]
+    fn from_words(low: u32, _: u32) -> f32 {
+        f32::from_bits(low)
+    }
+    #[inline(always)]
+    fn words(self) -> [u32; 2] {
+        [self.to_bits(), 0]
+    }
+    #[inline(always)]
+    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> f32 {
+        let half = |index: usize| (words[index / 2][lane] >> (16 * (index % 2))) as u16;
+        match input {
+            Input::F16 => F16(half(index)).to_f32(),
+            Input::Bf16 => Bf16(half(index)).to_f32(),
+            Input::Fp8(format) => {
+                format.to_f32((words[index / 4][lane] >> (8 * (index % 4))) as u8)
+            }
+            Input::Xf32 => f32::from_bits(words[index][lane] & !0x1fff),
+            _ => f32::from_bits(words[index][lane]),
+        }
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: f32, b: f32) -> f32 {
+        a.mul_add(b, self)
+    }
+    fn saturating_add(self, other: f32) -> f32 {
+        self + other
+    }
+}
+
+impl Accumulator for f64 {
+    const ZERO: f64 = 0.0;
+    const WORDS: usize = 2;
+    #[inline(always)]
+    fn from_words(low: u32, high: u32) -> f64 {
+        f64::from_bits(u64::from(low) | u64::from(high) << 32)
+    }
+    #[inline(always)]
+    fn words(self) -> [u32; 2] {
+        [self.to_bits() as u32, (self.to_bits() >> 32) as u32]
+    }
+    #[inline(always)]
+    fn element(_: Input, words: &[&Half], index: usize, lane: usize) -> f64 {
+        f64::from_words(words[2 * index][lane], words[2 * index + 1][lane])
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: f64, b: f64) -> f64 {
+        a.mul_add(b, self)
+    }
+    fn saturating_add(self, other: f64) -> f64 {
+        self + other
+    }
+}
+
+impl Accumulator for i32 {
+    const ZERO: i32 = 0;
+    const WORDS: usize = 1;
+    #[inline(always)]
+    fn from_words(low: u32, _: u32) -> i32 {
+        low as i32
+    }
+    #[inline(always)]
+    fn words(self) -> [u32; 2] {
+        [self as u32, 0]
+    }
+    #[inline(always)]
+    fn element(input: Input, words: &[&Half], index: usize, lane: usize) -> i32 {
+        let (per_word, signed) = match input {
+            Input::Int4 { signed } => (8, signed),
+            Input::Int8 { signed } => (4, signed),
+            _ => (4, true),
+        };
+        let bits = 32 / per_word;
+        let top = words[index / per_word][lane] << (32 - bits * (index % per_word + 1));
+        if signed { top as i32 >> (32 - bits) } else { (top >> (32 - bits)) as i32 }
+    }
+    #[inline(always)]
+    fn multiply_add(self, a: i32, b: i32) -> i32 {
+        self.wrapping_add(a.wrapping_mul(b))
+    }
+    fn saturating_add(self, other: i32) -> i32 {
+        i32::saturating_add(self, other)
+    }
+}

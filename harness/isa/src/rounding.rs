@@ -1,0 +1,219 @@
+//! Float arithmetic in the rounding modes other than to nearest even: exact in integers up to one rounding at the end.
+//!
+//! To nearest even is what the host does by itself, and what nearly all kernels run with; none of this is on their way.
+
+use crate::float16::F16;
+
+/// A value of MODE.FP_ROUND other than 0, which is to nearest even. Source: the ISA guides, "Mode register".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rounding {
+    Upward,
+    Downward,
+    TowardZero,
+}
+
+impl Rounding {
+    pub(crate) const ALL: [Rounding; 3] =
+        [Rounding::Upward, Rounding::Downward, Rounding::TowardZero];
+
+    /// Whether what lies between two numbers of that sign becomes the one further from zero.
+    fn is_away(self, negative: bool) -> bool {
+        match self {
+            Rounding::Upward => !negative,
+            Rounding::Downward => negative,
+            Rounding::TowardZero => false,
+        }
+    }
+}
+
+/// A format to round to.
+pub(crate) trait Float: Copy {
+    /// Bits of the significand, with the hidden one.
+    const PRECISION: i32;
+    /// The exponent of the least denormal.
+    const LEAST: i32;
+    /// The code of infinity.
+    const INFINITY: u128;
+    fn from_code(negative: bool, code: u64) -> Self;
+    /// Exact.
+    fn wide(self) -> f64;
+    /// Of an infinity or a NaN, which no rounding changes.
+    fn special(value: f64) -> Self;
+}
+
+impl Float for f64 {
+    const PRECISION: i32 = 53;
+    const LEAST: i32 = -1074;
+    const INFINITY: u128 = 0x7ff << 52;
+    fn from_code(negative: bool, code: u64) -> f64 {
+        f64::from_bits(code | u64::from(negative) << 63)
+    }
+    fn wide(self) -> f64 {
+        self
+    }
+    fn special(value: f64) -> f64 {
+        value
+    }
+}
+
+impl Float for f32 {
+    const PRECISION: i32 = 24;
+    const LEAST: i32 = -149;
+    const INFINITY: u128 = 0xff << 23;
+    fn from_code(negative: bool, code: u64) -> f32 {
+        f32::from_bits(code as u32 | u32::from(negative) << 31)
+    }
+    fn wide(self) -> f64 {
+        self.into()
+    }
+    fn special(value: f64) -> f32 {
+        value as f32
+    }
+}
+
+impl Float for F16 {
+    const PRECISION: i32 = 11;
+    const LEAST: i32 = -24;
+    const INFINITY: u128 = 0x1f << 10;
+    fn from_code(negative: bool, code: u64) -> F16 {
+        F16(code as u16 | u16::from(negative) << 15)
+    }
+    fn wide(self) -> f64 {
+        self.to_f32().into()
+    }
+    fn special(value: f64) -> F16 {
+        F16::from_f32(value as f32)
+    }
+}
+
+/// A finite number: `significand * 2^exponent`, with a sign also if it is zero.
+#[derive(Clone, Copy, Debug)]
+struct Exact {
+    negative: bool,
+    /// At most 106 bits as it comes out of a product.
+    significand: u128,
+    exponent: i32,
+}
+
+impl Exact {
+    /// `None` of an infinity or a NaN.
+    fn of(value: f64) -> Option<Exact> {
+        let (fraction, biased) = (value.to_bits() & ((1 << 52) - 1), value.to_bits() >> 52 & 0x7ff);
+        let (significand, exponent) = match biased {
+            0 => (fraction, -1074),
+            _ => (fraction | 1 << 52, biased as i32 - 1075),
+        };
+        let negative = value.is_sign_negative();
+        value.is_finite().then_some(Exact { negative, significand: significand.into(), exponent })
+    }
+
+    fn times(self, other: Exact) -> Exact {
+        Exact {
+            negative: self.negative != other.negative,
+            significand: self.significand * other.significand,
+            exponent: self.exponent + other.exponent,
+        }
+    }
+
+    /// With the highest bit at a fixed place, below which a sum has room for its carry.
+    fn normalised(self) -> Exact {
+        let shift = self.significand.leading_zeros() as i32 - 2;
+        Exact { significand: self.significand << shift, exponent: self.exponent - shift, ..self }
+    }
+
+    /// The sum, with its last bit set where lower ones were lost: these are far below what any format keeps, since the
+    /// operands have 20 zeros at their ends. The rounding gives the sign of a zero that two opposite numbers make.
+    fn plus(self, other: Exact, rounding: Rounding) -> Exact {
+        let cancelled =
+            Exact { negative: rounding == Rounding::Downward, significand: 0, exponent: 0 };
+        match (self.significand, other.significand) {
+            (0, 0) if self.negative == other.negative => return self,
+            (0, 0) => return cancelled,
+            (0, _) => return other,
+            (_, 0) => return self,
+            _ => {}
+        }
+        let (a, b) = (self.normalised(), other.normalised());
+        let (a, b) = match (a.exponent, a.significand) >= (b.exponent, b.significand) {
+            true => (a, b),
+            false => (b, a),
+        };
+        let below = (a.exponent - b.exponent) as u32;
+        let aligned = match below {
+            0..128 => b.significand >> below | u128::from(b.significand.trailing_zeros() < below),
+            _ => 1,
+        };
+        if a.negative == b.negative {
+            return Exact { significand: a.significand + aligned, ..a };
+        }
+        match a.significand - aligned {
+            0 => cancelled,
+            significand => Exact { significand, ..a },
+        }
+    }
+
+    fn scaled(self, power: i32) -> Exact {
+        Exact { exponent: self.exponent + power.clamp(-5000, 5000), ..self }
+    }
+
+    fn rounded<T: Float>(self, rounding: Rounding) -> T {
+        let bits = 128 - self.significand.leading_zeros() as i32;
+        // The exponent of the unit in the last place.
+        let unit = (self.exponent + bits - T::PRECISION).max(T::LEAST);
+        let is_away = rounding.is_away(self.negative);
+        let units = match unit - self.exponent {
+            shift @ ..=0 => self.significand.checked_shl(shift.unsigned_abs()).unwrap_or(0),
+            shift => {
+                let below = shift as u32;
+                let inexact = self.significand.trailing_zeros() < below && self.significand != 0;
+                self.significand.checked_shr(below).unwrap_or(0) + u128::from(inexact && is_away)
+            }
+        };
+        if units == 0 {
+            return T::from_code(self.negative, 0);
+        }
+        // A carry out of the significand goes to the exponent.
+        let code = units + (((unit - T::LEAST) as u128) << (T::PRECISION - 1));
+        let overflow = if is_away { T::INFINITY } else { T::INFINITY - 1 };
+        let code = if code < T::INFINITY { code } else { overflow };
+        T::from_code(self.negative, code as u64)
+    }
+}
+
+/// Operations in one mode.
+impl Rounding {
+    pub(crate) fn add<T: Float>(self, a: T, b: T) -> T {
+        match (Exact::of(a.wide()), Exact::of(b.wide())) {
+            (Some(a), Some(b)) => a.plus(b, self).rounded(self),
+            _ => T::special(a.wide() + b.wide()),
+        }
+    }
+
+    pub(crate) fn multiply<T: Float>(self, a: T, b: T) -> T {
+        match (Exact::of(a.wide()), Exact::of(b.wide())) {
+            (Some(a), Some(b)) => a.times(b).rounded(self),
+            _ => T::special(a.wide() * b.wide()),
+        }
+    }
+
+    /// `(a * b + c) * 2^power`, rounded once. The sources may be wider than the result.
+    pub(crate) fn multiply_add<S: Float, T: Float>(self, a: S, b: S, c: S, power: i32) -> T {
+        let (a, b, c) = (a.wide(), b.wide(), c.wide());
+        match (Exact::of(a), Exact::of(b), Exact::of(c)) {
+            (Some(a), Some(b), Some(c)) => a.times(b).plus(c, self).scaled(power).rounded(self),
+            // Of two finite factors, the product may only be infinite in binary64 by overflow.
+            (Some(_), Some(_), None) => T::special(c),
+            _ => T::special(a.mul_add(b, c)),
+        }
+    }
+
+    /// `value * 2^power`.
+    pub(crate) fn scale<S: Float, T: Float>(self, value: S, power: i32) -> T {
+        let value = value.wide();
+        Exact::of(value).map_or(T::special(value), |exact| exact.scaled(power).rounded(self))
+    }
+
+    pub(crate) fn convert<S: Float, T: Float>(self, value: S) -> T {
+        self.scale(value, 0)
+    }
+}
