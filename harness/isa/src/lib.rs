@@ -16,6 +16,7 @@ mod float8;
 #[doc(hidden)]
 pub mod fuzzing;
 mod launch;
+mod masks;
 mod ops;
 mod program;
 mod rounding;

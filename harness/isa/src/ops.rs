@@ -19,6 +19,7 @@ mod rounded;
 mod scalar_alu;
 mod scalar_float;
 pub(crate) mod scalar_memory;
+mod scratch;
 mod special;
 mod transpose;
 mod vector_compare;

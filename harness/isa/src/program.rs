@@ -32,7 +32,7 @@ pub(crate) struct Page {
     arch: Arch,
     checked: bool,
     bytes: Vec<u8>,
-    slots: Vec<OnceLock<Instruction>>,
+    slots: Box<[OnceLock<Instruction>; (PAGE / 4) as usize]>,
 }
 
 /// Why an instruction cannot be had.
@@ -87,7 +87,7 @@ impl<'a> Code<'a> {
         let page = match pages.get(&(arch, checked, base)) {
             Some(page) if page.bytes == bytes => page.clone(),
             _ => {
-                let slots = (0..PAGE / 4).map(|_| OnceLock::new()).collect();
+                let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
                 let page = Arc::new(Page { base, arch, checked, bytes, slots });
                 pages.insert((arch, checked, base), page.clone());
                 page

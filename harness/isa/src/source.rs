@@ -101,15 +101,21 @@ impl Source {
         self.part.is_none()
     }
 
-    /// The lanes of a source that [`Source::is_whole`].
+    /// Whether an instruction that has written half of the lane mask at `first` could no longer read this source.
+    pub(crate) fn overlaps_mask(&self, first: u16) -> bool {
+        matches!(self.place, Place::Scalar(index) if index < first + 2 && first < index + 2)
+    }
+
+    /// One word of the lanes of a source that [`Source::is_whole`].
     #[inline(always)]
     pub(crate) fn whole<'a>(
         &self,
         wave: &'a Wave,
         half: usize,
+        word: usize,
         buffer: &'a mut Buffer,
     ) -> &'a Half {
-        self.register(wave, half, 0, buffer)
+        self.register(wave, half, word, buffer)
     }
 
     #[inline(always)]

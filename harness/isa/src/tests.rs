@@ -287,6 +287,42 @@ fn inactive_lanes_stay() {
 }
 
 #[test]
+fn masks_of_all_lanes() {
+    let mut wave = wave(Gfx90a);
+    wave.set_pair(EXEC, !(1 << 33));
+    for lane in 0..64 {
+        wave.set_lane(1, lane, if lane % 2 == 1 { u32::MAX } else { u32::MAX - 1 });
+        wave.set_lane(2, lane, lane as u32);
+    }
+    let odd = 0xaaaa_aaaa_aaaa_aaaa & !(1 << 33);
+    execute(Gfx90a, &mut wave, "v_add_co_u32 v0, vcc, 1, v1\nv_addc_co_u32 v3, s[6:7], 0, v2, vcc");
+    assert_eq!((wave.pair(VCC), wave.pair(6)), (odd, 0));
+    assert_eq!([2, 31, 33, 63].map(|lane| wave.lane(3, lane)), [2, 32, 0, 64]);
+    execute(Gfx90a, &mut wave, "v_cmp_lt_u64_e64 s[4:5], v[1:2], v[2:3]");
+    // By the high dwords, which are the lane in v2 and one more in v3.
+    assert_eq!(wave.pair(4), odd);
+    execute(Gfx90a, &mut wave, "v_cndmask_b32 v4, v2, -1, s[4:5]\nv_cmpx_gt_i32 vcc, 0, v4");
+    assert_eq!((wave.pair(VCC), wave.pair(EXEC)), (odd, odd));
+}
+
+#[test]
+fn a_lane_mask_may_replace_the_scalar_it_comes_from() {
+    let run = |text: &str| {
+        let mut wave = wave(Gfx90a);
+        wave.set_pair(4, 0xffff_fff0);
+        for lane in 0..64 {
+            wave.set_lane(1, lane, 0x20 * (lane as u32 % 2));
+        }
+        execute(Gfx90a, &mut wave, text);
+        (wave.pair(4), wave.lane(0, 2), wave.lane(0, 33))
+    };
+    let odd = 0xaaaa_aaaa_aaaa_aaaa;
+    assert_eq!(run("v_add_co_u32_e64 v0, s[4:5], s4, v1"), (odd, 0xffff_fff0, 0x10));
+    assert_eq!(run("v_cmp_gt_u32_e64 s[4:5], s4, v1").0, u64::MAX);
+    assert_eq!(run("v_cmp_lt_u64_e64 s[4:5], v[1:2], s[4:5]").0, u64::MAX);
+}
+
+#[test]
 fn dual_operations_read_before_they_write() {
     let text = "v_dual_mov_b32 v0, v1 :: v_dual_add_f32 v1, v0, v2";
     let got = vector(Gfx1100, &format!("v_mov_b32 v0, 1.0\n{text}"), &[77, f(2.0)]);

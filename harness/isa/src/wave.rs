@@ -147,6 +147,12 @@ impl Wave {
         self.vector[row][lane / HALF][lane % HALF] = value;
     }
 
+    /// The bits of half a lane mask.
+    #[inline(always)]
+    pub(crate) fn set_half_mask(&mut self, first: u16, half: usize, bits: u32) {
+        self.scalar[usize::from(first) + half] = bits;
+    }
+
     /// Writes the lanes of `mask`.
     #[inline(always)]
     pub(crate) fn blend(&mut self, row: usize, half: usize, mask: u32, values: &Half) {
@@ -208,6 +214,29 @@ impl Wave {
 #[inline(never)]
 pub(crate) fn flushed(values: &Half) -> Half {
     values.map(|bits| if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits })
+}
+
+/// A bit for each lane: the highest of its word. As a loop it would be a shift and an OR for each lane.
+#[inline(always)]
+pub(crate) fn sign_bits(words: &Half) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: no launch begins before `processor_lacks` has found AVX2; the loads are of eight of the words.
+    unsafe {
+        use std::arch::x86_64::{_mm256_loadu_ps, _mm256_movemask_ps};
+        let eight = |first: usize| {
+            let signs = _mm256_movemask_ps(_mm256_loadu_ps(words[first..].as_ptr().cast()));
+            (signs as u32) << first
+        };
+        eight(0) | eight(8) | eight(16) | eight(24)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    words.iter().rev().fold(0, |bits, word| bits << 1 | word >> 31)
+}
+
+/// The word that [`sign_bits`] takes for a bit that is set or not.
+#[inline(always)]
+pub(crate) fn sign(set: bool) -> u32 {
+    u32::from(set).wrapping_neg()
 }
 
 /// The lanes whose bit is set.

@@ -4,6 +4,7 @@ use super::{
     atomic::{Atomic, returns_old_value},
     gather::Addresses,
     memory::{Location, Transfer, only_addressing},
+    scratch,
 };
 use crate::{
     exec::{Bound, on_machine},
@@ -62,6 +63,33 @@ impl Address {
         })
     }
 
+    /// The offsets in scratch that the active lanes of each half have in common; `None` where they differ, and for other
+    /// buffers.
+    #[inline(always)]
+    fn in_scratch(&self, wave: &Wave) -> Option<[u64; 2]> {
+        if wave.scalar[usize::from(self.descriptor) + 1] & SWIZZLE_ENABLE == 0 {
+            return None;
+        }
+        let scalar = self.scalar(wave) / wave.lanes as u64;
+        let mut offsets = [0; 2];
+        for (half, offset) in offsets.iter_mut().enumerate().take(wave.halves()) {
+            let register = match (self.offset_row, wave.exec_half(half)) {
+                (None, _) | (_, 0) => 0,
+                (Some(row), mask) => scratch::common(&wave.vector[row][half], mask)?,
+            };
+            *offset = ((u64::from(register) + self.constant) & 0xffff_ffff) + scalar;
+        }
+        Some(offsets)
+    }
+
+    #[inline(always)]
+    fn scalar(&self, wave: &Wave) -> u64 {
+        match self.scalar_offset {
+            ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
+            ScalarOffset::Constant(bits) => bits,
+        }
+    }
+
     /// The addresses of all lanes in range of a buffer without a stride, by half; `None` for other buffers, and
     /// where the data of a lane is partly in range.
     #[inline(always)]
@@ -71,10 +99,7 @@ impl Address {
         if second & SWIZZLE_ENABLE != 0 || stride != 0 || self.index.is_some() {
             return None;
         }
-        let scalar = match self.scalar_offset {
-            ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
-            ScalarOffset::Constant(bits) => bits,
-        };
+        let scalar = self.scalar(wave);
         let base = (wave.pair(self.descriptor) & 0xffff_ffff_ffff).wrapping_add(scalar);
         let row = self.offset_row;
         let mut partly = false;
@@ -149,10 +174,7 @@ impl Address {
     /// is checked dword by dword. `None` is out of range: a load gives zero and a store does nothing.
     pub(crate) fn of(&self, wave: &Wave, lane: usize, skip: u64, bytes: u64) -> Option<Location> {
         let second = wave.scalar[usize::from(self.descriptor) + 1];
-        let scalar = match self.scalar_offset {
-            ScalarOffset::Register(index) => u64::from(wave.scalar[usize::from(index)]),
-            ScalarOffset::Constant(bits) => bits,
-        };
+        let scalar = self.scalar(wave);
         let offset = self.offset_row.map_or(0, |row| u64::from(wave.lane(row, lane)));
         let offset = offset + self.constant + skip;
         if second & SWIZZLE_ENABLE != 0 {
@@ -189,7 +211,18 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
+        // A load over its own address register could not be done again lane by lane.
+        let words = row..row + usize::from(transfer.words());
+        let overlaps = address.offset_row.is_some_and(|offset| words.contains(&offset));
         return on_machine(move |wave, machine| {
+            if let Transfer::Words(words) = transfer
+                && !overlaps
+                && let Some(offsets) = address.in_scratch(wave)
+                && (0..wave.halves())
+                    .all(|half| scratch::load(wave, half, row, words.into(), offsets[half]))
+            {
+                return Ok(());
+            }
             if let Some(halves) = address.all(wave, bytes(transfer))
                 && address.load(wave, machine, &halves, row, transfer)
             {
@@ -215,6 +248,13 @@ pub(crate) fn bind(text: &Text) -> Bound {
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
         return on_machine(move |wave, machine| {
+            if let Transfer::Words(words) = transfer
+                && let Some(offsets) = address.in_scratch(wave)
+                && (0..wave.halves())
+                    .all(|half| scratch::store(wave, half, row, words.into(), offsets[half]))
+            {
+                return Ok(());
+            }
             if let Some(halves) = address.all(wave, bytes(transfer))
                 && address.store(wave, machine, &halves, row, transfer)
             {

@@ -124,6 +124,18 @@ pub(crate) fn inside_lds(
     (outside & wave.exec_half(half) == 0).then_some(places)
 }
 
+/// Where the dword of lane 0 would be, if those of the active lanes lie one behind the other and there is room for all.
+#[inline(always)]
+fn consecutive(places: &Half, mask: u32, size: usize) -> Option<usize> {
+    let lane = mask.trailing_zeros();
+    let first = places.get(lane as usize)?.checked_sub(4 * lane)?;
+    let mut differs = 0;
+    for (lane, place) in (0u32..).zip(places) {
+        differs |= (place ^ first.wrapping_add(4 * lane)) & (mask >> lane & 1).wrapping_neg();
+    }
+    (differs == 0 && first as usize + 4 * HALF <= size).then_some(first as usize)
+}
+
 /// Loads dwords from places that [`inside_lds`] gave for at least as many bytes.
 #[inline(always)]
 pub(crate) fn load_lds(
@@ -135,6 +147,13 @@ pub(crate) fn load_lds(
     places: &Half,
 ) {
     let mask = wave.exec_half(half);
+    if words == 1
+        && let Some(first) = consecutive(places, mask, lds.len())
+    {
+        let values = dwords(&lds[first..]);
+        wave.blend(row, half, mask, &values);
+        return;
+    }
     for word in 0..words {
         let mut values = [0; HALF];
         for lane in 0..HALF {
@@ -158,11 +177,38 @@ pub(crate) fn store_lds(
     words: usize,
     places: &Half,
 ) {
-    for lane in active(wave.exec_half(half).into()) {
+    let mask = wave.exec_half(half);
+    if words == 1
+        && let Some(first) = consecutive(places, mask, lds.len())
+    {
+        set_dwords(&mut lds[first..], mask, &wave.vector[row][half]);
+        return;
+    }
+    for lane in active(mask.into()) {
         for word in 0..words {
             let at = places[lane] as usize + 4 * word;
             let bytes = wave.vector[row + word][half][lane].to_le_bytes();
             lds[at..at + 4].copy_from_slice(&bytes);
         }
+    }
+}
+
+/// The dwords that bytes begin with, one for each lane of half a wave.
+#[inline(always)]
+pub(crate) fn dwords(bytes: &[u8]) -> Half {
+    let mut values = [0; HALF];
+    for (value, bytes) in values.iter_mut().zip(bytes[..4 * HALF].chunks_exact(4)) {
+        *value = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    }
+    values
+}
+
+/// Replaces those of the lanes of `mask`.
+#[inline(always)]
+pub(crate) fn set_dwords(bytes: &mut [u8], mask: u32, values: &Half) {
+    for (lane, bytes) in bytes[..4 * HALF].chunks_exact_mut(4).enumerate() {
+        let written = (mask >> lane & 1).wrapping_neg();
+        let old = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        bytes.copy_from_slice(&((values[lane] & written) | (old & !written)).to_le_bytes());
     }
 }

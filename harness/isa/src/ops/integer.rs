@@ -3,11 +3,12 @@
 use super::{Table, operations};
 use crate::{
     exec::{Binder, Lanes, bind_lanes},
+    masks::{carry, select},
     source::{Buffer, Source},
     text::Text,
     value::Value,
-    vector::{binary, carry, select, ternary, unary},
-    wave::{HALF, Wave},
+    vector::{binary, ternary, unary},
+    wave::{HALF, Wave, sign, sign_bits},
 };
 
 fn u24(a: u32) -> u32 {
@@ -71,13 +72,15 @@ fn leading(a: u32) -> u32 {
 }
 
 fn add_carry(a: u32, b: u32, carry: u32) -> (u32, bool) {
-    let sum = u64::from(a) + u64::from(b) + u64::from(carry);
-    (sum as u32, sum >> 32 != 0)
+    let (sum, first) = a.overflowing_add(b);
+    let (sum, second) = sum.overflowing_add(carry);
+    (sum, first | second)
 }
 
 fn subtract_borrow(a: u32, b: u32, borrow: u32) -> (u32, bool) {
-    let borrowed = u64::from(b) + u64::from(borrow) > u64::from(a);
-    (a.wrapping_sub(b).wrapping_sub(borrow), borrowed)
+    let (rest, first) = a.overflowing_sub(b);
+    let (rest, second) = rest.overflowing_sub(borrow);
+    (rest, first | second)
 }
 
 struct WideMad<F> {
@@ -104,15 +107,15 @@ where
             let b = self.b.lanes(wave, half, 0, &mut b0);
             let low = self.c.lanes(wave, half, 0, &mut c0);
             let high = self.c.lanes(wave, half, 1, &mut c1);
-            let (mut r0, mut r1, mut bits) = ([0; HALF], [0; HALF], 0u32);
+            let (mut r0, mut r1, mut carries) = ([0; HALF], [0; HALF], [0; HALF]);
             for lane in 0..HALF {
                 let (result, carry) =
                     (self.f)(a[lane], b[lane], u64::from(low[lane]) | u64::from(high[lane]) << 32);
                 r0[lane] = result as u32;
                 r1[lane] = (result >> 32) as u32;
-                bits |= u32::from(carry) << lane;
+                carries[lane] = sign(carry);
             }
-            carry_out |= u64::from(bits & mask) << (half * HALF);
+            carry_out |= u64::from(sign_bits(&carries) & mask) << (half * HALF);
             wave.blend(self.row, half, mask, &r0);
             wave.blend(self.row + 1, half, mask, &r1);
         }

@@ -2,7 +2,7 @@
 
 use device::Arch;
 
-use super::gather::Addresses;
+use super::{gather::Addresses, scratch};
 use crate::{
     exec::{Bound, on_machine},
     text::{Base, PRIVATE_APERTURE, SHARED_APERTURE, Text, Unsupported},
@@ -368,6 +368,20 @@ impl Address {
         Some(Addresses { lanes, mask })
     }
 
+    /// The offset in scratch that the active lanes of a half have in common.
+    #[inline(always)]
+    fn in_scratch(&self, wave: &Wave, half: usize, mask: u32) -> Option<u64> {
+        if self.segment != Segment::Scratch {
+            return None;
+        }
+        let low = match self.vector {
+            Some(row) => scratch::common(&wave.vector[row][half], mask)?,
+            None => 0,
+        };
+        let base = self.scalar.map_or(0, |first| wave.scalar[usize::from(first)]);
+        u64::try_from(i64::from(low.wrapping_add(base) as i32) + self.offset).ok()
+    }
+
     /// The address of lane 0 of a half whose lanes access memory `stride` bytes apart, in order and
     /// without a gap: what most kernels do.
     #[inline(always)]
@@ -506,6 +520,12 @@ pub(crate) fn bind(text: &Text) -> Bound {
                     continue;
                 }
                 let mask = wave.exec_half(half);
+                if let Transfer::Words(words) = transfer
+                    && let Some(offset) = address.in_scratch(wave, half, mask)
+                    && scratch::load(wave, half, row, words.into(), offset)
+                {
+                    continue;
+                }
                 let gathered = address.all(wave, half, mask);
                 if gathered.is_some_and(|all| all.load(wave, machine, half, row, transfer)) {
                     continue;
@@ -529,6 +549,12 @@ pub(crate) fn bind(text: &Text) -> Bound {
                     continue;
                 }
                 let mask = wave.exec_half(half);
+                if let Transfer::Words(words) = transfer
+                    && let Some(offset) = address.in_scratch(wave, half, mask)
+                    && scratch::store(wave, half, row, words.into(), offset)
+                {
+                    continue;
+                }
                 let gathered = address.all(wave, half, mask);
                 if gathered.is_some_and(|all| all.store(wave, machine, half, row, transfer)) {
                     continue;

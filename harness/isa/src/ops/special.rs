@@ -1,17 +1,21 @@
 //! The steps of a correctly rounded division, and of argument reduction.
 
+use std::marker::PhantomData;
+
 use super::{
     Table,
     float::{scale_f32, scale_f64},
     operations,
 };
 use crate::{
-    exec::{Binder, on_wave},
+    exec::{Binder, Lanes, bind_lanes},
     float16::{F16, add_to_odd},
+    masks::Mask,
+    source::{Buffer, NO_WORDS, Source},
     text::{Text, register},
     value::Value,
-    vector::{Mask, ternary},
-    wave::active,
+    vector::{Results, ternary},
+    wave::{HALF, Half, Wave, active, sign, sign_bits},
 };
 
 /// What differs between the precisions.
@@ -23,6 +27,8 @@ trait Division: Value {
     const TINY: i32;
     const LEAST: i32;
     const NAN: Self;
+    /// Where the exponent is in the word that has it, and its bits.
+    const EXPONENT: (u32, u32);
 }
 
 impl Division for f32 {
@@ -38,6 +44,7 @@ impl Division for f32 {
     const TINY: i32 = 23;
     const LEAST: i32 = -126;
     const NAN: f32 = f32::NAN;
+    const EXPONENT: (u32, u32) = (23, 0xff);
 }
 
 impl Division for f64 {
@@ -53,6 +60,7 @@ impl Division for f64 {
     const TINY: i32 = 53;
     const LEAST: i32 = -1022;
     const NAN: f64 = f64::NAN;
+    const EXPONENT: (u32, u32) = (20, 0x7ff);
 }
 
 /// Whether `n / d` is below the least normal number of the type. Exponents decide: the quotient of
@@ -110,28 +118,96 @@ fn div_scale<T: Division + PartialEq>(value: T, denominator: T, numerator: T) ->
     }
 }
 
+/// Whether the exponents alone show that [`div_scale`] leaves a value as it is, given the highest words of denominator and
+/// numerator: nearly all quotients are of this kind.
+#[inline(always)]
+fn scales_nothing<T: Division>(denominator: u32, numerator: u32) -> bool {
+    let (shift, bits) = T::EXPONENT;
+    let [d, n] = [denominator, numerator].map(|word| (word >> shift & bits) as i32);
+    let (bits, bias) = (bits as i32, bits as i32 / 2);
+    // A significand can take one from the exponent of the quotient.
+    let finite = (d > 0) & (d < bits) & (n > T::TINY) & (n < bits);
+    finite & (n - d < T::FAR_APART) & (n - d > T::LEAST) & (bias - d > T::LEAST)
+}
+
+struct Scale<T> {
+    /// The value, the denominator and the numerator.
+    sources: [Source; 3],
+    row: usize,
+    flags: u16,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T: Division + PartialEq> Scale<T> {
+    /// Half a wave of which no active lane needs scaling; false says that nothing was done.
+    #[inline(always)]
+    fn copy(&self, wave: &mut Wave, half: usize) -> bool {
+        let mask = wave.exec_half(half);
+        let top = T::WORDS - 1;
+        let (mut d, mut n) = (Buffer::uninit(), Buffer::uninit());
+        let denominator = self.sources[1].lanes(wave, half, top, &mut d);
+        let numerator = self.sources[2].lanes(wave, half, top, &mut n);
+        let mut scales = [0; HALF];
+        for lane in 0..HALF {
+            scales[lane] = sign(!scales_nothing::<T>(denominator[lane], numerator[lane]));
+        }
+        if sign_bits(&scales) & mask != 0 {
+            return false;
+        }
+        let (mut low, mut high) = (Buffer::uninit(), Buffer::uninit());
+        let low = self.sources[0].lanes(wave, half, 0, &mut low);
+        let high =
+            if top == 1 { self.sources[0].lanes(wave, half, 1, &mut high) } else { &NO_WORDS };
+        let mut results = Results::<T>::new();
+        for lane in 0..HALF {
+            results.set(lane, self.sources[0].value(low[lane], high[lane]));
+        }
+        results.write_rows(wave, self.row, half, mask);
+        true
+    }
+}
+
+impl<T: Division + PartialEq> Lanes for Scale<T> {
+    #[inline(always)]
+    fn run(&self, wave: &mut Wave) {
+        let mut set = 0u64;
+        for half in 0..wave.halves() {
+            if self.copy(wave, half) {
+                continue;
+            }
+            for lane in active(u64::from(wave.exec_half(half)) << (half * HALF)) {
+                let [value, denominator, numerator] =
+                    [0, 1, 2].map(|i| self.sources[i].lane::<T>(wave, lane));
+                let (result, flag) = div_scale(value, denominator, numerator);
+                write_lane(wave, self.row, lane, result);
+                set |= u64::from(flag) << lane;
+            }
+        }
+        wave.set_mask(self.flags, set);
+    }
+}
+
+fn write_lane<T: Value>(wave: &mut Wave, row: usize, lane: usize, value: T) {
+    let bits = value.bits();
+    wave.set_lane(row, lane, bits as u32);
+    if T::WORDS == 2 {
+        wave.set_lane(row + 1, lane, (bits >> 32) as u32);
+    }
+}
+
 /// `v_div_scale dst, flag, value, denominator, numerator`
 fn scale<T: Division + PartialEq>() -> Binder {
     Box::new(|text: &Text| {
         text.only(&[])?;
-        let row = text.row(0, T::WORDS as u16)?;
-        let flags = text.scalar(1, 1)?;
-        let sources =
-            [text.plain_source::<T>(2)?, text.plain_source::<T>(3)?, text.plain_source::<T>(4)?];
-        on_wave(move |wave| {
-            let mut set = 0u64;
-            for lane in active(wave.exec()) {
-                let [value, denominator, numerator] =
-                    [0, 1, 2].map(|i| sources[i].lane::<T>(wave, lane));
-                let (result, flag) = div_scale(value, denominator, numerator);
-                let bits = result.bits();
-                wave.set_lane(row, lane, bits as u32);
-                if T::WORDS == 2 {
-                    wave.set_lane(row + 1, lane, (bits >> 32) as u32);
-                }
-                set |= u64::from(flag) << lane;
-            }
-            wave.set_mask(flags, set);
+        bind_lanes(Scale {
+            sources: [
+                text.plain_source::<T>(2)?,
+                text.plain_source::<T>(3)?,
+                text.plain_source::<T>(4)?,
+            ],
+            row: text.row(0, T::WORDS as u16)?,
+            flags: text.scalar(1, 1)?,
+            of: PhantomData::<fn(T)>,
         })
     })
 }
@@ -149,6 +225,56 @@ fn fused_scaled_f64(a: f64, b: f64, c: f64) -> f64 {
     scale_f64(a.mul_add(b, c), back)
 }
 
+struct Fused<T, P, S> {
+    sources: [Source; 3],
+    row: usize,
+    plain: P,
+    scaled: S,
+    of: PhantomData<fn(T)>,
+}
+
+impl<T, P, S> Lanes for Fused<T, P, S>
+where
+    T: Value,
+    P: Fn(T, T, T) -> T + Send + Sync + 'static,
+    S: Fn(T, T, T) -> T + Send + Sync + 'static,
+{
+    #[inline(always)]
+    fn run(&self, wave: &mut Wave) {
+        let flags = Mask::Scalar(register::VCC).read(wave) & wave.exec();
+        for half in 0..wave.halves() {
+            let mask = wave.exec_half(half);
+            let mut buffers = [(); 3].map(|()| (Buffer::uninit(), Buffer::uninit()));
+            let [x, y, z] = &mut buffers;
+            let [a, b, c] = [(0, x), (1, y), (2, z)].map(|(i, (low, high))| {
+                let low = self.sources[i].lanes(wave, half, 0, low);
+                if T::WORDS == 2 {
+                    (low, self.sources[i].lanes(wave, half, 1, high))
+                } else {
+                    (low, &NO_WORDS)
+                }
+            });
+            let value = |i: usize, (low, high): (&Half, &Half), lane: usize| {
+                self.sources[i].value::<T>(low[lane], high[lane])
+            };
+            let mut results = Results::<T>::new();
+            for lane in 0..HALF {
+                results.set(
+                    lane,
+                    (self.plain)(value(0, a, lane), value(1, b, lane), value(2, c, lane)),
+                );
+            }
+            for lane in active(flags >> (half * HALF) & u64::from(u32::MAX)) {
+                results.set(
+                    lane,
+                    (self.scaled)(value(0, a, lane), value(1, b, lane), value(2, c, lane)),
+                );
+            }
+            results.write_rows(wave, self.row, half, mask);
+        }
+    }
+}
+
 /// `v_div_fmas dst, a, b, c`: a fused multiply-add that undoes the scaling in lanes with VCC set.
 pub(super) fn fused<T: Value>(
     plain: impl Fn(T, T, T) -> T + Copy + Send + Sync + 'static,
@@ -156,20 +282,16 @@ pub(super) fn fused<T: Value>(
 ) -> Binder {
     Box::new(move |text: &Text| {
         text.only(&[])?;
-        let row = text.row(0, T::WORDS as u16)?;
-        let sources =
-            [text.plain_source::<T>(1)?, text.plain_source::<T>(2)?, text.plain_source::<T>(3)?];
-        on_wave(move |wave| {
-            let flags = Mask::Scalar(register::VCC).read(wave);
-            for lane in active(wave.exec()) {
-                let [a, b, c] = [0, 1, 2].map(|i| sources[i].lane::<T>(wave, lane));
-                let result = if flags >> lane & 1 != 0 { scaled(a, b, c) } else { plain(a, b, c) };
-                let bits = result.bits();
-                wave.set_lane(row, lane, bits as u32);
-                if T::WORDS == 2 {
-                    wave.set_lane(row + 1, lane, (bits >> 32) as u32);
-                }
-            }
+        bind_lanes(Fused {
+            sources: [
+                text.plain_source::<T>(1)?,
+                text.plain_source::<T>(2)?,
+                text.plain_source::<T>(3)?,
+            ],
+            row: text.row(0, T::WORDS as u16)?,
+            plain,
+            scaled,
+            of: PhantomData::<fn(T)>,
         })
     })
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Table;
-use crate::{exec::Binder, float16::F16, vector::compare};
+use crate::{exec::Binder, float16::F16, masks::compare};
 
 /// Adds `v_cmp_*` and `v_cmpx_*`; the binder tells them apart.
 fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {

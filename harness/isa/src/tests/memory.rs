@@ -21,7 +21,7 @@ impl AddressSpace for Memory {
 }
 
 /// Dwords 0, 1, 2, ... in memory, their address in s[0:1] and a buffer of `records` bytes over them in s[4:7]; v1 holds
-/// the lane times `stride`.
+/// the lane times `stride`, and each lane has 64 bytes of scratch.
 fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, Vec<u32>) {
     let mut words: Vec<u32> = (0..256).collect();
     let range = words.as_mut_ptr_range();
@@ -37,6 +37,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
             wave.set_lane(row, lane, 0xaaaa_0000 | lane as u32);
         }
     }
+    wave.scratch = vec![0; 64 * wave.lanes];
     let memory = Memory(start as u64..end as u64);
     let mut machine = Machine::new(&memory);
     machine.lds = vec![0; 512];
@@ -120,6 +121,23 @@ fn lds_by_the_wave() {
 }
 
 #[test]
+fn lds_in_order_and_past_its_end() {
+    // The lanes that take part lie one behind the other; the last one's dword is the last of the LDS.
+    let text = "v_add_nc_u32 v6, 384, v1
+        ds_store_b32 v6, v2
+        s_mov_b32 exec_lo, -1
+        ds_load_b32 v7, v1 offset:384";
+    let (wave, _) = run(Gfx1151, 4, 0, 0x8000_0003, text);
+    assert_eq!(lanes(&wave, 7, [0, 1, 2, 31]), [0xaaaa_0000, 0xaaaa_0001, 0, 0xaaaa_001f]);
+    // Lane 0 would be outside, but takes no part.
+    let text = "v_add_nc_u32 v6, -4, v1
+        ds_store_b32 v6, v2
+        ds_load_b32 v7, v6";
+    let (wave, _) = run(Gfx1151, 4, 0, 6, text);
+    assert_eq!(lanes(&wave, 7, [0, 1, 2]), [0, 0xaaaa_0001, 0xaaaa_0002]);
+}
+
+#[test]
 fn lds_far_out_of_range_reads_zero() {
     let text = "v_mov_b32 v6, 0xf00000
         ds_read_b32 a0, v6
@@ -169,4 +187,38 @@ fn scalar_stores_and_atomics() {
         s_atomic_add s9, s[0:1], 0xc glc";
     let (wave, words) = run(Gfx90a, 0, 0, 1, text);
     assert_eq!((words[2], words[3], wave.scalar[9]), (77, 8, 3));
+}
+
+#[test]
+fn scratch_is_each_lanes_own() {
+    // At one offset, at one in a register, and at one of each lane.
+    for (stride, address) in [(0, "off"), (0, "v1"), (8, "v1")] {
+        let text = format!(
+            "s_mov_b32 exec_lo, 5
+            scratch_store_b64 {address}, v[2:3], off offset:8
+            s_mov_b32 exec_lo, 7
+            scratch_load_b32 v6, {address}, off offset:12
+            scratch_load_b64 v[4:5], off, off offset:8"
+        );
+        let (wave, _) = run(Gfx1151, stride, 0, 7, &text);
+        assert_eq!(lanes(&wave, 6, [0, 1, 2, 3]), [0xaaaa_0000, 0, 0xaaaa_0002, 0], "{address}");
+        let third = if stride == 0 { 0xaaaa_0002 } else { 0 };
+        assert_eq!(lanes(&wave, 5, [0, 1, 2, 3]), [0xaaaa_0000, 0, third, 0xaaaa_0003]);
+    }
+}
+
+#[test]
+fn buffers_over_scratch() {
+    for (stride, address) in [(0, "off, s[4:7], 0"), (0, "v1, s[4:7], 0 offen")] {
+        let text = format!(
+            "s_mov_b32 s5, 0x80000000
+            buffer_store_dwordx2 v[2:3], {address} offset:4
+            buffer_load_dword v6, off, s[4:7], 0 offset:8
+            buffer_load_dwordx2 v[1:2], {address}"
+        );
+        let (wave, _) = run(Gfx90a, stride, 0, 0x8000_0001_0000_0002, &text);
+        assert_eq!(lanes(&wave, 6, [0, 1, 32, 63]), [0, 0xaaaa_0001, 0xaaaa_0020, 0xaaaa_003f]);
+        assert_eq!(lanes(&wave, 2, [0, 1, 63]), [0xaaaa_0000, 0xaaaa_0001, 0xaaaa_003f]);
+        assert_eq!(lanes(&wave, 1, [1, 63]), [0, 0], "{address}");
+    }
 }
