@@ -1,5 +1,5 @@
 //! AMD's own test programs as the judge of the emulated device: the kernels of hipRAND and rocRAND against AMD's host
-//! references, those of rocBLAS against the BLAS of netlib. A sample that ends within a minute or two; reports/ has the
+//! references, those of rocBLAS and hipBLASLt against products of the host. A sample that ends within a minute or two; reports/ has the
 //! rest.
 
 use std::{
@@ -19,7 +19,18 @@ const SAMPLE: &[(&str, u32)] = &[
     ("libhiprand1-tests/test_hiprand_linkage", 1),
     ("librocrand1-tests/test_rocrand_kernel_philox4x32_10", 18),
     ("librocrand1-tests/test_rocrand_kernel_sobol32", 17),
+    ("librocrand1-tests/test_rocrand_kernel_xorwow", 18),
+    ("librocrand1-tests/test_rocrand_kernel_lfsr113", 20),
+    ("librocrand1-tests/test_rocrand_kernel_mtgp32", 19),
+    ("librocrand1-tests/test_rocrand_mtgp32_prng", 29),
+    ("librocrand1-tests/test_rocrand_scrambled_sobol64_qrng", 24),
 ];
+
+/// Products with a bias, of f16, bf16 and f32.
+const HIPBLASLT_FILTER: &str = "--gtest_filter=*smoke_matmul_bias_only*";
+
+/// Tests of hipBLASLt that the filter leaves.
+const HIPBLASLT_TESTS: u32 = 72;
 
 const ROCBLAS_TEST: &str = "librocblas5-tests/rocblas-test";
 
@@ -39,6 +50,8 @@ pub(crate) fn amd_tests(sh: &Shell) -> Done {
     let data = folder.path().join("rocblas-sample.data");
     sample(&Path::new(&root).join("usr/share").join(ROCBLAS_DATA), &data)?;
     let data = data.display().to_string();
+    let hipblaslt_data =
+        format!("{root}/usr/libexec/rocm/libhipblaslt1-tests/hipblaslt_gtest.data");
     for gfx in ARCHITECTURES {
         let run = |name: &str, arguments: &[&str], tests: u32| -> Done {
             let test = format!("{root}/usr/libexec/rocm/{name}");
@@ -61,6 +74,8 @@ pub(crate) fn amd_tests(sh: &Shell) -> Done {
         for (name, tests) in SAMPLE {
             run(name, &[], *tests)?;
         }
+        let hipblaslt = ["--data", &hipblaslt_data, HIPBLASLT_FILTER];
+        run("libhipblaslt1-tests/hipblaslt-test", &hipblaslt, HIPBLASLT_TESTS)?;
         run(ROCBLAS_TEST, &["--data", &data], ROCBLAS_TESTS)?;
     }
     Ok(())
