@@ -284,8 +284,11 @@ fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Fault
     let mut planted = Planted::from(fault);
     for (key, value) in with {
         let Some(text) = reader.text(value, "a parameter of a fault") else { continue };
-        // Numbers of its own may be written as sizes are, `64K`.
-        let own = evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string());
+        // Numbers of its own may be written as sizes are, `64K`; a probability is no whole number.
+        let own = match key.text.as_str() {
+            "probability" => text.to_owned(),
+            _ => evaluate(text).map_or_else(|_| text.to_owned(), |number| number.to_string()),
+        };
         if let Err(mistake) = planted.set(&key.text, &own) {
             reader.mistake(key.at, mistake);
         }

@@ -270,7 +270,8 @@ pub(crate) struct Emulation {
     pub(crate) sanitize: bool,
 
     /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`,
-    /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order)
+    /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order;
+    /// the sanitizer uses one)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }

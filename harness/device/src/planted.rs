@@ -106,7 +106,12 @@ impl Planted {
                 self.with.insert(name.to_owned(), value);
             }
         }
-        self.mistake().map_or(Ok(()), Err)
+        let mistake = self.mistake();
+        if mistake.is_some() {
+            // What is wrong with this parameter is not told of the next one too.
+            self.with.remove(name);
+        }
+        mistake.map_or(Ok(()), Err)
     }
 
     /// The parameters that are not the usual ones, by name, as [`set`](Self::set) takes them.

@@ -121,7 +121,7 @@ impl AddressMap {
         }
         let of_page = |(start, region): (&usize, &Region)| pages(*start, region.len);
         self.locked
-            .range(..(address | (PAGE - 1)) + 1)
+            .range(..=(address | (PAGE - 1)))
             .rev()
             .map(of_page)
             .find(|range| range.contains(&address))

@@ -139,15 +139,16 @@ fn carry_out(job: &Job) {
             return;
         }
     }
-    let order = order::copy(job.submitted.as_ref(), &job.dependencies, &job.rows, job.completion);
-    if let Err(unordered) = order {
-        return refuse(&unordered);
-    }
+    let work = match order::begin_copy(job.submitted.as_ref(), &job.dependencies, &job.rows) {
+        Ok(work) => work,
+        Err(unordered) => return refuse(&unordered),
+    };
     let fate = fate(total, job.direction);
     // SAFETY: every row is mapped, and `in_use` keeps it so.
     unsafe { transfer::carry_out(&job.rows, fate) };
     drop(in_use);
     if !faults::takes(Fault::SignalStuck) {
+        order::end_copy(work.as_ref(), job.completion);
         job.completion.complete(start);
     }
 }

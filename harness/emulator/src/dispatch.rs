@@ -96,7 +96,7 @@ pub(crate) fn run(
         "dispatch {} grid {:?} workgroup {:?} kernarg {:#x}",
         kernel.name, packet.grid, packet.workgroup, packet.kernarg
     );
-    order::name(&kernel.name);
+    order::launches(&kernel.name);
     let for_the_runtime = blit::is_of_the_runtime(&kernel.name);
     let execute = |kernarg| {
         let launch = Launch {

@@ -24,8 +24,8 @@ use std::{
 
 use device::Fault;
 use isa::{AccessKind, Unordered};
-pub(crate) use state::Known;
-use state::{State, Work};
+use state::State;
+pub(crate) use state::{Known, Work};
 
 use crate::{abi::Signal, faults, sanitizer, transfer::Row};
 
@@ -63,8 +63,8 @@ pub(crate) fn begin_packet(queue: u64, index: u64, barrier_bit: bool) {
 }
 
 /// The packet of this thread launches that kernel.
-pub(crate) fn name(kernel: &str) {
-    with_packet(|state, work| state.name(work, &format!("kernel {kernel}")));
+pub(crate) fn launches(kernel: &str) {
+    with_packet(|state, work| state.launches(work, kernel));
 }
 
 /// The packet of this thread is a barrier, and has waited for these signals.
@@ -106,22 +106,27 @@ pub(crate) fn submitted() -> Option<Known> {
     state().map(|state| state.known(sanitizer::current_line()))
 }
 
-/// A copy that waited for these signals moves these rows, and is about to lower that signal.
+/// A copy that waited for these signals is about to move these rows; nothing while nobody looks.
 ///
 /// # Errors
 /// As of [`touch`].
-pub(crate) fn copy(
+pub(crate) fn begin_copy(
     submitted: Option<&Known>,
     waited: &[Signal],
     rows: &[Row],
-    completion: Signal,
-) -> Result<(), Unordered> {
-    let (Some(known), Some(mut state)) = (submitted, state()) else { return Ok(()) };
+) -> Result<Option<Work>, Unordered> {
+    let (Some(known), Some(mut state)) = (submitted, state()) else { return Ok(None) };
     let mut work = state.begin_copy("the copy", known.clone());
     waited.iter().for_each(|signal| state.waited(&mut work, signal.0));
-    state.touch_rows(&work, rows)?;
-    lower(&mut state, &work, completion);
-    Ok(())
+    state.touch_rows(&mut work, rows)?;
+    Ok(Some(work))
+}
+
+/// A copy is complete, and is about to lower that signal.
+pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
+    if let (Some(work), Some(mut state)) = (work, state()) {
+        lower(&mut state, work, completion);
+    }
 }
 
 /// The host moves these rows by itself.
@@ -131,9 +136,9 @@ pub(crate) fn copy(
 pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     let Some(mut state) = state() else { return Ok(()) };
     let known = state.known(sanitizer::current_line());
-    let work = state.begin_copy("the host's copy", known);
+    let mut work = state.begin_copy("the host's copy", known);
     state.is_of_the_host(&work);
-    state.touch_rows(&work, rows)
+    state.touch_rows(&mut work, rows)
 }
 
 /// The host has seen the value of a signal.

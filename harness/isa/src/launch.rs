@@ -3,7 +3,10 @@
 //! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel
 //! Execution State".
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    thread::ScopedJoinHandle,
+};
 
 use device::Arch;
 
@@ -131,7 +134,10 @@ impl Grid<'_> {
             };
             let others: Vec<_> = (1..threads).filter_map(|_| thread()).collect();
             let own = self.work();
-            others.into_iter().filter_map(|other| other.join().ok()).chain([own]).collect()
+            let join = |other: ScopedJoinHandle<'_, Part>| {
+                other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            others.into_iter().map(join).chain([own]).collect()
         });
         let mut all = Executed::default();
         let mut first: Option<Box<(u64, Trap)>> = None;

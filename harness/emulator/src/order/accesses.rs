@@ -49,8 +49,10 @@ impl Byte {
             return Err((other, wrote));
         }
         if kind == AccessKind::Load {
-            // Of several readers without an order among them one is kept.
-            self.read = work + 1;
+            // Of several readers without an order among them the first is kept.
+            if rival(self.read).is_none() {
+                self.read = work + 1;
+            }
             return Ok(());
         }
         if let Some(other) = rival(self.read) {
@@ -86,7 +88,7 @@ impl Accesses {
         let mut start = range.start;
         while start < range.end {
             let base = start / PAGE * PAGE;
-            let end = range.end.min(base + PAGE);
+            let end = range.end.min(base.saturating_add(PAGE));
             let page = self.0.entry(base).or_insert(Page::Alike(Byte::default()));
             let found = |address, (work, kind)| Unordered { work, kind, address };
             match page {
@@ -102,7 +104,10 @@ impl Accesses {
                     for (byte, address) in part.iter_mut().zip(start..) {
                         byte.add(work, kind, &is_before).map_err(|other| found(address, other))?;
                     }
-                    if end - start == PAGE && bytes.iter().all(|byte| *byte == bytes[0]) {
+                    // Waves write a page piece by piece, and mostly in order.
+                    if end == base.saturating_add(PAGE)
+                        && bytes.iter().all(|byte| *byte == bytes[0])
+                    {
                         *page = Page::Alike(bytes[0]);
                     }
                 }
@@ -142,7 +147,10 @@ mod tests {
         check(&[(0, Store, one()), (1, Load, one())], Some((0, Store, 5000)));
         check(&[(0, Store, one()), (2, Load, one())], None);
         check(&[(0, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
-        check(&[(0, Load, one()), (1, Load, one()), (3, Store, 5002..5003)], None);
+        check(&[(0, Load, one()), (1, Load, one()), (3, Store, 5002..5003)], Some((0, Load, 5002)));
+        check(&[(0, Load, one()), (2, Load, one()), (2, Store, one())], None);
+        // One that reads first what it writes.
+        check(&[(0, Load, one()), (1, Load, one()), (1, Store, one())], Some((0, Load, 5000)));
         check(&[(0, Store, one()), (0, Load, one()), (0, Store, one())], None);
         check(&[(0, Store, 5000..5004), (1, Store, 5004..5008)], None);
         check(&[(0, Store, 5000..5004), (1, Store, 5003..5008)], Some((0, Store, 5003)));
@@ -161,6 +169,8 @@ mod tests {
             Some((2, Store, 12000)),
         );
         check(&[(0, Store, pages()), (2, Load, 9000..9001), (4, Store, pages())], None);
+        let last = u64::MAX - 3..u64::MAX;
+        check(&[(0, Store, last.clone()), (1, Load, last)], Some((0, Store, u64::MAX - 3)));
         check(&[(0, Store, pages()), (1, Store, 0..4096), (1, Store, 3 * 4096..20000)], None);
     }
 

@@ -55,10 +55,12 @@ pub(crate) struct Known {
 }
 
 /// A packet or copy that is being carried out.
-pub(super) struct Work {
+pub(crate) struct Work {
     number: u32,
     place: Place,
     clock: Clock,
+    /// What it writes is a signal to who reads it: hipStreamWriteValue and hipStreamWaitValue.
+    signals_by_memory: bool,
 }
 
 pub(super) struct State {
@@ -95,7 +97,7 @@ impl State {
     fn begin(&mut self, place: Place, name: &str, known: Known) -> Work {
         let number = self.entries.len() as u32;
         self.entries.push(Entry { place, line: known.line, name: Arc::from(name) });
-        Work { number, place, clock: known.clock }
+        Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
     /// A queue takes up a packet; `line` counts where the doorbell was not rung for it yet.
@@ -126,8 +128,10 @@ impl State {
         self.begin(place, name, known)
     }
 
-    pub(super) fn name(&mut self, work: &Work, name: &str) {
-        self.entries[work.number as usize].name = Arc::from(name);
+    /// The packet launches that kernel.
+    pub(super) fn launches(&mut self, work: &mut Work, kernel: &str) {
+        self.entries[work.number as usize].name = Arc::from(format!("kernel {kernel}"));
+        work.signals_by_memory = kernel.starts_with("__amd_rocclr_streamOps");
     }
 
     fn signal(&mut self, signal: u64) -> &mut Clock {
@@ -184,10 +188,18 @@ impl State {
 
     pub(super) fn touch(
         &mut self,
-        work: &Work,
+        work: &mut Work,
         kind: AccessKind,
         range: Range<u64>,
     ) -> Result<(), Unordered> {
+        if work.signals_by_memory {
+            if kind == AccessKind::Load {
+                self.waited(work, range.start);
+            } else {
+                self.lowers(work, range.start);
+            }
+            return Ok(());
+        }
         let entries = &self.entries;
         let is_before = |number: u32| work.clock.contains(entries[number as usize].place);
         let touched = self.accesses.touch(work.number, kind, range, is_before);
@@ -198,7 +210,7 @@ impl State {
         })
     }
 
-    pub(super) fn touch_rows(&mut self, work: &Work, rows: &[Row]) -> Result<(), Unordered> {
+    pub(super) fn touch_rows(&mut self, work: &mut Work, rows: &[Row]) -> Result<(), Unordered> {
         let range = |start: usize, len: usize| start as u64..(start + len) as u64;
         for row in rows {
             self.touch(work, AccessKind::Load, range(row.from, row.len))?;
@@ -225,6 +237,8 @@ mod tests {
         Barrier(u64, u64, u64),
         /// A copy that waits for one signal reads and lowers another.
         Copy(u64, u64),
+        /// A kernel of the runtime on a queue reads or writes a value that others wait for.
+        Value(u64, u64, AccessKind),
         Ring(u64, u64),
         HostSaw(u64),
         HostSet(u64),
@@ -238,9 +252,9 @@ mod tests {
         for (event, line) in events.iter().zip(1..) {
             let result = match *event {
                 Packet(queue, index, barrier, signal) => {
-                    let work = state.begin_packet(queue, index, barrier, line);
-                    state.name(&work, "kernel k");
-                    let result = state.touch(&work, AccessKind::Store, 4096..4100);
+                    let mut work = state.begin_packet(queue, index, barrier, line);
+                    state.launches(&mut work, "k");
+                    let result = state.touch(&mut work, AccessKind::Store, 4096..4100);
                     state.end_packet(&work);
                     state.lowers(&work, signal);
                     result
@@ -256,8 +270,15 @@ mod tests {
                     let known = state.known(line);
                     let mut work = state.begin_copy("the copy", known);
                     state.waited(&mut work, dependency);
-                    let result = state.touch(&work, AccessKind::Load, 4096..4100);
+                    let result = state.touch(&mut work, AccessKind::Load, 4096..4100);
                     state.lowers(&work, signal);
+                    result
+                }
+                Value(queue, index, kind) => {
+                    let mut work = state.begin_packet(queue, index, true, line);
+                    state.launches(&mut work, "__amd_rocclr_streamOpsWait");
+                    let result = state.touch(&mut work, kind, 8192..8200);
+                    state.end_packet(&work);
                     result
                 }
                 Ring(queue, end) => {
@@ -311,6 +332,20 @@ mod tests {
         let third = "write by kernel k of line 3 (packet 1 of queue 1)";
         let copy = "read by the copy of line 2";
         check(&[Packet(1, 0, true, S), Copy(S, T), Packet(1, 1, true, NO)], Some((third, copy)));
+    }
+
+    #[test]
+    fn values_that_streams_wait_for_are_signals() {
+        let [write, read] = [AccessKind::Store, AccessKind::Load];
+        check(
+            &[
+                Packet(1, 0, true, NO),
+                Value(1, 1, write),
+                Value(2, 0, read),
+                Packet(2, 1, true, NO),
+            ],
+            None,
+        );
     }
 
     #[test]
