@@ -251,7 +251,7 @@ mod tests {
         fn check(history: &History, address: usize, expected: Option<&str>) {
             assert_eq!(history.describe(address).as_deref(), expected);
         }
-        let runtime = "8 bytes behind the 100 bytes at 0x10000 that the runtime allocated";
+        let runtime = "8 bytes behind the 100 bytes at 0x10000 that the program allocated";
         check(&history, 0x10000 + 108, Some(runtime));
         check(
             &history,
