@@ -1,6 +1,6 @@
 use std::{os::unix::process::CommandExt, process::ExitCode};
 
-use device::Place;
+use device::{Config, Place};
 
 use super::faults::faults;
 use crate::{DeviceChoice, Session, SessionOptions, Stop, args::Exec};
@@ -38,10 +38,12 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     };
     if let Some(options) = &options
         && options.device == DeviceChoice::Gpu
-        && !faults.is_empty()
+        && (!faults.is_empty() || options.emulation != Config::default())
     {
         problems.push(
-            "error: faults are planted in the emulated device; use `--device emulated`".to_owned(),
+            "error: faults, schedules, the sanitizer and device options are of the emulated device; \
+             use `--device emulated`"
+                .to_owned(),
         );
     }
     let (Some(program), Some(options), true) = (program, options, problems.is_empty()) else {
