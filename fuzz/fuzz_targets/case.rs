@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use case::{Case, Kernels, lower};
+use case::{Case, Kernels, lower, mistakes};
 use libfuzzer_sys::fuzz_target;
 
 /// What a case may launch. Lowering looks at the names only.
@@ -16,15 +16,27 @@ const TRIALS: usize = 4;
 
 fuzz_target!(|text: &str| {
     let case = match Case::parse("fuzz/case", text) {
-        Ok(case) => case,
-        Err(mistakes) => return assert!(!mistakes.is_empty(), "refused without a reason"),
+        Ok(case) if case.trials().len() <= TRIALS => case,
+        Ok(case) => return plans(&case),
+        Err(refused) => {
+            assert!(!refused.is_empty(), "refused without a reason");
+            let all = mistakes("fuzz/case", text, &KERNELS);
+            return assert!(!all.is_empty(), "refused, and yet without a mistake");
+        }
     };
+    let sound = mistakes("fuzz/case", text, &KERNELS).is_empty();
+    assert_eq!(sound, case.trials().iter().all(|trial| lower(&case, trial, &KERNELS, &[]).is_ok()));
+    plans(&case);
+});
+
+/// Lowers the first trials, healthy and under the first faults.
+fn plans(case: &Case) {
     for trial in case.trials().iter().take(TRIALS) {
         let declared = case.faults.iter().map(|entry| Some(entry.planted.fault)).take(2);
         for fault in declared.chain([None]) {
-            if let Err(mistakes) = lower(&case, trial, &KERNELS, fault.as_slice()) {
+            if let Err(mistakes) = lower(case, trial, &KERNELS, fault.as_slice()) {
                 assert!(!mistakes.is_empty(), "refused without a reason: {trial}");
             }
         }
     }
-});
+}

@@ -1,7 +1,7 @@
 //! What is ordered before what, and the first two accesses that nothing orders.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
     sync::Arc,
 };
@@ -68,6 +68,7 @@ pub(super) struct State {
     signals: Option<HashMap<u64, Clock>>,
     queues: BTreeMap<u64, Queue>,
     entries: Vec<Entry>,
+    names: BTreeSet<Arc<str>>,
     copies: u64,
     accesses: Accesses,
 }
@@ -79,6 +80,7 @@ impl State {
             signals: None,
             queues: BTreeMap::new(),
             entries: Vec::new(),
+            names: BTreeSet::new(),
             copies: 0,
             accesses: Accesses::new(),
         }
@@ -96,7 +98,8 @@ impl State {
 
     fn begin(&mut self, place: Place, name: &str, known: Known) -> Work {
         let number = self.entries.len() as u32;
-        self.entries.push(Entry { place, line: known.line, name: Arc::from(name) });
+        let name = self.shared(name);
+        self.entries.push(Entry { place, line: known.line, name });
         Work { number, place, clock: known.clock, signals_by_memory: false }
     }
 
@@ -122,6 +125,16 @@ impl State {
         self.begin(Place { queue, index }, "a packet", known)
     }
 
+    /// A name once for all packets that bear it.
+    fn shared(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let new = Arc::<str>::from(name);
+        self.names.insert(new.clone());
+        new
+    }
+
     pub(super) fn begin_copy(&mut self, name: &str, known: Known) -> Work {
         let place = Place { queue: COPIES, index: self.copies };
         self.copies += 1;
@@ -130,7 +143,7 @@ impl State {
 
     /// The packet launches that kernel.
     pub(super) fn launches(&mut self, work: &mut Work, kernel: &str) {
-        self.entries[work.number as usize].name = Arc::from(format!("kernel {kernel}"));
+        self.entries[work.number as usize].name = self.shared(&format!("kernel {kernel}"));
         work.signals_by_memory = kernel.starts_with("__amd_rocclr_streamOps");
     }
 

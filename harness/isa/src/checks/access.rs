@@ -117,6 +117,12 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
         let (data, bytes) = transferred(transfer, row);
         vec![Piece::new(kind, data, bytes, move |wave, lane| Some(address.of(wave, lane)))]
     };
+    if let Some(name) = name.strip_prefix("load_tr_") {
+        let bytes = if name == "b64" { 8 } else { 16 };
+        let address = memory::Address::parse(text, segment, 1, 2)?;
+        let of = move |wave: &Wave, lane| Some(address.of(wave, lane));
+        return Ok(vec![Piece::new(Kind::Load, Data::Nothing, bytes, of)]);
+    }
     if let Some(name) = name.strip_prefix("load_") {
         let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
         let address = memory::Address::parse(text, segment, 1, 2)?;

@@ -131,7 +131,9 @@ pub(crate) fn flow(text: &Text) -> Option<Flow> {
     if name.starts_with("v_cmpx") {
         return some(Rule::Control, Vec::new(), &operands);
     }
-    if name.starts_with("v_movrel") || name.starts_with("s_movrel") {
+    // A transposing load gives each lane what others read.
+    let elsewhere = ["v_movrel", "s_movrel", "global_load_tr_"];
+    if starts(name, &elsewhere) {
         return some(Rule::Forget, Vec::new(), &[]);
     }
     if name.starts_with("v_swap_") {

@@ -1,11 +1,14 @@
 //! What the sanitizer says of instructions, wave by wave.
 
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, Mutex},
+};
 
-use device::Arch::Gfx1151;
+use device::Arch::{self, Gfx1151, Gfx1201};
 
 use crate::{
-    AddressSpace, Written,
+    AccessKind, AddressSpace, Unordered, Written,
     checks::races,
     program::{bind, watch},
     text::register::EXEC,
@@ -26,7 +29,17 @@ impl AddressSpace for Watched {
 
 /// Runs one instruction of a launch that is watched.
 fn run(wave: &mut Wave, machine: &mut Machine<'_>, pc: u64, line: &str) -> Result<(), Box<Stop>> {
-    let exec = watch(bind(line, Gfx1151, pc, 8, 0), line, Gfx1151, pc, 8);
+    run_on(Gfx1151, wave, machine, pc, line)
+}
+
+fn run_on(
+    arch: Arch,
+    wave: &mut Wave,
+    machine: &mut Machine<'_>,
+    pc: u64,
+    line: &str,
+) -> Result<(), Box<Stop>> {
+    let exec = watch(bind(line, arch, pc, 8, 0), line, arch, pc, 8);
     let Ok(exec) = exec else { panic!("not bound: {line}") };
     exec.run(wave, machine)
 }
@@ -225,4 +238,54 @@ fn to_compute_with_never_written_memory_is_a_mistake() {
         ),
         None,
     );
+}
+
+/// Memory that keeps a list of what is touched.
+#[derive(Default)]
+struct List(Mutex<Vec<(AccessKind, Range<u64>)>>);
+
+impl AddressSpace for List {
+    fn range(&self, _: u64) -> Option<Range<u64>> {
+        Some(0..u64::MAX)
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn touch(&self, kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
+        self.0.lock().expect("one thread").push((kind, range));
+        Ok(())
+    }
+}
+
+#[test]
+fn neighbouring_lanes_touch_memory_in_one_access() {
+    let mut memory = [0u8; 512];
+    let start = memory.as_mut_ptr().expose_provenance() as u64;
+    #[rustfmt::skip]
+    let table: [(Arch, u32, &str, &[(AccessKind, Range<u64>)]); 5] = [
+        (Gfx1151, 4, "global_load_b32 v2, v0, s[0:1]", &[(AccessKind::Load, 0..128)]),
+        (Gfx1151, 4, "global_store_b8 v0, v2, s[0:1]", &[(AccessKind::Store, 0..1), (AccessKind::Store, 4..5)]),
+        (Gfx1151, 4, "global_atomic_add_u32 v0, v2, s[0:1]", &[(AccessKind::Atomic, 0..128)]),
+        (Gfx1201, 8, "global_load_tr_b64 v[2:3], v0, s[0:1]", &[(AccessKind::Load, 0..256)]),
+        (Gfx1201, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", &[(AccessKind::Load, 0..512)]),
+    ];
+    for (arch, stride, line, expected) in table {
+        let list = List::default();
+        let mut machine = Machine::new(&list);
+        machine.checks.as_mut().expect("the launch is watched").begin(1);
+        let mut wave = Wave::new(32);
+        wave.set_pair(EXEC, if line.contains("b8") { 3 } else { u64::from(u32::MAX) });
+        wave.set_pair(0, start);
+        for lane in 0..32 {
+            wave.set_lane(0, lane, lane as u32 * stride);
+        }
+        assert!(run_on(arch, &mut wave, &mut machine, 0, line).is_ok(), "{line}");
+        drop(machine);
+        let touched = list.0.into_inner().expect("one thread");
+        let absolute = |range: &Range<u64>| start + range.start..start + range.end;
+        let expected: Vec<_> = expected.iter().map(|(kind, r)| (*kind, absolute(r))).collect();
+        assert_eq!(touched, expected, "{line}");
+    }
 }
