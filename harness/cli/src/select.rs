@@ -99,10 +99,14 @@ fn mark(
     if cases == 0 {
         let ids = library.cases().map(|case| case.id.as_str());
         let folders = library.cases().filter_map(|case| Some(case.id.rsplit_once('/')?.0));
-        let help = nearest(selection.case, ids.chain(folders)).map_or_else(
-            || "`rocrepro list` shows all cases".to_owned(),
-            |name| format!("did you mean `{name}`?"),
-        );
+        let help = if selection.case.ends_with(".yaml") {
+            format!("to read it from a file, write `--cases-from {}`", selection.case)
+        } else {
+            nearest(selection.case, ids.chain(folders)).map_or_else(
+                || "`rocrepro list` shows all cases".to_owned(),
+                |name| format!("did you mean `{name}`?"),
+            )
+        };
         problems.push(format!("error: no case is called `{}`; {help}", selection.case));
     } else if trials == 0 {
         problems.push(format!("error: no trial fits `{text}`; {}", unfit(&axes, selection)));

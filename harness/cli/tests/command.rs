@@ -123,6 +123,7 @@ fn mistakes_of_all_case_files_are_shown_at_once_at_their_place() {
 fn what_is_misspelt_is_named_with_what_was_meant() {
     let cases: &[(&[&str], &[&str])] = &[
         (&["run", "copys"], &["no case is called `copys`; did you mean `copies`?"]),
+        (&["check", "a/b.yaml"], &["to read it from a file, write `--cases-from a/b.yaml`"]),
         (&["run", "copies/smal-sizes"], &["did you mean `copies/small-sizes`?"]),
         (
             &["list", "copies/small-sizes[bytes=7]", "copies/small-sizes[byts=2]", "nope"],
