@@ -1,4 +1,4 @@
-//! Workgroups: the initial state of their waves, and turns between these.
+//! A launch: its workgroups, and the initial state of their waves.
 //!
 //! Source for the initial state: LLVM's AMDGPU usage guide, "Kernel Descriptor" and "Initial Kernel
 //! Execution State".
@@ -11,18 +11,14 @@ use std::{
 use device::Arch;
 
 use crate::{
-    AddressSpace, At, Executed, Launch, LdsAccess, Trap,
-    checks::races,
+    AddressSpace, Executed, Launch, Trap,
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
-    program::{Code, Detours, Missing},
-    text::{PRIVATE_APERTURE, Unsupported, register},
-    wave::{HALF, INDEXING, Machine, ROWS, Row, State, Stop, Wave, active},
+    program::{Code, Detours},
+    text::{PRIVATE_APERTURE, register},
+    wave::{HALF, INDEXING, Machine, ROWS, Row, State, Wave, active},
+    workgroup::Group,
 };
-
-/// Instructions that a wave executes before the next one gets its turn: waves of a workgroup may
-/// wait for each other without a barrier.
-const TURN: u64 = 100_000;
 
 /// The largest workgroup of any architecture, in work-items.
 const LARGEST_WORKGROUP: u32 = 1024;
@@ -337,146 +333,5 @@ fn initial_items(wave: &mut Wave, items: &Items, launch: &Launch<'_>, group: [u3
     wave.set_pair(register::EXEC, exec);
     if exec == 0 {
         wave.state = State::Ended;
-    }
-}
-
-/// The workgroup that is being executed.
-struct Group<'a> {
-    code: Code<'a>,
-    detours: Detours,
-    machine: Machine<'a>,
-    waves: Vec<Wave>,
-    entry: u64,
-    limit: u64,
-}
-
-impl Group<'_> {
-    /// Gives the waves turns until all have ended.
-    fn run(&mut self) -> Result<(), Trap> {
-        loop {
-            for index in 0..self.waves.len() {
-                if self.waves[index].state == State::Running {
-                    self.turn(index)?;
-                }
-            }
-            if self.waves.iter().all(|wave| wave.state == State::Ended) {
-                return Ok(());
-            }
-            // A wave that has ended no longer counts at the barrier.
-            if self.waves.iter().all(|wave| wave.state != State::Running) {
-                if let Some(checks) = &mut self.machine.checks {
-                    checks.barrier();
-                }
-                for wave in &mut self.waves {
-                    if wave.state == State::AtBarrier {
-                        wave.state = State::Running;
-                    }
-                }
-            }
-        }
-    }
-
-    fn turn(&mut self, index: usize) -> Result<(), Trap> {
-        let Group { code, detours, machine, waves, entry, limit } = self;
-        let wave = &mut waves[index];
-        let turn_end = wave.executed + TURN;
-        while wave.state == State::Running && wave.executed < turn_end {
-            let pc = wave.pc;
-            if wave.detours != 0 {
-                step_detour(code, detours, machine, wave, *entry)?;
-                if wave.executed >= *limit {
-                    let instruction = at("an instruction on a detour", pc, *entry);
-                    return Err(Trap::StepLimit { limit: *limit, instruction });
-                }
-                continue;
-            }
-            let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
-            // Stays in the page as long as the program does.
-            while wave.pc.wrapping_sub(page.base) < 4096 {
-                let pc = wave.pc;
-                let instruction =
-                    page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
-                wave.pc = pc + instruction.size;
-                wave.executed += 1;
-                let step = instruction.exec.run(wave, machine);
-                if let Err(stop) = step {
-                    let instruction = at(&instruction.text, pc, *entry);
-                    return Err(stop_trap(*stop, instruction, machine, *entry));
-                }
-                if wave.executed >= *limit {
-                    let instruction = at(&instruction.text, pc, *entry);
-                    return Err(Trap::StepLimit { limit: *limit, instruction });
-                }
-                if wave.state != State::Running || wave.executed >= turn_end || wave.detours != 0 {
-                    break;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// One instruction of a wave whose instructions do not do what they ordinarily do.
-fn step_detour(
-    code: &mut Code<'_>,
-    detours: &mut Detours,
-    machine: &mut Machine<'_>,
-    wave: &mut Wave,
-    entry: u64,
-) -> Result<(), Trap> {
-    let pc = wave.pc;
-    let missing = |missing| missing_trap(missing, pc, entry);
-    let (arch, checked) = (code.arch(), machine.checks.is_some());
-    let page = code.page(pc).map_err(missing)?;
-    let instruction = page.instruction(pc).map_err(missing)?;
-    let other = detours
-        .find(&instruction.text, arch, pc, instruction.size, wave, checked)
-        .map_err(|Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())))?;
-    wave.pc = pc + instruction.size;
-    wave.executed += 1;
-    let exec = other.unwrap_or(&*instruction.exec);
-    exec.run(wave, machine)
-        .map_err(|stop| stop_trap(*stop, at(&instruction.text, pc, entry), machine, entry))
-}
-
-fn at(text: &str, pc: u64, entry: u64) -> At {
-    At { text: text.to_owned(), offset: pc.wrapping_sub(entry) as i64 }
-}
-
-fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
-    match missing {
-        Missing::Unmapped => Trap::PageFault {
-            address: pc,
-            write: false,
-            instruction: at("instruction fetch", pc, entry),
-        },
-        Missing::Illegal => Trap::IllegalInstruction { instruction: at("?", pc, entry) },
-        Missing::Unimplemented(text) => Trap::Unimplemented { instruction: at(&text, pc, entry) },
-        Missing::NoDisassembler(reason) => Trap::NoDisassembler { reason },
-    }
-}
-
-fn stop_trap(stop: Stop, instruction: At, machine: &Machine<'_>, entry: u64) -> Trap {
-    match stop {
-        Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
-        Stop::LdsOutOfRange { offset } => {
-            Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
-        }
-        Stop::NeverWritten { read, how } => Trap::NeverWritten {
-            address: read.address,
-            read: at(&read.text, read.pc, entry),
-            how: how.words(),
-            instruction,
-        },
-        Stop::LdsRace { offset, first, second } => {
-            let access = |access: races::Access| LdsAccess {
-                kind: access.kind.word(),
-                wave: access.wave,
-                instruction: at(&access.text, access.pc, entry),
-            };
-            Trap::LdsRace { offset, first: access(first), second: access(second) }
-        }
-        Stop::Unordered(accesses) => Trap::Unordered { accesses, instruction },
-        Stop::Abort => Trap::Abort { instruction },
     }
 }

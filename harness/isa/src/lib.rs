@@ -28,6 +28,7 @@ mod text;
 mod value;
 mod vector;
 mod wave;
+mod workgroup;
 mod written;
 
 use std::{fmt, ops::Range, sync::Arc};

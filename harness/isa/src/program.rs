@@ -16,13 +16,15 @@ use crate::{
     wave::{Row, Wave},
 };
 
-const PAGE: u64 = 4096;
+pub(crate) const PAGE: u64 = 4096;
 
 /// A decoded instruction.
 pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
     pub(crate) size: u64,
     pub(crate) text: Box<str>,
+    /// Whether it may direct the wave elsewhere, stop it, or change what instructions do. None but scalar ones does.
+    pub(crate) directs: bool,
 }
 
 /// A page of code with the instructions decoded so far. The bytes tell when other code has come to
@@ -138,7 +140,8 @@ impl Page {
             .ok_or(Missing::Illegal)?;
         let exec = if self.checked { watch(exec, &text, self.arch, pc, size) } else { exec };
         let exec = exec.map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
-        Ok(Instruction { exec, size, text: text.into_boxed_str() })
+        let directs = text.starts_with("s_");
+        Ok(Instruction { exec, size, text: text.into_boxed_str(), directs })
     }
 }
 

@@ -389,16 +389,24 @@ proptest! {
 
     #[test]
     fn wide_multiply_add(a: u32, b: u32, low: u32, high: u32) {
-        let c = u128::from(low) | u128::from(high) << 32;
-        let text = "v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]";
-        let mut wave = wave(Gfx90a);
-        for (row, value) in [(1, a), (2, b), (3, low), (4, high)] {
-            wave.set_lane(row, 40, value);
-        }
-        execute(Gfx90a, &mut wave, text);
-        let got = u128::from(wave.lane(0, 40)) | u128::from(wave.lane(1, 40)) << 32
-            | u128::from(wave.pair(VCC) >> 40 & 1) << 64;
-        prop_assert_eq!(got, u128::from(a) * u128::from(b) + c);
+        let c = u64::from(low) | u64::from(high) << 32;
+        let run = |line: &str, carry_out: u16| {
+            let mut wave = wave(Gfx90a);
+            for (row, value) in [(1, a), (2, b), (3, low), (4, high)] {
+                wave.set_lane(row, 40, value);
+            }
+            execute(Gfx90a, &mut wave, line);
+            let sum = u64::from(wave.lane(0, 40)) | u64::from(wave.lane(1, 40)) << 32;
+            (sum, wave.pair(carry_out) >> 40 & 1 == 1)
+        };
+        let unsigned = (u64::from(a) * u64::from(b)).overflowing_add(c);
+        prop_assert_eq!(run("v_mad_u64_u32 v[0:1], vcc, v1, v2, v[3:4]", VCC), unsigned);
+        // The sum may lie over its sources, and the carry over one of them.
+        prop_assert_eq!(run("v_mov_b32 v0, v1\nv_mov_b32 v1, v2\nv_mad_u64_u32 v[0:1], vcc, v0, v1, v[3:4]", VCC), unsigned);
+        let text = "v_readlane_b32 s4, v1, 40\nv_readlane_b32 s5, v1, 40\nv_mad_u64_u32 v[0:1], s[4:5], v2, s4, v[3:4]";
+        prop_assert_eq!(run(text, 4), unsigned);
+        let (sum, overflow) = (i64::from(a as i32) * i64::from(b as i32)).overflowing_add(c as i64);
+        prop_assert_eq!(run("v_mad_i64_i32 v[0:1], vcc, v1, v2, v[3:4]", VCC), (sum as u64, overflow));
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use super::{Table, operations};
 use crate::{
-    exec::{Binder, Lanes, bind_lanes},
+    exec::{Binder, Lanes, Plain, bind_plain},
     masks::{carry, select},
     source::{Buffer, Source},
-    text::Text,
+    text::{Text, register},
     value::Value,
     vector::{binary, ternary, unary},
-    wave::{HALF, Wave, sign, sign_bits},
+    wave::{HALF, Wave, sign_bits},
 };
 
 fn u24(a: u32) -> u32 {
@@ -83,57 +83,87 @@ fn subtract_borrow(a: u32, b: u32, borrow: u32) -> (u32, bool) {
     (rest, first | second)
 }
 
-struct WideMad<F> {
+/// A product of 64 bits and a sum, in 32-bit words: for these the processor has vectors of eight.
+struct WideMad<const SIGNED: bool> {
     a: Source,
     b: Source,
     c: Source,
     row: usize,
     carry_out: u16,
-    f: F,
 }
 
-impl<F> Lanes for WideMad<F>
-where
-    F: Fn(u32, u32, u64) -> (u64, bool) + Send + Sync + 'static,
-{
+impl<const SIGNED: bool> WideMad<SIGNED> {
+    /// The lanes whose sum has a carry, or overflows if signed.
+    #[inline(always)]
+    fn half(&self, wave: &mut Wave, half: usize) -> u32 {
+        let mask = wave.exec_half(half);
+        let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
+        let (mut c0, mut c1) = (Buffer::uninit(), Buffer::uninit());
+        let a = self.a.whole(wave, half, 0, &mut a0);
+        let b = self.b.whole(wave, half, 0, &mut b0);
+        let c_low = self.c.whole(wave, half, 0, &mut c0);
+        let c_high = self.c.whole(wave, half, 1, &mut c1);
+        let (mut low, mut high, mut carries) = ([0; HALF], [0; HALF], [0; HALF]);
+        for lane in 0..HALF {
+            let (a, b, c) = (a[lane], b[lane], c_high[lane]);
+            let product = if SIGNED {
+                ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
+            } else {
+                ((u64::from(a) * u64::from(b)) >> 32) as u32
+            };
+            low[lane] = a.wrapping_mul(b).wrapping_add(c_low[lane]);
+            let carry = u32::from(low[lane] < c_low[lane]);
+            let sum = product.wrapping_add(c).wrapping_add(carry);
+            high[lane] = sum;
+            // In the highest bit.
+            carries[lane] = if SIGNED {
+                (product ^ sum) & (c ^ sum)
+            } else {
+                (product & c) | ((product | c) & !sum)
+            };
+        }
+        wave.blend(self.row, half, mask, &low);
+        wave.blend(self.row + 1, half, mask, &high);
+        // Most often nobody wants them.
+        if self.carry_out == register::NULL { 0 } else { sign_bits(&carries) & mask }
+    }
+}
+
+impl<const SIGNED: bool> Lanes for WideMad<SIGNED> {
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
         let mut carry_out = 0u64;
         for half in 0..wave.halves() {
-            let mask = wave.exec_half(half);
-            let (mut a0, mut b0) = (Buffer::uninit(), Buffer::uninit());
-            let (mut c0, mut c1) = (Buffer::uninit(), Buffer::uninit());
-            let a = self.a.lanes(wave, half, 0, &mut a0);
-            let b = self.b.lanes(wave, half, 0, &mut b0);
-            let low = self.c.lanes(wave, half, 0, &mut c0);
-            let high = self.c.lanes(wave, half, 1, &mut c1);
-            let (mut r0, mut r1, mut carries) = ([0; HALF], [0; HALF], [0; HALF]);
-            for lane in 0..HALF {
-                let (result, carry) =
-                    (self.f)(a[lane], b[lane], u64::from(low[lane]) | u64::from(high[lane]) << 32);
-                r0[lane] = result as u32;
-                r1[lane] = (result >> 32) as u32;
-                carries[lane] = sign(carry);
-            }
-            carry_out |= u64::from(sign_bits(&carries) & mask) << (half * HALF);
-            wave.blend(self.row, half, mask, &r0);
-            wave.blend(self.row + 1, half, mask, &r1);
+            carry_out |= u64::from(self.half(wave, half)) << (half * HALF);
         }
         wave.set_mask(self.carry_out, carry_out);
     }
 }
 
+impl<const SIGNED: bool> Plain for WideMad<SIGNED> {
+    const FLUSHES: bool = false;
+
+    fn is_plain(&self) -> bool {
+        [&self.a, &self.b, &self.c].iter().all(|source| !source.overlaps_mask(self.carry_out))
+    }
+
+    #[inline(always)]
+    fn run_plain(&self, wave: &mut Wave, half: usize) {
+        let carry_out = self.half(wave, half);
+        wave.set_half_mask(self.carry_out, half, carry_out);
+    }
+}
+
 /// `op dst(64), carry_out, a, b, c(64)`
-fn wide_mad(f: impl Fn(u32, u32, u64) -> (u64, bool) + Copy + Send + Sync + 'static) -> Binder {
+fn wide_mad<const SIGNED: bool>() -> Binder {
     Box::new(move |text: &Text| {
         text.only(&[])?;
-        bind_lanes(WideMad {
+        bind_plain(WideMad::<SIGNED> {
             a: text.plain_source::<u32>(2)?,
             b: text.plain_source::<u32>(3)?,
             c: text.plain_source::<u64>(4)?,
             row: text.row(0, 2)?,
             carry_out: text.scalar(1, 1)?,
-            f,
         })
     })
 }
@@ -189,14 +219,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_mad_i32_i24" =>
             ternary(|a: u32, b: u32, c: i32| i24(a).wrapping_mul(i24(b)).wrapping_add(c));
         "v_mad_u32" => ternary(|a: u32, b: u32, c: u32| a.wrapping_mul(b).wrapping_add(c));
-        "v_mad_u64_u32" | "v_mad_co_u64_u32" => wide_mad(|a, b, c| {
-            (u64::from(a) * u64::from(b)).overflowing_add(c)
-        });
-        "v_mad_i64_i32" | "v_mad_co_i64_i32" => wide_mad(|a, b, c| {
-            let product = i64::from(a as i32) * i64::from(b as i32);
-            let (sum, overflow) = product.overflowing_add(c as i64);
-            (sum as u64, overflow)
-        });
+        "v_mad_u64_u32" | "v_mad_co_u64_u32" => wide_mad::<false>();
+        "v_mad_i64_i32" | "v_mad_co_i64_i32" => wide_mad::<true>();
 
         "v_and_b32" => binary(|a: u32, b: u32| a & b);
         "v_or_b32" => binary(|a: u32, b: u32| a | b);

@@ -1,0 +1,186 @@
+//! The execution of one workgroup, whose waves take turns.
+
+use crate::{
+    At, LdsAccess, Trap,
+    checks::races,
+    program::{Code, Detours, Instruction, Missing, PAGE},
+    text::Unsupported,
+    wave::{Machine, State, Stop, Wave},
+};
+
+/// Instructions that a wave executes before the next one gets its turn: waves of a workgroup may
+/// wait for each other without a barrier.
+const TURN: u64 = 100_000;
+
+/// The workgroup that is being executed.
+pub(crate) struct Group<'a> {
+    pub(crate) code: Code<'a>,
+    pub(crate) detours: Detours,
+    pub(crate) machine: Machine<'a>,
+    pub(crate) waves: Vec<Wave>,
+    pub(crate) entry: u64,
+    /// Instructions that a wave may execute.
+    pub(crate) limit: u64,
+}
+
+impl Group<'_> {
+    /// Gives the waves turns until all have ended.
+    pub(crate) fn run(&mut self) -> Result<(), Trap> {
+        loop {
+            for index in 0..self.waves.len() {
+                match &self.waves[index] {
+                    wave if wave.state != State::Running => {}
+                    wave if wave.detours != 0 => self.turn_on_detour(index)?,
+                    _ => self.turn(index)?,
+                }
+            }
+            if self.waves.iter().all(|wave| wave.state == State::Ended) {
+                return Ok(());
+            }
+            // A wave that has ended no longer counts at the barrier.
+            if self.waves.iter().all(|wave| wave.state != State::Running) {
+                if let Some(checks) = &mut self.machine.checks {
+                    checks.barrier();
+                }
+                for wave in &mut self.waves {
+                    if wave.state == State::AtBarrier {
+                        wave.state = State::Running;
+                    }
+                }
+            }
+        }
+    }
+
+    fn turn(&mut self, index: usize) -> Result<(), Trap> {
+        let Group { code, machine, waves, entry, limit, .. } = self;
+        let wave = &mut waves[index];
+        let (mut pc, mut last) = (wave.pc, wave.pc);
+        let mut left = TURN.min(limit.saturating_sub(wave.executed)).max(1);
+        wave.executed += left;
+        while left > 0 && wave.goes_on() {
+            let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
+            // Stays in the page as long as the program does.
+            while left > 0 && pc.wrapping_sub(page.base) < PAGE {
+                let instruction =
+                    page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
+                (last, pc) = (pc, pc + instruction.size);
+                left -= 1;
+                // Others neither look at the address nor change it.
+                if instruction.directs {
+                    wave.pc = pc;
+                }
+                if let Err(stop) = instruction.exec.run(wave, machine) {
+                    return Err(stop_trap(*stop, instruction, last, machine, *entry));
+                }
+                if instruction.directs {
+                    pc = wave.pc;
+                    if !wave.goes_on() {
+                        break;
+                    }
+                }
+                debug_assert!(wave.goes_on(), "{} directs", instruction.text);
+            }
+        }
+        wave.pc = pc;
+        wave.executed -= left;
+        if wave.executed >= *limit {
+            let missing = |missing| missing_trap(missing, last, *entry);
+            let instruction =
+                code.page(last).map_err(missing)?.instruction(last).map_err(missing)?;
+            return Err(step_limit(*limit, instruction, last, *entry));
+        }
+        Ok(())
+    }
+
+    /// A turn for a wave whose instructions do not do what they ordinarily do.
+    fn turn_on_detour(&mut self, index: usize) -> Result<(), Trap> {
+        let Group { code, detours, machine, waves, entry, limit } = self;
+        let (arch, checked) = (code.arch(), machine.checks.is_some());
+        let wave = &mut waves[index];
+        for _ in 0..TURN {
+            if wave.state != State::Running || wave.detours == 0 {
+                break;
+            }
+            let pc = wave.pc;
+            let missing = |missing| missing_trap(missing, pc, *entry);
+            let page = code.page(pc).map_err(missing)?;
+            let instruction = page.instruction(pc).map_err(missing)?;
+            let other = detours
+                .find(&instruction.text, arch, pc, instruction.size, wave, checked)
+                .map_err(|Unsupported| {
+                    missing(Missing::Unimplemented(instruction.text.to_string()))
+                })?;
+            wave.pc = pc + instruction.size;
+            wave.executed += 1;
+            let exec = other.unwrap_or(&*instruction.exec);
+            if let Err(stop) = exec.run(wave, machine) {
+                return Err(stop_trap(*stop, instruction, pc, machine, *entry));
+            }
+            if wave.executed >= *limit {
+                return Err(step_limit(*limit, instruction, pc, *entry));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Wave {
+    /// Whether its next instruction does what it ordinarily does.
+    #[inline(always)]
+    fn goes_on(&self) -> bool {
+        self.state == State::Running && self.detours == 0
+    }
+}
+
+fn at(text: &str, pc: u64, entry: u64) -> At {
+    At { text: text.to_owned(), offset: pc.wrapping_sub(entry) as i64 }
+}
+
+fn step_limit(limit: u64, instruction: &Instruction, pc: u64, entry: u64) -> Trap {
+    Trap::StepLimit { limit, instruction: at(&instruction.text, pc, entry) }
+}
+
+fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
+    match missing {
+        Missing::Unmapped => Trap::PageFault {
+            address: pc,
+            write: false,
+            instruction: at("instruction fetch", pc, entry),
+        },
+        Missing::Illegal => Trap::IllegalInstruction { instruction: at("?", pc, entry) },
+        Missing::Unimplemented(text) => Trap::Unimplemented { instruction: at(&text, pc, entry) },
+        Missing::NoDisassembler(reason) => Trap::NoDisassembler { reason },
+    }
+}
+
+fn stop_trap(
+    stop: Stop,
+    instruction: &Instruction,
+    pc: u64,
+    machine: &Machine<'_>,
+    entry: u64,
+) -> Trap {
+    let instruction = at(&instruction.text, pc, entry);
+    match stop {
+        Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
+        Stop::LdsOutOfRange { offset } => {
+            Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
+        }
+        Stop::NeverWritten { read, how } => Trap::NeverWritten {
+            address: read.address,
+            read: at(&read.text, read.pc, entry),
+            how: how.words(),
+            instruction,
+        },
+        Stop::LdsRace { offset, first, second } => {
+            let access = |access: races::Access| LdsAccess {
+                kind: access.kind.word(),
+                wave: access.wave,
+                instruction: at(&access.text, access.pc, entry),
+            };
+            Trap::LdsRace { offset, first: access(first), second: access(second) }
+        }
+        Stop::Unordered(accesses) => Trap::Unordered { accesses, instruction },
+        Stop::Abort => Trap::Abort { instruction },
+    }
+}
