@@ -263,29 +263,27 @@ impl AddressSpace for List {
 fn neighbouring_lanes_touch_memory_in_one_access() {
     let mut memory = [0u8; 512];
     let start = memory.as_mut_ptr().expose_provenance() as u64;
-    #[rustfmt::skip]
-    let table: [(Arch, u32, &str, &[(AccessKind, Range<u64>)]); 5] = [
-        (Gfx1151, 4, "global_load_b32 v2, v0, s[0:1]", &[(AccessKind::Load, 0..128)]),
-        (Gfx1151, 4, "global_store_b8 v0, v2, s[0:1]", &[(AccessKind::Store, 0..1), (AccessKind::Store, 4..5)]),
-        (Gfx1151, 4, "global_atomic_add_u32 v0, v2, s[0:1]", &[(AccessKind::Atomic, 0..128)]),
-        (Gfx1201, 8, "global_load_tr_b64 v[2:3], v0, s[0:1]", &[(AccessKind::Load, 0..256)]),
-        (Gfx1201, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", &[(AccessKind::Load, 0..512)]),
-    ];
-    for (arch, stride, line, expected) in table {
-        let list = List::default();
-        let mut machine = Machine::new(&list);
-        machine.checks.as_mut().expect("the launch is watched").begin(1);
-        let mut wave = Wave::new(32);
-        wave.set_pair(EXEC, if line.contains("b8") { 3 } else { u64::from(u32::MAX) });
-        wave.set_pair(0, start);
-        for lane in 0..32 {
-            wave.set_lane(0, lane, lane as u32 * stride);
-        }
-        assert!(run_on(arch, &mut wave, &mut machine, 0, line).is_ok(), "{line}");
-        drop(machine);
-        let touched = list.0.into_inner().expect("one thread");
-        let absolute = |range: &Range<u64>| start + range.start..start + range.end;
-        let expected: Vec<_> = expected.iter().map(|(kind, r)| (*kind, absolute(r))).collect();
-        assert_eq!(touched, expected, "{line}");
-    }
+    let check =
+        |arch, lanes: u32, stride, line: &str, kind: AccessKind, expected: &[(u64, u64)]| {
+            let list = List::default();
+            let mut machine = Machine::new(&list);
+            machine.checks.as_mut().expect("the launch is watched").begin(1);
+            let mut wave = Wave::new(32);
+            wave.set_pair(EXEC, (1 << lanes) - 1);
+            wave.set_pair(0, start);
+            for lane in 0..32 {
+                wave.set_lane(0, lane, lane as u32 * stride);
+            }
+            assert!(run_on(arch, &mut wave, &mut machine, 0, line).is_ok(), "{line}");
+            drop(machine);
+            let touched = list.0.into_inner().expect("one thread");
+            let absolute = |(from, to): &(u64, u64)| (kind, start + from..start + to);
+            assert_eq!(touched, expected.iter().map(absolute).collect::<Vec<_>>(), "{line}");
+        };
+    use AccessKind::{Atomic, Load, Store};
+    check(Gfx1151, 32, 4, "global_load_b32 v2, v0, s[0:1]", Load, &[(0, 128)]);
+    check(Gfx1151, 2, 4, "global_store_b8 v0, v2, s[0:1]", Store, &[(0, 1), (4, 5)]);
+    check(Gfx1151, 32, 4, "global_atomic_add_u32 v0, v2, s[0:1]", Atomic, &[(0, 128)]);
+    check(Gfx1201, 32, 8, "global_load_tr_b64 v[2:3], v0, s[0:1]", Load, &[(0, 256)]);
+    check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
 }
