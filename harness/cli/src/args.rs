@@ -172,8 +172,9 @@ pub(crate) struct Selection {
     pub(crate) cases_from: Option<PathBuf>,
 }
 
-#[derive(Parser)]
-pub(crate) struct On {
+/// What a program runs on: a stack and a device.
+#[derive(Args)]
+pub(crate) struct Target {
     /// The ROCm to run on: `debian:7.2.4`, `debian:latest`, `system`, or a folder; fetched when needed
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
@@ -194,13 +195,20 @@ pub(crate) struct On {
     #[arg(long, value_name = "URL")]
     pub(crate) mirror: Option<String>,
 
-    /// Set a variable in the trials' otherwise clean environment
+    /// Set a variable in the otherwise clean environment
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
 
-    /// Start trials through another command, such as `srun` or `podman run ...`
+    /// Start through another command, such as `srun` or `podman run ...`
     #[arg(long, value_name = "COMMAND")]
     pub(crate) launcher: Option<String>,
+}
+
+/// What trials run on, and how.
+#[derive(Parser)]
+pub(crate) struct On {
+    #[command(flatten)]
+    pub(crate) target: Target,
 
     /// Trials at once [default: the number of processors on the emulated device, 1 on a GPU]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -7,7 +7,6 @@ mod doctor;
 mod exec;
 mod explain;
 mod export;
-mod faults;
 mod list;
 mod minimise;
 mod mitigate;
@@ -16,6 +15,7 @@ mod report;
 mod rocm;
 mod run;
 mod schema;
+mod setup;
 mod subject;
 
 pub use self::minimise::{Comparison, Simulated, compare};

@@ -14,7 +14,7 @@ use supervise::Limits;
 
 use crate::{
     Stop, WORKER_ARGUMENT,
-    args::{DeviceKind, On},
+    args::{DeviceKind, On, Target},
     device_library, progress,
     scratch::{self, Scratch},
     stop::chain,
@@ -83,10 +83,10 @@ pub struct Session {
     pub(crate) scratch: Scratch,
 }
 
-impl TryFrom<&On> for SessionOptions {
+impl TryFrom<&Target> for SessionOptions {
     type Error = Stop;
 
-    fn try_from(on: &On) -> Result<Self, Stop> {
+    fn try_from(on: &Target) -> Result<Self, Stop> {
         let mut problems = Vec::new();
         let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
         if let Err(error) = on.rocm.parse::<Spec>() {
@@ -128,6 +128,18 @@ impl TryFrom<&On> for SessionOptions {
                 .map(|l| l.split_whitespace().map(str::to_owned).collect())
                 .unwrap_or_default(),
             cases_from: None,
+            jobs: None,
+            limits: Limits::default(),
+            worker: None,
+        })
+    }
+}
+
+impl TryFrom<&On> for SessionOptions {
+    type Error = Stop;
+
+    fn try_from(on: &On) -> Result<Self, Stop> {
+        Ok(SessionOptions {
             jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
             limits: Limits {
                 total: Duration::from_secs(on.timeout.into()),
@@ -135,6 +147,7 @@ impl TryFrom<&On> for SessionOptions {
                 ..Limits::default()
             },
             worker: on.worker.clone(),
+            ..SessionOptions::try_from(&on.target)?
         })
     }
 }

@@ -23,6 +23,15 @@ impl Stop {
         Stop { code: 4, message: message.to_string() }
     }
 
+    /// Both, or what is wrong with either.
+    pub(crate) fn both<A, B>(a: Result<A, Stop>, b: Result<B, Stop>) -> Result<(A, B), Stop> {
+        match (a, b) {
+            (Ok(a), Ok(b)) => Ok((a, b)),
+            (Err(a), Err(b)) => Err(Stop { message: format!("{a}\n{b}"), ..a }),
+            (Err(stop), _) | (_, Err(stop)) => Err(stop),
+        }
+    }
+
     /// The same with exit code 5 where no verdict was possible, for commands in which 3 means something else.
     pub(crate) fn trouble(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }

@@ -2,7 +2,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::Args;
 
-use super::{Emulation, On};
+use super::{Emulation, Target};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +18,7 @@ A ROCm of Debian brings its own libc: programs linked on an older or equal syste
 #[derive(Args)]
 pub(crate) struct Exec {
     #[command(flatten)]
-    pub(crate) on: On,
+    pub(crate) on: Target,
 
     #[command(flatten)]
     pub(crate) emulation: Emulation,

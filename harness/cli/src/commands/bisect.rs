@@ -11,6 +11,7 @@ mod verdict;
 
 use std::{fs::File, process::ExitCode, time::Instant};
 
+use device::Planted;
 use search::bisect::{Action, Answer, Event, State, next};
 use supervise::{Cancel, Journal};
 
@@ -25,6 +26,7 @@ use self::{
 use crate::{
     CaseLibrary, DeviceChoice, SessionOptions, Stop,
     args::{Bisect, Regress},
+    commands::setup::setup,
     evidence, outputs,
     select::select,
     stop::chain,
@@ -47,12 +49,12 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         return replay(path);
     }
     let library = CaseLibrary::load(args.cases_from.as_deref())?;
-    let subject = subject(args, &library)?;
-    let mut options = SessionOptions::try_from(&args.on)?;
+    let (mut options, faults) = setup(&args.on, None, &args.fault)?;
+    let subject = subject(args, &library, faults)?;
     options.cases_from = args.cases_from.clone();
     let gfx = match options.device {
         DeviceChoice::Emulated(arch) => arch.name().to_owned(),
-        DeviceChoice::Gpu => args.on.gfx.clone(),
+        DeviceChoice::Gpu => args.on.target.gfx.clone(),
     };
     let axis = axis(args, &subject, &gfx)?;
     let case_name = match &subject {
@@ -165,7 +167,11 @@ fn replay(path: &std::path::Path) -> Result<ExitCode, Stop> {
     Ok(ExitCode::from(code))
 }
 
-fn subject<'a>(args: &Bisect, library: &'a CaseLibrary) -> Result<Subject<'a>, Stop> {
+fn subject<'a>(
+    args: &Bisect,
+    library: &'a CaseLibrary,
+    faults: Vec<Planted>,
+) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &args.case else { return Ok(Subject::Command(args.command.clone())) };
     let selected = select(library, std::slice::from_ref(wanted))?;
     // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
@@ -181,12 +187,7 @@ fn subject<'a>(args: &Bisect, library: &'a CaseLibrary) -> Result<Subject<'a>, S
         }
     }
     match trials.as_slice() {
-        [one] => Ok(Subject::Trial {
-            library,
-            case: one.case,
-            trial: one.trial.clone(),
-            faults: super::faults::faults(&args.fault)?,
-        }),
+        [one] => Ok(Subject::Trial { library, case: one.case, trial: one.trial.clone(), faults }),
         many => {
             let some: Vec<_> = many.iter().take(3).map(|s| format!("'{}'", s.id())).collect();
             Err(Stop::usage(format!(
@@ -459,11 +460,11 @@ fn between(args: &Bisect, axis: &Axis, good: &str, bad: &str) -> String {
     if axis.kind == Kind::Builds {
         words.extend([format!("--good={good}"), format!("--bad={bad}")]);
     } else {
-        words.push(format!("--rocm={}", args.on.rocm));
+        words.push(format!("--rocm={}", args.on.target.rocm));
     }
-    words.push(format!("--gfx={}", args.on.gfx));
-    words.extend(args.on.env.iter().map(|pair| format!("--env={pair}")));
-    words.extend(args.on.launcher.iter().map(|launcher| format!("--launcher={launcher}")));
+    words.push(format!("--gfx={}", args.on.target.gfx));
+    words.extend(args.on.target.env.iter().map(|pair| format!("--env={pair}")));
+    words.extend(args.on.target.launcher.iter().map(|launcher| format!("--launcher={launcher}")));
     words.extend(args.fault.iter().map(|fault| format!("--fault={fault}")));
     words.extend(args.cases_from.iter().map(|path| format!("--cases-from={}", path.display())));
     if !args.command.is_empty() {

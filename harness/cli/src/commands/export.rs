@@ -12,15 +12,15 @@ use self::{
     build::Toolchain,
     verify::{Exported, exported, printed},
 };
-use super::faults::{faults, names};
+use super::setup::{names, setup};
 use crate::{
-    CaseLibrary, Job, Selected, Session, SessionOptions, Stop, args::Export, lower_each, outputs,
-    select, stop::chain,
+    CaseLibrary, Job, Selected, Session, Stop, args::Export, lower_each, outputs, select,
+    stop::chain,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
-    let faults = faults(&args.fault)?;
+    let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     if args.selection.cases.is_empty() && args.selection.cases_from.is_none() && !args.all {
         return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
     }
@@ -29,7 +29,6 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         // The first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);
     }
-    let mut options = SessionOptions::try_from(&args.on)?;
     options.cases_from = args.selection.cases_from.clone();
     if !faults.is_empty() || args.declared_fault {
         options.expect_hangs();

@@ -23,9 +23,9 @@ use self::{
     journal::{About, Runs},
     space::{Candidate, Plans, calls, count, every},
 };
-use super::faults::{faults, names};
+use super::setup::{names, setup};
 use crate::{
-    CaseLibrary, Selected, Session, SessionOptions, Stop,
+    CaseLibrary, Selected, Session, Stop,
     args::Minimise,
     evidence, outputs, select,
     stop::chain,
@@ -71,8 +71,7 @@ pub(crate) struct Minimisation {
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
     let mut selected = select(&library, &args.selection.cases)?;
-    let faults = faults(&args.fault)?;
-    let mut options = SessionOptions::try_from(&args.on)?;
+    let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.selection.cases_from.clone();
     options.expect_hangs();
     let lowered = lower_all(&library, &selected, names(&faults))?;

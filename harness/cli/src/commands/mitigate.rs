@@ -14,16 +14,15 @@ use search::{
 
 use super::subject::{first_failing, run};
 use crate::{
-    CaseLibrary, Session, SessionOptions, Stop, args::Mitigate, commands::faults::faults, evidence,
-    outputs, select, trial::Job,
+    CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, outputs, select,
+    trial::Job,
 };
 use factors::{Change, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.cases_from.as_deref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
-    let faults = faults(&args.fault)?;
-    let mut options = SessionOptions::try_from(&args.on)?;
+    let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.cases_from.clone();
     let session = Session::open(options)?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.failures)?;

@@ -17,8 +17,7 @@ use super::{
     subject::{Runs, Subject, first_failing},
 };
 use crate::{
-    CaseLibrary, Session, SessionOptions, Stop, args::Report, commands::faults::faults, evidence,
-    outputs, select,
+    CaseLibrary, Session, Stop, args::Report, commands::setup::setup, evidence, outputs, select,
 };
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
@@ -26,8 +25,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
     let library = CaseLibrary::load(args.cases_from.as_deref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
-    let faults = faults(&args.fault)?;
-    let mut options = SessionOptions::try_from(&args.on)?;
+    let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.cases_from.clone();
     let session = Session::open(options.clone())?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.repeat)?;
@@ -137,7 +135,7 @@ fn duplicates(
 
 /// The command that writes this report again.
 fn again(args: &Report, subject: &Subject<'_>, form: Option<Form>) -> String {
-    let mut text = format!("rocrepro report '{}' --rocm {}", subject.id(), args.on.rocm);
+    let mut text = format!("rocrepro report '{}' --rocm {}", subject.id(), args.on.target.rocm);
     for fault in &args.fault {
         text.push_str(&format!(" --fault {fault}"));
     }

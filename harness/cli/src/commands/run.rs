@@ -3,9 +3,9 @@ use std::{process::ExitCode, time::Instant};
 use device::{Config, UnknownSchedule};
 use report::Rows;
 
-use super::faults::{faults, names};
+use super::setup::{names, setup};
 use crate::{
-    CaseLibrary, Session, SessionOptions, Stop,
+    CaseLibrary, Session, Stop,
     args::{Emulation, Run},
     batch::run_jobs,
     outputs::{self, Junit},
@@ -15,10 +15,9 @@ use crate::{
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
-    let selected = select(&library, &args.selection.cases)?;
-    let faults = faults(&args.fault)?;
-    let mut options = SessionOptions::try_from(&args.on)?;
-    options.emulation = args.emulation.config()?;
+    let selected = select(&library, &args.selection.cases);
+    let setup = setup(&args.on, Some(&args.emulation), &args.fault);
+    let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
     options.allow_for_the_sanitizer();
     options.cases_from = args.selection.cases_from.clone();
     let lowered = lower_all(&library, &selected, names(&faults))?;

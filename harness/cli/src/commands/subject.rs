@@ -9,7 +9,7 @@ use report::{
     evidence::{OtherFailure, Rate},
 };
 
-use super::faults::names;
+use super::setup::names;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,

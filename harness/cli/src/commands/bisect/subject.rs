@@ -11,7 +11,7 @@ use rocm::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 
 use super::{
-    super::faults::names,
+    super::setup::names,
     axis::{Axis, Kind},
 };
 use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};

@@ -6,7 +6,7 @@ use case::{Case, Header, Lowered, Trial, lower};
 use report::evidence::NotTried;
 use rewrite::mitigations::{Reader, rewrites, variables};
 
-use super::super::{faults::names, subject::Subject};
+use super::super::{setup::names, subject::Subject};
 use crate::{Session, Stop};
 
 /// A change that is tried.

@@ -1,0 +1,73 @@
+//! What a command runs on, and the faults that it plants.
+
+use device::{BadPlanted, Config, Fault, Place, Planted};
+
+use crate::{DeviceChoice, SessionOptions, Stop, args::Emulation, select::meant};
+
+/// Reads the options that say what to run on, how the emulated device is set up, and what is planted.
+///
+/// # Errors
+/// All that is wrong with them.
+pub(super) fn setup<'a, On>(
+    on: &'a On,
+    emulation: Option<&Emulation>,
+    texts: &[String],
+) -> Result<(SessionOptions, Vec<Planted>), Stop>
+where
+    SessionOptions: TryFrom<&'a On, Error = Stop>,
+{
+    let options = SessionOptions::try_from(on);
+    let emulation = emulation.map_or_else(|| Ok(Config::default()), Emulation::config);
+    let faults = faults(texts);
+    match (options, emulation, faults) {
+        (Ok(options), Ok(emulation), Ok(faults)) => {
+            let on_device = faults.iter().any(|planted| planted.fault.place() == Place::Device);
+            if options.device == DeviceChoice::Gpu && (on_device || emulation != Config::default())
+            {
+                return Err(Stop::usage(
+                    "error: faults below the HIP runtime, schedules, the sanitizer and device options are of the \
+                     emulated device; use `--device emulated`",
+                ));
+            }
+            Ok((SessionOptions { emulation, ..options }, faults))
+        }
+        (options, emulation, faults) => {
+            let problems = [options.err(), emulation.err(), faults.err()];
+            Err(Stop::usage(
+                problems.iter().flatten().map(Stop::to_string).collect::<Vec<_>>().join("\n"),
+            ))
+        }
+    }
+}
+
+/// Which faults are planted.
+pub(super) fn names(faults: &[Planted]) -> Vec<Fault> {
+    faults.iter().map(|planted| planted.fault).collect()
+}
+
+/// Reads all `--fault` options.
+fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
+    let mut faults: Vec<Planted> = Vec::new();
+    let mut problems = Vec::new();
+    for text in texts {
+        match planted(text) {
+            Ok(planted) if faults.iter().any(|other| other.fault == planted.fault) => {
+                problems.push(format!("error: `{}` is planted twice", planted.fault));
+            }
+            Ok(planted) => faults.push(planted),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.is_empty() { Ok(faults) } else { Err(Stop::usage(problems.join("\n"))) }
+}
+
+/// Reads `copy.zero` or `copy.late,ms=50,probability=0.2,seed=7`.
+fn planted(text: &str) -> Result<Planted, String> {
+    text.parse().map_err(|problem| match problem {
+        BadPlanted::Fault(name) => {
+            let known = Fault::ALL.iter().map(|fault| fault.name());
+            format!("error: no fault is called `{name}`; {}", meant(&name, known))
+        }
+        BadPlanted::Parameter(problem) => format!("error: {problem}"),
+    })
+}
