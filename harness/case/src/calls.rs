@@ -40,7 +40,8 @@ pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) ->
     steps
 }
 
-fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
+/// Reads one step, and adds it with those that it needs beforehand.
+pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
     let Some(entries) = reader.entries(node, "a step") else { return };
     let mut verb = None;
     let (mut returns, mut gives) = (None, None);

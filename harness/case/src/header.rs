@@ -1,9 +1,9 @@
-use device::{Fault, Planted};
+use device::{Arch, Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
     Diagnostic, Kernels, Selector, Trial,
-    diagnostic::suggest,
+    diagnostic::{nearest, suggest},
     expression::evaluate,
     lower::lower,
     matrix::{Matrix, read_matrix, read_selector},
@@ -171,7 +171,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         }
     }
     let source = texts(reader, "source");
-    if upstream.is_empty() && source.is_empty() {
+    if fields.get("upstream").is_none() && fields.get("source").is_none() {
         reader.mistake_with_help(
             fields.at,
             "a case needs a source",
@@ -249,15 +249,22 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
     }
 }
 
+/// Architectures by the names that LLVM has for them, without target features. That the device cannot be one of them is no
+/// mistake: a case may be about hardware that nobody emulates.
 fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
-    let mut names = Vec::new();
+    let names = reader.texts(node, "`gfx`");
     for item in reader.list(node) {
-        match reader.text(item, "an architecture") {
-            Some(name) if name.starts_with("gfx") => names.push(name.to_owned()),
-            Some(name) => reader
-                .mistake(item.at, format!("`{name}` is not an architecture such as `gfx1151`")),
-            None => {}
+        let yaml::Value::Scalar(name) = &item.value else { continue };
+        if name.is_empty() || Arch::PROCESSORS.contains(&name.as_str()) {
+            continue;
         }
+        // A trial knows the processor alone, not `gfx90a:xnack+`.
+        let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
+        let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "architectures have LLVM's names, such as `gfx1151`".to_owned(),
+        };
+        reader.mistake_with_help(item.at, format!("`{name}` is no architecture"), Some(help));
     }
     names
 }

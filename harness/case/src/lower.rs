@@ -10,7 +10,7 @@ use plan::{
 
 use crate::{
     At, Case, Diagnostic, Trial,
-    calls::{MEMORIES, STREAM_KINDS, read_steps},
+    calls::{MEMORIES, STREAM_KINDS, VERBS, read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -299,16 +299,18 @@ fn assemble(
     }
     if let Some(node) = fields.get("expect") {
         for item in reader.list(node) {
-            if let Some([(key, _)]) = reader.entries(item, "an expectation")
-                && !matches!(key.text.as_str(), "check" | "equal" | "differ")
-            {
-                reader.mistake(
+            let other = match &item.value {
+                Value::Map(entries) => entries.iter().find(|(key, _)| is_other_verb(&key.text)),
+                _ => None,
+            };
+            match other {
+                Some((key, _)) => reader.mistake(
                     key.at,
                     "`expect` takes `check`, `equal` and `differ`; other steps go to `steps`",
-                );
+                ),
+                None => read_step(reader, &mut scope, item, &mut body),
             }
         }
-        body.extend(read_steps(reader, &mut scope, node));
     }
     stamp(&mut body);
     let plan = Plan {
@@ -330,6 +332,11 @@ fn assemble(
         refuse_large(reader, node, &plan);
     }
     Some(surround(plan, scope, &initial))
+}
+
+/// Whether it is a step, and none that `expect` takes.
+fn is_other_verb(name: &str) -> bool {
+    !["check", "equal", "differ"].contains(&name) && VERBS.iter().any(|(verb, ..)| *verb == name)
 }
 
 /// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.

@@ -181,8 +181,12 @@ impl Reader {
         Some(ByVersion(ranges))
     }
 
+    /// One text or several.
     pub(crate) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
         let items = self.list(node);
+        if items.is_empty() {
+            self.mistake(node.at, format!("{what} has no values"));
+        }
         items.iter().filter_map(|item| self.text(item, what).map(str::to_owned)).collect()
     }
 }

@@ -94,8 +94,17 @@ fn mistakes_are_told_with_place_and_remedy() {
             with("", "  - sync: device\n    returns: {'<7.0': hipSuccess, '>=6.0': hipErrorUnknown}\n"),
         ),
         ("an unknown library and architecture", with("needs: {library: [hiprnd], gfx: [rdna3]}\n", copy)),
+        (
+            "architectures that nobody made, and one that nobody emulates",
+            with("needs: {gfx: [gfx9999, gfx950, gfx90a:xnack+, GFX1151]}\nknown: [{rocm: '*', gfx: gfx115, signature: x}, {rocm: '*', gfx: [], signature: x}]\n", copy),
+        ),
+        ("faults that never happen", with("", copy).replace(
+            "copy.zero",
+            "[{fault: copy.zero, with: {probability: 0, per: process}}, {fault: copy.torn, with: {probability: 0.0}}]",
+        )),
         ("a graph that was never captured", with("", "  - instantiate: {exec: x, graph: g}\n  - end_capture: {stream: s, graph: g}\n")),
-        ("an expectation that is a step", with("expect: [{sync: device}]\n", copy)),
+        ("an expectation that is a step", with("expect: [{sync: device}, {sync: device, returns: hipSuccess}]\n", copy)),
+        ("misspelt expectations", with("expect: [{chek: dst}, check, [{check: dst}], {check: dts}]\n", copy)),
         ("a memory kind that is none", with("", copy).replace("host.pinned", "host.pined").replace("bytes: 128", "bytes: 0")),
         (
             "blocks in blocks that never end",
@@ -122,7 +131,11 @@ fn mistakes_are_told_with_place_and_remedy() {
             "  - sleep: $n\n  - sleep: ${n}0\n  - sleep: $m\n  - sleep: $k\n  - check: nothing\n    when: {n: 5}\n",
         ).replace("bytes: 128", "bytes: $n")),
         ("a matrix that is none", with("matrix: 7\nexclude: [{a: 1}]\n", "  - sleep: $n\n    when: {a: 1}\n  - check: $b\n  - chekc: dst\n")),
-        ("an axis with an odd name", with("matrix: {a-b: [1], c: [1]}\n", "  - sleep: $a-b\n  - sleep: $c\n")),
+        ("an axis with an odd name", with(
+            "matrix: {a-b: [1], c: [1]}\nexclude: [{d: 1}]\n",
+            "  - sleep: $a-b\n  - sleep: ${a-b}\n  - sleep: $c\n  - sleep: $d\n  - sleep: 1\n    when: {e: 1}\n  - sleep: $\n",
+        )),
+        ("an axis without a name", with("matrix: {'': [1]}\n", "  - sleep: $\n  - sleep: $d\n")),
         ("an axis whose default has a misspelt key", with("matrix: {a: {defualt: 1, values: [1]}}\n", "  - sleep: $a\n  - chekc: dst\n")),
         ("a misspelt matrix and steps", with("matirx: {n: [1]}\n", "  - sleep: $n\n  - chekc: dst\n").replace("steps:", "stesp:")),
         ("a matrix that is too large", with("matrix: {a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], b: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], c: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], d: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}\n", "  - sleep: $a\n  - chekc: dst\n")),

@@ -73,7 +73,7 @@ fn the_same_seed_fails_again_in_the_same_runs() {
 
 #[test]
 fn faults_compose() {
-    let never = "graph.launch-lost,probability=0";
+    let never = "graph.launch-lost,probability=0.000001";
     let (one, other) = (
         "graph.launch-lost,probability=0.01,seed=1",
         "kernel.drop,probability=0.3,per=process,seed=40",
