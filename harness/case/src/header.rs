@@ -164,11 +164,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let about = fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned));
     let upstream = texts(reader, "upstream");
     for node in fields.get("upstream").map(|n| reader.list(n)).unwrap_or_default() {
-        if let yaml::Value::Scalar(link) = &node.value
-            && !is_issue(link)
-        {
-            reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
-        }
+        check_issue(reader, node);
     }
     let source = texts(reader, "source");
     if fields.get("upstream").is_none() && fields.get("source").is_none() {
@@ -185,6 +181,9 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         .get("faults")
         .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &matrix)).collect())
         .unwrap_or_default();
+    if let Some(node) = fields.get("faults") {
+        check_overlap(reader, node, &faults, &matrix);
+    }
     if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
         reader.mistake_with_help(
             fields.at,
@@ -208,6 +207,15 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         matrix,
         root,
     })
+}
+
+fn check_issue(reader: &mut Reader, node: &Node) {
+    if let yaml::Value::Scalar(link) = &node.value
+        && !link.is_empty()
+        && !is_issue(link)
+    {
+        reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
+    }
 }
 
 /// Whether the text has the form `owner/repository#number`.
@@ -242,7 +250,7 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
         libraries,
         functions: fields
             .get("function")
-            .map(|n| reader.texts(n, "a function"))
+            .map(|n| reader.texts(n, "`function`"))
             .unwrap_or_default(),
         rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
@@ -303,6 +311,26 @@ fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Fault
     Some(FaultEntry { planted, on, signature })
 }
 
+/// Tells of a fault that is declared again for a trial: only the first one is planted there.
+fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix: &Matrix) {
+    let nodes = reader.list(node);
+    if nodes.len() != faults.len() {
+        // Some could not be read.
+        return;
+    }
+    let trials = matrix.trials();
+    for (n, (entry, node)) in faults.iter().zip(nodes).enumerate() {
+        let again = |other: &&FaultEntry| {
+            other.planted.fault == entry.planted.fault
+                && trials.iter().any(|trial| other.on.matches(trial) && entry.on.matches(trial))
+        };
+        if faults[..n].iter().any(|other| again(&other)) {
+            let fault = entry.planted.fault;
+            reader.mistake(node.at, format!("`{fault}` is declared before for a trial of these"));
+        }
+    }
+}
+
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a known window";
     let fields = reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream"])?;
@@ -313,9 +341,10 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
     Some(Known {
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
         on: fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default(),
-        upstream: fields
-            .get("upstream")
-            .and_then(|n| reader.text(n, "`upstream`").map(str::to_owned)),
+        upstream: fields.get("upstream").and_then(|n| {
+            check_issue(reader, n);
+            reader.text(n, "`upstream`").map(str::to_owned)
+        }),
         rocm: rocm?,
         signature: signature?,
     })

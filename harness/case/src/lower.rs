@@ -59,8 +59,8 @@ pub fn lower(
         mistakes.extend(found);
         Reference::default()
     });
-    // Buffers that lowering adds for a check have names that the case does not know; the mistake that led there says it better.
-    let added = |m: &plan::Mistake| m.message.contains(&format!("{BACK}`"));
+    // Lowering adds steps, and buffers for checks, that the case does not know; the mistake that led there says it better.
+    let added = |m: &plan::Mistake| m.line == 0 || m.message.contains(&format!("{BACK}`"));
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
     }
@@ -147,6 +147,10 @@ impl Scope<'_> {
     /// A stream; one that is not declared is a blocking one, as hipStreamCreate makes it.
     pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a stream")?;
+        if name == "device" {
+            reader.mistake(node.at, "no stream is called `device`: `sync: device` means them all");
+            return None;
+        }
         if name != DEFAULT_STREAM {
             self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
         }
@@ -237,6 +241,10 @@ fn assemble(
     };
     if let Some(node) = fields.get("streams") {
         for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
+            reader.name(key, "a stream");
+            if [DEFAULT_STREAM, "device"].contains(&key.text.as_str()) {
+                reader.mistake(key.at, format!("`{}` has its own meaning", key.text));
+            }
             if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
                 scope.streams.insert(key.text.clone(), kind);
             }
@@ -246,6 +254,7 @@ fn assemble(
         let entries = reader.entries(node, "`kernels`");
         scope.unknown_kernels = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
+            reader.name(key, "a kernel");
             if kernels.contains_key(&key.text) {
                 reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
             }
@@ -256,6 +265,9 @@ fn assemble(
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
         for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
+            if key.text.is_empty() || key.text.contains(['=', '\0']) {
+                reader.mistake(key.at, format!("no variable can be called `{}`", key.text));
+            }
             if let Some(text) = reader.text(value, "a variable") {
                 environment.insert(key.text.clone(), text.to_owned());
             }
@@ -266,6 +278,7 @@ fn assemble(
         let entries = reader.entries(node, "`buffers`");
         scope.unknown_buffers = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
+            reader.name(key, "a buffer");
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
                     initial.insert(key.text.clone(), first);

@@ -146,6 +146,39 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("buffers, kernels and streams that are no mappings", with("streams: [s]\nkernels: own\n", "  - copy: {to: a, from: b, stream: s}\n  - launch: {kernel: own}\n  - chekc: a\n")
             .replace("buffers:\n", "buffers: [dst]\nenvironment: none\nx:\n")),
         ("a key given twice, and a step", with("title: Again\n", "  - fill: source\n")),
+        ("numbers as other languages write them", with("", copy).replace("bytes: 128", "bytes: 0x40").replace("bytes: 64, fill", "bytes: -1, fill").replace("device, bytes: 64", "device, bytes: 1G")),
+        ("statuses and values that no call answers", with("", concat!(
+            "  - copy: {to: dst, from: src}\n    returns: hipSucces\n",
+            "  - copy: {to: dst, from: src}\n    returns: {'<7.0': [hipSuccess, 0], '>=7.0': hipErrorInvalidValue}\n",
+            "  - copy: {to: dst, from: src}\n    gives: 7\n",
+            "  - is_capturing: s\n    gives: [actve, 1]\n",
+            "  - node_count: g\n    gives: [many, '>= 2', 3]\n",
+            "  - mem_info: src\n    gives: returnd\n",
+        ))),
+        ("launches that are refused", with("", concat!(
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], grid: 0}\n",
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], block: [64, 64]}\n",
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], grid: [4294967295, 4294967295, 4294967295]}\n",
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], grid: 0}\n    returns: hipErrorInvalidConfiguration\n",
+        ))),
+        ("steps that do nothing", with("", concat!(
+            "  - repeat: {count: 2, steps: []}\n  - thread: []\n  - sleep: 99999999999\n  - equal: [src, src]\n",
+            "  - launch: {kernel: saxpy_f32, args: [dst, src, 16, 1e999]}\n  - sync: s\n  - query: device\n",
+        ))),
+        ("copies within a buffer", with("", "  - copy: {to: src, from: src, from_offset: 4, bytes: 32}\n  - copy: {to: src, from: src, from_offset: 32, bytes: 32}\n")),
+        ("what no step made is destroyed", with("", "  - rocblas_destroy: h\n  - destroy_exec: x\n  - destroy_graph: g\n  - node_count: g\n")),
+        ("names that nothing can have", with(
+            "environment: {A=B: 1, '': x, C: \"\\0\"}\nstreams: {default: blocking, device: blocking, '': blocking}\nkernels: {a b: x}\n",
+            copy,
+        ).replace("  big:", "  16: {on: device, bytes: 4}\n  big:")),
+        ("lists without values", with("upstream: []\nneeds: {function: []}\nmatrix: {n: [1]}\nexclude: [{n: []}]\n", copy)),
+        ("a fault declared twice for a trial", with("matrix: {n: [1, 2]}\n", copy).replace(
+            "copy.zero",
+            "[{fault: copy.zero, on: {n: 1}}, {fault: copy.zero, on: {n: 2}}, {fault: copy.zero, signature: x}, copy.drop]",
+        )),
+        ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: x, upstream: '#7'}]\n", copy)),
+        ("lines that end as on Windows", with("", "  - cpy: {to: dst, from: src}\n").replace('\n', "\r\n")),
+        ("a tab", with("", "\t- sync: device\n")),
         ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),
     ];
     let report: String =
