@@ -310,7 +310,13 @@ fn simple(
         },
         "query" => Some(Call::StreamQuery { stream: scope.stream(reader, node)? }),
         "is_capturing" => Some(Call::IsCapturing { stream: scope.stream(reader, node)? }),
-        "create_stream" => Some(Call::StreamCreate { stream: scope.stream(reader, node)? }),
+        "create_stream" => {
+            let stream = scope.stream(reader, node)?;
+            if stream == DEFAULT_STREAM {
+                reader.mistake(node.at, "the default stream is always there");
+            }
+            Some(Call::StreamCreate { stream })
+        }
         "destroy_stream" => Some(Call::StreamDestroy { stream: scope.stream(reader, node)? }),
         "get_last_error" | "mem_info" | "trim_pool" => {
             if !matches!(&node.value, Value::Scalar(text) if text.is_empty()) {

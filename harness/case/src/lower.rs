@@ -429,7 +429,10 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
     // Newest first, as a careful program would.
     for step in plan.steps().into_iter().rev() {
-        if let Some(destroy) = destroyed_by(step, &calls) {
+        // What a later step makes under the same name takes the place of what was there.
+        if let Some(destroy) = destroyed_by(step, &calls)
+            && !teardown.iter().any(|s: &Step| s.call == destroy)
+        {
             push(&mut teardown, destroy);
         }
     }

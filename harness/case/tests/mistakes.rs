@@ -166,6 +166,13 @@ fn mistakes_are_told_with_place_and_remedy() {
             "  - launch: {kernel: saxpy_f32, args: [dst, src, 16, 1e999]}\n  - sync: s\n  - query: device\n",
         ))),
         ("copies within a buffer", with("", "  - copy: {to: src, from: src, from_offset: 4, bytes: 32}\n  - copy: {to: src, from: src, from_offset: 32, bytes: 32}\n")),
+        ("what is there is made again", with("", concat!(
+            "  - rand_create: {generator: g}\n  - rand_create: {generator: g}\n",
+            "  - begin_capture: {stream: s}\n  - end_capture: {stream: s, graph: g}\n",
+            "  - begin_capture: {stream: s}\n  - end_capture: {stream: s, graph: g}\n",
+            "  - instantiate: {exec: x, graph: g}\n  - instantiate: {exec: x, graph: g}\n",
+        ))),
+        ("the default stream is made", with("", "  - create_stream: default\n")),
         ("what no step made is destroyed", with("", "  - rocblas_destroy: h\n  - destroy_exec: x\n  - destroy_graph: g\n  - node_count: g\n")),
         ("names that nothing can have", with(
             "environment: {A=B: 1, '': x, C: \"\\0\"}\nstreams: {default: blocking, device: blocking, '': blocking}\nkernels: {a b: x}\n",
