@@ -177,11 +177,15 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     reader.required(&fields, "a case", "steps");
     let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
+    let before = reader.mistakes.len();
     let faults: Vec<_> = fields
         .get("faults")
         .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &matrix)).collect())
         .unwrap_or_default();
-    if let Some(node) = fields.get("faults") {
+    if let Some(node) = fields.get("faults")
+        && reader.mistakes.len() == before
+        && !matrix.unknown_trials
+    {
         check_overlap(reader, node, &faults, &matrix);
     }
     if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
@@ -313,13 +317,8 @@ fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Fault
 
 /// Tells of a fault that is declared again for a trial: only the first one is planted there.
 fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix: &Matrix) {
-    let nodes = reader.list(node);
-    if nodes.len() != faults.len() {
-        // Some could not be read.
-        return;
-    }
     let trials = matrix.trials();
-    for (n, (entry, node)) in faults.iter().zip(nodes).enumerate() {
+    for (n, (entry, node)) in faults.iter().zip(reader.list(node)).enumerate() {
         let again = |other: &&FaultEntry| {
             other.planted.fault == entry.planted.fault
                 && trials.iter().any(|trial| other.on.matches(trial) && entry.on.matches(trial))

@@ -183,6 +183,10 @@ fn mistakes_are_told_with_place_and_remedy() {
             "copy.zero",
             "[{fault: copy.zero, on: {n: 1}}, {fault: copy.zero, on: {n: 2}}, {fault: copy.zero, signature: x}, copy.drop]",
         )),
+        ("a fault declared twice, on trials that cannot be told", with("matrix: {n: [1, 2]}\n", copy).replace(
+            "copy.zero",
+            "[{fault: copy.zero, on: {m: 1}}, {fault: copy.zero, on: {n: 2}}]",
+        )),
         ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: x, upstream: '#7'}]\n", copy)),
         ("lines that end as on Windows", with("", "  - cpy: {to: dst, from: src}\n").replace('\n', "\r\n")),
         ("a tab", with("", "\t- sync: device\n")),
