@@ -1,11 +1,13 @@
 //! The verbs of `steps`: each is one call, or a block of calls.
 
+mod answers;
 mod gemm;
+mod launch;
 mod verbs;
 
 use plan::{
-    Arg, Call, CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, HostFuncApi, Memory,
-    Parameter, Place, RandKind, Step, StreamKind, kernel,
+    Call, CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, HostFuncApi, Memory, Place,
+    RandKind, Step, StreamKind,
 };
 
 pub use self::verbs::VERBS;
@@ -20,6 +22,9 @@ use crate::{
 
 /// How often a step may be repeated. All of it is executed by the reference model too.
 const MOST_REPEATS: u32 = 1_000_000;
+
+/// Milliseconds that the host may sleep: a trial that is silent for 30 s hangs, unless the command line says otherwise.
+const MOST_SLEEP: u64 = 20_000;
 
 /// How often the step of a block that is repeated most is. Blocks inside have passed, so that no number is large.
 fn repeats(steps: &[Step]) -> u64 {
@@ -40,13 +45,25 @@ pub(crate) fn read_steps(reader: &mut Reader, scope: &mut Scope, node: &Node) ->
     steps
 }
 
-fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
+/// Reads the steps of a block.
+fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> {
+    if matches!(&node.value, Value::List(items) if items.is_empty()) {
+        reader.mistake(node.at, "a block needs steps");
+    }
+    read_steps(reader, scope, node)
+}
+
+/// Reads one step, and adds it with those that it needs beforehand.
+pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<Step>) {
     let Some(entries) = reader.entries(node, "a step") else { return };
     let mut verb = None;
     let (mut returns, mut gives) = (None, None);
     for (key, value) in entries {
         match key.text.as_str() {
-            "returns" => returns = reader.by_version(value, "`returns`"),
+            "returns" => {
+                returns = reader.by_version(value, "`returns`");
+                answers::check_returns(reader, value);
+            }
             "gives" => gives = reader.by_version(value, "`gives`"),
             "when" => {
                 if !read_selector(reader, value, scope.matrix).matches(scope.trial) {
@@ -79,6 +96,9 @@ fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out: &mut Vec<
     let Some((verb, keys, value)) = verb else {
         return reader.mistake(node.at, "a step needs a verb such as `copy`");
     };
+    if let Some((key, value)) = entries.iter().find(|(key, _)| key.text == "gives") {
+        answers::check_gives(reader, verb, key, value);
+    }
     if let Some(call) = read_call(reader, scope, verb, keys, value, node.at, out) {
         let step =
             Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };
@@ -248,7 +268,7 @@ fn read_call(
                 args.reader.mistake(at, format!("`count` must be 1 to {MOST_REPEATS}"));
             }
             let steps = args.required("steps")?;
-            let body = read_steps(reader, scope, steps);
+            let body = read_block(reader, scope, steps);
             let count = count?;
             if u64::from(count) * repeats(&body) > MOST_REPEATS.into() {
                 reader.mistake(
@@ -290,11 +310,24 @@ fn simple(
         },
         "query" => Some(Call::StreamQuery { stream: scope.stream(reader, node)? }),
         "is_capturing" => Some(Call::IsCapturing { stream: scope.stream(reader, node)? }),
-        "create_stream" => Some(Call::StreamCreate { stream: scope.stream(reader, node)? }),
+        "create_stream" => {
+            let stream = scope.stream(reader, node)?;
+            if stream == DEFAULT_STREAM {
+                reader.mistake(node.at, "the default stream is always there");
+            }
+            Some(Call::StreamCreate { stream })
+        }
         "destroy_stream" => Some(Call::StreamDestroy { stream: scope.stream(reader, node)? }),
-        "get_last_error" => Some(Call::GetLastError),
-        "mem_info" => Some(Call::MemGetInfo),
-        "trim_pool" => Some(Call::TrimPool),
+        "get_last_error" | "mem_info" | "trim_pool" => {
+            if !matches!(&node.value, Value::Scalar(text) if text.is_empty()) {
+                reader.mistake(node.at, format!("`{verb}` takes nothing"));
+            }
+            Some(match verb {
+                "get_last_error" => Call::GetLastError,
+                "mem_info" => Call::MemGetInfo,
+                _ => Call::TrimPool,
+            })
+        }
         "check" => {
             let buffer = scope.buffer(reader, node)?;
             Some(Call::Check { buffer: scope.on_host(buffer, at, before) })
@@ -304,15 +337,27 @@ fn simple(
                 reader.mistake(node.at, format!("`{verb}` takes two buffers: `{verb}: [a, b]`"));
                 return None;
             };
+            let at_b = b.at;
             let (a, b) = (scope.buffer(reader, a)?, scope.buffer(reader, b)?);
+            if a == b {
+                reader.mistake(at_b, format!("`{verb}` compares `{a}` with itself"));
+                return None;
+            }
             let (a, b) = (scope.on_host(a, at, before), scope.on_host(b, at, before));
             Some(if verb == "equal" { Call::Equal { a, b } } else { Call::Differ { a, b } })
         }
         "free_address" => {
             Some(Call::FreeAddress { address: reader.number(node, "`free_address`")? })
         }
-        "sleep" => Some(Call::Sleep { ms: reader.number(node, "`sleep`")? }),
-        "thread" => Some(Call::Thread { body: read_steps(reader, scope, node) }),
+        "sleep" => {
+            let ms = reader.number(node, "`sleep`")?;
+            if ms > MOST_SLEEP {
+                reader.mistake(node.at, format!("`sleep` is at most {MOST_SLEEP} milliseconds"));
+                return None;
+            }
+            Some(Call::Sleep { ms })
+        }
+        "thread" => Some(Call::Thread { body: read_block(reader, scope, node) }),
         _ => {
             let name = reader.text(node, &format!("`{verb}`"))?.to_owned();
             Some(match verb {
@@ -448,92 +493,6 @@ impl<'n> Args<'_, '_, 'n, '_> {
             return None;
         }
         Some(name)
-    }
-
-    fn launch(&mut self) -> Option<Call> {
-        let name = self.kernel()?;
-        let dimensions = |args: &mut Self, key: &str| -> Option<Option<[u32; 3]>> {
-            let Some(node) = args.fields.get(key) else { return Some(None) };
-            let items = args.reader.list(node);
-            if items.is_empty() || items.len() > 3 {
-                args.reader.mistake(node.at, format!("`{key}` has one to three numbers"));
-                return None;
-            }
-            let mut sizes = [1; 3];
-            for (size, item) in sizes.iter_mut().zip(items) {
-                *size = args.reader.number32(item, &format!("`{key}`"))?;
-            }
-            Some(Some(sizes))
-        };
-        let block = dimensions(self, "block")?.unwrap_or([256, 1, 1]);
-        let grid = match (dimensions(self, "grid")?, self.fields.get("items")) {
-            (Some(_), Some(node)) => {
-                self.reader.mistake(node.at, "give `items` or `grid`, not both");
-                return None;
-            }
-            (Some(grid), None) => grid,
-            (None, Some(node)) => {
-                let items = self.reader.number32(node, "`items`")?;
-                [items.div_ceil(block[0].max(1)).max(1), 1, 1]
-            }
-            (None, None) => [1; 3],
-        };
-        let nodes = match self.fields.get("args") {
-            Some(node) => self.reader.list(node),
-            None => &[],
-        };
-        let args = self.arguments(&name, nodes)?;
-        Some(Call::Launch { kernel: name, grid, block, args, stream: self.stream()? })
-    }
-
-    /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and `{f32: x}`.
-    fn arguments(&mut self, name: &str, nodes: &[Node]) -> Option<Vec<Arg>> {
-        let parameters = kernel(name).map(|k| k.parameters);
-        if let Some(parameters) = parameters
-            && parameters.len() != nodes.len()
-        {
-            self.reader.mistake(
-                self.at("args"),
-                format!(
-                    "kernel `{name}` takes {} arguments, here are {}",
-                    parameters.len(),
-                    nodes.len()
-                ),
-            );
-            return None;
-        }
-        let mut args = Vec::new();
-        for (i, node) in nodes.iter().enumerate() {
-            let parameter = parameters.map(|p| p[i]);
-            let arg = match (&node.value, parameter) {
-                (Value::Map(_), None | Some(Parameter::In | Parameter::Out)) => {
-                    let what = "a place";
-                    let fields = self.reader.fields(node, what, &["buffer", "offset"])?;
-                    let buffer = self.reader.required(&fields, what, "buffer")?;
-                    let buffer = self.scope.buffer(self.reader, buffer)?;
-                    let offset = match fields.get("offset") {
-                        Some(n) => self.reader.number(n, "`offset`")?,
-                        None => 0,
-                    };
-                    Arg::Address(Place { buffer, offset })
-                }
-                (_, Some(Parameter::In | Parameter::Out)) => {
-                    Arg::Address(Place { buffer: self.scope.buffer(self.reader, node)?, offset: 0 })
-                }
-                (_, Some(Parameter::F32)) => {
-                    Arg::F32(self.reader.parsed(node, "a `float` argument")?)
-                }
-                (_, Some(Parameter::U32)) => {
-                    Arg::U32(self.reader.number32(node, "an `unsigned int` argument")?)
-                }
-                (Value::Scalar(text), None) if self.scope.buffers.contains_key(text) => {
-                    Arg::Address(Place { buffer: text.clone(), offset: 0 })
-                }
-                (_, None) => Arg::U32(self.reader.number32(node, "an argument")?),
-            };
-            args.push(arg);
-        }
-        Some(args)
     }
 }
 

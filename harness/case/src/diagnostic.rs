@@ -20,12 +20,12 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
-/// The known name nearest to a misspelt one, when one is near.
+/// The known name nearest to a misspelt one, when one is near: other letters alone are no likeness.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known
         .into_iter()
         .map(|k| (strsim::damerau_levenshtein(name, k), k))
-        .filter(|(distance, k)| *distance <= 1 + k.len() / 4)
+        .filter(|(distance, k)| *distance <= 1 + k.len() / 4 && *distance < k.len())
         .min()
         .map(|(_, k)| k)
 }
@@ -38,7 +38,8 @@ pub(crate) fn suggest<'a>(
     match nearest(name, known.clone()) {
         Some(k) => Some(format!("did you mean `{k}`?")),
         None => {
-            let list: Vec<_> = known.into_iter().map(|k| format!("`{k}`")).collect();
+            let named = known.into_iter().filter(|k| !k.is_empty());
+            let list: Vec<_> = named.map(|k| format!("`{k}`")).collect();
             (!list.is_empty()).then(|| format!("possible here: {}", list.join(", ")))
         }
     }

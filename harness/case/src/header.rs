@@ -1,9 +1,9 @@
-use device::{Fault, Planted};
+use device::{Arch, Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
     Diagnostic, Kernels, Selector, Trial,
-    diagnostic::suggest,
+    diagnostic::{nearest, suggest},
     expression::evaluate,
     lower::lower,
     matrix::{Matrix, read_matrix, read_selector},
@@ -164,14 +164,10 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let about = fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned));
     let upstream = texts(reader, "upstream");
     for node in fields.get("upstream").map(|n| reader.list(n)).unwrap_or_default() {
-        if let yaml::Value::Scalar(link) = &node.value
-            && !is_issue(link)
-        {
-            reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
-        }
+        check_issue(reader, node);
     }
     let source = texts(reader, "source");
-    if upstream.is_empty() && source.is_empty() {
+    if fields.get("upstream").is_none() && fields.get("source").is_none() {
         reader.mistake_with_help(
             fields.at,
             "a case needs a source",
@@ -181,10 +177,17 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     reader.required(&fields, "a case", "steps");
     let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
+    let before = reader.mistakes.len();
     let faults: Vec<_> = fields
         .get("faults")
         .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &matrix)).collect())
         .unwrap_or_default();
+    if let Some(node) = fields.get("faults")
+        && reader.mistakes.len() == before
+        && !matrix.unknown_trials
+    {
+        check_overlap(reader, node, &faults, &matrix);
+    }
     if fields.get("faults").is_none_or(|n| reader.list(n).is_empty()) {
         reader.mistake_with_help(
             fields.at,
@@ -208,6 +211,15 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         matrix,
         root,
     })
+}
+
+fn check_issue(reader: &mut Reader, node: &Node) {
+    if let yaml::Value::Scalar(link) = &node.value
+        && !link.is_empty()
+        && !is_issue(link)
+    {
+        reader.mistake(node.at, format!("`{link}` is not `owner/repository#number`"));
+    }
 }
 
 /// Whether the text has the form `owner/repository#number`.
@@ -242,22 +254,29 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
         libraries,
         functions: fields
             .get("function")
-            .map(|n| reader.texts(n, "a function"))
+            .map(|n| reader.texts(n, "`function`"))
             .unwrap_or_default(),
         rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
     }
 }
 
+/// Architectures by the names that LLVM has for them, without target features. That the device cannot be one of them is no
+/// mistake: a case may be about hardware that nobody emulates.
 fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
-    let mut names = Vec::new();
+    let names = reader.texts(node, "`gfx`");
     for item in reader.list(node) {
-        match reader.text(item, "an architecture") {
-            Some(name) if name.starts_with("gfx") => names.push(name.to_owned()),
-            Some(name) => reader
-                .mistake(item.at, format!("`{name}` is not an architecture such as `gfx1151`")),
-            None => {}
+        let yaml::Value::Scalar(name) = &item.value else { continue };
+        if name.is_empty() || Arch::PROCESSORS.contains(&name.as_str()) {
+            continue;
         }
+        // A trial knows the processor alone, not `gfx90a:xnack+`.
+        let processor = name.split(':').next().unwrap_or(name).to_ascii_lowercase();
+        let help = match nearest(&processor, Arch::PROCESSORS.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "architectures have LLVM's names, such as `gfx1151`".to_owned(),
+        };
+        reader.mistake_with_help(item.at, format!("`{name}` is no architecture"), Some(help));
     }
     names
 }
@@ -296,6 +315,21 @@ fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Fault
     Some(FaultEntry { planted, on, signature })
 }
 
+/// Tells of a fault that is declared again for a trial: only the first one is planted there.
+fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix: &Matrix) {
+    let trials = matrix.trials();
+    for (n, (entry, node)) in faults.iter().zip(reader.list(node)).enumerate() {
+        let again = |other: &&FaultEntry| {
+            other.planted.fault == entry.planted.fault
+                && trials.iter().any(|trial| other.on.matches(trial) && entry.on.matches(trial))
+        };
+        if faults[..n].iter().any(|other| again(&other)) {
+            let fault = entry.planted.fault;
+            reader.mistake(node.at, format!("`{fault}` is declared before for a trial of these"));
+        }
+    }
+}
+
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a known window";
     let fields = reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream"])?;
@@ -306,9 +340,10 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
     Some(Known {
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
         on: fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default(),
-        upstream: fields
-            .get("upstream")
-            .and_then(|n| reader.text(n, "`upstream`").map(str::to_owned)),
+        upstream: fields.get("upstream").and_then(|n| {
+            check_issue(reader, n);
+            reader.text(n, "`upstream`").map(str::to_owned)
+        }),
         rocm: rocm?,
         signature: signature?,
     })

@@ -10,7 +10,7 @@ use plan::{
 
 use crate::{
     At, Case, Diagnostic, Trial,
-    calls::{MEMORIES, STREAM_KINDS, read_steps},
+    calls::{MEMORIES, STREAM_KINDS, VERBS, read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -59,8 +59,8 @@ pub fn lower(
         mistakes.extend(found);
         Reference::default()
     });
-    // Buffers that lowering adds for a check have names that the case does not know; the mistake that led there says it better.
-    let added = |m: &plan::Mistake| m.message.contains(&format!("{BACK}`"));
+    // Lowering adds steps, and buffers for checks, that the case does not know; the mistake that led there says it better.
+    let added = |m: &plan::Mistake| m.line == 0 || m.message.contains(&format!("{BACK}`"));
     if !mistakes.iter().all(added) {
         mistakes.retain(|m| !added(m));
     }
@@ -147,6 +147,10 @@ impl Scope<'_> {
     /// A stream; one that is not declared is a blocking one, as hipStreamCreate makes it.
     pub(crate) fn stream(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
         let name = reader.text(node, "a stream")?;
+        if name == "device" {
+            reader.mistake(node.at, "no stream is called `device`: `sync: device` means them all");
+            return None;
+        }
         if name != DEFAULT_STREAM {
             self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
         }
@@ -237,6 +241,10 @@ fn assemble(
     };
     if let Some(node) = fields.get("streams") {
         for (key, value) in reader.entries(node, "`streams`").unwrap_or_default() {
+            reader.name(key, "a stream");
+            if [DEFAULT_STREAM, "device"].contains(&key.text.as_str()) {
+                reader.mistake(key.at, format!("`{}` has its own meaning", key.text));
+            }
             if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
                 scope.streams.insert(key.text.clone(), kind);
             }
@@ -246,6 +254,7 @@ fn assemble(
         let entries = reader.entries(node, "`kernels`");
         scope.unknown_kernels = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
+            reader.name(key, "a kernel");
             if kernels.contains_key(&key.text) {
                 reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
             }
@@ -256,6 +265,9 @@ fn assemble(
     let mut environment = BTreeMap::new();
     if let Some(node) = fields.get("environment") {
         for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
+            if key.text.is_empty() || key.text.contains(['=', '\0']) {
+                reader.mistake(key.at, format!("no variable can be called `{}`", key.text));
+            }
             if let Some(text) = reader.text(value, "a variable") {
                 environment.insert(key.text.clone(), text.to_owned());
             }
@@ -266,6 +278,7 @@ fn assemble(
         let entries = reader.entries(node, "`buffers`");
         scope.unknown_buffers = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
+            reader.name(key, "a buffer");
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
                     initial.insert(key.text.clone(), first);
@@ -299,16 +312,18 @@ fn assemble(
     }
     if let Some(node) = fields.get("expect") {
         for item in reader.list(node) {
-            if let Some([(key, _)]) = reader.entries(item, "an expectation")
-                && !matches!(key.text.as_str(), "check" | "equal" | "differ")
-            {
-                reader.mistake(
+            let other = match &item.value {
+                Value::Map(entries) => entries.iter().find(|(key, _)| is_other_verb(&key.text)),
+                _ => None,
+            };
+            match other {
+                Some((key, _)) => reader.mistake(
                     key.at,
                     "`expect` takes `check`, `equal` and `differ`; other steps go to `steps`",
-                );
+                ),
+                None => read_step(reader, &mut scope, item, &mut body),
             }
         }
-        body.extend(read_steps(reader, &mut scope, node));
     }
     stamp(&mut body);
     let plan = Plan {
@@ -330,6 +345,11 @@ fn assemble(
         refuse_large(reader, node, &plan);
     }
     Some(surround(plan, scope, &initial))
+}
+
+/// Whether it is a step, and none that `expect` takes.
+fn is_other_verb(name: &str) -> bool {
+    !["check", "equal", "differ"].contains(&name) && VERBS.iter().any(|(verb, ..)| *verb == name)
 }
 
 /// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.
@@ -409,7 +429,10 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
     // Newest first, as a careful program would.
     for step in plan.steps().into_iter().rev() {
-        if let Some(destroy) = destroyed_by(step, &calls) {
+        // What a later step makes under the same name takes the place of what was there.
+        if let Some(destroy) = destroyed_by(step, &calls)
+            && !teardown.iter().any(|s: &Step| s.call == destroy)
+        {
             push(&mut teardown, destroy);
         }
     }

@@ -89,9 +89,12 @@ impl Matrix {
         expand(&self.axes, &self.exclude)
     }
 
-    /// Whether nothing can be said against the name as one of an axis.
+    /// Whether nothing can be said against the name as one of an axis, or as the start of one whose own name is a mistake: a
+    /// `$` takes letters, digits and `_`.
     pub(crate) fn may_have(&self, axis: &str) -> bool {
-        self.unknown_axes || self.axes.iter().any(|a| a.name == axis)
+        let start = |name: &str| name.find(|c| !in_name(c)).unwrap_or(name.len());
+        self.unknown_axes
+            || self.axes.iter().any(|a| a.name == axis || a.name[..start(&a.name)] == *axis)
     }
 }
 
@@ -134,10 +137,8 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     let axes = &mut matrix.axes;
     for (key, value) in entries {
         let what = format!("axis `{}`", key.text);
-        let name_ok = key.text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-        if !name_ok {
+        if key.text.is_empty() || !key.text.chars().all(in_name) {
             reader.mistake(key.at, "the name of an axis has only letters, digits and `_`");
-            matrix.unknown_axes = true;
         }
         let (values, default) = match &value.value {
             Value::Map(_) => {
@@ -158,9 +159,6 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
             }
             _ => (Some(reader.texts(value, &what)), None),
         };
-        if values.as_ref().is_some_and(Vec::is_empty) {
-            reader.mistake(value.at, format!("{what} has no values"));
-        }
         let values = values.unwrap_or_default();
         for (i, v) in values.iter().enumerate() {
             if values[..i].contains(v) {
@@ -178,6 +176,11 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
     if too_many(axes) {
         reader.mistake(node.at, format!("the matrix has more than {MOST_TRIALS} trials"));
     }
+}
+
+/// Whether it may stand in the name of an axis.
+fn in_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
 }
 
 fn too_many(axes: &[Axis]) -> bool {
@@ -203,7 +206,7 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
             );
             continue;
         };
-        let values = reader.texts(value, "a value");
+        let values = reader.texts(value, &format!("`{}`", key.text));
         if axis.values.is_empty() {
             continue;
         }
@@ -255,7 +258,10 @@ impl NoValue {
     pub(crate) fn mistake(&self, trial: &Trial, matrix: &Matrix) -> Option<Diagnostic> {
         (!matrix.may_have(&self.axis)).then(|| Diagnostic {
             at: self.at,
-            message: format!("the matrix has no axis `{}`", self.axis),
+            message: match self.axis.as_str() {
+                "" => "`$` stands before the name of an axis".to_owned(),
+                axis => format!("the matrix has no axis `{axis}`"),
+            },
             help: suggest(&self.axis, trial.values.iter().map(|(axis, _)| axis.as_str())),
         })
     }
@@ -283,8 +289,7 @@ fn substitute_text(text: &str, node: &Node, trial: &Trial, missing: &mut Vec<NoV
         rest = &rest[i + 1..];
         let braced = rest.strip_prefix('{').and_then(|r| r.split_once('}'));
         let (name, after) = braced.unwrap_or_else(|| {
-            let end =
-                rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+            let end = rest.find(|c| !in_name(c)).unwrap_or(rest.len());
             rest.split_at(end)
         });
         rest = after;

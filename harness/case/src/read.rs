@@ -94,7 +94,8 @@ impl Reader {
 
     pub(crate) fn text<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n str> {
         match &node.value {
-            Value::Scalar(text) if !text.is_empty() => Some(text),
+            // No program takes a text with a zero byte: it would end there.
+            Value::Scalar(text) if !text.is_empty() && !text.contains('\0') => Some(text),
             _ => {
                 self.mistake(node.at, format!("{what} must be text"));
                 None
@@ -113,8 +114,23 @@ impl Reader {
     pub(crate) fn number(&mut self, node: &Node, what: &str) -> Option<u64> {
         let text = self.text(node, what)?;
         evaluate(text)
-            .map_err(|e| self.mistake(node.at, format!("{what} must be a whole number: {e}")))
+            .map_err(|e| {
+                let message = format!("{what} must be a whole number: {e}");
+                let help = "such as `64`, `4K` (KiB), `64M` or `$n * 4`".to_owned();
+                self.mistake_with_help(node.at, message, Some(help));
+            })
             .ok()
+    }
+
+    /// Checks a name that the case gives.
+    pub(crate) fn name(&mut self, key: &Key, what: &str) {
+        let letters = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        if !key.text.starts_with(|c: char| c.is_ascii_alphabetic())
+            || !key.text.chars().all(letters)
+        {
+            let message = "begins with a letter and has letters, digits, `_`, `-` and `.`";
+            self.mistake(key.at, format!("the name of {what} {message}"));
+        }
     }
 
     pub(crate) fn number32(&mut self, node: &Node, what: &str) -> Option<u32> {
@@ -181,8 +197,12 @@ impl Reader {
         Some(ByVersion(ranges))
     }
 
+    /// One text or several.
     pub(crate) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
         let items = self.list(node);
+        if items.is_empty() {
+            self.mistake(node.at, format!("{what} has no values"));
+        }
         items.iter().filter_map(|item| self.text(item, what).map(str::to_owned)).collect()
     }
 }

@@ -94,8 +94,17 @@ fn mistakes_are_told_with_place_and_remedy() {
             with("", "  - sync: device\n    returns: {'<7.0': hipSuccess, '>=6.0': hipErrorUnknown}\n"),
         ),
         ("an unknown library and architecture", with("needs: {library: [hiprnd], gfx: [rdna3]}\n", copy)),
+        (
+            "architectures that nobody made, and one that nobody emulates",
+            with("needs: {gfx: [gfx9999, gfx950, gfx90a:xnack+, GFX1151]}\nknown: [{rocm: '*', gfx: gfx115, signature: x}, {rocm: '*', gfx: [], signature: x}]\n", copy),
+        ),
+        ("faults that never happen", with("", copy).replace(
+            "copy.zero",
+            "[{fault: copy.zero, with: {probability: 0, per: process}}, {fault: copy.torn, with: {probability: 0.0}}]",
+        )),
         ("a graph that was never captured", with("", "  - instantiate: {exec: x, graph: g}\n  - end_capture: {stream: s, graph: g}\n")),
-        ("an expectation that is a step", with("expect: [{sync: device}]\n", copy)),
+        ("an expectation that is a step", with("expect: [{sync: device}, {sync: device, returns: hipSuccess}]\n", copy)),
+        ("misspelt expectations", with("expect: [{chek: dst}, check, [{check: dst}], {check: dts}]\n", copy)),
         ("a memory kind that is none", with("", copy).replace("host.pinned", "host.pined").replace("bytes: 128", "bytes: 0")),
         (
             "blocks in blocks that never end",
@@ -122,7 +131,11 @@ fn mistakes_are_told_with_place_and_remedy() {
             "  - sleep: $n\n  - sleep: ${n}0\n  - sleep: $m\n  - sleep: $k\n  - check: nothing\n    when: {n: 5}\n",
         ).replace("bytes: 128", "bytes: $n")),
         ("a matrix that is none", with("matrix: 7\nexclude: [{a: 1}]\n", "  - sleep: $n\n    when: {a: 1}\n  - check: $b\n  - chekc: dst\n")),
-        ("an axis with an odd name", with("matrix: {a-b: [1], c: [1]}\n", "  - sleep: $a-b\n  - sleep: $c\n")),
+        ("an axis with an odd name", with(
+            "matrix: {a-b: [1], c: [1]}\nexclude: [{d: 1}]\n",
+            "  - sleep: $a-b\n  - sleep: ${a-b}\n  - sleep: $c\n  - sleep: $d\n  - sleep: 1\n    when: {e: 1}\n  - sleep: $\n",
+        )),
+        ("an axis without a name", with("matrix: {'': [1]}\n", "  - sleep: $\n  - sleep: $d\n")),
         ("an axis whose default has a misspelt key", with("matrix: {a: {defualt: 1, values: [1]}}\n", "  - sleep: $a\n  - chekc: dst\n")),
         ("a misspelt matrix and steps", with("matirx: {n: [1]}\n", "  - sleep: $n\n  - chekc: dst\n").replace("steps:", "stesp:")),
         ("a matrix that is too large", with("matrix: {a: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], b: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], c: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11], d: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]}\n", "  - sleep: $a\n  - chekc: dst\n")),
@@ -133,6 +146,50 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("buffers, kernels and streams that are no mappings", with("streams: [s]\nkernels: own\n", "  - copy: {to: a, from: b, stream: s}\n  - launch: {kernel: own}\n  - chekc: a\n")
             .replace("buffers:\n", "buffers: [dst]\nenvironment: none\nx:\n")),
         ("a key given twice, and a step", with("title: Again\n", "  - fill: source\n")),
+        ("numbers as other languages write them", with("", copy).replace("bytes: 128", "bytes: 0x40").replace("bytes: 64, fill", "bytes: -1, fill").replace("device, bytes: 64", "device, bytes: 1G")),
+        ("statuses and values that no call answers", with("", concat!(
+            "  - copy: {to: dst, from: src}\n    returns: hipSucces\n",
+            "  - copy: {to: dst, from: src}\n    returns: {'<7.0': [hipSuccess, 0], '>=7.0': hipErrorInvalidValue}\n",
+            "  - copy: {to: dst, from: src}\n    gives: 7\n",
+            "  - is_capturing: s\n    gives: [actve, 1]\n",
+            "  - node_count: g\n    gives: [many, '>= 2', 3]\n",
+            "  - mem_info: src\n    gives: returnd\n",
+        ))),
+        ("launches that are refused", with("", concat!(
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], grid: 0}\n",
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], block: [64, 64]}\n",
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], grid: [4294967295, 4294967295, 4294967295]}\n",
+            "  - launch: {kernel: copy_u32, args: [dst, src, 16], grid: 0}\n    returns: hipErrorInvalidConfiguration\n",
+        ))),
+        ("steps that do nothing", with("", concat!(
+            "  - repeat: {count: 2, steps: []}\n  - thread: []\n  - sleep: 99999999999\n  - equal: [src, src]\n",
+            "  - launch: {kernel: saxpy_f32, args: [dst, src, 16, 1e999]}\n  - sync: s\n  - query: device\n",
+        ))),
+        ("copies within a buffer", with("", "  - copy: {to: src, from: src, from_offset: 4, bytes: 32}\n  - copy: {to: src, from: src, from_offset: 32, bytes: 32}\n")),
+        ("what is there is made again", with("", concat!(
+            "  - rand_create: {generator: g}\n  - rand_create: {generator: g}\n",
+            "  - begin_capture: {stream: s}\n  - end_capture: {stream: s, graph: g}\n",
+            "  - begin_capture: {stream: s}\n  - end_capture: {stream: s, graph: g}\n",
+            "  - instantiate: {exec: x, graph: g}\n  - instantiate: {exec: x, graph: g}\n",
+        ))),
+        ("the default stream is made", with("", "  - create_stream: default\n")),
+        ("what no step made is destroyed", with("", "  - rocblas_destroy: h\n  - destroy_exec: x\n  - destroy_graph: g\n  - node_count: g\n")),
+        ("names that nothing can have", with(
+            "environment: {A=B: 1, '': x, C: \"\\0\"}\nstreams: {default: blocking, device: blocking, '': blocking}\nkernels: {a b: x}\n",
+            copy,
+        ).replace("  big:", "  16: {on: device, bytes: 4}\n  big:")),
+        ("lists without values", with("upstream: []\nneeds: {function: []}\nmatrix: {n: [1]}\nexclude: [{n: []}]\n", copy)),
+        ("a fault declared twice for a trial", with("matrix: {n: [1, 2]}\n", copy).replace(
+            "copy.zero",
+            "[{fault: copy.zero, on: {n: 1}}, {fault: copy.zero, on: {n: 2}}, {fault: copy.zero, signature: x}, copy.drop]",
+        )),
+        ("a fault declared twice, on trials that cannot be told", with("matrix: {n: [1, 2]}\n", copy).replace(
+            "copy.zero",
+            "[{fault: copy.zero, on: {m: 1}}, {fault: copy.zero, on: {n: 2}}]",
+        )),
+        ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: x, upstream: '#7'}]\n", copy)),
+        ("lines that end as on Windows", with("", "  - cpy: {to: dst, from: src}\n").replace('\n', "\r\n")),
+        ("a tab", with("", "\t- sync: device\n")),
         ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),
     ];
     let report: String =

@@ -118,6 +118,7 @@ fn typical_mistakes_do_not_validate() {
         "upstream: ROCm/clr",
         "source: x\nmatirx: {}",
         "source: x\nneeds: {library: cublas}",
+        "source: x\nneeds: {gfx: gfx9999}",
         "source: x\nknown: [{rocm: '7', signature: y}]",
         "source: x\nknown: [{rocm: '>=7.0'}]",
         "source: x\nbuffers: {a: {on: hots.pinned, bytes: 4}}",
@@ -148,6 +149,8 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
             .unwrap_or_default();
         assert_eq!(known, keys.iter().copied().collect(), "{verb}");
     }
+    let processors = device::Arch::PROCESSORS;
+    assert_eq!(schema["$defs"]["gfx_name"]["enum"], json!(processors));
     let faults: Vec<_> = device::Fault::ALL.iter().map(|f| json!(f.name())).collect();
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
 }

@@ -291,7 +291,8 @@ pub(crate) struct Prove {
     #[command(flatten)]
     pub(crate) on: On,
 
-    /// Run each trial in this many further legal orders of its work, lazy and by seed, and refuse cases whose result differs
+    /// Run each trial in this many further legal orders of its work, lazy and by seed, and refuse cases whose result differs;
+    /// the sanitizer then says why, in a run that `--record` leaves out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) schedules: u32,
 }

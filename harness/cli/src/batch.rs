@@ -4,7 +4,7 @@ use std::{io::IsTerminal, num::NonZeroUsize};
 
 use device::Fault;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use report::Record;
+use report::{Record, count};
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
@@ -73,7 +73,8 @@ pub(crate) fn run_jobs(
 }
 
 fn not_run(why: &str, finished: usize, all: usize) -> String {
-    format!("{why}: {finished} of {all} trials finished, {} were not run", all - finished)
+    let (all, lost) = (count(all, "trial"), all - finished);
+    format!("{why}: {finished} of {all} finished, {lost} not run")
 }
 
 fn progress(total: u64) -> ProgressBar {

@@ -122,6 +122,12 @@ fn embedded(
     }
 }
 
+/// A text without the mark of its byte order, which some editors put before it.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let text = std::fs::read_to_string(path)?;
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}
+
 fn read_folder(
     folder: &Path,
     sources: &mut BTreeMap<String, Source>,
@@ -133,7 +139,7 @@ fn read_folder(
     let cannot = |path: &Path, e| Stop::usage(message(path, e));
     // A single file is a library of one case.
     if folder.is_file() {
-        let text = std::fs::read_to_string(folder).map_err(|e| cannot(folder, e))?;
+        let text = read_text(folder).map_err(|e| cannot(folder, e))?;
         let id = folder.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         sources.insert(id, Source { path: folder.display().to_string(), text });
         return Ok(());
@@ -151,7 +157,7 @@ fn read_folder(
             else {
                 continue;
             };
-            match std::fs::read_to_string(&path) {
+            match read_text(&path) {
                 Err(error) => mistakes.push(message(&path, error)),
                 Ok(text) if ending == "hip" => {
                     kernels.insert(stem, text);

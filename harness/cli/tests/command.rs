@@ -168,7 +168,13 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
             &["`foo", "cannot run `/nonexistent`"],
         ),
         (&["run", "--fault", "copy.zero", "--fault", "copy.zero"], &["planted twice"]),
-        (&["run", "--fault", "copy.zero,probability=2"], &["the probability is not in 0..=1"]),
+        (
+            &["run", "--fault", "copy.zero,probability=2", "--fault", "copy.drop,probability=0"],
+            &[
+                "`copy.zero`: the probability must be",
+                "`copy.drop`: the probability must be above 0",
+            ],
+        ),
         (&["run", "--gfx", "gfx1", "--env", "A"], &["gfx1151", "`--env A` is not NAME=VALUE"]),
         (&["run", "--rocm", "debin:7.2.4"], &["debian:7.2.4"]),
         (&["run", "--rocm", "debian:9.9.9"], &["choose from debian:5.2.3"]),
@@ -185,13 +191,26 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
 }
 
 #[test]
+fn numbers_agree_with_their_nouns() {
+    #[track_caller]
+    fn checked(matrix: &str, expected: &str) {
+        // Some editors put the mark of the byte order before a text.
+        let marked = format!("\u{feff}{}", GOOD.replace("[2, 4]", matrix));
+        let case = folder(&[("new.yaml", marked.as_bytes())]);
+        check(&["check", "--cases-from", text(&case.path().join("new.yaml"))], 0, &[expected], &[]);
+    }
+    checked("[2]", "1 case is well-formed: 1 trial, 2 plans with the declared faults");
+    checked("[2, 4]", "1 case is well-formed: 2 trials, 4 plans with the declared faults");
+}
+
+#[test]
 fn an_unwritable_output_is_noticed_before_anything_runs() {
     for option in ["--record", "--junit"] {
         let output = check(&["run", TRIAL, option, "/nonexistent/x"], 2, &[], &["/nonexistent/x"]);
         assert!(output.stdout.is_empty());
     }
     // A disk that fills up later ends the run, as what would follow could not be kept.
-    check(&["run", "copies", "--record", "/dev/full"], 3, &[], &["were not run"]);
+    check(&["run", "copies", "--record", "/dev/full"], 3, &[], &[" not run"]);
 }
 
 #[test]
@@ -312,7 +331,7 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     assert!(killed.success());
     let output = child.wait_with_output().expect("it ends");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(stderr.contains("interrupted: ") && stderr.contains(" were not run"), "{stderr}");
+    assert!(stderr.contains("interrupted: ") && stderr.contains(" not run"), "{stderr}");
     let kept = std::fs::read_to_string(&record).expect("it is there");
     for line in kept.lines() {
         report::parse(line).unwrap_or_else(|e| panic!("{e}: {line}"));

@@ -1,10 +1,11 @@
 //! Faults of the device and faults at calls take the same parameters, and mean the same by them.
 
-use std::path::PathBuf;
+mod common;
 
-use device::{Config, Planted};
-use rocrepro::{CaseLibrary, Job, Session, SessionOptions, lower_all, run_trial, select};
-use supervise::Cancel;
+use device::Planted;
+use rocrepro::{Job, lower_all, run_trial, select};
+
+use self::common::{library, never, session};
 
 /// One launch of a graph a round, each of one kernel; no other kernel runs.
 const REPLAYS: u64 = 50;
@@ -14,18 +15,10 @@ const TRIAL: &str = "graphs/many-replays[replays=50,waits=end]";
 #[track_caller]
 fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
-    let library = CaseLibrary::load(None).expect("the library is well-formed");
-    let mut options =
-        SessionOptions::from_environment(PathBuf::from(env!("CARGO_BIN_EXE_rocrepro")))
-            .expect("the environment is good");
-    options.rocm = "debian:7.2.4".to_owned();
-    options.device = rocrepro::DeviceChoice::Emulated(device::Arch::Gfx1151);
-    options.emulation = Config::default();
-    let session = Session::open(options).expect("the stack can be had");
+    let (library, session, cancel) = (library(), session(|_| ()), never());
     let selected = select(&library, &[TRIAL.to_owned()]).expect("it is there");
     let names = faults.iter().map(|planted| planted.fault);
     let lowered = lower_all(&library, &selected, names).expect("it lowers").swap_remove(0);
-    let cancel = Cancel::new().expect("a descriptor is free");
     let failed = |run: &u64| {
         let job = Job {
             case: selected[0].case,
@@ -73,7 +66,7 @@ fn the_same_seed_fails_again_in_the_same_runs() {
 
 #[test]
 fn faults_compose() {
-    let never = "graph.launch-lost,probability=0";
+    let never = "graph.launch-lost,probability=0.000001";
     let (one, other) = (
         "graph.launch-lost,probability=0.01,seed=1",
         "kernel.drop,probability=0.3,per=process,seed=40",

@@ -3,26 +3,20 @@
 //! A changed line is a changed behaviour, of ROCm, of the device or of ours: look at it, then `cargo insta review`.
 //! Cases that need a library beyond HIP are left to `rocrepro prove`, as not every machine has fetched it.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
+mod common;
+
+use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
 use device::Planted;
-use rocrepro::{
-    CaseLibrary, Job, Selected, Session, SessionOptions, lower_each, run_trial, select,
-    with_declared_faults,
-};
-use supervise::{Cancel, for_each, in_order};
+use rocrepro::{Job, Selected, lower_each, run_trial, select, with_declared_faults};
+use supervise::{for_each, in_order};
+
+use self::common::{library, never, session};
 
 #[test]
 fn outcomes_are_those_of_the_snapshots() {
-    let library = CaseLibrary::load(None).expect("the library is well-formed");
-    let mut options =
-        SessionOptions::from_environment(PathBuf::from(env!("CARGO_BIN_EXE_rocrepro")))
-            .expect("the environment is good");
-    // The snapshots are of one stack and one device, whatever this machine has.
-    options.rocm = "debian:7.2.4".to_owned();
-    options.device = rocrepro::DeviceChoice::Emulated(device::Arch::Gfx1151);
-    options.limits.quiet = Duration::from_secs(10);
-    let session = Session::open(options).expect("the stack can be had");
+    let session = session(|options| options.limits.quiet = Duration::from_secs(10));
+    let (library, cancel) = (library(), never());
     let selected = select(&library, &[]).expect("everything");
     let first: BTreeMap<&str, &Selected<'_>> = selected
         .iter()
@@ -37,7 +31,6 @@ fn outcomes_are_those_of_the_snapshots() {
         let faults = fault.map(Planted::from).into_iter().collect();
         Job { case: entry.case, trial: &entry.trial, lowered, faults }
     });
-    let cancel = Cancel::new().expect("a descriptor is free");
     let mut families: BTreeMap<String, String> = BTreeMap::new();
     let mut keep = in_order(|_, record: Option<report::Record>| {
         let record = record.expect("nobody cancels");

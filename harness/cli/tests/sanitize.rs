@@ -102,3 +102,33 @@ fn accesses_that_nothing_orders_are_found() {
     assert_ne!(wrong, ADD);
     insta::assert_snapshot!(report(STREAMS_CASE, ("add_u32", &wrong)));
 }
+
+#[test]
+fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    // The copy goes first, unless the order is another one: the kernel writes what is copied.
+    let (launch, copy) = STREAMS_CASE.split_once("  - copy").expect("a copy");
+    let (head, launch) = launch.split_once("  - launch").expect("a launch");
+    let (copy, tail) = copy.split_once('\n').expect("more steps");
+    let case = format!("{head}  - copy{copy}\n  - launch{launch}{tail}");
+    let kernel = "dst[i] = const_cast<unsigned*>(src)[i]++ + k;";
+    std::fs::write(at("it.yaml"), case).expect("it is written");
+    std::fs::write(at("add_u32.hip"), ADD.replace("dst[i] = src[i] + k;", kernel))
+        .expect("it is written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["prove", "--cases-from", ".", "--schedules", "1", "--record", "record.jsonl"]);
+    command.args(["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
+    let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
+    let output = output.expect("it starts");
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let shown = format!("{}\n{stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        stdout.contains("RACY it") && stdout.contains("--schedule lazy --sanitize:"),
+        "{shown}"
+    );
+    let record = std::fs::read_to_string(at("record.jsonl")).expect("it was written");
+    // Healthy, under the fault, and in the lazy order.
+    assert_eq!(record.lines().count(), 3, "{shown}\n{record}");
+    assert!(!record.contains("--sanitize"), "{record}");
+}

@@ -36,6 +36,20 @@ impl Arch {
         Arch::Gfx1201,
     ];
 
+    /// Every processor on which a HIP runtime may run, oldest first; those that can be emulated are among them. Hardware that
+    /// LLVM has not named yet is not.
+    ///
+    /// Source: LLVM's AMDGPU usage guide, "Processors", from gfx700 on, without the names of R600 and of generic targets: no
+    /// device calls itself by these.
+    pub const PROCESSORS: &[&str] = &[
+        "gfx700", "gfx701", "gfx702", "gfx703", "gfx704", "gfx705", "gfx801", "gfx802", "gfx803",
+        "gfx805", "gfx810", "gfx900", "gfx902", "gfx904", "gfx906", "gfx908", "gfx909", "gfx90a",
+        "gfx90c", "gfx940", "gfx941", "gfx942", "gfx950", "gfx1010", "gfx1011", "gfx1012",
+        "gfx1013", "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036",
+        "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153",
+        "gfx1170", "gfx1171", "gfx1172", "gfx1200", "gfx1201", "gfx1250", "gfx1251", "gfx1310",
+    ];
+
     /// The LLVM processor name, such as `gfx1151`.
     pub const fn name(self) -> &'static str {
         match self {
@@ -98,5 +112,17 @@ impl FromStr for Arch {
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
         Arch::ALL.into_iter().find(|a| a.name() == s).ok_or_else(|| UnknownArch(s.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_emulated_is_a_processor() {
+        for arch in Arch::ALL {
+            assert!(Arch::PROCESSORS.contains(&arch.name()), "{arch}");
+        }
     }
 }

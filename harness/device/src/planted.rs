@@ -18,7 +18,7 @@ pub fn mix(value: u64) -> u64 {
 pub struct Planted {
     /// Which fault.
     pub fault: Fault,
-    /// Probability that an opportunity to misbehave is taken, in 0..=1.
+    /// Probability that an opportunity to misbehave is taken, above 0 and at most 1.
     #[serde(default = "always")]
     pub probability: f64,
     /// What an opportunity is.
@@ -91,6 +91,7 @@ impl Planted {
     /// # Errors
     /// What is wrong, and what could be written.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let before = self.clone();
         let (fault, offered) = (self.fault, self.offered());
         let bad = || format!("`{name}={value}` of `{fault}`: {offered}");
         match (name, value) {
@@ -106,12 +107,10 @@ impl Planted {
                 self.with.insert(name.to_owned(), value);
             }
         }
-        let mistake = self.mistake();
-        if mistake.is_some() {
-            // What is wrong with this parameter is not told of the next one too.
-            self.with.remove(name);
-        }
-        mistake.map_or(Ok(()), Err)
+        let Some(mistake) = self.mistake() else { return Ok(()) };
+        // What is wrong with this parameter is not told of the next one too.
+        *self = before;
+        Err(mistake)
     }
 
     /// The parameters that are not the usual ones, by name, as [`set`](Self::set) takes them.
@@ -128,7 +127,8 @@ impl Planted {
         all
     }
 
-    /// What is wrong with it, if anything: a parameter that the fault does not have, a probability that is none.
+    /// What is wrong with it, if anything: a parameter that the fault does not have, a probability that is none or with which it
+    /// never misbehaves.
     pub fn mistake(&self) -> Option<String> {
         let known = |name: &str| self.fault.parameters().iter().any(|p| p.name == name);
         if let Some(unknown) = self.with.keys().find(|name| !known(name)) {
@@ -138,8 +138,8 @@ impl Planted {
                 self.offered()
             ));
         }
-        let sound = (0.0..=1.0).contains(&self.probability);
-        (!sound).then(|| format!("`{}`: the probability is not in 0..=1", self.fault))
+        let sound = self.probability > 0.0 && self.probability <= 1.0;
+        (!sound).then(|| format!("`{}`: the probability must be above 0 and at most 1", self.fault))
     }
 
     fn offered(&self) -> String {
@@ -232,7 +232,6 @@ mod tests {
                 assert!(*expected.start() == *expected.end() || draws(7) != draws(8));
             }
         }
-        check(0.0, 0..=0);
         check(0.01, 1..=30);
         check(0.5, 400..=600);
         check(1.0, 1000..=1000);
@@ -269,6 +268,11 @@ mod tests {
             "copy.late,ms=soon",
             "`ms=soon` of `copy.late`: write ms=20, probability=0.2, per=process, seed=7",
         );
-        check("copy.zero,probability=2", "`copy.zero`: the probability is not in 0..=1");
+        for probability in ["0", "-0.5", "2", "NaN", "inf"] {
+            check(
+                &format!("copy.zero,probability={probability}"),
+                "`copy.zero`: the probability must be above 0 and at most 1",
+            );
+        }
     }
 }

@@ -73,7 +73,15 @@ impl<'a> Captures<'a> {
                 let steps = self.graph(graph)?;
                 self.execs.insert(exec, steps);
             }
+            Call::GraphNodeCount { graph } => {
+                self.graph(graph)?;
+            }
+            Call::GraphDestroy { graph } => {
+                self.graph(graph)?;
+                self.graphs.remove(graph.as_str());
+            }
             Call::GraphExecDestroy { exec } => {
+                self.nodes(exec)?;
                 self.execs.remove(exec.as_str());
             }
             _ => {}
@@ -101,7 +109,9 @@ impl<'a> Captures<'a> {
 pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| {
         by.0.iter().any(|(_, names)| {
-            names.iter().any(|n| n == "hipSuccess" || n.ends_with("_SUCCESS") || n == "any")
+            names.iter().any(|n| {
+                n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any"
+            })
         })
     })
 }

@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use crate::evidence::{Bisected, Crossed, Rate};
+use crate::{
+    evidence::{Bisected, Crossed, Rate},
+    words::count,
+};
 
 /// The answer in plain text. `sentence` says what was found, `spent` what it took.
 pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
@@ -56,7 +59,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
 fn runs(rate: Rate) -> String {
     match rate {
         Rate { runs: 0, .. } => "not run".to_owned(),
-        Rate { failed: 0, runs } => format!("{runs} of {runs} runs passed"),
-        Rate { failed, runs } => format!("{failed} of {runs} runs failed"),
+        Rate { failed: 0, runs } => format!("{runs} of {} passed", count(runs, "run")),
+        Rate { failed, runs } => format!("{failed} of {} failed", count(runs, "run")),
     }
 }

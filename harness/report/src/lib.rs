@@ -36,6 +36,7 @@ pub use record::{
 };
 pub use table::{Rows, run_view};
 pub use timeline::{Tested, timeline};
+pub use words::count;
 
 /// Writes a view to standard output, with its styles only where they are seen: not into a pipe, and not
 /// where `NO_COLOR` is set.

@@ -6,7 +6,7 @@ use anstyle::{AnsiColor, Style};
 
 use crate::{
     evidence::{Factor, FactorKind, FactorVerdict, Mitigations},
-    words::{BOLD, DIM, styled},
+    words::{BOLD, DIM, count, styled},
 };
 
 /// A table of the changes: those that helped first, then those that changed the failure, then the rest.
@@ -60,7 +60,7 @@ pub fn mitigations(found: &Mitigations) -> String {
         let _ =
             writeln!(text, "{}", styled(DIM, format!("not tried: {}: {}", other.name, other.why)));
     }
-    let _ = writeln!(text, "{} runs", found.runs);
+    let _ = writeln!(text, "{}", count(found.runs, "run"));
     text
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::words::count;
+
 /// One tested build.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tested {
@@ -51,6 +53,7 @@ pub fn timeline(
             y = TOP - 8.0
         );
         let (bar, runs) = (x - 16.0, build.failed + build.passed);
+        let all = count(runs, "run");
         let label = escaped(&build.label);
         match &build.skipped {
             Some(why) => {
@@ -65,7 +68,7 @@ pub fn timeline(
                 let red = HEIGHT * share;
                 let _ = writeln!(
                     svg,
-                    r##"<g><title>{label}: {failed} of {runs} runs failed</title><rect class="pass" x="{bar:.1}" y="{TOP}" width="32" height="{green:.1}"/><rect class="fail" x="{bar:.1}" y="{y:.1}" width="32" height="{red:.1}"/></g>"##,
+                    r##"<g><title>{label}: {failed} of {all} failed</title><rect class="pass" x="{bar:.1}" y="{TOP}" width="32" height="{green:.1}"/><rect class="fail" x="{bar:.1}" y="{y:.1}" width="32" height="{red:.1}"/></g>"##,
                     failed = build.failed,
                     green = HEIGHT - red,
                     y = bottom - red

@@ -138,8 +138,8 @@ pub(crate) fn link(issue: &str) -> String {
 }
 
 /// `1 trial`, `2 trials`.
-pub(crate) fn count(n: usize, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+pub fn count<N: From<u8> + PartialEq + Display>(n: N, what: &str) -> String {
+    format!("{n} {what}{}", if n == N::from(1) { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod verdict;
 use std::{fs::File, process::ExitCode, time::Instant};
 
 use device::Planted;
+use report::count;
 use search::bisect::{Action, Answer, Event, State, next};
 use supervise::{Cancel, Journal};
 
@@ -77,7 +78,8 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let mut state = journal::decide_again(&begun, &past.seen)?;
     if !past.seen.is_empty() {
-        eprintln!("resumed after {} runs of {} builds", state.runs(), state.installs());
+        let (runs, builds) = (count(state.runs(), "run"), count(state.installs(), "build"));
+        eprintln!("resumed after {runs} of {builds}");
     }
     let mut bench = Bench {
         subject: &subject,

@@ -1,5 +1,7 @@
 use std::{collections::BTreeSet, process::ExitCode};
 
+use report::count;
+
 use crate::{
     CaseLibrary, Stop,
     args::Selection,
@@ -14,13 +16,13 @@ pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let cases: BTreeSet<&str> = selected.iter().map(|s| s.case.id.as_str()).collect();
     let plans = lower_each(&library, with_declared_faults(&selected))?.len();
     outputs::print(&format!(
-        "{} well-formed: {} trials, {plans} plans with their faults\n",
-        if cases.len() == 1 {
-            "1 case is".to_owned()
-        } else {
-            format!("{} cases are", cases.len())
+        "{} well-formed: {}, {} with the declared faults\n",
+        match cases.len() {
+            1 => "1 case is".to_owned(),
+            n => format!("{n} cases are"),
         },
-        selected.len(),
+        count(selected.len(), "trial"),
+        count(plans, "plan"),
     ))?;
     Ok(ExitCode::SUCCESS)
 }

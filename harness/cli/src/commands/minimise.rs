@@ -14,14 +14,17 @@ use case::{FaultEntry, Header, Kernels};
 use device::Planted;
 use judge::{Kind, Outcome};
 use plan::Call;
-use report::evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Rate, Setting};
+use report::{
+    count,
+    evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Rate, Setting},
+};
 use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, reduce};
 use supervise::Cancel;
 
 pub use self::compare::{Comparison, Simulated, compare};
 use self::{
     journal::{About, Runs},
-    space::{Candidate, Plans, calls, count, every},
+    space::{Candidate, Plans, calls, every},
 };
 use super::setup::{names, setup};
 use crate::{

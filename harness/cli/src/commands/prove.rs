@@ -2,6 +2,7 @@ use std::process::ExitCode;
 
 use device::{Config, Fault, Planted, Schedule};
 use report::Record;
+use supervise::Journal;
 
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
@@ -45,7 +46,8 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         }
         let emulation = Config { schedule, ..options.emulation.clone() };
         let options = SessionOptions { emulation, ..options.clone() };
-        let (records, stop) = run_healthy(&library, &selected, options, args)?;
+        let journal = outputs::journal(args.on.record.as_deref())?;
+        let (records, stop) = run_healthy(&library, &selected, options, journal)?;
         orders.push((schedule, records));
         trouble = stop;
     }
@@ -56,13 +58,14 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let mut proof = report::prove(&records, signature);
     proof.racy = report::racy(&records, &orders);
     for racy in &mut proof.racy {
-        // The sanitizer knows which accesses nothing orders, on any schedule.
+        // The sanitizer knows which accesses nothing orders, on any schedule. Its run explains a result and is none that was
+        // asked for, so it is not recorded.
         let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
         let config =
             Config { schedule: racy.schedule, sanitize: true, ..options.emulation.clone() };
         let mut watched = SessionOptions { emulation: config, ..options.clone() };
         watched.allow_for_the_sanitizer();
-        let (records, stop) = run_healthy(&library, &trial, watched, args)?;
+        let (records, stop) = run_healthy(&library, &trial, watched, None)?;
         racy.watched = records.first().map(report::result);
         trouble = trouble.or(stop);
     }
@@ -78,7 +81,7 @@ fn run_healthy(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
     options: SessionOptions,
-    args: &Prove,
+    journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
     let session = Session::open(options)?;
     let lowered = lower_all(library, selected, None)?;
@@ -88,7 +91,7 @@ fn run_healthy(
         lowered,
         faults: Vec::new(),
     });
-    run_jobs(&session, jobs.collect(), outputs::journal(args.on.record.as_deref())?)
+    run_jobs(&session, jobs.collect(), journal)
 }
 
 /// The schedules besides the eager one that a proof tries.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use device::Planted;
 use judge::Kind;
 use report::{
-    Record,
+    Record, count,
     evidence::{OtherFailure, Rate},
 };
 
@@ -156,11 +156,12 @@ pub(crate) fn first_failing<'a>(
             return Ok((subject.clone(), Runs::of(records)));
         }
     }
-    let trials = subjects.len();
+    let trials = count(subjects.len(), "trial");
     Err(Stop::no_verdict(match ran {
-        0 => format!("error: no run of {trials} trials gave a verdict; {why}"),
+        0 => format!("error: no run of {trials} gave a verdict; {why}"),
         _ => {
-            format!("error: nothing failed in {ran} runs of {trials} trials; more runs by --repeat")
+            let runs = count(ran, "run");
+            format!("error: nothing failed in {runs} of {trials}; more runs by --repeat")
         }
     }))
 }

@@ -7,7 +7,7 @@ use judge::Kind;
 use super::{Control, Findings, Home};
 use crate::{
     evidence::{Factor, FactorKind, FactorVerdict, Needed, OtherFailure, Rate},
-    words::{link, stack_and_device, unique, window},
+    words::{count, link, stack_and_device, unique, window},
 };
 
 /// A text in a fence that is longer than any in it.
@@ -264,8 +264,10 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
 pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let found = findings.minimised.as_ref()?;
     let mut text = format!(
-        "#### What the failure needs\n\nReduced from {} to {} calls in {} runs.\n\n| element | with | without |\n| --- | --- | --- |",
-        found.calls_before, found.calls_after, found.runs
+        "#### What the failure needs\n\nReduced from {} to {} in {}.\n\n| element | with | without |\n| --- | --- | --- |",
+        found.calls_before,
+        count(found.calls_after, "call"),
+        count(found.runs, "run")
     );
     let (structural, tested): (Vec<&Needed>, Vec<&Needed>) =
         found.elements.iter().partition(|needed| needed.without.runs == 0);
@@ -277,8 +279,11 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         let _ = write!(text, "\n\nWithout these there is no valid program: {}.", names.join("; "));
     }
     if !found.others.is_empty() {
-        let others: Vec<_> =
-            found.others.iter().map(|o| format!("`{}` ({} runs)", o.signature, o.count)).collect();
+        let others: Vec<_> = found
+            .others
+            .iter()
+            .map(|o| format!("`{}` ({})", o.signature, count(o.count, "run")))
+            .collect();
         let _ = write!(
             text,
             "\n\nSome smaller variants failed in another way and were kept apart: {}.",

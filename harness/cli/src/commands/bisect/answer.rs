@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use report::{
-    Record, Tested,
+    Record, Tested, count,
     evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped},
 };
 use search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
@@ -73,20 +73,27 @@ pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> Strin
             format!("the budget of {spent} is spent before the ends were verified")
         }
         Answer::NotReproducible { runs, bad: 0 } => format!(
-            "not reproducible: none of {runs} runs of the bad end failed, so its rate is below {:.1} % (95 %)",
+            "not reproducible: none of {} of the bad end failed, so its rate is below {:.1} % (95 %)",
+            count(*runs, "run"),
             300.0 / f64::from(*runs)
         ),
         Answer::NotReproducible { runs, bad } => {
             format!(
-                "hardly reproducible: {bad} of {runs} runs of the bad end failed; --rate gives more patience"
+                "hardly reproducible: {bad} of {} of the bad end failed; --rate gives more patience",
+                count(*runs, "run")
             )
         }
         Answer::GoodEndFails { runs, bad } => {
-            format!("the good end is not good: {bad} of its {runs} runs failed in the same way")
+            format!(
+                "the good end is not good: {bad} of its {} failed in the same way",
+                count(*runs, "run")
+            )
         }
         Answer::EndUnusable { end } => format!("{} cannot be tested", name(*end)),
         Answer::Wedged { passes, failures } => format!(
-            "the good end passed {passes} times and then failed {failures} times in a row: the device may be out of order"
+            "the good end passed {} and then failed {} in a row: the device may be out of order",
+            count(*passes, "time"),
+            count(*failures, "time")
         ),
     }
 }
@@ -183,10 +190,10 @@ impl Found<'_> {
         let sentence = sentence(self.answer, self.axis.is_fix(), &name);
         let state = self.state;
         let spent = format!(
-            "{} runs, {} of {} points, {:.0} s",
-            state.runs(),
+            "{}, {} of {}, {:.0} s",
+            count(state.runs(), "run"),
             state.installs(),
-            self.begun.points,
+            count(self.begun.points, "point"),
             state.seconds()
         );
         let text = report::bisected(&found, &sentence, &spent);

@@ -10,7 +10,7 @@ use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use judge::Outcome;
 use plan::Call;
-use report::Record;
+use report::{Record, count};
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
@@ -137,7 +137,7 @@ impl<'s> Runs<'s> {
         } else {
             ProgressDrawTarget::hidden()
         };
-        let style = ProgressStyle::with_template("{spinner} {pos} runs, {elapsed} {msg}")
+        let style = ProgressStyle::with_template("{spinner} runs: {pos}, {elapsed} {msg}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         Ok(Runs {
             session,
@@ -245,9 +245,10 @@ impl<'s> Runs<'s> {
 
     pub(super) fn progress(&mut self, calls: u32) {
         let signature = self.signature.as_deref().unwrap_or_default();
-        self.bar.set_message(format!("keeping {signature}, {calls} calls left"));
+        let calls = count(calls, "call");
+        self.bar.set_message(format!("keeping {signature}, {calls} left"));
         if !std::io::stderr().is_terminal() {
-            eprintln!("{} runs: {calls} calls left", self.next);
+            eprintln!("{}: {calls} left", count(self.next, "run"));
         }
     }
 

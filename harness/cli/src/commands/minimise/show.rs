@@ -2,9 +2,9 @@
 
 use std::{fmt::Write, path::Path, time::Duration};
 
-use report::evidence::CASE_FILE;
+use report::{count, evidence::CASE_FILE};
 
-use super::{Minimisation, space::count};
+use super::Minimisation;
 
 pub(super) fn result(result: &Minimisation, folder: &Path, time: Duration) -> String {
     let found = &result.found;

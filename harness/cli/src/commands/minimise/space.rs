@@ -97,11 +97,6 @@ pub(super) fn calls(plan: &Plan) -> u32 {
     plan.steps().iter().filter(|s| !blocks(&s.call)).count() as u32
 }
 
-/// `1 time`, `2 times`.
-pub(super) fn count(n: u32, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
 impl Plans {
     /// Writes, reads and lowers an edited plan.
     ///

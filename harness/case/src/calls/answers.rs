@@ -1,0 +1,82 @@
+//! What a step says of a call's answer: `returns` and `gives`.
+
+use crate::{
+    diagnostic::{nearest, suggest},
+    read::Reader,
+    yaml::{Key, Node, Value},
+};
+
+/// Verbs whose calls give a value, with the words that it may be; without words it is a number.
+const GIVES: &[(&str, &[&str])] = &[
+    ("is_capturing", &["none", "active", "invalidated"]),
+    ("mem_info", &["returned", "unchanged"]),
+    ("node_count", &[]),
+    ("elapsed", &[]),
+    ("device_attribute", &[]),
+    ("blaslt_heuristic", &[]),
+    ("find_symbol", &[]),
+];
+
+/// Tells of statuses that no library has. Those of HIP are known by their form alone: releases add to them.
+pub(super) fn check_returns(reader: &mut Reader, node: &Node) {
+    for (text, item) in wanted(node) {
+        if !is_status(text) {
+            let help = match nearest(text, ["any", "hipSuccess"]) {
+                Some(word) => format!("did you mean `{word}`?"),
+                None => "write the name of the header, such as `hipErrorInvalidValue`, or `any`"
+                    .to_owned(),
+            };
+            reader.mistake_with_help(item.at, format!("`{text}` is no status"), Some(help));
+        }
+    }
+}
+
+fn is_status(text: &str) -> bool {
+    let named = |start: &str, letter: fn(char) -> bool| {
+        let rest = text.strip_prefix(start);
+        rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(letter))
+    };
+    let capital = |c: char| c.is_ascii_uppercase() || c == '_';
+    ["any", "hipSuccess"].contains(&text)
+        || named("hipError", |c| c.is_ascii_alphanumeric())
+        || named("HIPRAND_STATUS_", capital)
+        || named("HIPBLAS_STATUS_", capital)
+        || named("rocblas_status_", |c| c.is_ascii_lowercase() || c == '_')
+}
+
+/// Tells of values that the verb's call cannot give.
+pub(super) fn check_gives(reader: &mut Reader, verb: &str, key: &Key, node: &Node) {
+    let Some((_, words)) = GIVES.iter().find(|(name, _)| *name == verb) else {
+        return reader.mistake(key.at, format!("`{verb}` gives no value"));
+    };
+    for (text, item) in wanted(node) {
+        let bound = [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign));
+        let number = bound.unwrap_or(text).trim().parse::<u64>().is_ok();
+        let counts = verb != "is_capturing";
+        if !(counts && number) && text != "any" && !words.contains(&text) {
+            let help = match words.is_empty() {
+                true => Some("write a number such as `2`, or a bound such as `>=1`".to_owned()),
+                false => suggest(text, words.iter().copied()),
+            };
+            reader.mistake_with_help(item.at, format!("`{verb}` does not give `{text}`"), help);
+        }
+    }
+}
+
+/// The texts of a value, of a list of values, or of either by version. What is no text is told where these are read.
+fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
+    fn items(node: &Node) -> &[Node] {
+        match &node.value {
+            Value::List(items) => items,
+            _ => std::slice::from_ref(node),
+        }
+    }
+    let either: Vec<&Node> = match &node.value {
+        Value::Map(entries) => entries.iter().map(|(_, value)| value).collect(),
+        _ => vec![node],
+    };
+    either.into_iter().flat_map(items).filter_map(|item| match &item.value {
+        Value::Scalar(text) if !text.is_empty() => Some((text.as_str(), item)),
+        _ => None,
+    })
+}
