@@ -95,6 +95,18 @@ fn work_with_never_written_memory_is_found() {
 }
 
 #[test]
+fn an_access_just_outside_of_a_buffer_is_found() {
+    for (name, line) in [
+        ("read_behind", "dst[i] = src[i] + k + (src[n] == 77u);"),
+        ("write_before", "dst[i] = src[i] + k; dst[-1] = 7;"),
+    ] {
+        let wrong = ADD.replace("dst[i] = src[i] + k;", line);
+        assert_ne!(wrong, ADD);
+        insta::assert_snapshot!(name, report(ADD_CASE, ("add_u32", &wrong)));
+    }
+}
+
+#[test]
 fn accesses_that_nothing_orders_are_found() {
     assert_eq!(report(STREAMS_CASE, ("add_u32", ADD)), "");
     let wrong =
@@ -128,6 +140,7 @@ fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
         "{shown}"
     );
     let record = std::fs::read_to_string(at("record.jsonl")).expect("it was written");
+    assert_eq!(output.status.code(), Some(1), "{shown}");
     // Healthy, under the fault, and in the lazy order.
     assert_eq!(record.lines().count(), 3, "{shown}\n{record}");
     assert!(!record.contains("--sanitize"), "{record}");

@@ -14,8 +14,9 @@ pub const IDENTITY_SYMBOL: &str = "rocrepro_device_identity";
 /// says by it which line of the case comes next, so that the device can name the lines of what it reports.
 pub const LINE_SYMBOL: &str = "rocrepro_device_line";
 
-/// The symbol `void rocrepro_device_buffer(const void *, size_t, const char *)` that only the emulated device exports. Whoever
-/// allocates a buffer of the case says by it where the buffer is and what it is called.
+/// The symbol `void rocrepro_device_buffer(const void *, size_t, size_t, const char *)` that only the emulated device exports.
+/// Whoever allocates a buffer of the case says by it where the buffer is, how many bytes, how many bytes of guard lie on each
+/// side of it, and what it is called.
 pub const BUFFER_SYMBOL: &str = "rocrepro_device_buffer";
 
 /// The symbol `void rocrepro_device_never_written(const void *, size_t)` that only the emulated device exports. Whoever puts

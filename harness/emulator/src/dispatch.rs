@@ -56,7 +56,10 @@ impl AddressSpace for DeviceMemory {
     }
 
     fn range(&self, address: u64) -> Option<Range<u64>> {
-        let range = memory::map().reach(usize::try_from(address).ok()?)?;
+        let address = usize::try_from(address).ok()?;
+        let mapped = memory::map().reach(address)?;
+        let range =
+            if self.for_the_runtime { mapped } else { sanitizer::unguarded(address, mapped)? };
         Some(range.start as u64..range.end as u64)
     }
 

@@ -6,6 +6,7 @@
 use std::{
     collections::BTreeMap,
     ffi::{CStr, c_char},
+    ops::Range,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicU32, Ordering},
@@ -45,20 +46,25 @@ impl History {
         let after = |a: &Allocation| address.checked_sub(a.start + a.len);
         let before = |a: &Allocation| a.start.checked_sub(address);
         let newest = self.0.iter().rev();
-        if let Some(found) = newest.clone().find(inside) {
-            return Some(format!("{} bytes into {found}", address - found.start));
-        }
         // The buffer of the case says more than the memory that holds it.
         let holds_one = |a: &Allocation| {
             let inside = |b: &Allocation| b.start >= a.start && b.start + b.len <= a.start + a.len;
-            a.name.is_none() && self.0.iter().any(|b| b.name.is_some() && inside(b))
+            let of_it = |b: &Allocation| b.name.is_some() && b.freed_by == a.freed_by && inside(b);
+            a.name.is_none() && self.0.iter().any(of_it)
         };
+        if let Some(found) = newest.clone().filter(inside).find(|a| !holds_one(a)) {
+            return Some(format!("{} bytes into {found}", address - found.start));
+        }
         let live = || newest.clone().filter(|a| a.freed_by.is_none() && !holds_one(a));
         let behind = live().filter_map(|a| Some((after(a)?, a))).min_by_key(|(by, _)| *by);
         let ahead = live().filter_map(|a| Some((before(a)?, a))).min_by_key(|(by, _)| *by);
         match (behind, ahead) {
             (Some((by, a)), other) if by < NEAR && other.is_none_or(|o| by <= o.0) => {
-                Some(format!("{by} bytes behind {a}"))
+                Some(if by == 0 {
+                    format!("just behind {a}")
+                } else {
+                    format!("{by} bytes behind {a}")
+                })
             }
             (_, Some((by, a))) if by < NEAR => Some(format!("{by} bytes before {a}")),
             _ => None,
@@ -100,6 +106,36 @@ fn history() -> std::sync::MutexGuard<'static, History> {
 /// Whether accesses are checked by the byte.
 pub(crate) fn is_on() -> bool {
     config::get().sanitize
+}
+
+/// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their starts. They do not
+/// overlap.
+static GUARDS: RwLock<BTreeMap<usize, usize>> = RwLock::new(BTreeMap::new());
+
+/// The part of a mapped range around the address that has no guards in it; `None` where the address lies in one.
+pub(crate) fn unguarded(address: usize, mapped: Range<usize>) -> Option<Range<usize>> {
+    if !is_on() {
+        return Some(mapped);
+    }
+    between(&GUARDS.read().unwrap_or_else(PoisonError::into_inner), address, mapped)
+}
+
+fn between(
+    guards: &BTreeMap<usize, usize>,
+    address: usize,
+    mapped: Range<usize>,
+) -> Option<Range<usize>> {
+    let before = guards.range(..=address).next_back().map_or(0, |(_, end)| *end);
+    let behind = guards.range(address..).next().map_or(usize::MAX, |(start, _)| *start);
+    (before <= address).then(|| mapped.start.max(before)..mapped.end.min(behind))
+}
+
+/// The range is no longer what it was.
+fn forget_guards(range: Range<usize>) {
+    GUARDS
+        .write()
+        .unwrap_or_else(PoisonError::into_inner)
+        .retain(|start, end| *end <= range.start || range.end <= *start);
 }
 
 /// Which bytes of device memory were written, by the start of the allocation.
@@ -171,6 +207,7 @@ pub(crate) fn freed(start: usize) {
         let live = |a: &&mut Allocation| a.freed_by.is_none();
         let end = history.0.iter_mut().rev().filter(live).find(|a| a.start == start);
         let Some(end) = end.map(|a| a.start + a.len) else { return };
+        forget_guards(start..end);
         let inside = |a: &&mut Allocation| a.start >= start && a.start + a.len <= end;
         for allocation in history.0.iter_mut().filter(live).filter(inside) {
             allocation.freed_by = Some(current_line());
@@ -192,13 +229,23 @@ extern "C" fn rocrepro_device_never_written(start: usize, bytes: usize) {
     }
 }
 
-/// Says that a range is a buffer of the case.
+/// Says that a range is a buffer of the case, with so many bytes of guard on each side.
 ///
 /// # Safety
 /// The name is a C string.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn rocrepro_device_buffer(start: usize, len: usize, name: *const c_char) {
+unsafe extern "C" fn rocrepro_device_buffer(
+    start: usize,
+    len: usize,
+    guard: usize,
+    name: *const c_char,
+) {
     if is_on() {
+        forget_guards(start - guard..start + len + guard);
+        if guard > 0 {
+            let guards = [(start - guard, start), (start + len, start + len + guard)];
+            GUARDS.write().unwrap_or_else(PoisonError::into_inner).extend(guards);
+        }
         // SAFETY: by this function's contract.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let (name, by) = (Some(Arc::from(name)), current_line());
@@ -231,6 +278,22 @@ mod tests {
         check(&target, 50_101..50_102, true);
         check(&target, 50_200..50_201, true);
         check(&target, 50_201..59_000, false);
+    }
+
+    #[test]
+    fn guards_are_out_of_reach() {
+        let guards = BTreeMap::from([(1000, 1256), (1300, 1556)]);
+        #[track_caller]
+        fn check(guards: &BTreeMap<usize, usize>, address: usize, expected: Option<Range<usize>>) {
+            assert_eq!(between(guards, address, 900..2000), expected, "{address}");
+        }
+        check(&guards, 999, Some(900..1000));
+        check(&guards, 1000, None);
+        check(&guards, 1255, None);
+        check(&guards, 1256, Some(1256..1300));
+        check(&guards, 1299, Some(1256..1300));
+        check(&guards, 1300, None);
+        check(&guards, 1556, Some(1556..2000));
     }
 
     #[test]

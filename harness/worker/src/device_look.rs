@@ -86,16 +86,16 @@ pub(crate) fn never_written(start: *const c_void, bytes: usize) {
     }
 }
 
-type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, *const c_char);
+type BufferSymbol = unsafe extern "C" fn(*const c_void, usize, usize, *const c_char);
 
 /// Where the emulated device wants to know the buffers.
 static BUFFER: OnceLock<BufferSymbol> = OnceLock::new();
 
-/// Tells an emulated device what lies there.
-pub(crate) fn is_buffer(start: *const c_void, bytes: usize, name: &str) {
+/// Tells an emulated device what lies there, and how many bytes on each side are nobody's.
+pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: &str) {
     if let (Some(tell), Ok(name)) = (BUFFER.get(), CString::new(name)) {
         // SAFETY: the symbol is ours, and its library stays loaded; it copies the name and does not touch the range.
-        unsafe { tell(start, bytes, name.as_ptr()) };
+        unsafe { tell(start, bytes, guard, name.as_ptr()) };
     }
 }
 

@@ -225,7 +225,8 @@ fn allocate(machine: &Machine<'_>, name: &str, stream: &str) -> Result<Answer, B
     machine.made(Kind::Buffer, name, base, code);
     if code == 0 {
         let first = machine.address(&Place { buffer: name.to_owned(), offset: 0 });
-        device_look::is_buffer(first.cast_const(), buffer.bytes as usize, name);
+        let (bytes, guard) = (buffer.bytes as usize, buffer.guard() as usize);
+        device_look::is_buffer(first.cast_const(), bytes, guard, name);
     }
     Ok(match buffer.memory {
         Memory::HostPageable => Answer::NONE,
