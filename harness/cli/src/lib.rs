@@ -3,6 +3,7 @@
 //! This crate brings the others together: it finds cases, stacks and the device, starts workers and hands what they say
 //! to the judge. Whatever decides something lives in a crate of its own.
 
+mod addresses;
 mod args;
 mod batch;
 mod commands;

@@ -13,7 +13,7 @@ use rocm::{Extra, Spec, Stack};
 use supervise::Limits;
 
 use crate::{
-    Stop, WORKER_ARGUMENT,
+    Stop, WORKER_ARGUMENT, addresses,
     args::{DeviceKind, On, Target},
     device_library, progress,
     scratch::{self, Scratch},
@@ -212,6 +212,9 @@ impl Session {
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::MIN,
         });
+        if options.emulation.schedule != Schedule::Eager {
+            addresses::fix();
+        }
         let worker = match options.worker {
             Some(path) => path,
             None => std::env::current_exe().map_err(|e| {

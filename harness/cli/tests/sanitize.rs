@@ -124,7 +124,13 @@ fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
     let (head, launch) = launch.split_once("  - launch").expect("a launch");
     let (copy, tail) = copy.split_once('\n').expect("more steps");
     let case = format!("{head}  - copy{copy}\n  - launch{launch}{tail}");
-    let kernel = "dst[i] = const_cast<unsigned*>(src)[i]++ + k;";
+    // It is slow, so that the copy is done before it where both begin at once.
+    let kernel = "{
+    unsigned x = src[i];
+    for (unsigned r = 0; r < 300000; r++) x = x * 1664525u + 1013904223u;
+    asm volatile(\"\" :: \"v\"(x));
+    dst[i] = const_cast<unsigned*>(src)[i]++ + k;
+  }";
     std::fs::write(at("it.yaml"), case).expect("it is written");
     std::fs::write(at("add_u32.hip"), ADD.replace("dst[i] = src[i] + k;", kernel))
         .expect("it is written");
