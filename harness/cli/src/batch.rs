@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal, num::NonZeroUsize};
 
-use device::Fault;
+use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::{Record, count};
 use supervise::{Cancel, Journal, for_each, in_order};
@@ -29,8 +29,8 @@ pub(crate) fn run_jobs(
     let bar = progress(jobs.len() as u64);
     // More threads than jobs have nothing to do.
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
-    let planned: Vec<(String, Vec<Fault>)> =
-        jobs.iter().map(|job| (job.id(), job.faults.iter().map(|p| p.fault).collect())).collect();
+    let planned: Vec<(String, Vec<Planted>)> =
+        jobs.iter().map(|job| (job.id(), job.faults.clone())).collect();
 
     let mut records = Vec::with_capacity(jobs.len());
     let mut trouble = None;

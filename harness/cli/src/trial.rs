@@ -237,7 +237,7 @@ fn record(
         trial: job.id(),
         title: job.case.title.clone(),
         upstream: job.case.upstream.clone(),
-        faults: job.faults.iter().map(|p| p.fault).collect(),
+        faults: job.faults.clone(),
         verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
         outcome,
         stack: report::Stack::seen(

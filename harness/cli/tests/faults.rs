@@ -27,8 +27,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
             faults: faults.iter().map(|planted| planted.of_run(*run)).collect(),
         };
         let record = run_trial(&session, &job, &cancel).expect("nobody cancels");
-        let named: Vec<_> = faults.iter().map(|planted| planted.fault).collect();
-        assert_eq!(record.faults, named);
+        assert_eq!(record.faults, job.faults);
         for planted in &job.faults {
             assert!(record.again.contains(&format!("--fault {planted}")), "{}", record.again);
         }

@@ -39,7 +39,9 @@ fn outcomes_are_those_of_the_snapshots() {
         match record.faults.first() {
             None => text
                 .push_str(&format!("{}\n  healthy: {}\n", record.trial, record.outcome.signature)),
-            Some(fault) => text.push_str(&format!("  {fault}: {}\n", record.outcome.signature)),
+            Some(planted) => {
+                text.push_str(&format!("  {}: {}\n", planted.fault, record.outcome.signature));
+            }
         }
     });
     let threads = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use device::Fault;
+use device::Planted;
 use judge::VerdictKind;
 
 use crate::Record;
@@ -36,7 +36,7 @@ impl Incomplete {
 /// # Errors
 /// The trials that lack a record or have too many.
 pub fn complete<'a>(
-    planned: impl IntoIterator<Item = (&'a str, &'a [Fault])>,
+    planned: impl IntoIterator<Item = (&'a str, &'a [Planted])>,
     records: &[Record],
 ) -> Result<(), Incomplete> {
     let mut balance: BTreeMap<String, i64> = BTreeMap::new();
@@ -58,8 +58,8 @@ pub fn complete<'a>(
     Err(Incomplete { planned: count, recorded: records.len(), missing, surplus })
 }
 
-fn name(trial: &str, faults: &[Fault]) -> String {
-    let faults: Vec<&str> = faults.iter().map(|f| f.name()).collect();
+fn name(trial: &str, faults: &[Planted]) -> String {
+    let faults: Vec<&str> = faults.iter().map(|planted| planted.fault.name()).collect();
     match faults.as_slice() {
         [] => trial.to_owned(),
         faults => format!("{trial} under {}", faults.join(", ")),
@@ -83,6 +83,8 @@ pub fn exit_status(records: &[Record]) -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use device::Fault;
+
     use super::*;
     use crate::fixture::{failed, fixed, known, passed, skipped, under, unproven};
 
@@ -100,8 +102,9 @@ mod tests {
 
     #[test]
     fn verdicts_add_up() {
-        let none: &[Fault] = &[];
-        let planned = [("a/b[x=1]", none), ("a/b[x=1]", &[Fault::CopyZero]), ("a/c", none)];
+        let none: &[Planted] = &[];
+        let planned =
+            [("a/b[x=1]", none), ("a/b[x=1]", &[Planted::from(Fault::CopyZero)]), ("a/c", none)];
         let all = [passed("a/c"), passed("a/b[x=1]"), under(Fault::CopyZero, failed("a/b[x=1]"))];
         assert_eq!(complete(planned, &all), Ok(()));
         let error = complete(planned, &all[..2]).unwrap_err();

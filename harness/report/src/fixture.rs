@@ -134,7 +134,7 @@ pub(crate) fn unproven(trial: &str) -> Record {
 }
 
 pub(crate) fn under(fault: Fault, mut record: Record) -> Record {
-    record.faults = vec![fault];
+    record.faults = vec![fault.into()];
     record
 }
 

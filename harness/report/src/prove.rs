@@ -137,8 +137,8 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .collect();
         let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
         for record in records {
-            if let [fault] = record.faults[..] {
-                under.entry(fault).or_default().push(record);
+            if let [planted] = &record.faults[..] {
+                under.entry(planted.fault).or_default().push(record);
             }
         }
         let cells =

@@ -1,7 +1,7 @@
 use std::time::SystemTime;
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use device::{Fault, Identity};
+use device::{Identity, Planted};
 use judge::{End, Outcome, PhaseUse, Verdict};
 use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
@@ -32,10 +32,11 @@ pub struct Record {
     /// Issues that the case stands for, such as `ROCm/rocm-systems#10639`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub upstream: Vec<String>,
-    /// Faults that were planted on purpose; a record with one says nothing about a ROCm release.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Faults that were planted on purpose, with their parameters, such as `copy.late,ms=50`; a record with one says nothing
+    /// about a ROCm release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "texts")]
     #[schemars(with = "Vec<String>")]
-    pub faults: Vec<Fault>,
+    pub faults: Vec<Planted>,
     /// The ROCm user space.
     pub stack: Stack,
     /// What stood under the HIP runtime.
@@ -65,6 +66,23 @@ pub struct Record {
     pub nonce: String,
     /// The command that repeats this trial.
     pub again: String,
+}
+
+/// Planted faults as they are written on the command line.
+mod texts {
+    use device::Planted;
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(super) fn serialize<S: Serializer>(all: &[Planted], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(all.iter().map(Planted::to_string))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Vec<Planted>, D::Error> {
+        let texts = Vec::<String>::deserialize(from)?;
+        texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
+    }
 }
 
 /// A ROCm user space.

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
+use device::Schedule;
 use judge::{Known, VerdictKind};
 
 use crate::Record;
@@ -69,11 +70,7 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
 
 /// Stack, device and planted faults: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
 pub(crate) fn place(record: &Record) -> String {
-    let place = stack_and_device(record);
-    match faults(record) {
-        Some(faults) => format!("{place}; planted fault: {faults}"),
-        None => place,
-    }
+    asked(record).fold(stack_and_device(record), |text, asked| format!("{text}; {asked}"))
 }
 
 /// Stack and device.
@@ -105,8 +102,26 @@ pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
 
 /// Names of the planted faults.
 pub(crate) fn faults(record: &Record) -> Option<String> {
-    let names: Vec<&str> = record.faults.iter().map(|f| f.name()).collect();
+    let names: Vec<&str> = record.faults.iter().map(|planted| planted.fault.name()).collect();
     (!names.is_empty()).then(|| names.join(", "))
+}
+
+/// What was asked of the device, or of the calls, that is not usual. The seed of a fault is left out, as each run has its own.
+fn asked(record: &Record) -> impl Iterator<Item = String> {
+    let config = record.device.identity.iter().map(|identity| &identity.config);
+    let of_device = config.flat_map(|config| {
+        let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
+        let sanitize = config.sanitize.then(|| "sanitized".to_owned());
+        let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
+        schedule.into_iter().chain(sanitize).chain(config.options())
+    });
+    let planted = record.faults.iter().map(|planted| {
+        let own = planted.parameters().into_iter().filter(|(name, _)| *name != "seed");
+        own.fold(planted.fault.to_string(), |text, (name, value)| format!("{text},{name}={value}"))
+    });
+    let planted: Vec<_> = planted.collect();
+    let faults = (!planted.is_empty()).then(|| format!("planted fault: {}", planted.join(" ")));
+    of_device.chain(faults)
 }
 
 /// A window in words: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.
