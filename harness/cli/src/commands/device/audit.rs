@@ -108,7 +108,7 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
     for line in &answer.unreadable {
         eprintln!("{line}");
     }
-    if answer.findings.is_empty() {
+    if answer.findings.iter().all(|finding| finding.instructions == 0) {
         return Err(Stop::nothing("nothing to read: the files hold no code for the architecture"));
     }
     let text = if args.json {
