@@ -26,6 +26,7 @@ impl Status {
     pub(crate) const INVALID_QUEUE_CREATION: Status = Status(0x1002);
     pub(crate) const INVALID_ALLOCATION: Status = Status(0x1003);
     pub(crate) const INVALID_AGENT: Status = Status(0x1004);
+    pub(crate) const INVALID_REGION: Status = Status(0x1005);
     pub(crate) const INVALID_SIGNAL: Status = Status(0x1006);
     pub(crate) const INVALID_QUEUE: Status = Status(0x1007);
     pub(crate) const OUT_OF_RESOURCES: Status = Status(0x1008);
@@ -33,6 +34,8 @@ impl Status {
     pub(crate) const RESOURCE_FREE: Status = Status(0x100A);
     pub(crate) const NOT_INITIALIZED: Status = Status(0x100B);
     pub(crate) const INCOMPATIBLE_ARGUMENTS: Status = Status(0x100D);
+    pub(crate) const INVALID_INDEX: Status = Status(0x100E);
+    pub(crate) const INVALID_ISA: Status = Status(0x100F);
     pub(crate) const INVALID_CODE_OBJECT: Status = Status(0x1010);
     pub(crate) const INVALID_EXECUTABLE: Status = Status(0x1011);
     pub(crate) const FROZEN_EXECUTABLE: Status = Status(0x1012);
@@ -40,8 +43,12 @@ impl Status {
     pub(crate) const VARIABLE_ALREADY_DEFINED: Status = Status(0x1014);
     pub(crate) const VARIABLE_UNDEFINED: Status = Status(0x1015);
     pub(crate) const EXCEPTION: Status = Status(0x1016);
+    pub(crate) const INVALID_ISA_NAME: Status = Status(0x1017);
+    pub(crate) const INVALID_SIGNAL_GROUP: Status = Status(0x1018);
     pub(crate) const INVALID_EXECUTABLE_SYMBOL: Status = Status(0x1019);
     pub(crate) const INVALID_CODE_OBJECT_READER: Status = Status(0x1021);
+    pub(crate) const INVALID_CACHE: Status = Status(0x1022);
+    pub(crate) const INVALID_WAVEFRONT: Status = Status(0x1023);
 
     /// The name in `hsa.h` or `hsa_ext_amd.h`, with its terminating zero.
     pub(crate) const fn c_name(self) -> &'static std::ffi::CStr {
@@ -56,6 +63,7 @@ impl Status {
             Status::INVALID_QUEUE_CREATION => c"HSA_STATUS_ERROR_INVALID_QUEUE_CREATION",
             Status::INVALID_ALLOCATION => c"HSA_STATUS_ERROR_INVALID_ALLOCATION",
             Status::INVALID_AGENT => c"HSA_STATUS_ERROR_INVALID_AGENT",
+            Status::INVALID_REGION => c"HSA_STATUS_ERROR_INVALID_REGION",
             Status::INVALID_SIGNAL => c"HSA_STATUS_ERROR_INVALID_SIGNAL",
             Status::INVALID_QUEUE => c"HSA_STATUS_ERROR_INVALID_QUEUE",
             Status::OUT_OF_RESOURCES => c"HSA_STATUS_ERROR_OUT_OF_RESOURCES",
@@ -63,6 +71,8 @@ impl Status {
             Status::RESOURCE_FREE => c"HSA_STATUS_ERROR_RESOURCE_FREE",
             Status::NOT_INITIALIZED => c"HSA_STATUS_ERROR_NOT_INITIALIZED",
             Status::INCOMPATIBLE_ARGUMENTS => c"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS",
+            Status::INVALID_INDEX => c"HSA_STATUS_ERROR_INVALID_INDEX",
+            Status::INVALID_ISA => c"HSA_STATUS_ERROR_INVALID_ISA",
             Status::INVALID_CODE_OBJECT => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT",
             Status::INVALID_EXECUTABLE => c"HSA_STATUS_ERROR_INVALID_EXECUTABLE",
             Status::FROZEN_EXECUTABLE => c"HSA_STATUS_ERROR_FROZEN_EXECUTABLE",
@@ -70,8 +80,12 @@ impl Status {
             Status::VARIABLE_ALREADY_DEFINED => c"HSA_STATUS_ERROR_VARIABLE_ALREADY_DEFINED",
             Status::VARIABLE_UNDEFINED => c"HSA_STATUS_ERROR_VARIABLE_UNDEFINED",
             Status::EXCEPTION => c"HSA_STATUS_ERROR_EXCEPTION",
+            Status::INVALID_ISA_NAME => c"HSA_STATUS_ERROR_INVALID_ISA_NAME",
+            Status::INVALID_SIGNAL_GROUP => c"HSA_STATUS_ERROR_INVALID_SIGNAL_GROUP",
             Status::INVALID_EXECUTABLE_SYMBOL => c"HSA_STATUS_ERROR_INVALID_EXECUTABLE_SYMBOL",
             Status::INVALID_CODE_OBJECT_READER => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER",
+            Status::INVALID_CACHE => c"HSA_STATUS_ERROR_INVALID_CACHE",
+            Status::INVALID_WAVEFRONT => c"HSA_STATUS_ERROR_INVALID_WAVEFRONT",
             _ => c"unknown HSA status",
         }
     }
@@ -376,6 +390,18 @@ impl<T: Copy> Out<T> {
         let _ = self.put(value);
     }
 
+    /// Stores answers one behind the other, of which the caller has named or knows the number.
+    pub(crate) fn put_all(self, values: impl IntoIterator<Item = T>) -> Status {
+        if self.0.is_null() {
+            return Status::INVALID_ARGUMENT;
+        }
+        for (index, value) in values.into_iter().enumerate() {
+            // SAFETY: by the contract of the type, which holds for an array too.
+            unsafe { self.0.add(index).write_unaligned(value) };
+        }
+        Status::SUCCESS
+    }
+
     pub(crate) fn is_null(self) -> bool {
         self.0.is_null()
     }
@@ -469,3 +495,17 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
 
 /// `hsa_file_t`.
 pub(crate) type File = c_int;
+
+/// Exports one function under several names: the interface has a name for each memory order, and older ones beside them.
+/// Every access here has the strongest order, which includes the others.
+macro_rules! export {
+    (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?;) => {};
+    (fn $body:ident($($argument:ident: $kind:ty),*) $(-> $result:ty)?; $name:ident $($more:ident)*) => {
+        #[unsafe(no_mangle)]
+        pub(crate) extern "C" fn $name($($argument: $kind),*) $(-> $result)? {
+            $body($($argument),*)
+        }
+        $crate::abi::export! { fn $body($($argument: $kind),*) $(-> $result)?; $($more)* }
+    };
+}
+pub(crate) use export;

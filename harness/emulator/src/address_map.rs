@@ -59,14 +59,6 @@ impl AddressMap {
         self.regions.get_mut(&start)
     }
 
-    /// Regions that start inside the range.
-    pub(crate) fn starting_in(
-        &mut self,
-        range: Range<usize>,
-    ) -> impl Iterator<Item = (usize, &mut Region)> {
-        self.regions.range_mut(range).map(|(start, region)| (*start, region))
-    }
-
     /// Device memory from pools: where it starts and its length.
     pub(crate) fn pools(&self) -> impl Iterator<Item = (usize, usize)> {
         let pool = |region: &Region| region.kind == Kind::Pool && region.owner.is_gpu();

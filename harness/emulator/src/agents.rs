@@ -4,23 +4,14 @@ use std::ffi::c_void;
 
 use crate::{
     abi::{Agent, Answer, Status},
-    config, memory, model,
+    config,
+    isas::ISA,
+    memory, model,
     report::trace,
 };
 
-/// The one instruction set architecture of the GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-pub(crate) struct Isa(u64);
-
-const ISA: Isa = Isa(1);
-
 /// The unique id of the first GPU: "emulated".
 const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
-
-fn isa_name() -> String {
-    format!("amdgcn-amd-amdhsa--{}", config::get().arch.target_id())
-}
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_iterate_agents(
@@ -35,36 +26,6 @@ extern "C" fn hsa_iterate_agents(
         }
     }
     Status::SUCCESS
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_agent_iterate_isas(
-    agent: Agent,
-    callback: Option<extern "C" fn(Isa, *mut c_void) -> Status>,
-    data: *mut c_void,
-) -> Status {
-    match (callback, agent) {
-        (None, _) => Status::INVALID_ARGUMENT,
-        (Some(callback), agent) if agent.is_gpu() => callback(ISA, data).of_iteration(),
-        (Some(_), _) => Status::SUCCESS,
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> Status {
-    if isa != ISA {
-        return Status::INVALID_ARGUMENT;
-    }
-    let name = isa_name();
-    match attribute {
-        // NAME_LENGTH counts the terminating zero in ROCr, and NAME writes it.
-        0 => value.put(name.len() as u32 + 1),
-        1 => value.bytes(&name, true),
-        _ => {
-            trace!("isa_get_info_alt: attribute {attribute} is not known");
-            Status::INVALID_ARGUMENT
-        }
-    }
 }
 
 #[unsafe(no_mangle)]

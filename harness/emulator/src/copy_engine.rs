@@ -376,13 +376,21 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
     let owner =
         |address| memory::map().find(address).map_or(Agent::CPU, |(_, region)| region.owner);
     let fate = fate(len, direction(owner(to), owner(from)));
-    let rows = [Row { to, from, len }];
-    if let Err(unordered) = order::host_copy(&rows) {
+    // SAFETY: by this function's contract.
+    unsafe { move_by_host(&[Row { to, from, len }], fate) }
+}
+
+/// Moves rows while the host waits.
+///
+/// # Safety
+/// As of [`transfer::carry_out`].
+pub(crate) unsafe fn move_by_host(rows: &[Row], fate: Fate) -> Status {
+    if let Err(unordered) = order::host_copy(rows) {
         refuse(&unordered);
         return Status::ERROR;
     }
     // SAFETY: by this function's contract.
-    unsafe { transfer::carry_out(&rows, fate) };
+    unsafe { transfer::carry_out(rows, fate) };
     Status::SUCCESS
 }
 

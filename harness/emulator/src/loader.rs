@@ -1,5 +1,7 @@
 //! Executables: code objects in device memory, with their symbols.
 
+mod older;
+
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{c_char, c_void},

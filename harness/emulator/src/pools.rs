@@ -5,8 +5,9 @@ use std::ffi::c_void;
 use crate::{
     abi::{Agent, Answer, Out, PointerInfo, Pool, Status, pool_flag},
     address_map::{Kind, PAGE, Region},
-    config, memory,
+    config, copy_engine, deallocation, memory,
     report::trace,
+    transfer::{Fate, Row},
 };
 
 /// What a pool holds.
@@ -66,6 +67,18 @@ fn host_bytes() -> usize {
     usize::try_from(pages).unwrap_or(0) * usize::try_from(size).unwrap_or(0)
 }
 
+/// The pools of an agent.
+pub(crate) fn of_agent(agent: Agent) -> Option<[Pool; 3]> {
+    match (agent, agent.gpu()) {
+        (Agent::CPU, _) => Some([HOST_FINE, HOST_KERNARG, HOST_COARSE]),
+        (_, Some(index)) => Some(
+            [DEVICE_COARSE, DEVICE_FINE, DEVICE_GROUP]
+                .map(|pool| Pool(pool.0 | (index as u64) << NUMBER_SHIFT)),
+        ),
+        _ => None,
+    }
+}
+
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_agent_iterate_memory_pools(
     agent: Agent,
@@ -73,12 +86,7 @@ extern "C" fn hsa_amd_agent_iterate_memory_pools(
     data: *mut c_void,
 ) -> Status {
     let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
-    let pools = match (agent, agent.gpu()) {
-        (Agent::CPU, _) => [HOST_FINE, HOST_KERNARG, HOST_COARSE],
-        (_, Some(index)) => [DEVICE_COARSE, DEVICE_FINE, DEVICE_GROUP]
-            .map(|pool| Pool(pool.0 | (index as u64) << NUMBER_SHIFT)),
-        _ => return Status::INVALID_AGENT,
-    };
+    let Some(pools) = of_agent(agent) else { return Status::INVALID_AGENT };
     for pool in pools {
         let status = callback(pool, data);
         if status != Status::SUCCESS {
@@ -89,7 +97,11 @@ extern "C" fn hsa_amd_agent_iterate_memory_pools(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_amd_memory_pool_get_info(pool: Pool, attribute: u32, value: Answer) -> Status {
+pub(crate) extern "C" fn hsa_amd_memory_pool_get_info(
+    pool: Pool,
+    attribute: u32,
+    value: Answer,
+) -> Status {
     let Some((owner, segment)) = pool.describe() else { return Status::INVALID_MEMORY_POOL };
     let bytes = match segment {
         Segment::Group => GROUP_BYTES,
@@ -170,7 +182,7 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_amd_memory_pool_allocate(
+pub(crate) extern "C" fn hsa_amd_memory_pool_allocate(
     pool: Pool,
     bytes: usize,
     _flags: u32,
@@ -193,12 +205,12 @@ extern "C" fn hsa_amd_memory_pool_allocate(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
+pub(crate) extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
     if pointer == 0 {
         return Status::SUCCESS;
     }
     trace!("free {pointer:#x}");
-    if memory::free(pointer) { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
+    if deallocation::free(pointer) { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
 #[unsafe(no_mangle)]
@@ -306,6 +318,42 @@ extern "C" fn hsa_amd_pointer_info(
     info.put_prefix(answer, bytes)
 }
 
+/// Sets words of 32 bits. As in ROCr (`Runtime::FillMemory`) the call returns when they are set, and nothing but that orders
+/// it with packets and copies.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_memory_fill(pointer: usize, value: u32, count: usize) -> Status {
+    if pointer == 0 || !pointer.is_multiple_of(size_of::<u32>()) {
+        return Status::INVALID_ARGUMENT;
+    }
+    if count == 0 {
+        return Status::SUCCESS;
+    }
+    trace!("fill {count} words at {pointer:#x} with {value:#x}");
+    let in_use = memory::InUse::new();
+    let end = count.checked_mul(size_of::<u32>()).and_then(|bytes| pointer.checked_add(bytes));
+    let region = memory::map().find(pointer);
+    match (region, end) {
+        (Some((start, region)), Some(end)) if end <= start + region.len => {}
+        _ => return Status::INVALID_ALLOCATION,
+    }
+    let pattern = vec![value; count.min(FILL_WORDS)];
+    let rows: Vec<Row> = (0..count)
+        .step_by(FILL_WORDS)
+        .map(|first| Row {
+            to: pointer + first * size_of::<u32>(),
+            from: pattern.as_ptr() as usize,
+            len: (count - first).min(FILL_WORDS) * size_of::<u32>(),
+        })
+        .collect();
+    // SAFETY: the words are in the map, where `in_use` keeps them, and the pattern is as long as the longest row.
+    let status = unsafe { copy_engine::move_by_host(&rows, Fate::Done) };
+    drop(in_use);
+    status
+}
+
+/// Words that are set at a time.
+const FILL_WORDS: usize = 16 << 10;
+
 #[unsafe(no_mangle)]
 extern "C" fn hsa_memory_register(pointer: usize, bytes: usize) -> Status {
     lock(pointer, bytes, Out::none());
@@ -315,4 +363,32 @@ extern "C" fn hsa_memory_register(pointer: usize, bytes: usize) -> Status {
 #[unsafe(no_mangle)]
 extern "C" fn hsa_memory_deregister(pointer: usize, _bytes: usize) -> Status {
     hsa_amd_memory_unlock(pointer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Fills from a byte of an allocation of one page; the first and last byte of the page afterwards.
+    #[track_caller]
+    fn check(offset: usize, count: usize, status: Status, ends: [u8; 2]) {
+        let start = memory::allocate(PAGE, Agent::GPU, 0, Kind::Pool).unwrap();
+        assert_eq!(hsa_amd_memory_fill(start + offset, 0x0403_0201, count), status);
+        // SAFETY: the first and the last byte of the page, which nobody else uses.
+        let bytes = unsafe { [*(start as *const u8), *((start + PAGE - 1) as *const u8)] };
+        assert_eq!(bytes, ends);
+        assert_eq!(hsa_amd_memory_pool_free(start), Status::SUCCESS);
+    }
+
+    #[test]
+    fn a_fill_is_of_whole_words_inside_of_one_allocation() {
+        check(0, PAGE / 4, Status::SUCCESS, [1, 4]);
+        check(0, 1, Status::SUCCESS, [1, 0]);
+        check(4, PAGE / 4 - 1, Status::SUCCESS, [0, 4]);
+        check(0, 0, Status::SUCCESS, [0, 0]);
+        check(2, 1, Status::INVALID_ARGUMENT, [0, 0]);
+        check(4, PAGE / 4, Status::INVALID_ALLOCATION, [0, 0]);
+        check(4, usize::MAX, Status::INVALID_ALLOCATION, [0, 0]);
+        assert_eq!(hsa_amd_memory_fill(0, 0, 1), Status::INVALID_ARGUMENT);
+    }
 }

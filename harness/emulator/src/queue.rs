@@ -1,6 +1,9 @@
 //! AQL queues: the ring, its indices, its doorbell and the thread that stands for the packet
 //! processor.
 
+mod indices;
+mod units;
+
 use std::{
     collections::{BTreeSet, HashMap},
     ffi::c_void,
@@ -14,7 +17,9 @@ use std::{
 use device::Fault;
 
 use crate::{
-    abi::{Agent, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag},
+    abi::{
+        Agent, Answer, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag,
+    },
     address_map::Kind,
     events, faults, memory, order, packets,
     report::trace,
@@ -35,6 +40,7 @@ const PRIVATE_APERTURE_HI: u32 = 0x0001_0000;
 
 /// A queue and the thread that works on it.
 pub(crate) struct Queue {
+    agent: Agent,
     cell: &'static QueueCell,
     callback: Option<QueueCallback>,
     data: *mut c_void,
@@ -47,6 +53,7 @@ pub(crate) struct Queue {
     overtook: Mutex<BTreeSet<u64>>,
     /// Where the packet was that somebody needed last.
     needed: AtomicU64,
+    units: Mutex<units::Mask>,
 }
 
 // SAFETY: `data` is opaque here and only handed back to the callback, which the interface requires
@@ -343,6 +350,7 @@ extern "C" fn hsa_queue_create(
         bell.queue.store(cell as u64, Ordering::Release);
     }
     let queue = Arc::new(Queue {
+        agent,
         cell: queue_cell,
         callback,
         data,
@@ -352,6 +360,7 @@ extern "C" fn hsa_queue_create(
         thread: Mutex::new(None),
         overtook: Mutex::new(BTreeSet::new()),
         needed: AtomicU64::new(0),
+        units: Mutex::new(units::Mask::all()),
     });
     if schedule::is_eager() {
         let own = Arc::clone(&queue);
@@ -380,48 +389,28 @@ extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
     Status::SUCCESS
 }
 
-/// The queue behind a pointer of the host.
-fn cell(queue: *const QueueCell) -> &'static QueueCell {
-    // SAFETY: the interface requires a pointer from `hsa_queue_create` that is not destroyed; its
-    // memory is 'static as long as that holds, and what changes in it is atomic.
-    unsafe { &*queue }
+/// The queue carries out nothing from here on; what is handed over already may not be (`hsa_queue_inactivate`).
+#[unsafe(no_mangle)]
+extern "C" fn hsa_queue_inactivate(queue: *mut QueueCell) -> Status {
+    let Some(queue) = find(queue as u64) else { return Status::INVALID_QUEUE };
+    queue.end();
+    Status::SUCCESS
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn hsa_queue_load_read_index_relaxed(queue: *const QueueCell) -> u64 {
-    schedule::host_looked();
-    cell(queue).read_index.load(Ordering::Relaxed)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_queue_load_read_index_scacquire(queue: *const QueueCell) -> u64 {
-    schedule::host_looked();
-    cell(queue).read_index.load(Ordering::SeqCst)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_queue_load_write_index_relaxed(queue: *const QueueCell) -> u64 {
-    cell(queue).write_index.load(Ordering::Relaxed)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_queue_load_write_index_scacquire(queue: *const QueueCell) -> u64 {
-    cell(queue).write_index.load(Ordering::SeqCst)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_queue_add_write_index_relaxed(queue: *const QueueCell, count: u64) -> u64 {
-    cell(queue).write_index.fetch_add(count, Ordering::Relaxed)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_queue_add_write_index_screlease(queue: *const QueueCell, count: u64) -> u64 {
-    cell(queue).write_index.fetch_add(count, Ordering::SeqCst)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_queue_store_write_index_relaxed(queue: *const QueueCell, value: u64) {
-    cell(queue).write_index.store(value, Ordering::Relaxed);
+extern "C" fn hsa_amd_queue_get_info(
+    queue: *mut QueueCell,
+    attribute: u32,
+    value: Answer,
+) -> Status {
+    let Some(queue) = find(queue as u64) else { return Status::INVALID_QUEUE };
+    match attribute {
+        // AGENT
+        0 => value.put(queue.agent),
+        // DOORBELL_ID: there is no doorbell in hardware.
+        1 => Status::INVALID_QUEUE,
+        _ => Status::INVALID_ARGUMENT,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -434,16 +423,6 @@ extern "C" fn hsa_amd_profiling_set_profiler_enabled(_queue: *mut QueueCell, _on
 extern "C" fn hsa_amd_queue_set_priority(_queue: *mut QueueCell, priority: u32) -> Status {
     // Every queue has a thread of its own; priorities have nothing to decide.
     if priority <= 2 { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_amd_queue_cu_set_mask(
-    _queue: *const QueueCell,
-    bits: u32,
-    _mask: *const u32,
-) -> Status {
-    // Which compute unit runs a workgroup is not modelled.
-    if bits.is_multiple_of(32) { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
 }
 
 impl packets::Completion {

@@ -1,5 +1,8 @@
 //! Signals: the 64-bit values that packets and copies lower and hosts wait for.
 
+mod operations;
+mod several;
+
 use std::{
     cell::Cell,
     collections::VecDeque,
@@ -13,7 +16,7 @@ use std::{
 
 use crate::{
     abi::{Agent, Condition, Out, Signal, SignalCell, SignalHandler, Status, Times},
-    clock, events, memory, order, queue,
+    clock, events, memory, order,
     report::trace,
     schedule,
 };
@@ -112,16 +115,35 @@ pub(crate) fn wait(signal: Signal, condition: Condition, reference: i64, timeout
         let value = signal.load();
         condition.holds(value, reference).then_some(value)
     };
+    wait_until(timeout, look).unwrap_or_else(|| signal.load())
+}
+
+/// Waits until `look` has an answer; nothing when the timeout, as of [`wait`], has passed.
+fn wait_until<T>(timeout: u64, look: impl Fn() -> Option<T>) -> Option<T> {
     // Most waits are for something that is about to happen.
     for _ in 0..64 {
-        if let Some(value) = look() {
-            return value;
+        if let Some(answer) = look() {
+            return Some(answer);
         }
         std::hint::spin_loop();
     }
     let deadline = Instant::now().checked_add(Duration::from_nanos(timeout));
     let deadline = if timeout == u64::MAX { None } else { deadline };
-    events::wait_until(deadline, look).unwrap_or_else(|| signal.load())
+    events::wait_until(deadline, look)
+}
+
+/// A wait of the host, on any schedule; `condition` is that of C.
+fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint: u32) -> i64 {
+    let Some(condition) = Condition::from_c(condition) else { return look(signal) };
+    let value = if timeout == 0 {
+        look(signal)
+    } else {
+        let _waiting = schedule::Waiting::new(signal, condition, reference);
+        wait(signal, condition, reference, schedule::patience(timeout))
+    };
+    order::host_saw(signal);
+    settle();
+    value
 }
 
 /// The value as a host sees it that does not wait.
@@ -237,21 +259,6 @@ pub(crate) fn shut_down() {
     HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-fn store(signal: Signal, value: i64) {
-    let Some(cell) = signal.cell() else { return };
-    match cell.queue.load(Ordering::Acquire) {
-        0 => {
-            order::host_set(signal);
-            cell.value.store(value, Ordering::Release);
-            events::notify();
-        }
-        queue => {
-            cell.value.store(value, Ordering::Release);
-            queue::ring(queue);
-        }
-    }
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_create(
     value: i64,
@@ -276,81 +283,6 @@ extern "C" fn hsa_amd_signal_create(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_signal_destroy(signal: Signal) -> Status {
     if destroy(signal) { Status::SUCCESS } else { Status::INVALID_SIGNAL }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_load_relaxed(signal: Signal) -> i64 {
-    look(signal)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_load_scacquire(signal: Signal) -> i64 {
-    look(signal)
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_store_relaxed(signal: Signal, value: i64) {
-    store(signal, value);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_store_screlease(signal: Signal, value: i64) {
-    store(signal, value);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_silent_store_relaxed(signal: Signal, value: i64) {
-    if let Some(cell) = signal.cell() {
-        order::host_set(signal);
-        cell.value.store(value, Ordering::Release);
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_add_relaxed(signal: Signal, value: i64) {
-    order::host_added(signal);
-    signal.add(value);
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_subtract_relaxed(signal: Signal, value: i64) {
-    order::host_added(signal);
-    signal.add(value.wrapping_neg());
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_wait_scacquire(
-    signal: Signal,
-    condition: u32,
-    reference: i64,
-    timeout: u64,
-    _hint: u32,
-) -> i64 {
-    match Condition::from_c(condition) {
-        Some(condition) => {
-            let value = if timeout == 0 {
-                look(signal)
-            } else {
-                let _waiting = schedule::Waiting::new(signal, condition, reference);
-                wait(signal, condition, reference, schedule::patience(timeout))
-            };
-            order::host_saw(signal);
-            settle();
-            value
-        }
-        None => look(signal),
-    }
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn hsa_signal_wait_relaxed(
-    signal: Signal,
-    condition: u32,
-    reference: i64,
-    timeout: u64,
-    hint: u32,
-) -> i64 {
-    hsa_signal_wait_scacquire(signal, condition, reference, timeout, hint)
 }
 
 #[unsafe(no_mangle)]
@@ -400,6 +332,16 @@ extern "C" fn hsa_amd_profiling_get_dispatch_time(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_profiling_get_async_copy_time(signal: Signal, answer: Out<Times>) -> Status {
     times(signal, answer)
+}
+
+/// All times are noted in ticks of the system already.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_profiling_convert_tick_to_system_domain(
+    _agent: Agent,
+    agent_tick: u64,
+    system_tick: Out<u64>,
+) -> Status {
+    system_tick.put(agent_tick)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::{
     ffi::{CString, c_char, c_void},
     sync::{
         Mutex, OnceLock, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
 
@@ -128,6 +128,86 @@ extern "C" fn hsa_system_get_major_extension_table(
         return Status::ERROR;
     }
     table.put_prefix(loader::EXTENSION_TABLE, bytes)
+}
+
+/// The older form, which has the version instead of the length that belongs to it. All versions of the loader's table here
+/// are prefixes of the newest that the caller may know.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_system_get_extension_table(
+    extension: u16,
+    major: u16,
+    minor: u16,
+    table: Out<loader::ExtensionTable>,
+) -> Status {
+    // The calls that version 1.0 has, then 1.1, 1.2 and 1.3.
+    const CALLS: [usize; 4] = [3, 5, 6, 7];
+    let calls = CALLS[usize::from(minor).min(CALLS.len() - 1)];
+    hsa_system_get_major_extension_table(extension, major, calls * size_of::<usize>(), table)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_system_major_extension_supported(
+    extension: u16,
+    major: u16,
+    minor: Out<u16>,
+    result: Out<bool>,
+) -> Status {
+    if minor.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    let supported = extension == EXTENSION_LOADER && major == 1;
+    if supported {
+        minor.put_if_wanted(3);
+    }
+    result.put(supported)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_agent_major_extension_supported(
+    extension: u16,
+    _agent: Agent,
+    major: u16,
+    minor: Out<u16>,
+    result: Out<bool>,
+) -> Status {
+    hsa_system_major_extension_supported(extension, major, minor, result)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_extension_get_name(extension: u16, name: Out<*const c_char>) -> Status {
+    let text = match extension {
+        0 => c"HSA_EXTENSION_FINALIZER",
+        1 => c"HSA_EXTENSION_IMAGES",
+        2 => c"HSA_EXTENSION_PERFORMANCE_COUNTERS",
+        3 => c"HSA_EXTENSION_PROFILING_EVENTS",
+        0x200 => c"HSA_EXTENSION_AMD_PROFILER",
+        EXTENSION_LOADER => c"HSA_EXTENSION_AMD_LOADER",
+        0x202 => c"HSA_EXTENSION_AMD_AQLPROFILE",
+        0x203 => c"HSA_EXTENSION_AMD_PC_SAMPLING",
+        _ => return Status::INVALID_ARGUMENT,
+    };
+    name.put(text.as_ptr())
+}
+
+/// The coherency that was asked for; there are no caches that it could change.
+static COHERENCY: AtomicU32 = AtomicU32::new(0);
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_coherency_set_type(agent: Agent, kind: u32) -> Status {
+    if !agent.is_gpu() {
+        return Status::INVALID_AGENT;
+    }
+    // COHERENT, NONCOHERENT
+    if kind > 1 {
+        return Status::INVALID_ARGUMENT;
+    }
+    COHERENCY.store(kind, Ordering::SeqCst);
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_coherency_get_type(agent: Agent, kind: Out<u32>) -> Status {
+    if agent.is_gpu() { kind.put(COHERENCY.load(Ordering::SeqCst)) } else { Status::INVALID_AGENT }
 }
 
 /// A registered system event handler and its data.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ffi::CString,
     os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -13,17 +14,25 @@ use crate::{
     report::trace,
 };
 
-/// Physical memory that can be mapped any number of times.
+/// Physical memory that can be mapped any number of times. It lives as long as somebody holds its handle or has it mapped.
 struct Handle {
     memory: Arc<OwnedFd>,
     bytes: usize,
-    owner: Agent,
-    flags: u32,
+    pool: Pool,
+    /// `hsa_amd_memory_type_t`.
+    kind: u32,
+    /// The GPU out of whose total it was taken.
+    charged: Option<Agent>,
+    references: usize,
+    mappings: usize,
 }
 
 struct Mapping {
     bytes: usize,
     handle: u64,
+    /// `hsa_access_permission_t` of each agent that was given one. The map of addresses knows only whether there is any: a
+    /// write to what may only be read is not found.
+    access: BTreeMap<u64, u32>,
 }
 
 #[derive(Default)]
@@ -33,6 +42,41 @@ struct State {
     reserved: BTreeMap<usize, usize>,
     handles: BTreeMap<u64, Handle>,
     mappings: BTreeMap<usize, Mapping>,
+}
+
+impl State {
+    /// Gives up one holder of the memory, of those that `holders` counts; `false` when there is none.
+    fn give_up(&mut self, handle: u64, holders: impl Fn(&mut Handle) -> &mut usize) -> bool {
+        let Some(found) = self.handles.get_mut(&handle) else { return false };
+        let holders = holders(found);
+        let Some(left) = holders.checked_sub(1) else { return false };
+        *holders = left;
+        if found.references == 0 && found.mappings == 0 {
+            if let Some(gpu) = found.charged {
+                memory::discharge(gpu, found.bytes);
+            }
+            self.handles.remove(&handle);
+        }
+        true
+    }
+
+    /// The mapping that holds the address.
+    fn mapping(&self, address: usize) -> Option<&Mapping> {
+        let (start, mapping) = self.mappings.range(..=address).next_back()?;
+        (address < start + mapping.bytes).then_some(mapping)
+    }
+}
+
+/// The name of the memory's file, which tells another process what it imports.
+fn file_name(pool: Pool, kind: u32) -> String {
+    format!("rocrepro device memory {} {kind}", pool.0)
+}
+
+/// Pool and kind out of the link to an open file, which has the file's name.
+fn named(link: &str) -> Option<(Pool, u32)> {
+    let (_, rest) = link.split_once("rocrepro device memory ")?;
+    let mut words = rest.split(' ');
+    Some((Pool(words.next()?.parse().ok()?), words.next()?.parse().ok()?))
 }
 
 static STATE: Mutex<Option<State>> = Mutex::new(None);
@@ -130,20 +174,21 @@ fn new_handle(handle: Handle) -> u64 {
 extern "C" fn hsa_amd_vmem_handle_create(
     pool: Pool,
     bytes: usize,
-    _kind: u32,
+    kind: u32,
     _flags: u64,
     handle: Out<u64>,
 ) -> Status {
-    let Some((owner, flags)) = pool.allocatable() else { return Status::INVALID_MEMORY_POOL };
+    let Some((owner, _)) = pool.allocatable() else { return Status::INVALID_MEMORY_POOL };
     if bytes == 0 || !bytes.is_multiple_of(PAGE) || handle.is_null() {
         return Status::INVALID_ARGUMENT;
     }
     if owner.is_gpu() && !memory::charge(owner, bytes) {
         return Status::OUT_OF_RESOURCES;
     }
+    let name = CString::new(file_name(pool, kind)).unwrap_or_default();
     // SAFETY: the name is a C string; the result is checked and then owned.
     let file = unsafe {
-        let fd = libc::memfd_create(c"rocrepro device memory".as_ptr(), libc::MFD_CLOEXEC);
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
         (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
     };
     let sized = file.filter(|file| {
@@ -153,7 +198,15 @@ extern "C" fn hsa_amd_vmem_handle_create(
     match sized {
         Some(file) => {
             trace!("vmem create {bytes} bytes of pool {:#x}", pool.0);
-            handle.put(new_handle(Handle { memory: Arc::new(file), bytes, owner, flags }))
+            handle.put(new_handle(Handle {
+                memory: Arc::new(file),
+                bytes,
+                pool,
+                kind,
+                charged: owner.is_gpu().then_some(owner),
+                references: 1,
+                mappings: 0,
+            }))
         }
         None => {
             if owner.is_gpu() {
@@ -166,14 +219,8 @@ extern "C" fn hsa_amd_vmem_handle_create(
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_vmem_handle_release(handle: u64) -> Status {
-    let Some(released) = with(|state| state.handles.remove(&handle)) else {
-        return Status::INVALID_ALLOCATION;
-    };
-    // Mappings keep the memory itself; the total is given back with the last handle to it.
-    if released.owner.is_gpu() && Arc::strong_count(&released.memory) == 1 {
-        memory::discharge(released.owner, released.bytes);
-    }
-    Status::SUCCESS
+    let released = with(|state| state.give_up(handle, |held| &mut held.references));
+    if released { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
 #[unsafe(no_mangle)]
@@ -185,7 +232,12 @@ extern "C" fn hsa_amd_vmem_map(
     _flags: u64,
 ) -> Status {
     with(|state| {
-        let Some(memory) = state.handles.get(&handle) else { return Status::INVALID_ALLOCATION };
+        let Some(memory) = state.handles.get_mut(&handle) else {
+            return Status::INVALID_ALLOCATION;
+        };
+        let Some((owner, flags)) = memory.pool.allocatable() else {
+            return Status::INVALID_ALLOCATION;
+        };
         let whole = offset.checked_add(bytes).is_some_and(|end| end <= memory.bytes);
         let end = address.checked_add(bytes);
         let reserved = state.reserved.range(..=address).next_back();
@@ -206,9 +258,9 @@ extern "C" fn hsa_amd_vmem_map(
         }
         trace!("vmem map {bytes} bytes at {address:#x}");
         let kind = Kind::Virtual { gpu_access: false };
-        let region = Region { len: bytes, kind, owner: memory.owner, flags: memory.flags };
-        memory::map_mut().insert(address, region);
-        state.mappings.insert(address, Mapping { bytes, handle });
+        memory.mappings += 1;
+        memory::map_mut().insert(address, Region { len: bytes, kind, owner, flags });
+        state.mappings.insert(address, Mapping { bytes, handle, access: BTreeMap::new() });
         Status::SUCCESS
     })
 }
@@ -216,11 +268,12 @@ extern "C" fn hsa_amd_vmem_map(
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_vmem_unmap(address: usize, bytes: usize) -> Status {
     with(|state| {
-        match state.mappings.get(&address) {
-            Some(mapping) if mapping.bytes == bytes => {}
+        let handle = match state.mappings.get(&address) {
+            Some(mapping) if mapping.bytes == bytes => mapping.handle,
             _ => return Status::INVALID_ALLOCATION,
-        }
+        };
         state.mappings.remove(&address);
+        state.give_up(handle, |held| &mut held.mappings);
         order::forget(address as u64..(address + bytes) as u64);
         memory::map_mut().remove(address);
         // The range stays reserved and must not be given to anybody else.
@@ -245,17 +298,23 @@ unsafe extern "C" fn hsa_amd_vmem_set_access(
     // SAFETY: by this function's contract.
     let descriptions = unsafe { array(descriptions, count as u32) };
     let Some(end) = address.checked_add(bytes) else { return Status::INVALID_ARGUMENT };
-    let mut changed = 0;
-    for (_, region) in memory::map_mut().starting_in(address..end) {
-        if let Kind::Virtual { gpu_access } = &mut region.kind {
-            for description in descriptions.iter().filter(|d| d.agent.is_gpu()) {
-                // HSA_ACCESS_PERMISSION_NONE is 0.
-                *gpu_access = description.permission != 0;
+    with(|state| {
+        let mut changed = 0;
+        for (start, mapping) in state.mappings.range_mut(address..end) {
+            for description in descriptions {
+                mapping.access.insert(description.agent.0, description.permission);
             }
-            changed += region.len;
+            changed += mapping.bytes;
+            // HSA_ACCESS_PERMISSION_NONE is 0.
+            let seen = Agent::gpus().any(|gpu| mapping.access.get(&gpu.0).is_some_and(|p| *p != 0));
+            if let Some(Region { kind: Kind::Virtual { gpu_access }, .. }) =
+                memory::map_mut().starting_at(*start)
+            {
+                *gpu_access = seen;
+            }
         }
-    }
-    if changed == bytes { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
+        if changed == bytes { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -264,22 +323,40 @@ extern "C" fn hsa_amd_vmem_get_access(
     permission: Out<u32>,
     agent: Agent,
 ) -> Status {
-    match memory::map().find(address) {
-        Some((_, Region { kind: Kind::Virtual { gpu_access }, .. })) => {
-            // HSA_ACCESS_PERMISSION_RW is 3.
-            permission.put(if gpu_access || !agent.is_gpu() { 3 } else { 0 })
-        }
-        _ => Status::INVALID_ALLOCATION,
-    }
+    with(|state| {
+        let Some(mapping) = state.mapping(address) else { return Status::INVALID_ALLOCATION };
+        // HSA_ACCESS_PERMISSION_RW is 3, which the host has without being given it.
+        let otherwise = if agent.is_gpu() { 0 } else { 3 };
+        permission.put(mapping.access.get(&agent.0).copied().unwrap_or(otherwise))
+    })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_amd_vmem_retain_alloc_handle(handle: Out<u64>, address: usize) -> Status {
+    if handle.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
     let found = with(|state| {
-        let (start, mapping) = state.mappings.range(..=address).next_back()?;
-        (address < start + mapping.bytes).then_some(mapping.handle)
+        let found = state.mapping(address)?.handle;
+        state.handles.get_mut(&found)?.references += 1;
+        Some(found)
     });
     found.map_or(Status::INVALID_ALLOCATION, |found| handle.put(found))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_vmem_get_alloc_properties_from_handle(
+    handle: u64,
+    pool: Out<Pool>,
+    kind: Out<u32>,
+) -> Status {
+    if pool.is_null() || kind.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    let found = with(|state| state.handles.get(&handle).map(|found| (found.pool, found.kind)));
+    let Some((its_pool, its_kind)) = found else { return Status::INVALID_ALLOCATION };
+    pool.put_if_wanted(its_pool);
+    kind.put(its_kind)
 }
 
 #[unsafe(no_mangle)]
@@ -305,8 +382,60 @@ extern "C" fn hsa_amd_vmem_import_shareable_handle(file: i32, handle: Out<u64>) 
     let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(file) };
     let Ok(own) = file.try_clone_to_owned() else { return Status::ERROR };
     let own = std::fs::File::from(own);
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", own.as_raw_fd()));
+    let name = link.ok().and_then(|link| named(&link.to_string_lossy()));
+    let Some((pool, kind)) = name else { return Status::INVALID_ALLOCATION };
     let Ok(bytes) = own.metadata().map(|m| m.len() as usize) else { return Status::ERROR };
     let memory = Arc::new(OwnedFd::from(own));
     // Imported memory was counted where it was created.
-    handle.put(new_handle(Handle { memory, bytes, owner: Agent::CPU, flags: 0 }))
+    let (charged, references, mappings) = (None, 1, 0);
+    let imported = Handle { memory, bytes, pool, kind, charged, references, mappings };
+    handle.put(new_handle(imported))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_imported_file_tells_its_pool() {
+        let link = format!("/memfd:{} (deleted)", file_name(Pool(0x121), 1));
+        assert_eq!(named(&link), Some((Pool(0x121), 1)));
+        assert_eq!(named("/dmabuf:"), None);
+        assert_eq!(named("/memfd:rocrepro device memory x (deleted)"), None);
+    }
+
+    #[test]
+    fn memory_lives_as_long_as_a_handle_or_a_mapping() {
+        let answer = |place: *mut u64| {
+            // SAFETY: `Out` is a transparent pointer.
+            unsafe { std::mem::transmute::<*mut u64, Out<u64>>(place) }
+        };
+        let (mut address, mut handle, mut again, mut pool) = (0u64, 0u64, 0u64, 0u64);
+        let mut kind = 9u32;
+        // SAFETY: `Out` is a transparent pointer, and both types are plain integers of that size.
+        let (to_address, to_pool, to_kind) = unsafe {
+            (
+                std::mem::transmute::<*mut u64, Out<usize>>(&raw mut address),
+                std::mem::transmute::<*mut u64, Out<Pool>>(&raw mut pool),
+                std::mem::transmute::<*mut u32, Out<u32>>(&raw mut kind),
+            )
+        };
+        assert_eq!(hsa_amd_vmem_address_reserve(to_address, PAGE, 0, 0), Status::SUCCESS);
+        let at = address as usize;
+        let create = hsa_amd_vmem_handle_create(Pool(0x21), PAGE, 1, 0, answer(&raw mut handle));
+        assert_eq!(create, Status::SUCCESS);
+        let properties = hsa_amd_vmem_get_alloc_properties_from_handle(handle, to_pool, to_kind);
+        assert_eq!((properties, pool, kind), (Status::SUCCESS, 0x21, 1));
+        assert_eq!(hsa_amd_vmem_map(at, PAGE, 0, handle, 0), Status::SUCCESS);
+        let retain = hsa_amd_vmem_retain_alloc_handle(answer(&raw mut again), at);
+        assert_eq!((retain, again), (Status::SUCCESS, handle));
+        let releases = [handle, again, handle].map(|handle| hsa_amd_vmem_handle_release(handle));
+        assert_eq!(releases, [Status::SUCCESS, Status::SUCCESS, Status::INVALID_ALLOCATION]);
+        let lives = || with(|state| state.handles.contains_key(&handle));
+        assert!(lives());
+        assert_eq!(hsa_amd_vmem_unmap(at, PAGE), Status::SUCCESS);
+        assert!(!lives());
+        assert_eq!(hsa_amd_vmem_address_free(at, PAGE), Status::SUCCESS);
+    }
 }

@@ -1,6 +1,6 @@
 use std::sync::atomic::AtomicU32;
 
-use super::*;
+use super::{indices::*, *};
 use crate::abi::{BarrierPacket, BarrierValuePacket, Condition};
 
 static ERROR: AtomicU32 = AtomicU32::new(0);

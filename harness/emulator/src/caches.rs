@@ -1,0 +1,57 @@
+//! The caches that the device says it has.
+
+use std::ffi::{CStr, c_char, c_void};
+
+use crate::{
+    abi::{Agent, Answer, Status},
+    config, model,
+};
+
+/// `hsa_cache_t`: the level, counted from 1, of the GPU's caches.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+struct Cache(u64);
+
+const NAMES: [&CStr; 3] = [c"GPU L1", c"GPU L2", c"GPU L3"];
+
+/// Bytes of the cache; none for a handle that is no cache and for a level that the device lacks.
+fn bytes(Cache(level): Cache) -> Option<u32> {
+    let caches = model::of(config::get().arch).caches;
+    let kib = caches.get(usize::try_from(level).ok()?.checked_sub(1)?)?;
+    (*kib > 0).then_some(*kib << 10)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_agent_iterate_caches(
+    agent: Agent,
+    callback: Option<extern "C" fn(Cache, *mut c_void) -> Status>,
+    data: *mut c_void,
+) -> Status {
+    let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
+    if !Agent::all().any(|known| known == agent) {
+        return Status::INVALID_AGENT;
+    }
+    let all = (1..=NAMES.len() as u64).map(Cache);
+    for cache in all.filter(|cache| agent.is_gpu() && bytes(*cache).is_some()) {
+        let status = callback(cache, data);
+        if status != Status::SUCCESS {
+            return status.of_iteration();
+        }
+    }
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_cache_get_info(cache: Cache, attribute: u32, value: Answer) -> Status {
+    let Some(bytes) = bytes(cache) else { return Status::INVALID_CACHE };
+    let name: &'static CStr = NAMES[cache.0 as usize - 1];
+    match attribute {
+        // NAME_LENGTH, and as in ROCr the address of the text for NAME.
+        0 => value.put(name.count_bytes() as u32),
+        1 => value.put(name.as_ptr().cast::<c_char>()),
+        // LEVEL, SIZE
+        2 => value.put(cache.0 as u8),
+        3 => value.put(bytes),
+        _ => Status::INVALID_ARGUMENT,
+    }
+}

@@ -1,0 +1,121 @@
+//! Who wants to be told when memory is given back.
+
+use std::{
+    ffi::c_void,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use crate::{abi::Status, address_map::Kind, memory, report::trace};
+
+type Callback = extern "C" fn(*mut c_void, *mut c_void);
+
+struct Notifier {
+    /// Where the allocation starts.
+    allocation: usize,
+    /// The address that was registered, which may lie inside.
+    pointer: *mut c_void,
+    callback: Callback,
+    data: *mut c_void,
+}
+
+// SAFETY: both pointers are opaque here and only handed back to the callback, which the interface requires to be callable
+// from the thread that frees.
+unsafe impl Send for Notifier {}
+
+/// In the order of registration, in which they are called.
+static NOTIFIERS: Mutex<Vec<Notifier>> = Mutex::new(Vec::new());
+
+fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
+    NOTIFIERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Gives an allocation back and tells whoever asked for it; `false` when nothing was allocated there.
+///
+/// As in ROCr (`Runtime::FreeMemory`) the allocation is out of the map when the callbacks run, so that they may allocate and
+/// free, and its bytes are still there.
+pub(crate) fn free(start: usize) -> bool {
+    let in_use = memory::InUse::new();
+    if !memory::free(start) {
+        return false;
+    }
+    let told: Vec<Notifier> = notifiers().extract_if(.., |n| n.allocation == start).collect();
+    for notifier in told {
+        (notifier.callback)(notifier.pointer, notifier.data);
+    }
+    drop(in_use);
+    true
+}
+
+/// Where the allocation starts that holds the address.
+fn allocation_of(pointer: *mut c_void) -> Option<usize> {
+    let (start, region) = memory::map().find(pointer as usize)?;
+    matches!(region.kind, Kind::Pool | Kind::Internal).then_some(start)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_register_deallocation_callback(
+    pointer: *mut c_void,
+    callback: Option<Callback>,
+    data: *mut c_void,
+) -> Status {
+    let (Some(callback), false) = (callback, pointer.is_null()) else {
+        return Status::INVALID_ARGUMENT;
+    };
+    let Some(allocation) = allocation_of(pointer) else { return Status::INVALID_ALLOCATION };
+    trace!("deallocation callback for {pointer:p}");
+    notifiers().push(Notifier { allocation, pointer, callback, data });
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_deregister_deallocation_callback(
+    pointer: *mut c_void,
+    callback: Option<Callback>,
+) -> Status {
+    let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
+    let mut notifiers = notifiers();
+    let before = notifiers.len();
+    notifiers.retain(|n| n.pointer != pointer || !std::ptr::fn_addr_eq(n.callback, callback));
+    if notifiers.len() < before { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Agent;
+
+    /// Notes the calls: the first byte at the address, which is the number of the allocation.
+    extern "C" fn note(pointer: *mut c_void, data: *mut c_void) {
+        // SAFETY: the test registers a byte of its own allocation, and a vector that outlives the call.
+        unsafe { (*data.cast::<Vec<u8>>()).push(*pointer.cast::<u8>()) };
+    }
+
+    #[test]
+    fn callbacks_are_called_once_and_in_order_with_the_memory_still_there() {
+        let start = memory::allocate(64, Agent::GPU, 0, Kind::Pool).unwrap();
+        let at = |offset: usize| (start + offset) as *mut c_void;
+        let mut calls: Vec<u8> = Vec::new();
+        let data = (&raw mut calls).cast::<c_void>();
+        for offset in [8, 0, 16, 16] {
+            // SAFETY: a byte of the allocation.
+            unsafe { *at(offset).cast::<u8>() = offset as u8 + 1 };
+            let status = hsa_amd_register_deallocation_callback(at(offset), Some(note), data);
+            assert_eq!(status, Status::SUCCESS);
+        }
+        let deregister = || hsa_amd_deregister_deallocation_callback(at(16), Some(note));
+        assert_eq!([deregister(), deregister()], [Status::SUCCESS, Status::INVALID_ARGUMENT]);
+        assert!(free(start) && !free(start));
+        assert_eq!(calls, [9, 1]);
+    }
+
+    #[test]
+    fn only_allocations_can_be_watched() {
+        let mut own = 0u8;
+        let data = std::ptr::null_mut();
+        let register = hsa_amd_register_deallocation_callback;
+        let own = (&raw mut own).cast::<c_void>();
+        assert_eq!(register(own, Some(note), data), Status::INVALID_ALLOCATION);
+        assert_eq!(register(own, None, data), Status::INVALID_ARGUMENT);
+        assert_eq!(register(data, Some(note), data), Status::INVALID_ARGUMENT);
+    }
+}

@@ -1,0 +1,112 @@
+//! Which compute units a queue may use. Where a workgroup runs is not modelled, so a mask has no effect but that it
+//! can be asked for again.
+
+use std::sync::PoisonError;
+
+use device::Arch;
+
+use crate::{
+    abi::{Out, QueueCell, Status, array},
+    config, model,
+};
+
+/// A bit for each compute unit of the device, in words of 32.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mask(Vec<u32>);
+
+impl Mask {
+    /// All compute units of the device.
+    pub(super) fn all() -> Mask {
+        let units = model::of(config::get().arch).compute_units;
+        Mask::of(&vec![u32::MAX; units.div_ceil(u32::BITS) as usize], units)
+    }
+
+    /// What was asked for of a device with so many units; words and bits behind the last unit do not count.
+    fn of(asked: &[u32], units: u32) -> Mask {
+        let kept = asked.iter().zip((0..units).step_by(u32::BITS as usize));
+        Mask(kept.map(|(word, first)| word & ones(units - first)).collect())
+    }
+
+    /// Whether every unit has its neighbour, with which it makes a workgroup processor.
+    fn is_of_pairs(&self) -> bool {
+        const EVEN: u32 = 0x5555_5555;
+        self.0.iter().all(|word| word & EVEN == word >> 1 & EVEN)
+    }
+
+    /// The first `words` words; zeros behind the last unit.
+    fn words(&self, words: usize) -> impl Iterator<Item = u32> {
+        self.0.iter().copied().chain(std::iter::repeat(0)).take(words)
+    }
+}
+
+/// RDNA has its compute units in pairs, and so have all with waves of 32.
+fn has_workgroup_processors(arch: Arch) -> bool {
+    arch.wave_size() == 32
+}
+
+/// The lowest `count` bits, at most all.
+fn ones(count: u32) -> u32 {
+    u32::MAX >> (u32::BITS - count.min(u32::BITS))
+}
+
+/// `hsa_amd_queue_cu_set_mask`. As in ROCr (`AqlQueue::SetCUMasking`) no bits mean all units, and a device with workgroup
+/// processors takes no half of one.
+///
+/// # Safety
+/// As the interface demands: `mask` points at `bits` bits.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
+    queue: *const QueueCell,
+    bits: u32,
+    mask: *const u32,
+) -> Status {
+    let Some(queue) = super::find(queue as u64) else { return Status::INVALID_QUEUE };
+    if !bits.is_multiple_of(u32::BITS) || (bits > 0 && mask.is_null()) {
+        return Status::INVALID_ARGUMENT;
+    }
+    // SAFETY: by this function's contract.
+    let asked = unsafe { array(mask, bits / u32::BITS) };
+    let arch = config::get().arch;
+    let mask = if bits == 0 { Mask::all() } else { Mask::of(asked, model::of(arch).compute_units) };
+    if has_workgroup_processors(arch) && !mask.is_of_pairs() {
+        return Status::INVALID_ARGUMENT;
+    }
+    *queue.units.lock().unwrap_or_else(PoisonError::into_inner) = mask;
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_queue_cu_get_mask(
+    queue: *const QueueCell,
+    bits: u32,
+    mask: Out<u32>,
+) -> Status {
+    let Some(queue) = super::find(queue as u64) else { return Status::INVALID_QUEUE };
+    if bits == 0 || !bits.is_multiple_of(u32::BITS) || mask.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    let units = queue.units.lock().unwrap_or_else(PoisonError::into_inner);
+    mask.put_all(units.words((bits / u32::BITS) as usize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(asked: &[u32], units: u32, expected: &[u32], pairs: bool) {
+        let mask = Mask::of(asked, units);
+        assert_eq!(mask.words(expected.len()).collect::<Vec<_>>(), expected);
+        assert_eq!(mask.is_of_pairs(), pairs);
+    }
+
+    #[test]
+    fn a_mask_ends_with_the_last_unit() {
+        check(&[u32::MAX; 2], 40, &[u32::MAX, 0xff], true);
+        check(&[u32::MAX; 3], 64, &[u32::MAX, u32::MAX, 0], true);
+        check(&[0x33], 40, &[0x33, 0], true);
+        check(&[0x5], 40, &[0x5], false);
+        check(&[0, 0b110], 40, &[0, 0b110], false);
+        check(&[u32::MAX, u32::MAX], 10, &[0x3ff, 0], true);
+    }
+}

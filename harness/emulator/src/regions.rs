@@ -1,0 +1,71 @@
+//! Regions: what the core of the interface has for the pools of AMD's extension. A region has the handle of its pool.
+
+use std::ffi::c_void;
+
+use crate::{
+    abi::{Agent, Answer, Out, Pool, Status},
+    pools::{
+        GROUP_BYTES, hsa_amd_memory_pool_allocate, hsa_amd_memory_pool_free,
+        hsa_amd_memory_pool_get_info, of_agent,
+    },
+};
+
+/// As in ROCr an agent sees its own memory and the host's.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_agent_iterate_regions(
+    agent: Agent,
+    callback: Option<extern "C" fn(Pool, *mut c_void) -> Status>,
+    data: *mut c_void,
+) -> Status {
+    let Some(callback) = callback else { return Status::INVALID_ARGUMENT };
+    let Some(own) = of_agent(agent) else { return Status::INVALID_AGENT };
+    let host = of_agent(Agent::CPU).filter(|_| agent != Agent::CPU);
+    for region in own.into_iter().chain(host.into_iter().flatten()) {
+        let status = callback(region, data);
+        if status != Status::SUCCESS {
+            return status.of_iteration();
+        }
+    }
+    Status::SUCCESS
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_region_get_info(region: Pool, attribute: u32, value: Answer) -> Status {
+    let status = match (attribute, region.allocatable()) {
+        // SEGMENT, GLOBAL_FLAGS, SIZE, RUNTIME_ALLOC_ALLOWED, _GRANULE and _ALIGNMENT have the numbers of the pools.
+        (0..=2 | 5..=7, _) => hsa_amd_memory_pool_get_info(region, attribute, value),
+        // ALLOC_MAX_SIZE, which nothing can be allocated of in the group segment.
+        (4, Some(_)) => hsa_amd_memory_pool_get_info(region, 16, value),
+        (4, None) => value.put(0usize),
+        // ALLOC_MAX_PRIVATE_WORKGROUP_SIZE
+        (8, None) => value.put(GROUP_BYTES as u32),
+        _ => Status::INVALID_ARGUMENT,
+    };
+    if status == Status::INVALID_MEMORY_POOL { Status::INVALID_REGION } else { status }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_memory_allocate(region: Pool, bytes: usize, pointer: Out<usize>) -> Status {
+    match hsa_amd_memory_pool_allocate(region, bytes, 0, pointer) {
+        Status::INVALID_MEMORY_POOL => Status::INVALID_REGION,
+        status => status,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_memory_free(pointer: usize) -> Status {
+    hsa_amd_memory_pool_free(pointer)
+}
+
+/// Every agent reaches every pool, so this changes nothing, as in ROCr.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_memory_assign_agent(pointer: usize, agent: Agent, access: u32) -> Status {
+    // hsa_access_permission_t: read is 1, write 2, both 3.
+    if pointer == 0 || !(1..=3).contains(&access) {
+        Status::INVALID_ARGUMENT
+    } else if !Agent::all().any(|known| known == agent) {
+        Status::INVALID_AGENT
+    } else {
+        Status::SUCCESS
+    }
+}
