@@ -10,7 +10,8 @@ use std::{
 
 use crate::config;
 
-/// `hsa_status_t`. A callback of the caller may return any value, so this is not an enum.
+/// `hsa_status_t`. A callback of the caller may return any value, so this is not an enum. What makes an `hsa_iterate_*`
+/// function stop is what it returns, also `INFO_BREAK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Status(pub(crate) u32);
@@ -88,11 +89,6 @@ impl Status {
             Status::INVALID_WAVEFRONT => c"HSA_STATUS_ERROR_INVALID_WAVEFRONT",
             _ => c"unknown HSA status",
         }
-    }
-
-    /// What an `hsa_iterate_*` function returns for the status of its last callback.
-    pub(crate) fn of_iteration(self) -> Status {
-        if self == Status::INFO_BREAK { Status::SUCCESS } else { self }
     }
 }
 

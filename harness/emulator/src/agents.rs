@@ -22,7 +22,7 @@ extern "C" fn hsa_iterate_agents(
     for agent in Agent::all() {
         let status = callback(agent, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS

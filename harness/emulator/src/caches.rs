@@ -35,7 +35,7 @@ extern "C" fn hsa_agent_iterate_caches(
     for cache in all.filter(|cache| agent.is_gpu() && bytes(*cache).is_some()) {
         let status = callback(cache, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS

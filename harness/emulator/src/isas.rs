@@ -30,7 +30,7 @@ extern "C" fn hsa_agent_iterate_isas(
 ) -> Status {
     match (callback, agent) {
         (None, _) => Status::INVALID_ARGUMENT,
-        (Some(callback), agent) if agent.is_gpu() => callback(ISA, data).of_iteration(),
+        (Some(callback), agent) if agent.is_gpu() => callback(ISA, data),
         (Some(_), _) => Status::SUCCESS,
     }
 }
@@ -130,7 +130,7 @@ extern "C" fn hsa_isa_iterate_wavefronts(
     match callback {
         None => Status::INVALID_ARGUMENT,
         Some(_) if isa != ISA => Status::INVALID_ISA,
-        Some(callback) => callback(WAVEFRONT, data).of_iteration(),
+        Some(callback) => callback(WAVEFRONT, data),
     }
 }
 

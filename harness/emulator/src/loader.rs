@@ -364,7 +364,7 @@ extern "C" fn hsa_executable_iterate_symbols(
     for symbol in symbols {
         let status = callback(executable, symbol, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS
@@ -468,7 +468,7 @@ extern "C" fn iterate_loaded_code_objects(
     match loaded {
         None => Status::INVALID_EXECUTABLE,
         // An executable of HIP holds one code object, which goes by the executable's handle.
-        Some(true) => callback(executable, executable, data).of_iteration(),
+        Some(true) => callback(executable, executable, data),
         Some(false) => Status::SUCCESS,
     }
 }
@@ -522,7 +522,7 @@ extern "C" fn iterate_executables(
     for executable in with(|r| r.executables.keys().copied().collect::<Vec<_>>()) {
         let status = callback(executable, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS

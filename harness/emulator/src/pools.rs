@@ -90,7 +90,7 @@ extern "C" fn hsa_amd_agent_iterate_memory_pools(
     for pool in pools {
         let status = callback(pool, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS

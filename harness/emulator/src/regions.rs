@@ -23,7 +23,7 @@ extern "C" fn hsa_agent_iterate_regions(
     for region in own.into_iter().chain(host.into_iter().flatten()) {
         let status = callback(region, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS

@@ -101,7 +101,7 @@ extern "C" fn hsa_executable_iterate_agent_symbols(
     for symbol in symbols {
         let status = callback(executable, agent, symbol, data);
         if status != Status::SUCCESS {
-            return status.of_iteration();
+            return status;
         }
     }
     Status::SUCCESS
