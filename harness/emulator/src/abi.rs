@@ -34,6 +34,7 @@ impl Status {
     pub(crate) const INVALID_PACKET_FORMAT: Status = Status(0x1009);
     pub(crate) const RESOURCE_FREE: Status = Status(0x100A);
     pub(crate) const NOT_INITIALIZED: Status = Status(0x100B);
+    pub(crate) const REFCOUNT_OVERFLOW: Status = Status(0x100C);
     pub(crate) const INCOMPATIBLE_ARGUMENTS: Status = Status(0x100D);
     pub(crate) const INVALID_INDEX: Status = Status(0x100E);
     pub(crate) const INVALID_ISA: Status = Status(0x100F);
@@ -71,6 +72,7 @@ impl Status {
             Status::INVALID_PACKET_FORMAT => c"HSA_STATUS_ERROR_INVALID_PACKET_FORMAT",
             Status::RESOURCE_FREE => c"HSA_STATUS_ERROR_RESOURCE_FREE",
             Status::NOT_INITIALIZED => c"HSA_STATUS_ERROR_NOT_INITIALIZED",
+            Status::REFCOUNT_OVERFLOW => c"HSA_STATUS_ERROR_REFCOUNT_OVERFLOW",
             Status::INCOMPATIBLE_ARGUMENTS => c"HSA_STATUS_ERROR_INCOMPATIBLE_ARGUMENTS",
             Status::INVALID_INDEX => c"HSA_STATUS_ERROR_INVALID_INDEX",
             Status::INVALID_ISA => c"HSA_STATUS_ERROR_INVALID_ISA",
@@ -326,9 +328,10 @@ pub(crate) struct PointerInfo {
 
 const _: () = assert!(size_of::<PointerInfo>() == 56);
 
-/// `hsa_amd_event_t` holding an `hsa_amd_gpu_memory_fault_info_t`.
+/// `hsa_amd_event_t` holding an `hsa_amd_gpu_memory_fault_info_t` or, which is alike, an
+/// `hsa_amd_gpu_memory_error_info_t`.
 #[repr(C)]
-pub(crate) struct MemoryFaultEvent {
+pub(crate) struct MemoryEvent {
     pub(crate) kind: u32,
     pub(crate) agent: Agent,
     pub(crate) address: u64,
@@ -353,7 +356,7 @@ pub(crate) struct AccessDesc {
 }
 
 pub(crate) type QueueCallback = extern "C" fn(Status, *mut QueueCell, *mut c_void);
-pub(crate) type SystemEventCallback = extern "C" fn(*const MemoryFaultEvent, *mut c_void) -> Status;
+pub(crate) type SystemEventCallback = extern "C" fn(*const MemoryEvent, *mut c_void) -> Status;
 pub(crate) type SignalHandler = extern "C" fn(i64, *mut c_void) -> bool;
 
 /// A pointer through which a caller of the HSA interface wants an answer.

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use crate::{
     abi::{Agent, Answer, Status},
-    config,
+    clock, config,
     isas::ISA,
     memory, model,
     report::trace,
@@ -85,6 +85,9 @@ fn common_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
+/// Ticks per second of the GPU's counter.
+const GPU_FREQUENCY: u64 = 100_000_000;
+
 fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Status {
     let number = index as u32;
     let arch = config::get().arch;
@@ -162,7 +165,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         // MEMORY_AVAIL
         0xA015 => value.put(memory::available(agent)),
         // TIMESTAMP_FREQUENCY of the GPU's own counter.
-        0xA016 => value.put(100_000_000u64),
+        0xA016 => value.put(GPU_FREQUENCY),
         // NUM_SDMA_ENG, NUM_SDMA_XGMI_ENG
         0xA10A => value.put(2u32),
         0xA10B => value.put(0u32),
@@ -177,6 +180,12 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         0xA114 => value.put([u8::from(arch.is_apu()), 0, 0, 0, 0, 0, 0, 0]),
         // SCRATCH_LIMIT_MAX, SCRATCH_LIMIT_CURRENT (ROCm 7.0), in bytes.
         0xA116 | 0xA117 => value.put(config::get().total_memory() / 2),
+        // CLOCK_COUNTERS (ROCm 7.0): the GPU's, the processor's and the system's, and the frequency of the last.
+        0xA118 => {
+            let now = clock::now();
+            let gpu = now / (clock::FREQUENCY / GPU_FREQUENCY);
+            value.put([gpu, now, now, clock::FREQUENCY])
+        }
         _ => common_info(attribute, value),
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
     blit, config, events, faults, loader, memory, model, order,
+    pools::GROUP_BYTES,
     queue::Queue,
     report,
     report::trace,
@@ -87,6 +88,10 @@ pub(crate) fn run(
     }
     // What the kernel may reach must stay mapped until it ends.
     let _in_use = memory::InUse::new();
+    if let Some((status, what)) = refused(packet) {
+        report::fault("unknown", what);
+        return Err(Failure::Queue(status));
+    }
     let Some(kernel) = loader::kernel(packet.kernel_object) else {
         report::fault(
             "unknown",
@@ -137,6 +142,30 @@ pub(crate) fn run(
         Err(trap) => Err(report_trap(&kernel.name, &trap)),
     }
 }
+
+/// Why the packet processor takes no such packet, with the status that ROCr makes of it
+/// (`AqlQueue::DynamicQueueEventsHandler`).
+fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
+    let items: u64 = packet.workgroup.iter().map(|n| u64::from((*n).max(1))).product();
+    let group_bytes = packet.group_bytes as usize;
+    // The dimensions are the two lowest bits.
+    if packet.setup & 3 == 0 {
+        Some((Status::INCOMPATIBLE_ARGUMENTS, "a dispatch without dimensions".to_owned()))
+    } else if packet.kernel_object == 0 {
+        Some((Status::INVALID_CODE_OBJECT, "a dispatch without a kernel".to_owned()))
+    } else if group_bytes > GROUP_BYTES {
+        let what = format!("a dispatch with {group_bytes} bytes of LDS; {GROUP_BYTES} is the most");
+        Some((Status::INVALID_ALLOCATION, what))
+    } else if items > WORKGROUP_MAX {
+        let what = format!("a workgroup of {items} work-items; {WORKGROUP_MAX} is the most");
+        Some((Status::INVALID_ARGUMENT, what))
+    } else {
+        None
+    }
+}
+
+/// Work-items of the largest workgroup.
+const WORKGROUP_MAX: u64 = 1024;
 
 /// Executes a kernel of the program under test, or what planted faults make of it.
 fn misbehave(
@@ -244,4 +273,29 @@ fn flipped(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     let planted = faults::taken(Fault::KernelWrongArgs)?;
     *bytes.get_mut(planted.amount("byte") as usize)? ^= 1;
     Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(change: impl FnOnce(&mut DispatchPacket), expected: Option<Status>) {
+        // SAFETY: all fields are plain integers.
+        let mut packet: DispatchPacket = unsafe { std::mem::zeroed() };
+        (packet.setup, packet.workgroup, packet.kernel_object) = (3, [64, 1, 1], 4096);
+        change(&mut packet);
+        assert_eq!(refused(&packet).map(|(status, _)| status), expected);
+    }
+
+    #[test]
+    fn a_packet_that_no_processor_takes_is_refused_with_its_status() {
+        check(|_| {}, None);
+        check(|packet| packet.setup = 4, Some(Status::INCOMPATIBLE_ARGUMENTS));
+        check(|packet| packet.kernel_object = 0, Some(Status::INVALID_CODE_OBJECT));
+        check(|packet| packet.group_bytes = 64 << 10, None);
+        check(|packet| packet.group_bytes = u32::MAX, Some(Status::INVALID_ALLOCATION));
+        check(|packet| packet.workgroup = [32, 32, 1], None);
+        check(|packet| packet.workgroup = [32, 32, 2], Some(Status::INVALID_ARGUMENT));
+    }
 }

@@ -7,7 +7,9 @@ use crate::{
     address_map::{Kind, PAGE, Region},
     config, copy_engine, deallocation, memory,
     report::trace,
+    system,
     transfer::{Fate, Row},
+    vmem,
 };
 
 /// What a pool holds.
@@ -181,6 +183,11 @@ extern "C" fn hsa_amd_agent_memory_pool_get_info(
     }
 }
 
+/// Bytes of the most that a pool of that agent can ever give at once.
+fn room(owner: Agent) -> usize {
+    if owner.is_gpu() { config::get().total_memory() as usize } else { host_bytes() }
+}
+
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn hsa_amd_memory_pool_allocate(
     pool: Pool,
@@ -191,6 +198,9 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_allocate(
     let Some((owner, flags)) = pool.allocatable() else { return Status::INVALID_MEMORY_POOL };
     if bytes == 0 || pointer.is_null() {
         return Status::INVALID_ARGUMENT;
+    }
+    if bytes > room(owner) {
+        return Status::INVALID_ALLOCATION;
     }
     match memory::allocate(bytes, owner, flags, Kind::Pool) {
         Some(start) => {
@@ -210,6 +220,14 @@ pub(crate) extern "C" fn hsa_amd_memory_pool_free(pointer: usize) -> Status {
         return Status::SUCCESS;
     }
     trace!("free {pointer:#x}");
+    // The ring of a queue, or what an executable was loaded into: the driver refuses to free what it uses.
+    let found = memory::map().find(pointer);
+    if let Some((start, Region { kind: Kind::Internal, owner, .. })) = found
+        && start == pointer
+    {
+        system::memory_in_use(pointer as u64, owner);
+        return Status::ERROR;
+    }
     if deallocation::free(pointer) { Status::SUCCESS } else { Status::INVALID_ALLOCATION }
 }
 
@@ -289,7 +307,15 @@ extern "C" fn hsa_amd_pointer_info(
         registered: 0,
     };
     let found = memory::map().find(pointer);
-    let answer = found.map_or(unknown, |(start, region)| PointerInfo {
+    // HSA_EXT_POINTER_TYPE_RESERVED_ADDR (ROCm 6.2) is 5.
+    let reserved = vmem::reservation(pointer).map_or(unknown, |(start, bytes)| PointerInfo {
+        kind: 5,
+        agent_base: start as u64,
+        host_base: start as u64,
+        bytes,
+        ..unknown
+    });
+    let answer = found.map_or(reserved, |(start, region)| PointerInfo {
         // hsa_amd_pointer_type_t: HSA is 1, LOCKED 2, HSA_VMEM (ROCm 6.4) 6.
         kind: match region.kind {
             Kind::Pool | Kind::Internal => 1,

@@ -11,7 +11,7 @@ use std::{
 use device::Identity;
 
 use crate::{
-    abi::{Agent, Answer, MemoryFaultEvent, Out, Status, SystemEventCallback},
+    abi::{Agent, Answer, MemoryEvent, Out, Status, SystemEventCallback},
     clock, config, copy_engine, loader, queue, report,
     report::trace,
     schedule, signal,
@@ -20,14 +20,23 @@ use crate::{
 /// How often `hsa_init` was called without `hsa_shut_down`.
 static REFERENCES: AtomicUsize = AtomicUsize::new(0);
 
+/// How often it may be, as in ROCr.
+const REFERENCES_MAX: usize = i32::MAX as usize;
+
 #[unsafe(no_mangle)]
 extern "C" fn hsa_init() -> Status {
     match config::result() {
         Ok(config) => {
-            report::abort_on_panic();
-            REFERENCES.fetch_add(1, Ordering::SeqCst);
-            trace!("init {} with {} bytes", config.arch, config.memory);
-            Status::SUCCESS
+            let more = |n: usize| (n < REFERENCES_MAX).then_some(n + 1);
+            match REFERENCES.fetch_update(Ordering::SeqCst, Ordering::SeqCst, more) {
+                Err(_) => Status::REFCOUNT_OVERFLOW,
+                Ok(0) => {
+                    report::abort_on_panic();
+                    trace!("init {} with {} bytes", config.arch, config.memory);
+                    Status::SUCCESS
+                }
+                Ok(_) => Status::SUCCESS,
+            }
         }
         Err(problem) => {
             static SAID: OnceLock<()> = OnceLock::new();
@@ -50,6 +59,7 @@ extern "C" fn hsa_shut_down() -> Status {
     queue::shut_down();
     copy_engine::shut_down();
     signal::shut_down();
+    SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).clear();
     Status::SUCCESS
 }
 
@@ -233,24 +243,27 @@ extern "C" fn hsa_amd_register_system_event_handler(
     Status::SUCCESS
 }
 
-/// Tells the registered handlers that the GPU touched memory that is not mapped. As in ROCr
-/// (`Runtime::VMFaultHandler`), the process ends unless every handler dealt with it.
+/// Tells the registered handlers that the GPU touched memory that is not mapped.
 pub(crate) fn memory_fault(address: u64) {
+    // HSA_AMD_GPU_MEMORY_FAULT_EVENT, HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
+    tell(&MemoryEvent { kind: 0, agent: Agent::GPU, address, reasons: 1 });
+}
+
+/// Tells the registered handlers that the host wants to free what the device uses.
+pub(crate) fn memory_in_use(address: u64, owner: Agent) {
+    // HSA_AMD_GPU_MEMORY_ERROR_EVENT, HSA_AMD_MEMORY_ERROR_MEMORY_IN_USE
+    tell(&MemoryEvent { kind: 2, agent: owner, address, reasons: 1 });
+}
+
+/// As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every handler dealt with it.
+fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
         let handlers = SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
         handlers.iter().map(|handler| (handler.function, handler.data)).collect()
     };
-    let event = MemoryFaultEvent {
-        // HSA_AMD_GPU_MEMORY_FAULT_EVENT
-        kind: 0,
-        agent: Agent::GPU,
-        address,
-        // HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT
-        reasons: 1,
-    };
     let mut dealt_with = !handlers.is_empty();
     for (function, data) in handlers {
-        dealt_with &= function(&event, data) == Status::SUCCESS;
+        dealt_with &= function(event, data) == Status::SUCCESS;
     }
     if !dealt_with {
         std::process::abort();

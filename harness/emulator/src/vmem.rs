@@ -79,6 +79,14 @@ fn named(link: &str) -> Option<(Pool, u32)> {
     Some((Pool(words.next()?.parse().ok()?), words.next()?.parse().ok()?))
 }
 
+/// Start and length of the reserved range that holds the address.
+pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
+    with(|state| {
+        let (start, bytes) = state.reserved.range(..=address).next_back()?;
+        (address < start + bytes).then_some((*start, *bytes))
+    })
+}
+
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
