@@ -330,7 +330,11 @@ extern "C" fn hsa_amd_pointer_info(
         registered: 1,
         ..unknown
     });
-    let reachable: Vec<Agent> = if found.is_some() { Agent::all().collect() } else { Vec::new() };
+    let reachable: Vec<Agent> = match found {
+        None => Vec::new(),
+        Some((_, Region { kind: Kind::Virtual { .. }, .. })) => vmem::agents_with_access(pointer),
+        Some(_) => Agent::all().collect(),
+    };
     agent_count.put_if_wanted(reachable.len() as u32);
     if let (Some(allocate), false, false) = (allocate, agents.is_null(), reachable.is_empty()) {
         let list = allocate(size_of_val(reachable.as_slice())).cast::<Agent>();

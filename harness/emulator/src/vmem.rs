@@ -87,6 +87,15 @@ pub(crate) fn reservation(address: usize) -> Option<(usize, usize)> {
     })
 }
 
+/// The agents that were given access to the mapping that holds the address.
+pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
+    with(|state| {
+        let access = state.mapping(address).map(|mapping| &mapping.access);
+        let given = access.into_iter().flatten().filter(|(_, permission)| **permission != 0);
+        given.map(|(agent, _)| Agent(*agent)).collect()
+    })
+}
+
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {

@@ -142,6 +142,7 @@ fn dispatch_of_nothing() {
         let index = hsa_queue_add_write_index_screlease(queue, 1);
         let slot = (*queue).base.add(index as usize * 64);
         slot.add(32).cast::<u64>().write(0x1000);
+        slot.cast::<u16>().add(1).write(1);
         slot.cast::<u16>().write_volatile(2);
         hsa_signal_store_screlease((*queue).doorbell, 0);
         hsa_signal_wait_scacquire(called, 0, 0, 10_000_000_000, 0);
