@@ -55,3 +55,33 @@ extern "C" fn hsa_cache_get_info(cache: Cache, attribute: u32, value: Answer) ->
         _ => Status::INVALID_ARGUMENT,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cache_tells_its_level_and_size() {
+        extern "C" fn note(cache: Cache, data: *mut c_void) -> Status {
+            let (mut level, mut size) = (0u8, 0u32);
+            // SAFETY: `Answer` is a transparent pointer, here to locals of the attributes' types; the data is the test's
+            // vector.
+            unsafe {
+                let level = std::mem::transmute::<*mut u8, Answer>(&raw mut level);
+                let size = std::mem::transmute::<*mut u32, Answer>(&raw mut size);
+                assert_eq!(hsa_cache_get_info(cache, 2, level), Status::SUCCESS);
+                assert_eq!(hsa_cache_get_info(cache, 3, size), Status::SUCCESS);
+            }
+            // SAFETY: as above.
+            unsafe { (*data.cast::<Vec<(u8, u32)>>()).push((level, size)) };
+            if level == 2 { Status::INFO_BREAK } else { Status::SUCCESS }
+        }
+        let mut seen: Vec<(u8, u32)> = Vec::new();
+        let data = (&raw mut seen).cast::<c_void>();
+        // What stops an iteration is what it returns.
+        assert_eq!(hsa_agent_iterate_caches(Agent::GPU, Some(note), data), Status::INFO_BREAK);
+        let [l1, l2, _] = model::of(config::get().arch).caches;
+        assert_eq!(seen, [(1, l1 << 10), (2, l2 << 10)]);
+        assert_eq!(hsa_agent_iterate_caches(Agent(99), Some(note), data), Status::INVALID_AGENT);
+    }
+}

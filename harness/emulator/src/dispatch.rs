@@ -88,11 +88,12 @@ pub(crate) fn run(
     }
     // What the kernel may reach must stay mapped until it ends.
     let _in_use = memory::InUse::new();
+    let kernel = loader::kernel(packet.kernel_object);
     if let Some((status, what)) = refused(packet) {
-        report::fault("unknown", what);
+        report::fault(kernel.as_ref().map_or("unknown", |kernel| &kernel.name), what);
         return Err(Failure::Queue(status));
     }
-    let Some(kernel) = loader::kernel(packet.kernel_object) else {
+    let Some(kernel) = kernel else {
         report::fault(
             "unknown",
             format_args!("no kernel is loaded at {:#x}", packet.kernel_object),

@@ -69,3 +69,32 @@ extern "C" fn hsa_memory_assign_agent(pointer: usize, agent: Agent, access: u32)
         Status::SUCCESS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(region: Pool, bytes: usize, expected: Status) {
+        let mut pointer = 0usize;
+        // SAFETY: `Out` is a transparent pointer, here to a local of its type.
+        let out = unsafe { std::mem::transmute::<*mut usize, Out<usize>>(&raw mut pointer) };
+        assert_eq!(hsa_memory_allocate(region, bytes, out), expected);
+        assert_eq!(pointer != 0, expected == Status::SUCCESS);
+        assert_eq!(hsa_memory_free(pointer), Status::SUCCESS);
+    }
+
+    #[test]
+    fn memory_comes_from_regions_that_have_some() {
+        let [host, ..] = of_agent(Agent::CPU).unwrap();
+        let [device, _, group] = of_agent(Agent::GPU).unwrap();
+        check(host, 100, Status::SUCCESS);
+        check(device, 100, Status::SUCCESS);
+        check(device, 0, Status::INVALID_ARGUMENT);
+        check(device, usize::MAX, Status::INVALID_ALLOCATION);
+        check(group, 100, Status::INVALID_REGION);
+        check(Pool(9), 100, Status::INVALID_REGION);
+        assert_eq!(hsa_memory_free(1), Status::INVALID_ALLOCATION);
+        assert_eq!(hsa_memory_assign_agent(1, Agent::GPU, 4), Status::INVALID_ARGUMENT);
+    }
+}
