@@ -11,17 +11,65 @@ pub enum Place {
     Call,
 }
 
-/// A number that a fault takes, such as the milliseconds by which a copy is late.
+/// A value that a fault takes, such as the milliseconds by which a copy is late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parameter {
     /// Its name, which is its unit where it has one.
     pub name: &'static str,
-    /// Its value unless another one is given.
-    pub default: u64,
+    /// The values that mean something, and the usual one.
+    pub values: Values,
 }
 
+/// The values of a [`Parameter`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Whole numbers from `least` to `most`.
+    Number {
+        /// The value unless another one is given.
+        usual: u64,
+        /// The least that shows.
+        least: u64,
+        /// The most that can be meant.
+        most: u64,
+    },
+    /// One of these names.
+    Name {
+        /// The value unless another one is given.
+        usual: &'static str,
+        /// All of them.
+        all: &'static [&'static str],
+    },
+}
+
+impl Values {
+    /// The value unless another one is given, as it is written.
+    pub fn usual(self) -> String {
+        match self {
+            Values::Number { usual, .. } => usual.to_string(),
+            Values::Name { usual, .. } => usual.to_owned(),
+        }
+    }
+}
+
+/// Which values are sound: `2 to 1000`.
+impl fmt::Display for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Values::Number { least, most, .. } => write!(f, "{least} to {most}"),
+            Values::Name { all, .. } => f.write_str(&all.join(", ")),
+        }
+    }
+}
+
+const fn number(usual: u64, least: u64, most: u64) -> Values {
+    Values::Number { usual, least, most }
+}
+
+/// Milliseconds in an hour: longer than any limit on a trial.
+const HOUR: u64 = 3_600_000;
+
 macro_rules! faults {
-    ($($variant:ident $name:literal $place:ident $(($parameter:ident = $default:literal))* $about:literal)*) => {
+    ($($variant:ident $name:literal $place:ident $(($parameter:ident: $values:expr))* $about:literal)*) => {
         /// A bug planted on purpose; a case that declares it must turn red under it.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Fault { $(#[doc = $about] $variant,)* }
@@ -45,12 +93,12 @@ macro_rules! faults {
                 match self { $(Fault::$variant => Place::$place),* }
             }
 
-            /// The numbers that it takes.
+            /// The values that it takes.
             pub const fn parameters(self) -> &'static [Parameter] {
                 match self {
-                    $(Fault::$variant => &[
-                        $(Parameter { name: stringify!($parameter), default: $default }),*
-                    ],)*
+                    $(Fault::$variant => const { &[
+                        $(Parameter { name: stringify!($parameter), values: $values }),*
+                    ] },)*
                 }
             }
         }
@@ -66,13 +114,13 @@ faults! {
         "Every second host-to-device copy of at most 64 bytes arrives as zeros, as when two staging slots share a cache line."
     CopyTorn "copy.torn" Device
         "The last bytes of a copy (a quarter of it, 1 to 64 bytes) are not written."
-    CopyMisplaced "copy.misplaced" Device (bytes = 4)
+    CopyMisplaced "copy.misplaced" Device (bytes: number(4, 1, 65536))
         "A copy arrives `bytes` bytes behind its place, and its end is cut off."
-    CopyLate "copy.late" Device (ms = 20)
+    CopyLate "copy.late" Device (ms: number(20, 1, HOUR))
         "A copy signals completion at once, and its bytes are fetched and arrive `ms` milliseconds later."
     CopyTwice "copy.twice" Device
         "A copy is carried out again behind the next copy to the same place."
-    CacheStale "cache.stale" Device (bytes = 128)
+    CacheStale "cache.stale" Device (bytes: number(128, 1, 65536))
         "The first `bytes` bytes of a copy to the device are seen by kernels only from the second dispatch on, as when a cache line is not invalidated."
     SdmaZero "sdma.zero" Device
         "The copy engine writes zeros; copies that the runtime makes with kernels arrive whole."
@@ -80,29 +128,29 @@ faults! {
         "A kernel dispatch completes without being executed."
     KernelStaleArgs "kernel.stale-args" Device
         "A kernel runs with the argument bytes of the previous dispatch of the same kernel."
-    KernelWrongArgs "kernel.wrong-args" Device (byte = 20)
-        "A kernel runs with the lowest bit of the byte `byte` of its arguments flipped."
+    KernelWrongArgs "kernel.wrong-args" Device (byte: number(20, 0, 4095))
+        "A kernel runs with the lowest bit of the byte `byte` of its arguments flipped, counted round where they are fewer."
     KernelTwice "kernel.twice" Device
         "A kernel dispatch is executed two times."
-    LaunchSlow "launch.slow" Device (factor = 10) (ms = 0)
+    LaunchSlow "launch.slow" Device (factor: number(10, 2, 1_000_000_000)) (ms: number(0, 0, HOUR))
         "A kernel dispatch takes `factor` times as long, and `ms` milliseconds more."
     KernelPageFault "kernel.page-fault" Device
         "A kernel touches memory that is not mapped."
-    KernelWrongUnit "kernel.wrong-unit" Device (unit = 0)
-        "One compute unit computes wrongly: the first work-item of each wave that runs on unit `unit` takes itself for the second."
+    KernelWrongUnit "kernel.wrong-unit" Device (unit: number(0, 0, 303))
+        "One compute unit computes wrongly: the first work-item of each wave that runs on unit `unit`, counted round where there are fewer, takes itself for the second."
     ModuleZeroed "module.zeroed" Device
         "The variables of a loaded module are zero, whatever their initial values are."
     SignalStuck "signal.stuck" Device
         "The completion signal of a dispatch or copy is never lowered, so whoever waits hangs."
-    SignalEarly "signal.early" Device (ms = 20)
+    SignalEarly "signal.early" Device (ms: number(20, 1, HOUR))
         "The completion signal of a dispatch is lowered `ms` milliseconds before the kernel runs."
     QueueBarrierIgnored "queue.barrier-ignored" Device
         "The barrier bits of a queue are ignored: whoever waits for a packet gets it carried out before those ahead of it."
-    QueueError "queue.error" Device (dispatch = 1)
+    QueueError "queue.error" Device (dispatch: number(1, 1, 1_000_000))
         "The dispatch of that number ends its queue with an error; other queues go on."
     DeviceLost "device.lost" Device
         "The queue reports an error at the first kernel dispatch and executes nothing from then on."
-    DeviceReset "device.reset" Device (dispatch = 1)
+    DeviceReset "device.reset" Device (dispatch: number(1, 1, 1_000_000))
         "The device is reset behind the runtime's back after the dispatch of that number: all of its memory reads zero."
     AllocLeak "alloc.leak" Device
         "Freed device memory is not given back to the free total."
@@ -110,9 +158,9 @@ faults! {
         "Freed device memory goes back two times, so that two later allocations of its size get one place."
     AllocAlias "alloc.alias" Device
         "An allocation of device memory gets the address of a live one of the same size."
-    MemoryFreeWrong "memory.free-wrong" Device (percent = 50)
+    MemoryFreeWrong "memory.free-wrong" Device (percent: number(50, 0, 99))
         "Every second answer to how much device memory is free is `percent` percent of the truth."
-    MemoryTotalWrong "memory.total-wrong" Device (percent = 50)
+    MemoryTotalWrong "memory.total-wrong" Device (percent: number(50, 1, 99))
         "The device says that it has `percent` percent of its memory, as where an APU counts its carve-out alone, and more of it is free."
     GraphOverwriteOutput "graph.overwrite-output" Call
         "What is read after a graph launch is read only after the next launch, so the later replay has overwritten it."

@@ -16,6 +16,6 @@ pub use config::{
     BUFFER_SYMBOL, CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, LINE_SYMBOL,
     NEVER_WRITTEN_SYMBOL,
 };
-pub use fault::{Fault, Parameter, Place, UnknownFault};
-pub use planted::{BadPlanted, Per, Planted, mix};
+pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
+pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use schedule::{Schedule, UnknownSchedule};

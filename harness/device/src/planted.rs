@@ -1,8 +1,12 @@
-use std::{collections::BTreeMap, fmt, str::FromStr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    str::FromStr,
+};
 
 use serde::{Deserialize, Serialize};
 
-use crate::Fault;
+use crate::{Fault, Values};
 
 /// The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 pub fn mix(value: u64) -> u64 {
@@ -27,9 +31,42 @@ pub struct Planted {
     /// Seed of the choice; the same seed misbehaves at the same opportunities.
     #[serde(default)]
     pub seed: u64,
-    /// The fault's own numbers where they are not the usual ones, by the name of the [parameter](Fault::parameters).
+    /// The fault's own values where they are not the usual ones, by the name of the [parameter](Fault::parameters).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub with: BTreeMap<String, u64>,
+    pub with: BTreeMap<String, Amount>,
+}
+
+/// The value of one of a fault's own parameters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// How much.
+    Number(u64),
+    /// Which.
+    Name(String),
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Amount::Number(number) => number.fmt(f),
+            Amount::Name(name) => name.fmt(f),
+        }
+    }
+}
+
+impl Amount {
+    fn of(text: &str) -> Amount {
+        text.parse().map_or_else(|_| Amount::Name(text.to_owned()), Amount::Number)
+    }
+
+    fn fits(&self, values: Values) -> bool {
+        match (self, values) {
+            (Amount::Number(n), Values::Number { least, most, .. }) => (least..=most).contains(n),
+            (Amount::Name(name), Values::Name { all, .. }) => all.contains(&name.as_str()),
+            _ => false,
+        }
+    }
 }
 
 /// What one draw of a fault's probability is for.
@@ -61,10 +98,27 @@ impl From<Fault> for Planted {
 }
 
 impl Planted {
-    /// The value of one of the fault's own parameters; 0 for one that it does not have.
+    /// The number of one of the fault's own parameters; 0 where it has none of this name.
     pub fn amount(&self, parameter: &str) -> u64 {
-        let usual = || self.fault.parameters().iter().find(|p| p.name == parameter);
-        self.with.get(parameter).copied().or_else(|| Some(usual()?.default)).unwrap_or(0)
+        match (self.with.get(parameter), self.values(parameter)) {
+            (Some(Amount::Number(number)), _) => *number,
+            (None, Some(Values::Number { usual, .. })) => usual,
+            _ => 0,
+        }
+    }
+
+    /// The name that one of the fault's own parameters has; empty where it has none of this name.
+    pub fn which(&self, parameter: &str) -> &str {
+        match (self.with.get(parameter), self.values(parameter)) {
+            (Some(Amount::Name(name)), _) => name,
+            (None, Some(Values::Name { usual, .. })) => usual,
+            _ => "",
+        }
+    }
+
+    fn values(&self, parameter: &str) -> Option<Values> {
+        let all = self.fault.parameters().iter();
+        all.copied().find(|p| p.name == parameter).map(|p| p.values)
     }
 
     /// The fault as it is planted in the n-th of several processes: with the seed of the first, one of less than full
@@ -89,28 +143,44 @@ impl Planted {
     /// Sets a parameter by its name: one of the fault's own, or `probability`, `per` or `seed`.
     ///
     /// # Errors
-    /// What is wrong, and what could be written.
+    /// What is wrong, and what could be written. Nothing is set then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let before = self.clone();
-        let (fault, offered) = (self.fault, self.offered());
-        let bad = || format!("`{name}={value}` of `{fault}`: {offered}");
-        match (name, value) {
-            ("probability", _) => {
-                self.probability = value.parse().map_err(|_| bad())?;
+        match name {
+            "probability" => {
+                let read = value.parse().ok().filter(|number| is_probability(*number));
+                self.probability = read.ok_or_else(|| self.bad(name, value, PROBABILITY))?;
             }
-            ("seed", _) => self.seed = value.parse().map_err(|_| bad())?,
-            ("per", "process") => self.per = Per::Process,
-            ("per", "call") => self.per = Per::Call,
-            ("per", _) => return Err(bad()),
+            "seed" => {
+                let read = value.parse().ok();
+                self.seed = read.ok_or_else(|| self.bad(name, value, "a whole number"))?;
+            }
+            "per" => {
+                self.per = match value {
+                    "process" => Per::Process,
+                    "call" => Per::Call,
+                    _ => return Err(self.bad(name, value, "call or process")),
+                };
+            }
             _ => {
-                let value = value.parse().map_err(|_| bad())?;
-                self.with.insert(name.to_owned(), value);
+                let amount = Amount::of(value);
+                self.wrong(name, &amount).map_or(Ok(()), Err)?;
+                self.with.insert(name.to_owned(), amount);
             }
         }
-        let Some(mistake) = self.mistake() else { return Ok(()) };
-        // What is wrong with this parameter is not told of the next one too.
-        *self = before;
-        Err(mistake)
+        Ok(())
+    }
+
+    fn bad(&self, name: &str, value: impl fmt::Display, meant: impl fmt::Display) -> String {
+        format!("`{name}={value}` of `{}`: write {meant}", self.fault)
+    }
+
+    /// What is wrong with this value of one of the fault's own parameters, if anything.
+    fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
+        match self.values(name) {
+            None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
+            Some(values) if !amount.fits(values) => Some(self.bad(name, amount, values)),
+            Some(_) => None,
+        }
     }
 
     /// The parameters that are not the usual ones, by name, as [`set`](Self::set) takes them.
@@ -127,28 +197,28 @@ impl Planted {
         all
     }
 
-    /// What is wrong with it, if anything: a parameter that the fault does not have, a probability that is none or with which it
-    /// never misbehaves.
-    pub fn mistake(&self) -> Option<String> {
-        let known = |name: &str| self.fault.parameters().iter().any(|p| p.name == name);
-        if let Some(unknown) = self.with.keys().find(|name| !known(name)) {
-            return Some(format!(
-                "`{}` has no parameter `{unknown}`; {}",
-                self.fault,
-                self.offered()
-            ));
-        }
-        let sound = self.probability > 0.0 && self.probability <= 1.0;
-        (!sound).then(|| format!("`{}`: the probability must be above 0 and at most 1", self.fault))
+    /// What is wrong with it: parameters that the fault does not have, values with which it does nothing or that mean none.
+    pub fn mistakes(&self) -> Vec<String> {
+        let own = self.with.iter().filter_map(|(name, amount)| self.wrong(name, amount));
+        let never = !is_probability(self.probability);
+        let never = never.then(|| self.bad("probability", self.probability, PROBABILITY));
+        own.chain(never).collect()
     }
 
     fn offered(&self) -> String {
-        let own = self.fault.parameters().iter().map(|p| format!("{}={}", p.name, p.default));
+        let own = self.fault.parameters().iter();
+        let own = own.map(|p| format!("{}={}", p.name, p.values.usual()));
         let all: Vec<String> = own
             .chain(["probability=0.2".to_owned(), "per=process".to_owned(), "seed=7".to_owned()])
             .collect();
         format!("write {}", all.join(", "))
     }
+}
+
+const PROBABILITY: &str = "a number above 0 and at most 1";
+
+fn is_probability(number: f64) -> bool {
+    number > 0.0 && number <= 1.0
 }
 
 /// As it is written on the command line: `copy.late,ms=50,probability=0.2,seed=7`.
@@ -164,15 +234,15 @@ impl fmt::Display for Planted {
 pub enum BadPlanted {
     /// The name is not in the catalogue.
     Fault(String),
-    /// A parameter is wrong; what it is and what could be written.
-    Parameter(String),
+    /// What is wrong with its parameters, one mistake a line, each with what could be written.
+    Parameters(Vec<String>),
 }
 
 impl fmt::Display for BadPlanted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BadPlanted::Fault(name) => write!(f, "no fault is called `{name}`"),
-            BadPlanted::Parameter(text) => f.write_str(text),
+            BadPlanted::Parameters(mistakes) => f.write_str(&mistakes.join("\n")),
         }
     }
 }
@@ -188,13 +258,19 @@ impl FromStr for Planted {
         let name = parts.next().unwrap_or_default();
         let fault: Fault = name.parse().map_err(|_| BadPlanted::Fault(name.to_owned()))?;
         let mut planted = Planted::from(fault);
+        let mut seen = BTreeSet::new();
+        let mut mistakes = Vec::new();
         for part in parts {
-            let (name, value) = part.split_once('=').ok_or_else(|| {
-                BadPlanted::Parameter(format!("`{part}` in `{text}`: {}", planted.offered()))
-            })?;
-            planted.set(name, value).map_err(BadPlanted::Parameter)?;
+            let Some((name, value)) = part.split_once('=') else {
+                mistakes.push(format!("`{part}` in `{text}`: {}", planted.offered()));
+                continue;
+            };
+            if !seen.insert(name) {
+                mistakes.push(format!("`{name}` of `{fault}` is given twice"));
+            }
+            mistakes.extend(planted.set(name, value).err());
         }
-        Ok(planted)
+        if mistakes.is_empty() { Ok(planted) } else { Err(BadPlanted::Parameters(mistakes)) }
     }
 }
 
@@ -264,15 +340,56 @@ mod tests {
             "copy.zero,often",
             "`often` in `copy.zero,often`: write probability=0.2, per=process, seed=7",
         );
-        check(
-            "copy.late,ms=soon",
-            "`ms=soon` of `copy.late`: write ms=20, probability=0.2, per=process, seed=7",
-        );
+        check("copy.late,ms=soon", "`ms=soon` of `copy.late`: write 1 to 3600000");
         for probability in ["0", "-0.5", "2", "NaN", "inf"] {
             check(
                 &format!("copy.zero,probability={probability}"),
-                "`copy.zero`: the probability must be above 0 and at most 1",
+                &format!(
+                    "`probability={probability}` of `copy.zero`: write a number above 0 and at most 1"
+                ),
             );
         }
+        check("copy.late,ms=5,ms=6", "`ms` of `copy.late` is given twice");
+        check(
+            "copy.late,ms=x,foo=3,probability=7,per=week,seed=-1",
+            "`ms=x` of `copy.late`: write 1 to 3600000\n\
+             `copy.late` has no parameter `foo`; write ms=20, probability=0.2, per=process, seed=7\n\
+             `probability=7` of `copy.late`: write a number above 0 and at most 1\n\
+             `per=week` of `copy.late`: write call or process\n\
+             `seed=-1` of `copy.late`: write a whole number",
+        );
+    }
+
+    #[test]
+    fn each_parameter_takes_its_range_and_nothing_else() {
+        for fault in Fault::ALL {
+            for parameter in fault.parameters() {
+                let takes = |value: &str| {
+                    format!("{fault},{}={value}", parameter.name).parse::<Planted>().is_ok()
+                };
+                let usual = parameter.values.usual();
+                assert!(takes(&usual), "{fault}: {usual}");
+                match parameter.values {
+                    Values::Number { least, most, .. } => {
+                        assert!(takes(&least.to_string()) && takes(&most.to_string()), "{fault}");
+                        assert!(!takes(&(most + 1).to_string()), "{fault}");
+                        assert!(least == 0 || !takes(&(least - 1).to_string()), "{fault}");
+                        assert!(!takes("some"), "{fault}");
+                    }
+                    Values::Name { all, .. } => {
+                        assert!(all.iter().all(|name| takes(name)), "{fault}");
+                        assert!(!takes("some") && !takes("1"), "{fault}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_configuration_is_judged_as_a_text_is() {
+        let late = |json: &str| serde_json::from_str::<Planted>(json).unwrap().mistakes();
+        assert_eq!(late(r#"{"fault": "copy.late", "with": {"ms": 5}}"#), [""; 0]);
+        let told = late(r#"{"fault": "copy.late", "probability": 2, "with": {"ms": 0, "s": "x"}}"#);
+        assert_eq!(told.len(), 3, "{told:?}");
     }
 }

@@ -22,8 +22,9 @@ fn parse(json: &str) -> Result<Config, String> {
         if planted.fault.place() != device::Place::Device {
             return Err(format!("the fault `{}` is not one of the device", planted.fault));
         }
-        if let Some(mistake) = planted.mistake() {
-            return Err(mistake);
+        let mistakes = planted.mistakes();
+        if !mistakes.is_empty() {
+            return Err(mistakes.join("; "));
         }
     }
     Ok(config)

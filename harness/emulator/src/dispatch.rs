@@ -272,7 +272,8 @@ fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
 
 fn flipped(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     let planted = faults::taken(Fault::KernelWrongArgs)?;
-    *bytes.get_mut(planted.amount("byte") as usize)? ^= 1;
+    let byte = planted.amount("byte") as usize % bytes.len().max(1);
+    *bytes.get_mut(byte)? ^= 1;
     Some(bytes)
 }
 

@@ -46,7 +46,10 @@ fn explain_faults(text: &mut String) {
             Place::Call => "at a call",
         };
         text.push_str(&format!("{:width$}  {} ({place})\n", fault.name(), fault.about()));
-        let own = fault.parameters().iter().map(|p| format!("{}={}", p.name, p.default));
+        let own = fault.parameters().iter().map(|p| {
+            let usual = p.values.usual();
+            format!("{}={usual} ({})", p.name, p.values)
+        });
         let own: Vec<String> = own.collect();
         if !own.is_empty() {
             text.push_str(&format!("{:width$}  parameters: {}\n", "", own.join(", ")));

@@ -68,6 +68,9 @@ fn planted(text: &str) -> Result<Planted, String> {
             let known = Fault::ALL.iter().map(|fault| fault.name());
             format!("error: no fault is called `{name}`; {}", meant(&name, known))
         }
-        BadPlanted::Parameter(problem) => format!("error: {problem}"),
+        BadPlanted::Parameters(mistakes) => {
+            let mistakes: Vec<_> = mistakes.iter().map(|m| format!("error: {m}")).collect();
+            mistakes.join("\n")
+        }
     })
 }
