@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use device::Fault;
+use device::Planted;
 use plan::{
     Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
     Reference, Step, StreamKind, may_succeed, races, reference,
@@ -42,7 +42,7 @@ pub fn lower(
     case: &Case,
     trial: &Trial,
     kernels: &Kernels,
-    faults: &[Fault],
+    faults: &[Planted],
 ) -> Result<Lowered, Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
@@ -66,7 +66,7 @@ pub fn lower(
     }
     finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
     for fault in faults {
-        plant(&mut plan, *fault);
+        plant(&mut plan, fault);
     }
     Ok(Lowered { plan, reference })
 }

@@ -1,15 +1,28 @@
 //! Faults at calls.
 
-use device::Fault;
-use plan::{Call, Effect, Misbehaviour, Plan, Step, may_succeed};
+use std::collections::BTreeSet;
+
+use device::{Fault, Planted};
+use plan::{Call, Effect, Misbehaviour, Plan, Step, api, may_succeed};
+
+/// Milliseconds; longer than any limit on a trial.
+const FOREVER: u64 = 86_400_000;
 
 /// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
-pub(crate) fn plant(plan: &mut Plan, fault: Fault) {
+pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
+    let fault = planted.fault;
     let effect: fn(&Step, bool) -> Option<Effect> = match fault {
+        Fault::CallCrash => return plant_at_call(plan, planted, &Effect::Abort),
+        Fault::CallHang => return plant_at_call(plan, planted, &Effect::Late(FOREVER)),
+        Fault::CallIgnored => return plant_at_call(plan, planted, &Effect::Return(0)),
+        Fault::CallRefused => {
+            let status = code(planted.which("status"));
+            return plant_at_call(plan, planted, &Effect::Return(status));
+        }
+        Fault::RngSkips => return plant_at_generation(plan, planted.amount("generate")),
         Fault::HandleCrash => |step, _| makes_handle(&step.call).then_some(Effect::Abort),
         Fault::HandleExit => |step, _| makes_handle(&step.call).then_some(Effect::Exit(1)),
-        // Longer than any limit on a trial.
-        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(86_400_000)),
+        Fault::HandleHang => |step, _| makes_handle(&step.call).then_some(Effect::Late(FOREVER)),
         Fault::GraphLaunchLost => {
             |step, _| matches!(step.call, Call::GraphLaunch { .. }).then_some(Effect::Return(0))
         }
@@ -24,9 +37,6 @@ pub(crate) fn plant(plan: &mut Plan, fault: Fault) {
         Fault::RngCaptureError => |step, capturing| {
             (capturing && matches!(step.call, Call::RandGenerate { .. }))
                 .then_some(Effect::Return(202))
-        },
-        Fault::RngSkips => |step, capturing| {
-            (capturing && matches!(step.call, Call::RandGenerate { .. })).then_some(Effect::Twice)
         },
         Fault::GraphNodeLost => {
             |step, capturing| (capturing && makes_node(&step.call)).then_some(Effect::Return(0))
@@ -62,6 +72,47 @@ pub(crate) fn plant(plan: &mut Plan, fault: Fault) {
         _ => &mut plan.body,
     };
     plant_in(phase, &misbehaves, &mut false, &mut !after_launch);
+}
+
+/// Plants at each call of one function but those of the teardown, where failing is a matter of its own.
+fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
+    let steps = plan.steps().into_iter();
+    let named = steps.filter(|step| api(&step.call, plan) == planted.which("call"));
+    let named: BTreeSet<u32> = named.map(|step| step.id).collect();
+    let misbehaves = |step: &Step, _| {
+        let fault = planted.fault;
+        named.contains(&step.id).then(|| Misbehaviour { fault, effect: effect.clone() })
+    };
+    for phase in [&mut plan.setup, &mut plan.body, &mut plan.verify] {
+        plant_in(phase, &misbehaves, &mut false, &mut true);
+    }
+}
+
+/// Plants at the generation of this number, counted from 1 in the order of the text.
+fn plant_at_generation(plan: &mut Plan, number: u64) {
+    let steps = plan.steps().into_iter();
+    let generations = steps.filter(|step| matches!(step.call, Call::RandGenerate { .. }));
+    let the_one = generations.zip(1..).find(|(_, n)| *n == number).map(|(step, _)| step.id);
+    let misbehaves = |step: &Step, _| {
+        let (fault, effect) = (Fault::RngSkips, Effect::Twice);
+        (Some(step.id) == the_one).then_some(Misbehaviour { fault, effect })
+    };
+    plant_in(&mut plan.body, &misbehaves, &mut false, &mut true);
+}
+
+/// The number of a status of HIP, hip/hip_runtime_api.h.
+fn code(status: &str) -> i32 {
+    match status {
+        "hipErrorInvalidValue" => 1,
+        "hipErrorOutOfMemory" => 2,
+        "hipErrorInvalidDevicePointer" => 17,
+        "hipErrorInvalidImage" => 200,
+        "hipErrorIllegalAddress" => 700,
+        "hipErrorLaunchFailure" => 719,
+        "hipErrorNotSupported" => 801,
+        "hipErrorStreamCaptureUnsupported" => 900,
+        _ => 999,
+    }
 }
 
 fn makes_node(call: &Call) -> bool {

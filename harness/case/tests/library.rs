@@ -1,6 +1,9 @@
 //! Every case of the library is well-formed on every trial and under every fault.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use case::{Case, Kernels, lower, mistakes};
 use proptest::prelude::*;
@@ -31,7 +34,8 @@ fn every_trial_of_every_case_lowers() {
     for (id, text) in cases {
         let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
         for trial in case.trials() {
-            let faults = case.faults.iter().map(|f| Some(f.planted.fault)).chain([None]);
+            let declared = case.faults.iter().filter(|f| f.on.matches(&trial));
+            let faults = declared.map(|f| Some(f.planted.clone())).chain([None]);
             for fault in faults {
                 let plan = lower(&case, &trial, &kernels, fault.as_slice())
                     .unwrap_or_else(|m| panic!("{id}{trial}: {m:#?}"))
@@ -40,10 +44,34 @@ fn every_trial_of_every_case_lowers() {
                 ids.sort_unstable();
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
-                if fault.is_some_and(|f| f.place() == device::Place::Call) {
+                if fault.as_ref().is_some_and(|f| f.fault.place() == device::Place::Call) {
                     let planted = plan.steps().iter().any(|s| !s.planted.is_empty());
                     assert!(planted, "{id}{trial}: {fault:?} concerns no call");
                 }
+            }
+        }
+    }
+}
+
+/// A fault at a call that no plan makes would turn nothing red, whatever it is planted on.
+#[test]
+fn every_call_that_faults_name_is_made_by_a_case() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let kernels: Kernels = texts(&root.join("kernels"), "hip");
+    let mut made = BTreeSet::new();
+    for (id, text) in texts(&root.join("cases"), "yaml") {
+        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        for trial in case.trials() {
+            let plan =
+                lower(&case, &trial, &kernels, &[]).unwrap_or_else(|m| panic!("{m:#?}")).plan;
+            made.extend(plan.steps().iter().map(|step| plan::api(&step.call, &plan)));
+        }
+    }
+    for fault in device::Fault::ALL {
+        for parameter in fault.parameters().iter().filter(|p| p.name == "call") {
+            let device::Values::Name { all, .. } = parameter.values else { panic!("{fault}") };
+            for call in all {
+                assert!(made.contains(call), "{fault}: {call}");
             }
         }
     }

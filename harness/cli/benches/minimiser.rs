@@ -75,7 +75,7 @@ fn row(
     let mut selected = select(library, &[case.to_owned()])?;
     selected.truncate(1);
     let at_call = planted.fault.place() == device::Place::Call;
-    let lowered = lower_all(library, &selected, at_call.then_some(planted.fault))?;
+    let lowered = lower_all(library, &selected, at_call.then_some(planted.clone()))?;
     let jobs = selected.iter().zip(lowered);
     let job = jobs
         .map(|(s, lowered)| Job {

@@ -5,7 +5,7 @@ use std::{
 };
 
 use case::{Case, Lowered, Trial, lower};
-use device::{Config, Fault, Place, Planted};
+use device::{Config, Place, Planted};
 use judge::{Context, End, Limit, Observation, Outcome, judge, verdict};
 use plan::{Event, Order};
 use report::{Device, Record};
@@ -42,10 +42,10 @@ impl Job<'_> {
 /// Each trial without a fault, and under each fault that its case declares for it.
 pub fn with_declared_faults<'s, 'a>(
     selected: &'s [Selected<'a>],
-) -> Vec<(&'s Selected<'a>, Option<Fault>)> {
+) -> Vec<(&'s Selected<'a>, Option<Planted>)> {
     let each = selected.iter().flat_map(|entry| {
         let declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
-        let faults = declared.map(|f| Some(f.planted.fault));
+        let faults = declared.map(|f| Some(f.planted.clone()));
         [None].into_iter().chain(faults).map(move |fault| (entry, fault))
     });
     each.collect()
@@ -58,7 +58,7 @@ pub fn with_declared_faults<'s, 'a>(
 pub fn lower_all(
     library: &CaseLibrary,
     selected: &[Selected<'_>],
-    faults: impl IntoIterator<Item = Fault> + Clone,
+    faults: impl IntoIterator<Item = Planted> + Clone,
 ) -> Result<Vec<Lowered>, Stop> {
     lower_each(library, selected.iter().map(|entry| (entry, faults.clone())))
 }
@@ -69,12 +69,12 @@ pub fn lower_all(
 /// All mistakes of all cases, shown at their place.
 pub fn lower_each<'s, 'a: 's>(
     library: &CaseLibrary,
-    planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Fault>)>,
+    planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Planted>)>,
 ) -> Result<Vec<Lowered>, Stop> {
     let mut lowered = Vec::new();
     let mut mistakes = std::collections::BTreeMap::<&str, Vec<case::Diagnostic>>::new();
     for (entry, faults) in planned {
-        let faults: Vec<Fault> = faults.into_iter().collect();
+        let faults: Vec<Planted> = faults.into_iter().collect();
         match lower(entry.case, &entry.trial, library.kernels(), &faults) {
             Ok(plan) => lowered.push(plan),
             Err(found) => mistakes.entry(&entry.case.id).or_default().extend(found),

@@ -17,8 +17,8 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
     let faults: Vec<Planted> = faults.iter().map(|f| f.parse().expect("a fault")).collect();
     let (library, session, cancel) = (library(), session(|_| ()), never());
     let selected = select(&library, &[TRIAL.to_owned()]).expect("it is there");
-    let names = faults.iter().map(|planted| planted.fault);
-    let lowered = lower_all(&library, &selected, names).expect("it lowers").swap_remove(0);
+    let planted = faults.iter().cloned();
+    let lowered = lower_all(&library, &selected, planted).expect("it lowers").swap_remove(0);
     let failed = |run: &u64| {
         let job = Job {
             case: selected[0].case,

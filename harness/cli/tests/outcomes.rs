@@ -7,7 +7,6 @@ mod common;
 
 use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
-use device::Planted;
 use rocrepro::{Job, Selected, lower_each, run_trial, select, with_declared_faults};
 use supervise::{for_each, in_order};
 
@@ -26,9 +25,9 @@ fn outcomes_are_those_of_the_snapshots() {
         .collect();
     let first: Vec<Selected<'_>> = first.into_values().cloned().collect();
     let planned = with_declared_faults(&first);
-    let lowered = lower_each(&library, planned.iter().copied()).expect("they lower");
+    let lowered = lower_each(&library, planned.iter().cloned()).expect("they lower");
     let jobs = planned.into_iter().zip(lowered).map(|((entry, fault), lowered)| {
-        let faults = fault.map(Planted::from).into_iter().collect();
+        let faults = fault.into_iter().collect();
         Job { case: entry.case, trial: &entry.trial, lowered, faults }
     });
     let mut families: BTreeMap<String, String> = BTreeMap::new();

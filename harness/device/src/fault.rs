@@ -65,6 +65,82 @@ const fn number(usual: u64, least: u64, most: u64) -> Values {
     Values::Number { usual, least, most }
 }
 
+const fn name(usual: &'static str, all: &'static [&'static str]) -> Values {
+    Values::Name { usual, all }
+}
+
+/// The calls at which a process may die or stop; the last four are of libraries.
+const CALLS: &[&str] = &[
+    "hipMalloc",
+    "hipMallocAsync",
+    "hipMallocManaged",
+    "hipHostMalloc",
+    "hipHostRegister",
+    "hipFree",
+    "hipFreeAsync",
+    "hipMemcpy",
+    "hipMemcpyAsync",
+    "hipMemcpyWithStream",
+    "hipMemcpy2D",
+    "hipMemset",
+    "hipMemsetAsync",
+    "hipMemGetInfo",
+    "hipModuleLoadData",
+    "hipModuleLaunchKernel",
+    "hipLaunchHostFunc",
+    "hipStreamAddCallback",
+    "hipStreamCreateWithFlags",
+    "hipStreamDestroy",
+    "hipStreamSynchronize",
+    "hipDeviceSynchronize",
+    "hipEventRecord",
+    "hipEventSynchronize",
+    "hipStreamBeginCapture",
+    "hipStreamEndCapture",
+    "hipGraphInstantiate",
+    "hipGraphLaunch",
+    "hipGraphExecDestroy",
+    "hiprandGenerate",
+    "hipblasLtMatmulAlgoGetHeuristic",
+    "hipblasLtMatmul",
+    "rocblas_gemm_ex",
+];
+
+/// The calls whose statuses are those of HIP.
+const HIP_CALLS: &[&str] = match CALLS.split_last_chunk::<4>() {
+    Some((hip, _)) => hip,
+    None => CALLS,
+};
+
+/// The calls that make nothing that a later call needs.
+const IGNORED_CALLS: &[&str] = &[
+    "hipMemcpyAsync",
+    "hipMemset",
+    "hipMemsetAsync",
+    "hipModuleLaunchKernel",
+    "hipStreamSynchronize",
+    "hipStreamWaitEvent",
+    "hipDeviceSynchronize",
+    "hipEventRecord",
+    "hipEventSynchronize",
+    "hipGraphLaunch",
+    "hiprandSetPseudoRandomGeneratorSeed",
+    "hiprandSetGeneratorOffset",
+];
+
+/// Statuses of HIP with which calls were refused for no reason; their numbers are in the crate `case`.
+const STATUSES: &[&str] = &[
+    "hipErrorInvalidValue",
+    "hipErrorOutOfMemory",
+    "hipErrorInvalidImage",
+    "hipErrorInvalidDevicePointer",
+    "hipErrorIllegalAddress",
+    "hipErrorLaunchFailure",
+    "hipErrorNotSupported",
+    "hipErrorStreamCaptureUnsupported",
+    "hipErrorUnknown",
+];
+
 /// Milliseconds in an hour: longer than any limit on a trial.
 const HOUR: u64 = 3_600_000;
 
@@ -118,6 +194,8 @@ faults! {
         "A copy arrives `bytes` bytes behind its place, and its end is cut off."
     CopyLate "copy.late" Device (ms: number(20, 1, HOUR))
         "A copy signals completion at once, and its bytes are fetched and arrive `ms` milliseconds later."
+    CopyPageFault "copy.page-fault" Device
+        "A copy touches memory that is not mapped."
     CopyTwice "copy.twice" Device
         "A copy is carried out again behind the next copy to the same place."
     CacheStale "cache.stale" Device (bytes: number(128, 1, 65536))
@@ -132,8 +210,8 @@ faults! {
         "A kernel runs with the lowest bit of the byte `byte` of its arguments flipped, counted round where they are fewer."
     KernelTwice "kernel.twice" Device
         "A kernel dispatch is executed two times."
-    LaunchSlow "launch.slow" Device (factor: number(10, 2, 1_000_000_000)) (ms: number(0, 0, HOUR))
-        "A kernel dispatch takes `factor` times as long, and `ms` milliseconds more."
+    LaunchSlow "launch.slow" Device (factor: number(1000, 2, 1_000_000)) (ms: number(0, 0, HOUR)) (from: number(3, 1, 1_000_000))
+        "Kernel dispatches from the number `from` on take `factor` times as long, and `ms` milliseconds more."
     KernelPageFault "kernel.page-fault" Device
         "A kernel touches memory that is not mapped."
     KernelWrongUnit "kernel.wrong-unit" Device (unit: number(0, 0, 303))
@@ -182,10 +260,18 @@ faults! {
         "A host function that is given to a stream is never called."
     CallAccepted "call.accepted" Call
         "A call that must be refused answers success and does nothing."
+    CallCrash "call.crash" Call (call: name("hipMalloc", CALLS))
+        "A call of `call` kills the process."
+    CallHang "call.hang" Call (call: name("hipFreeAsync", CALLS))
+        "A call of `call` never returns."
+    CallRefused "call.refused" Call (call: name("hipMemGetInfo", HIP_CALLS)) (status: name("hipErrorInvalidValue", STATUSES))
+        "A call of `call` is refused with `status`, for no reason."
+    CallIgnored "call.ignored" Call (call: name("hipMemset", IGNORED_CALLS))
+        "A call of `call` answers success and does nothing."
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
-    RngSkips "rng.skips" Call
-        "A captured generate call advances the generator two times, and leaves the second batch."
+    RngSkips "rng.skips" Call (generate: number(2, 1, 1000))
+        "The generate call of that number advances the generator two times, and leaves the second batch."
     GemmNotSupported "gemm.not-supported" Call
         "The matmul heuristic answers that the problem is not supported."
     HandleCrash "handle.crash" Call

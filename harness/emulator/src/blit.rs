@@ -25,6 +25,9 @@ pub(crate) fn run(
     execute: impl FnOnce() -> Result<Executed, Trap>,
 ) -> Result<Executed, Trap> {
     let Some(rows) = planned_copy(kernel, kernarg) else { return execute() };
+    if let Some(address) = transfer::page_fault(&rows) {
+        return Err(Trap::Unmapped { what: "memory to copy to", address });
+    }
     let total = rows.iter().map(|row| row.len).sum();
     match transfer::fate(total, direction(&rows)) {
         Fate::Done => execute(),

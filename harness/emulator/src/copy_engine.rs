@@ -139,6 +139,9 @@ fn carry_out(job: &Job) {
             return;
         }
     }
+    if let Some(address) = transfer::page_fault(&job.rows) {
+        return refuse_access(address);
+    }
     let work = match order::begin_copy(job.submitted.as_ref(), &job.dependencies, &job.rows) {
         Ok(work) => work,
         Err(unordered) => return refuse(&unordered),
@@ -151,6 +154,11 @@ fn carry_out(job: &Job) {
         order::end_copy(work.as_ref(), job.completion);
         job.completion.complete(start);
     }
+}
+
+fn refuse_access(address: u64) {
+    report::fault("copy engine", format_args!("a planted page fault at {address:#x}"));
+    system::memory_fault(address);
 }
 
 fn refuse(unordered: &Unordered) {
@@ -375,9 +383,14 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
     trace!("memory_copy {len} bytes from {from:#x} to {to:#x}");
     let owner =
         |address| memory::map().find(address).map_or(Agent::CPU, |(_, region)| region.owner);
+    let rows = [Row { to, from, len }];
+    if let Some(address) = transfer::page_fault(&rows) {
+        refuse_access(address);
+        return Status::ERROR;
+    }
     let fate = fate(len, direction(owner(to), owner(from)));
     // SAFETY: by this function's contract.
-    unsafe { move_by_host(&[Row { to, from, len }], fate) }
+    unsafe { move_by_host(&rows, fate) }
 }
 
 /// Moves rows while the host waits.

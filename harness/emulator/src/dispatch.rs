@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::Fault;
+use device::{Fault, Planted};
 use isa::{AccessKind, AddressSpace, Executed, Launch, Trap, Unordered, Written};
 
 use crate::{
@@ -201,7 +201,10 @@ fn misbehave(
     if let Some(copy) = wrong {
         memory::free(copy as usize);
     }
-    if let Some(slow) = faults::taken(Fault::LaunchSlow) {
+    let slows = |slow: &Planted| number >= slow.amount("from");
+    if faults::planted(Fault::LaunchSlow).is_some_and(slows)
+        && let Some(slow) = faults::taken(Fault::LaunchSlow)
+    {
         let factor = u32::try_from(slow.amount("factor")).unwrap_or(u32::MAX);
         let more = begun.elapsed().saturating_mul(factor.saturating_sub(1));
         std::thread::sleep(more.saturating_add(Duration::from_millis(slow.amount("ms"))));

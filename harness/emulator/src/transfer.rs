@@ -89,6 +89,12 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
     }
 }
 
+/// With `copy.page-fault`, where a copy of the rows touches memory that is not mapped.
+pub(crate) fn page_fault(rows: &[Row]) -> Option<u64> {
+    let first = rows.iter().find(|row| row.len > 0)?;
+    faults::takes(Fault::CopyPageFault).then_some(first.to as u64)
+}
+
 /// How many bytes of a torn copy are missing: a quarter, but 1 to 64.
 fn torn_tail(len: usize) -> usize {
     (len / 4).clamp(1, 64)

@@ -369,8 +369,17 @@ impl Printer<'_> {
                 let got = format!("std::to_string(static_cast<long long>({ms} * 1000))");
                 let call = format!("hipEventElapsedTime(&{ms}, {start}, {end})");
                 let microseconds = format!("static_cast<long long>({ms} * 1000)");
+                let steady = |wanted: &str| wanted == "steady";
+                let gives = step.gives.as_ref().and_then(|by| by.at(self.version));
+                if gives.is_some_and(|wanted| wanted.iter().any(|wanted| steady(wanted))) {
+                    self.need(Helper::IsSteady);
+                }
                 return self.value(step, &call, HIP, "hipEventElapsedTime", &got, |wanted| {
-                    number_fits(&microseconds, wanted)
+                    if steady(wanted) {
+                        format!("is_steady({microseconds})")
+                    } else {
+                        number_fits(&microseconds, wanted)
+                    }
                 });
             }
             Call::BeginCapture { stream, mode } => {

@@ -214,32 +214,38 @@ impl Printer<'_> {
         let total = self.names.fresh(Kind::Value, "total_bytes");
         self.line(format!("size_t {free} = 0, {total} = 0;"));
         let call = format!("hipMemGetInfo(&{free}, &{total})");
-        if let Some(arguments) = self.compares_free(step, &free) {
+        if let Some(arguments) = self.compares_free(step, &free, &total) {
             self.need(Helper::ExpectReturned);
             self.status(step, &call, HIP);
             self.line(format!("expect_returned({arguments});"));
             return;
         }
         let leak_checked =
-            self.plan.steps().into_iter().any(|step| self.compares_free(step, "").is_some());
-        let got = format!("std::to_string({free})");
-        self.value(step, &call, HIP, "hipMemGetInfo", &got, |wanted| number_fits(&free, wanted));
+            self.plan.steps().into_iter().any(|step| self.compares_free(step, "", "").is_some());
+        let got = format!(
+            "{free} > {total} ? std::string(\"more than the total\") : std::to_string({free})"
+        );
+        self.value(step, &call, HIP, "hipMemGetInfo", &got, |wanted| {
+            format!("({free} <= {total} && {})", number_fits(&free, wanted))
+        });
         if leak_checked {
             self.need(Helper::ExpectReturned);
-            self.line(format!("if (free_at_first == 0) free_at_first = {free};"));
+            self.line(format!(
+                "if (free_at_first == 0 && {free} <= {total}) free_at_first = {free};"
+            ));
         }
     }
 
     /// The arguments of the comparison with the first look at the free memory, where the step asks for one.
-    fn compares_free(&self, step: &Step, free: &str) -> Option<String> {
+    fn compares_free(&self, step: &Step, free: &str, total: &str) -> Option<String> {
         let wanted = step.gives.as_ref()?.at(self.version)?;
         let asks = |what: &str| {
             matches!(step.call, Call::MemGetInfo) && wanted.iter().any(|wanted| wanted == what)
         };
         if asks("returned") {
-            Some(free.to_owned())
+            Some(format!("{free}, {total}"))
         } else if asks("unchanged") {
-            Some(format!("{free}, /*exactly=*/true"))
+            Some(format!("{free}, {total}, /*exactly=*/true"))
         } else {
             None
         }

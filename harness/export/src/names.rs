@@ -98,6 +98,7 @@ const RESERVED: &[&str] = &[
     "if",
     "inline",
     "int",
+    "is_steady",
     "launch",
     "long",
     "main",

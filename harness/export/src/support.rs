@@ -36,6 +36,7 @@ helpers! {
     ExpectStatus "expect_status" [FunctionOf NameHip]
     ExpectValue "expect_value" []
     ExpectReturned "expect_returned" []
+    IsSteady "is_steady" []
     HostAlloc "host_alloc" []
     PoisonHost "poison_host" [Guard]
     FillPattern "fill_pattern" []

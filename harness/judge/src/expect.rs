@@ -17,6 +17,11 @@ pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
     wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
 }
 
+/// Whether a time is at most 20 times the first one and a second, in microseconds. A busy host delays work by less than a second.
+pub(crate) fn is_steady(first: i128, time: i128) -> bool {
+    time <= first.saturating_mul(20).saturating_add(1_000_000)
+}
+
 /// None where `bound` is no comparison or the value no number.
 fn bound_holds(bound: &str, value: &str) -> Option<bool> {
     let allowed: (&[Ordering], &str) = [
@@ -57,6 +62,16 @@ mod tests {
         check("0 >10", "11", true);
         check("any", "whatever", true);
         check("", "0", false);
+    }
+
+    #[test]
+    fn times() {
+        let check = |first, time, steady| assert_eq!(is_steady(first, time), steady, "{time}");
+        check(3_000, 3_000, true);
+        check(3_000, 900_000, true);
+        check(3_000, 1_060_000, true);
+        check(3_000, 1_060_001, false);
+        check(0, 1, true);
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::HostFuncLost
         | Fault::ModuleZeroed
         | Fault::RngSkips
+        | Fault::CallIgnored
         | Fault::SdmaZero
         | Fault::KernelDrop
         | Fault::KernelStaleArgs
@@ -33,19 +34,21 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::GraphLaunchLost
         | Fault::GraphLaunchTwice
         | Fault::GraphUpdateIgnored => &[Kind::WrongData],
-        // A launch that is too slow for the limits on a trial hangs for whoever watches it.
-        Fault::SignalStuck | Fault::LaunchSlow | Fault::HandleHang => &[Kind::Hang],
+        // A launch that is too slow for the limits on a trial hangs for whoever watches it; another one shows by its time.
+        Fault::LaunchSlow => &[Kind::ApiError, Kind::Hang],
+        Fault::SignalStuck | Fault::HandleHang | Fault::CallHang => &[Kind::Hang],
         // How a runtime tells of a lost device differs between releases.
         Fault::DeviceLost | Fault::QueueError => &[Kind::ApiError, Kind::Crash, Kind::LibraryExit],
-        Fault::KernelPageFault => &[Kind::MemoryFault],
+        Fault::KernelPageFault | Fault::CopyPageFault => &[Kind::MemoryFault],
         Fault::AllocLeak | Fault::MemoryFreeWrong => &[Kind::Leak],
         Fault::RngCaptureError
         | Fault::GemmNotSupported
         | Fault::CallAccepted
+        | Fault::CallRefused
         | Fault::CaptureRefused
         | Fault::MemoryTotalWrong => &[Kind::ApiError],
         Fault::CompileError => &[Kind::CompileError],
-        Fault::HandleCrash => &[Kind::Crash],
+        Fault::HandleCrash | Fault::CallCrash => &[Kind::Crash],
         Fault::TeardownCrash => &[Kind::TeardownCrash],
         Fault::HandleExit => &[Kind::LibraryExit],
     }

@@ -6,7 +6,6 @@
 //!
 //! This crate is pure: it starts nothing, reads no file and knows no terminal. It knows nothing of YAML either.
 
-mod api;
 mod attribution;
 mod bytes;
 mod data;
@@ -31,10 +30,10 @@ mod tests;
 #[cfg(test)]
 mod tests_bytes;
 
-pub use api::api;
 pub use fault::expected_under;
 pub use observation::{Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
+pub use plan::api;
 pub use rate::Rate;
 pub use usage::{PhaseUse, phases};
 pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};

@@ -250,6 +250,20 @@ fn values_are_compared() {
     );
     let nodes = || Call::GraphNodeCount { graph: "g".into() };
     check(&gives(nodes(), ">=1", Some("3")), Kind::Pass, "pass", "");
+    let elapsed = || Call::EventElapsed { start: "a".into(), end: "b".into() };
+    let times = |after: &str| {
+        let steady = |id| {
+            let mut step = step(id, 9, elapsed());
+            step.gives = Some(ByVersion::always(vec!["steady".to_owned()]));
+            step
+        };
+        Run::healthy(plan(64, vec![steady(1), steady(2)], vec![]))
+            .returned(1, 0, "hipSuccess", Some("3000"))
+            .returned(2, 0, "hipSuccess", Some(after))
+    };
+    check(&times("30000"), Kind::Pass, "pass", "");
+    let signature = "unexpected-value:hipEventElapsedTime:slow";
+    check(&times("3000000"), Kind::ApiError, signature, "took 3000 us the first time");
     let signature = "unexpected-value:hipGraphGetNodes:nothing";
     check(&gives(nodes(), ">=1", None), Kind::ApiError, signature, "expected was >=1");
 }
@@ -268,8 +282,8 @@ fn memory_that_is_not_given_back_is_a_leak() {
     check(&run("4096"), Kind::Pass, "pass", "");
     check(&run("8192"), Kind::Pass, "pass", "");
     check(&run("4032"), Kind::Leak, "leak:hipMemGetInfo", "64 bytes of device memory");
-    let signature = "unexpected-value:hipMemGetInfo:lots";
-    check(&run("lots"), Kind::ApiError, signature, "");
+    let signature = "unexpected-value:hipMemGetInfo:more than the total";
+    check(&run("more than the total"), Kind::ApiError, signature, "expected was returned");
     let processes = healthy().with(|run| run.seen.left_behind = 2);
     check(&processes, Kind::Leak, "leak:process", "left 2 processes behind");
 }

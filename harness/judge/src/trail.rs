@@ -40,6 +40,7 @@ pub(crate) fn walk(
         wanted: context.wanted.iter().map(|(s, o, d)| ((*s, *o), d.as_str())).collect(),
         first_of_pair: HashMap::new(),
         free_at_first: None,
+        time_at_first: None,
         trail: Trail {
             deviation: None,
             notes: Vec::new(),
@@ -66,6 +67,8 @@ struct Walker<'a> {
     first_of_pair: HashMap<(u32, u32), Read<'a>>,
     /// Free bytes at the first hipMemGetInfo.
     free_at_first: Option<i128>,
+    /// Microseconds of the first time that must be steady.
+    time_at_first: Option<i128>,
     trail: Trail,
 }
 
@@ -194,6 +197,19 @@ impl<'a> Walker<'a> {
             };
             let signature = format!("leak:{api}");
             return Some(Outcome::new(Kind::Leak, signature, summary).at(at));
+        }
+        if wanted.iter().any(|w| w == "steady")
+            && matches!(step.call, Call::EventElapsed { .. })
+            && let Some(time) = value.and_then(|text| text.trim().parse().ok())
+        {
+            let first = *self.time_at_first.get_or_insert(time);
+            if expect::is_steady(first, time) {
+                return None;
+            }
+            let summary =
+                format!("{api}{place} gave {time} us; the same took {first} us the first time");
+            let signature = format!("unexpected-value:{api}:slow");
+            return Some(Outcome::new(Kind::ApiError, signature, summary).at(at));
         }
         if value.is_some_and(|value| expect::value_fits(wanted, value)) {
             return None;

@@ -311,7 +311,7 @@ pub enum Call {
     GetLastError,
     /// hipDeviceGetAttribute; gives the number.
     DeviceAttribute { attribute: DeviceAttribute, device: u32 },
-    /// hipMemGetInfo; gives the free bytes.
+    /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo,
     /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
     TrimPool,

@@ -7,6 +7,7 @@
 //!
 //! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
 
+mod api;
 mod call;
 mod captures;
 mod event;
@@ -17,6 +18,7 @@ mod order;
 mod pattern;
 mod version;
 
+pub use api::api;
 pub use call::*;
 pub use captures::{may_succeed, recorded, stream_of};
 pub use event::*;

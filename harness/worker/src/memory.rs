@@ -115,7 +115,9 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             let (mut free, mut total) = (0, 0);
             // SAFETY: the results are places of their own.
             let code = unsafe { hip.hipMemGetInfo(&mut free, &mut total) }?;
-            Ok(Answer::hip(code).with((code == 0).then(|| free.to_string())))
+            let told =
+                if free > total { "more than the total".to_owned() } else { free.to_string() };
+            Ok(Answer::hip(code).with((code == 0).then_some(told)))
         }
         Call::TrimPool => {
             let mut pool = ptr::null_mut();

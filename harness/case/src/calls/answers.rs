@@ -11,7 +11,7 @@ const GIVES: &[(&str, &[&str])] = &[
     ("is_capturing", &["none", "active", "invalidated"]),
     ("mem_info", &["returned", "unchanged"]),
     ("node_count", &[]),
-    ("elapsed", &[]),
+    ("elapsed", &["steady"]),
     ("device_attribute", &[]),
     ("blaslt_heuristic", &[]),
     ("find_symbol", &[]),

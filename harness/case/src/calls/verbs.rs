@@ -43,7 +43,7 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "elapsed",
         &["start", "end"],
-        "give the microseconds between two events, which are made with timing",
+        "give the microseconds between two events, which are made with timing; `gives: steady` wants at most 20 times what the first such one gave and a second",
     ),
     ("record", &["event", "stream"], "record an event in a stream"),
     ("wait", &["stream", "event"], "make a stream wait for an event"),
@@ -60,7 +60,7 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     (
         "mem_info",
         &[],
-        "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that",
+        "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that; more than the total is none of these",
     ),
     (
         "device_attribute",

@@ -12,7 +12,7 @@ use self::{
     build::Toolchain,
     verify::{Exported, exported, printed},
 };
-use super::setup::{names, setup};
+use super::setup::setup;
 use crate::{
     CaseLibrary, Job, Selected, Session, Stop, args::Export, lower_each, outputs, select,
     stop::chain,
@@ -44,7 +44,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         })
         .collect();
     let lowered =
-        lower_each(&library, planned.iter().map(|(entry, faults)| (*entry, names(faults))))?;
+        lower_each(&library, planned.iter().map(|(entry, faults)| (*entry, faults.clone())))?;
     let session = Session::open(options)?;
     let jobs: Vec<Job<'_>> = planned
         .into_iter()

@@ -26,7 +26,7 @@ use self::{
     journal::{About, Runs},
     space::{Candidate, Plans, calls, every},
 };
-use super::setup::{names, setup};
+use super::setup::setup;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
@@ -77,7 +77,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.selection.cases_from.clone();
     options.expect_hangs();
-    let lowered = lower_all(&library, &selected, names(&faults))?;
+    let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
     jobs.sort_by_key(|(_, lowered)| simplicity(lowered));
@@ -207,7 +207,7 @@ fn prepare<'s>(
         id: job.case.id.clone(),
         kernels,
         header,
-        faults: names(&job.faults),
+        faults: job.faults.clone(),
         signature: None,
         failing: None,
         kept: BTreeSet::new(),

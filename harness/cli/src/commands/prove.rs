@@ -1,6 +1,6 @@
 use std::process::ExitCode;
 
-use device::{Config, Fault, Planted, Schedule};
+use device::{Config, Schedule};
 use report::Record;
 use supervise::Journal;
 
@@ -24,7 +24,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     }
     options.expect_hangs();
     let planned = with_declared_faults(&selected);
-    let lowered = lower_each(&library, planned.iter().copied())?;
+    let lowered = lower_each(&library, planned.iter().cloned())?;
     let jobs = planned
         .into_iter()
         .zip(lowered)
@@ -32,7 +32,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             case: entry.case,
             trial: &entry.trial,
             lowered,
-            faults: fault.map(|fault| planted(entry, fault)).into_iter().collect(),
+            faults: fault.into_iter().collect(),
         })
         .collect();
     options.cases_from = args.selection.cases_from.clone();
@@ -98,11 +98,4 @@ fn run_healthy(
 fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
     let seeded = (1..u64::from(number)).map(Schedule::Seeded);
     (number > 0).then_some(Schedule::Lazy).into_iter().chain(seeded)
-}
-
-/// The fault with the parameters that the trial's case declares.
-fn planted(entry: &Selected<'_>, fault: Fault) -> Planted {
-    let mut declared = entry.case.faults.iter().filter(|f| f.on.matches(&entry.trial));
-    let declared = declared.find(|f| f.planted.fault == fault);
-    declared.map_or_else(|| Planted::from(fault), |entry| entry.planted.clone())
 }

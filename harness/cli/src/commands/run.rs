@@ -3,7 +3,7 @@ use std::{process::ExitCode, time::Instant};
 use device::{Config, UnknownSchedule};
 use report::Rows;
 
-use super::setup::{names, setup};
+use super::setup::setup;
 use crate::{
     CaseLibrary, Session, Stop,
     args::{Emulation, Run},
@@ -20,7 +20,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
     options.allow_for_the_sanitizer();
     options.cases_from = args.selection.cases_from.clone();
-    let lowered = lower_all(&library, &selected, names(&faults))?;
+    let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let journal = outputs::journal(args.on.record.as_deref())?;
     let junit = args.junit.as_deref().map(Junit::open).transpose()?;
     let session = Session::open(options)?;

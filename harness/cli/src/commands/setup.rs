@@ -40,11 +40,6 @@ where
     }
 }
 
-/// Which faults are planted.
-pub(super) fn names(faults: &[Planted]) -> Vec<Fault> {
-    faults.iter().map(|planted| planted.fault).collect()
-}
-
 /// Reads all `--fault` options.
 fn faults(texts: &[String]) -> Result<Vec<Planted>, Stop> {
     let mut faults: Vec<Planted> = Vec::new();

@@ -9,7 +9,6 @@ use report::{
     evidence::{OtherFailure, Rate},
 };
 
-use super::setup::names;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     batch::run_jobs,
@@ -93,7 +92,7 @@ impl<'a> Subject<'a> {
     /// The trial as a job for one run.
     pub(crate) fn job(&self) -> Result<Job<'_>, Stop> {
         let selected = std::slice::from_ref(&self.selected);
-        let lowered = lower_all(self.library, selected, names(&self.faults))?;
+        let lowered = lower_all(self.library, selected, self.faults.iter().cloned())?;
         let Some(lowered) = lowered.into_iter().next() else {
             return Err(Stop::nothing("error: the case has no trial"));
         };

@@ -10,10 +10,7 @@ use report::Record;
 use rocm::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 
-use super::{
-    super::setup::names,
-    axis::{Axis, Kind},
-};
+use super::axis::{Axis, Kind};
 use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};
 
 /// What one run showed.
@@ -184,7 +181,7 @@ impl<'a> Subject<'a> {
             }
             _ => trial.clone(),
         };
-        let lowered = case::lower(case, &trial, library.kernels(), &names(faults))
+        let lowered = case::lower(case, &trial, library.kernels(), faults)
             .map_err(|found| Stop::usage(library.show(&case.id, &found)))?;
         Ok(Work::Trial {
             session: Box::new(Session::open(options)?),

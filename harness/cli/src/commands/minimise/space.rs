@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, rc::Rc};
 
 use case::{Case, Header, Kernels, Lowered, Trial, lower, write};
-use device::{Fault, Place};
+use device::{Place, Planted};
 use plan::{Call, Plan, Step, may_succeed};
 use rewrite::reduce::{Edit, apply, reductions};
 use search::reduce::{Made, Space, Tree};
@@ -18,7 +18,7 @@ pub(super) struct Plans {
     /// What candidates say besides their steps.
     pub(super) header: Header,
     /// The planted faults.
-    pub(super) faults: Vec<Fault>,
+    pub(super) faults: Vec<Planted>,
     /// The failure in question, once it is known.
     pub(super) signature: Option<String>,
     /// The step of the edited plan at which it is seen, where that is known.
@@ -148,7 +148,7 @@ impl Plans {
     /// much, and cost more.
     fn may_fail(&self, plan: &Plan) -> bool {
         let steps = plan.steps();
-        let at_call = self.faults.iter().any(|f| f.place() == Place::Call);
+        let at_call = self.faults.iter().any(|f| f.fault.place() == Place::Call);
         if at_call && steps.iter().all(|s| s.planted.is_empty()) {
             return false;
         }

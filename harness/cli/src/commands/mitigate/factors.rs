@@ -6,7 +6,7 @@ use case::{Case, Header, Lowered, Trial, lower};
 use report::evidence::NotTried;
 use rewrite::mitigations::{Reader, rewrites, variables};
 
-use super::super::{setup::names, subject::Subject};
+use super::super::subject::Subject;
 use crate::{Session, Stop};
 
 /// A change that is tried.
@@ -130,12 +130,11 @@ fn calls_of(
     let kernels = subject.library.kernels();
     let Ok(plan) = lower(case, trial, kernels, &[]) else { return Ok(()) };
     let header = Header::of(case, trial);
-    let faults = names(&subject.faults);
     for rewrite in rewrites(&plan.plan) {
         let text = case::write(&rewrite.plan, &header, kernels);
         let lowered = Case::parse(&case.id, &text).and_then(|case| {
             let trial = case.trials().into_iter().next().unwrap_or_else(|| trial.clone());
-            let lowered = lower(&case, &trial, kernels, &faults)?;
+            let lowered = lower(&case, &trial, kernels, &subject.faults)?;
             Ok(Rewritten { case, trial, lowered })
         });
         match lowered {

@@ -1,4 +1,4 @@
-use plan::{Call, CopyApi, HostFuncApi, Memory, Plan};
+use crate::{Call, CopyApi, HostFuncApi, Memory, Plan};
 
 /// The function that a call makes, or what the host does instead: the name by which signatures and
 /// reports speak of it.

@@ -1,0 +1,6 @@
+// Whether a time is at most 20 times the first one and a second, in microseconds.
+static bool is_steady(long long time) {
+  static long long first = -1;
+  if (first < 0) first = time;
+  return time <= 20 * first + 1000000;
+}
