@@ -282,7 +282,7 @@ fn memory_that_is_not_given_back_is_a_leak() {
     check(&run("4096"), Kind::Pass, "pass", "");
     check(&run("8192"), Kind::Pass, "pass", "");
     check(&run("4032"), Kind::Leak, "leak:hipMemGetInfo", "64 bytes of device memory");
-    let signature = "unexpected-value:hipMemGetInfo:more than the total";
+    let signature = "unexpected-value:hipMemGetInfo:more-than-the-total";
     check(&run("more than the total"), Kind::ApiError, signature, "expected was returned");
     let processes = healthy().with(|run| run.seen.left_behind = 2);
     check(&processes, Kind::Leak, "leak:process", "left 2 processes behind");
