@@ -170,10 +170,20 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
         (&["run", "--fault", "copy.zero", "--fault", "copy.zero"], &["planted twice"]),
         (
             &["run", "--fault", "copy.zero,probability=2", "--fault", "copy.drop,probability=0"],
+            &["`probability=2` of `copy.zero`", "`probability=0` of `copy.drop`: write a number"],
+        ),
+        (
+            &["run", "--fault", "copy.late,ms=x,foo=3,ms=7", "--fault", "launch.slow,factor=0"],
             &[
-                "`copy.zero`: the probability must be",
-                "`copy.drop`: the probability must be above 0",
+                "`ms=x` of `copy.late`: write 1 to",
+                "`copy.late` has no parameter `foo`",
+                "`ms` of `copy.late` is given twice",
+                "`factor=0` of `launch.slow`: write 2 to",
             ],
+        ),
+        (
+            &["run", "--fault", "call.crash,call=hipMaloc", "--fault", "call.refused,status=1"],
+            &["`call=hipMaloc` of `call.crash`: write hipMalloc,", "`status=1` of `call.refused`"],
         ),
         (&["run", "--gfx", "gfx1", "--env", "A"], &["gfx1151", "`--env A` is not NAME=VALUE"]),
         (&["run", "--rocm", "debin:7.2.4"], &["debian:7.2.4"]),

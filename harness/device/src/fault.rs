@@ -211,7 +211,7 @@ faults! {
     KernelTwice "kernel.twice" Device
         "A kernel dispatch is executed two times."
     LaunchSlow "launch.slow" Device (factor: number(1000, 2, 1_000_000)) (ms: number(0, 0, HOUR)) (from: number(3, 1, 1_000_000))
-        "Kernel dispatches from the number `from` on take `factor` times as long, and `ms` milliseconds more."
+        "Kernel dispatches from number `from` on take `factor` times as long, and `ms` milliseconds more."
     KernelPageFault "kernel.page-fault" Device
         "A kernel touches memory that is not mapped."
     KernelWrongUnit "kernel.wrong-unit" Device (unit: number(0, 0, 303))
@@ -225,11 +225,11 @@ faults! {
     QueueBarrierIgnored "queue.barrier-ignored" Device
         "The barrier bits of a queue are ignored: whoever waits for a packet gets it carried out before those ahead of it."
     QueueError "queue.error" Device (dispatch: number(1, 1, 1_000_000))
-        "The dispatch of that number ends its queue with an error; other queues go on."
+        "The dispatch of number `dispatch` ends its queue with an error; other queues go on."
     DeviceLost "device.lost" Device
         "The queue reports an error at the first kernel dispatch and executes nothing from then on."
     DeviceReset "device.reset" Device (dispatch: number(1, 1, 1_000_000))
-        "The device is reset behind the runtime's back after the dispatch of that number: all of its memory reads zero."
+        "The device is reset behind the runtime's back after the dispatch of number `dispatch`: all of its memory reads zero."
     AllocLeak "alloc.leak" Device
         "Freed device memory is not given back to the free total."
     AllocFreedTwice "alloc.freed-twice" Device
@@ -271,7 +271,7 @@ faults! {
     RngCaptureError "rng.capture-error" Call
         "The random generator refuses to generate while its stream is captured."
     RngSkips "rng.skips" Call (generate: number(2, 1, 1000))
-        "The generate call of that number advances the generator two times, and leaves the second batch."
+        "The generate call of number `generate` advances the generator two times, and leaves the second batch."
     GemmNotSupported "gemm.not-supported" Call
         "The matmul heuristic answers that the problem is not supported."
     HandleCrash "handle.crash" Call

@@ -46,25 +46,36 @@ fn explain_faults(text: &mut String) {
             Place::Call => "at a call",
         };
         text.push_str(&format!("{:width$}  {} ({place})\n", fault.name(), fault.about()));
-        let own = fault.parameters().iter().map(|p| {
-            let usual = p.values.usual();
-            format!("{}={usual} ({})", p.name, p.values)
-        });
-        let own: Vec<String> = own.collect();
-        if !own.is_empty() {
-            text.push_str(&format!("{:width$}  parameters: {}\n", "", own.join(", ")));
+        for parameter in fault.parameters() {
+            let (name, values) = (parameter.name, parameter.values);
+            let line = format!("{name}={} ({values})", values.usual());
+            text.push_str(&indented(&line, width + 4));
         }
     }
     text.push_str(
         "
 Every fault, of the device or at calls, may also have:
-  probability  0 to 1: how likely it misbehaves at an opportunity; 1 unless given
+  probability  above 0 and at most 1: how likely it misbehaves at an opportunity; 1 unless given
   per          what an opportunity is: `call`, each copy, dispatch, allocation or call that it concerns, or `process`
   seed         which opportunities: the same seed misbehaves at the same ones; repeated runs count on from it
 On the command line: --fault copy.late,ms=50,probability=0.2,seed=7; in a case: {fault: copy.late, with: {ms: 50}}.
 Faults compose: --fault may be given several times. Of several at one call, the first that is drawn shows.
 ",
     );
+}
+
+/// The text in lines of about 100 characters, each behind so many spaces.
+fn indented(text: &str, spaces: usize) -> String {
+    let mut lines = String::new();
+    let mut column = 0;
+    for word in text.split(' ') {
+        let begins = column == 0 || column + word.len() >= 100;
+        let gap = if begins { "\n".to_owned() + &" ".repeat(spaces) } else { " ".to_owned() };
+        column = if begins { spaces } else { column + 1 } + word.len();
+        lines.push_str(&gap);
+        lines.push_str(word);
+    }
+    lines.trim_start_matches('\n').to_owned() + "\n"
 }
 
 fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Result<(), Stop> {
