@@ -1,6 +1,6 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{Arg, Call, CaptureMode, DeviceAttribute, HostFuncApi, Memory, Step, StreamKind};
+use plan::{Arg, Call, CaptureMode, DeviceAttribute, HostFuncApi, Step, StreamKind};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -19,46 +19,21 @@ pub(crate) const ROCBLAS: &str = "rocblas_status_success";
 impl Printer<'_> {
     /// The function that a call makes.
     pub(crate) fn api(&self, call: &Call) -> &'static str {
-        match call {
-            Call::RandCreate { host: true, .. } => "hiprandCreateGeneratorHost",
-            Call::RandCreate { .. } => "hiprandCreateGenerator",
-            Call::RandGenerate { .. } => "hiprandGenerate",
-            Call::BlasltCreate { .. } => "hipblasLtCreate",
-            Call::BlasltHeuristic { .. } => "hipblasLtMatmulAlgoGetHeuristic",
-            Call::BlasltMatmul { .. } => "hipblasLtMatmul",
-            Call::RocblasCreate { .. } => "rocblas_create_handle",
-            Call::GraphLaunch { .. } => "hipGraphLaunch",
-            Call::Alloc { buffer, .. } => match self.buffer(buffer).memory {
-                Memory::DeviceAsync => "hipMallocAsync",
-                Memory::DevicePitched => "hipMallocPitch",
-                Memory::Managed => "hipMallocManaged",
-                Memory::HostPinned => "hipHostMalloc",
-                Memory::HostRegistered => "hipHostRegister",
-                Memory::Device | Memory::HostPageable => "hipMalloc",
-            },
-            Call::Free { buffer, .. } => match self.buffer(buffer).memory {
-                Memory::DeviceAsync => "hipFreeAsync",
-                Memory::HostPinned => "hipHostFree",
-                Memory::HostRegistered => "hipHostUnregister",
-                Memory::Device | Memory::DevicePitched | Memory::Managed | Memory::HostPageable => {
-                    "hipFree"
-                }
-            },
-            Call::FreeAddress { .. } => "hipFree",
-            Call::FindSymbol { variable: false, .. } => "hipModuleGetFunction",
-            Call::FindSymbol { variable: true, .. } => "hipModuleGetGlobal",
-            Call::Launch { .. } => "hipModuleLaunchKernel",
-            Call::EventElapsed { .. } => "hipEventElapsedTime",
-            Call::DeviceAttribute { .. } => "hipDeviceGetAttribute",
-            Call::BeginCapture { .. } => "hipStreamBeginCapture",
-            Call::EndCapture { .. } => "hipStreamEndCapture",
-            Call::StreamSynchronize { .. } => "hipStreamSynchronize",
-            _ => "this call",
-        }
+        plan::api(call, self.plan)
     }
 
     /// Declares what a call would have made, where it is not made.
     pub(crate) fn declare_only(&mut self, call: &Call) {
+        match call {
+            Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
+                let function = self.name(Kind::Kernel, kernel);
+                self.line(format!("hipModule_t {kernel}_module = nullptr;"));
+                return self.line(format!("hipFunction_t {function} = nullptr;"));
+            }
+            // What is done with the buffer afterwards knows of its guards.
+            Call::Alloc { buffer, .. } if self.buffer(buffer).guarded => self.need(Helper::Guard),
+            _ => {}
+        }
         if let Some((kind, name)) = made(call)
             && self.declares(kind, name)
         {
