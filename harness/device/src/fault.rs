@@ -210,7 +210,7 @@ faults! {
         "A kernel runs with the lowest bit of the byte `byte` of its arguments flipped, counted round where they are fewer."
     KernelTwice "kernel.twice" Device
         "A kernel dispatch is executed two times."
-    LaunchSlow "launch.slow" Device (factor: number(1000, 2, 1_000_000)) (ms: number(0, 0, HOUR)) (from: number(3, 1, 1_000_000))
+    LaunchSlow "launch.slow" Device (factor: number(10, 2, 1_000_000)) (ms: number(3000, 0, HOUR)) (from: number(3, 1, 1_000_000))
         "Kernel dispatches from number `from` on take `factor` times as long, and `ms` milliseconds more."
     KernelPageFault "kernel.page-fault" Device
         "A kernel touches memory that is not mapped."
