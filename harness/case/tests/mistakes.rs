@@ -42,6 +42,10 @@ fn mistakes_are_told_with_place_and_remedy() {
             "copy.zero",
             "[{fault: copy.late, with: {ms: soon, speed: 1}}, {fault: graph.launch-lost, with: {probability: 1.5, per: thread}}, {fault: copy.torn, with: {probability: 0.5, per: process, seed: 2 * 3}}]",
         )),
+        ("faults that do nothing", with("", copy).replace(
+            "copy.zero",
+            "[{fault: launch.slow, with: {factor: 0, ms: 2H}}, {fault: copy.misplaced, with: {bytes: 64K}}, {fault: queue.error, with: {dispatch: 0}}, {fault: call.ignored, with: {call: hipMaloc}}]",
+        )),
         ("an upstream link without number", with("upstream: [ROCm/clr, x/y#z]\n", copy)),
         ("an axis that the matrix lacks", with("matrix: {bytes: [1, 2]}\n", "  - sleep: $byte\n")),
         (
