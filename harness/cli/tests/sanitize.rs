@@ -137,17 +137,27 @@ fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["prove", "--cases-from", ".", "--schedules", "1", "--record", "record.jsonl"]);
     command.args(["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
-    let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
-    let output = output.expect("it starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
-    let shown = format!("{}\n{stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    assert!(
-        stdout.contains("RACY it") && stdout.contains("--schedule lazy --sanitize:"),
-        "{shown}"
-    );
-    let record = std::fs::read_to_string(at("record.jsonl")).expect("it was written");
-    assert_eq!(output.status.code(), Some(1), "{shown}");
-    // Healthy, under the fault, and in the lazy order.
-    assert_eq!(record.lines().count(), 3, "{shown}\n{record}");
-    assert!(!record.contains("--sanitize"), "{record}");
+    command.current_dir(folder.path()).stdin(Stdio::null());
+    // On a busy machine the race may show in the first order too; then there is nothing to compare.
+    for _ in 0..20 {
+        let output = command.output().expect("it starts");
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let shown = format!("{}\n{stdout}\n{stderr}", output.status);
+        let record = std::fs::read_to_string(at("record.jsonl")).expect("it was written");
+        assert_eq!(output.status.code(), Some(1), "{shown}");
+        if stdout.contains("RED it on the healthy device") {
+            std::fs::remove_file(at("record.jsonl")).expect("it is there");
+            continue;
+        }
+        assert!(
+            stdout.contains("RACY it") && stdout.contains("--schedule lazy --sanitize:"),
+            "{shown}"
+        );
+        // Healthy, under the fault, and in the lazy order.
+        assert_eq!(record.lines().count(), 3, "{shown}\n{record}");
+        assert!(!record.contains("--sanitize"), "{record}");
+        return;
+    }
+    panic!("the race showed in the first order each time");
 }
