@@ -165,7 +165,11 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
         ),
         (
             &["exec", "--fault", "handle.crash", "--device-option", "foo=1", "/nonexistent"],
-            &["`foo", "cannot run `/nonexistent`"],
+            &[
+                "`foo",
+                "cannot run `/nonexistent`",
+                "`handle.crash` is planted at the calls of a case",
+            ],
         ),
         (&["run", "--fault", "copy.zero", "--fault", "copy.zero"], &["planted twice"]),
         (

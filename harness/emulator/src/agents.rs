@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use isa::LARGEST_WORKGROUP;
+
 use crate::{
     abi::{Agent, Answer, Status},
     clock, config,
@@ -103,8 +105,8 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         17 => value.put(1u32),
         // WAVEFRONT_SIZE, WORKGROUP_MAX_DIM, WORKGROUP_MAX_SIZE
         6 => value.put(arch.wave_size()),
-        7 => value.put([1024u16; 3]),
-        8 => value.put(1024u32),
+        7 => value.put([LARGEST_WORKGROUP as u16; 3]),
+        8 => value.put(LARGEST_WORKGROUP),
         // GRID_MAX_DIM, GRID_MAX_SIZE
         9 => value.put([i32::MAX as u32, u32::from(u16::MAX), u32::from(u16::MAX)]),
         10 => value.put(u32::MAX),

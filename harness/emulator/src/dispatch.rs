@@ -11,7 +11,9 @@ use std::{
 };
 
 use device::{Fault, Planted};
-use isa::{AccessKind, AddressSpace, Executed, Launch, Trap, Unordered, Written};
+use isa::{
+    AccessKind, AddressSpace, Executed, LARGEST_WORKGROUP, Launch, Trap, Unordered, Written,
+};
 
 use crate::{
     abi::{Agent, DispatchPacket, Status},
@@ -157,16 +159,13 @@ fn refused(packet: &DispatchPacket) -> Option<(Status, String)> {
     } else if group_bytes > GROUP_BYTES {
         let what = format!("a dispatch with {group_bytes} bytes of LDS; {GROUP_BYTES} is the most");
         Some((Status::INVALID_ALLOCATION, what))
-    } else if items > WORKGROUP_MAX {
-        let what = format!("a workgroup of {items} work-items; {WORKGROUP_MAX} is the most");
+    } else if items > LARGEST_WORKGROUP.into() {
+        let what = format!("a workgroup of {items} work-items; {LARGEST_WORKGROUP} is the most");
         Some((Status::INVALID_ARGUMENT, what))
     } else {
         None
     }
 }
-
-/// Work-items of the largest workgroup.
-const WORKGROUP_MAX: u64 = 1024;
 
 /// Executes a kernel of the program under test, or what planted faults make of it.
 fn misbehave(

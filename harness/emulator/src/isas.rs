@@ -2,6 +2,8 @@
 
 use std::ffi::{c_char, c_void};
 
+use isa::LARGEST_WORKGROUP;
+
 use crate::{
     abi::{Agent, Answer, Dim3, Out, Status, name},
     config,
@@ -70,8 +72,8 @@ extern "C" fn hsa_isa_get_info_alt(isa: Isa, attribute: u32, value: Answer) -> S
         // FAST_F16_OPERATION
         9 => value.put(true),
         // WORKGROUP_MAX_DIM, WORKGROUP_MAX_SIZE
-        12 => value.put([1024u16; 3]),
-        13 => value.put(1024u32),
+        12 => value.put([LARGEST_WORKGROUP as u16; 3]),
+        13 => value.put(LARGEST_WORKGROUP),
         // GRID_MAX_DIM, GRID_MAX_SIZE
         14 => value.put(Dim3 { x: u32::MAX, y: u32::MAX, z: u32::MAX }),
         16 => value.put(u64::MAX),

@@ -20,7 +20,7 @@ enum Segment {
 }
 
 /// Bytes of local data share per workgroup; the same on every emulated architecture.
-pub(crate) const GROUP_BYTES: usize = 64 << 10;
+pub(crate) const GROUP_BYTES: usize = isa::LARGEST_LDS as usize;
 
 const HOST_FINE: Pool = Pool(0x11);
 const HOST_KERNARG: Pool = Pool(0x12);

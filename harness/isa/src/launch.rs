@@ -21,10 +21,10 @@ use crate::{
 };
 
 /// The largest workgroup of any architecture, in work-items.
-const LARGEST_WORKGROUP: u32 = 1024;
+pub const LARGEST_WORKGROUP: u32 = 1024;
 
 /// The LDS that a workgroup can have on any of them, in bytes.
-const LARGEST_LDS: u32 = 64 << 10;
+pub const LARGEST_LDS: u32 = 64 << 10;
 
 /// The scratch that a wave can have on any of them, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts 256 bytes with
 /// 18 bits.

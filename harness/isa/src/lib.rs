@@ -35,6 +35,7 @@ use std::{fmt, ops::Range, sync::Arc};
 
 pub use audit::{Audit, Opcode};
 pub use checks::access::Kind as AccessKind;
+pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP};
 pub use written::Written;
 
 /// Memory that kernels may touch.

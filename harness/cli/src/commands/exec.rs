@@ -4,7 +4,7 @@ use std::{
     process::ExitCode,
 };
 
-use device::Place;
+use device::{Place, Planted};
 
 use super::setup::setup;
 use crate::{Session, Stop, args::Exec};
@@ -12,20 +12,8 @@ use crate::{Session, Stop, args::Exec};
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let (program, (options, faults)) = Stop::both(program(&args.program), setup)?;
-    let at_calls: Vec<_> = faults
-        .iter()
-        .filter(|planted| planted.fault.place() == Place::Call)
-        .map(|planted| {
-            format!(
-                "error: `{}` is planted at the calls of a case; a program takes faults of the device",
-                planted.fault
-            )
-        })
-        .collect();
-    if !at_calls.is_empty() {
-        return Err(Stop::usage(at_calls.join("\n")));
-    }
+    let program = Stop::both(program(&args.program), of_the_device(&args.fault));
+    let ((program, ()), (options, faults)) = Stop::both(program, setup)?;
     let session = Session::open(options)?;
     let config = session.device_config(faults).map(|c| serde_json::to_string(&c)).transpose();
     let config = config.map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
@@ -43,4 +31,19 @@ fn program(path: &Path) -> Result<PathBuf, Stop> {
         Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", path.display()))),
         Err(error) => Err(Stop::usage(format!("error: cannot run `{}`: {error}", path.display()))),
     }
+}
+
+/// Whether all faults that can be read are the device's own: a program has no plan at whose calls one could be planted.
+fn of_the_device(texts: &[String]) -> Result<(), Stop> {
+    let read = texts.iter().filter_map(|text| text.parse::<Planted>().ok());
+    let problems: Vec<_> = read
+        .filter(|planted| planted.fault.place() == Place::Call)
+        .map(|planted| {
+            format!(
+                "error: `{}` is planted at the calls of a case; a program takes faults of the device",
+                planted.fault
+            )
+        })
+        .collect();
+    if problems.is_empty() { Ok(()) } else { Err(Stop::usage(problems.join("\n"))) }
 }

@@ -18,26 +18,16 @@ where
 {
     let options = SessionOptions::try_from(on);
     let emulation = emulation.map_or_else(|| Ok(Config::default()), Emulation::config);
-    let faults = faults(texts);
-    match (options, emulation, faults) {
-        (Ok(options), Ok(emulation), Ok(faults)) => {
-            let on_device = faults.iter().any(|planted| planted.fault.place() == Place::Device);
-            if options.device == DeviceChoice::Gpu && (on_device || emulation != Config::default())
-            {
-                return Err(Stop::usage(
-                    "error: faults below the HIP runtime, schedules, the sanitizer and device options are of the \
-                     emulated device; use `--device emulated`",
-                ));
-            }
-            Ok((SessionOptions { emulation, ..options }, faults))
-        }
-        (options, emulation, faults) => {
-            let problems = [options.err(), emulation.err(), faults.err()];
-            Err(Stop::usage(
-                problems.iter().flatten().map(Stop::to_string).collect::<Vec<_>>().join("\n"),
-            ))
-        }
+    let described = Stop::both(options, emulation);
+    let ((options, emulation), faults) = Stop::both(described, faults(texts))?;
+    let on_device = faults.iter().any(|planted| planted.fault.place() == Place::Device);
+    if options.device == DeviceChoice::Gpu && (on_device || emulation != Config::default()) {
+        return Err(Stop::usage(
+            "error: faults below the HIP runtime, schedules, the sanitizer and device options are of the emulated \
+             device; use `--device emulated`",
+        ));
     }
+    Ok((SessionOptions { emulation, ..options }, faults))
 }
 
 /// Reads all `--fault` options.

@@ -236,14 +236,14 @@ mod tests {
     #[test]
     fn a_group_is_waited_for_until_it_is_destroyed() {
         let signals = [create(1), create(0)];
+        let (conditions, references) = ([0u32; 2], [0i64; 2]);
         let (mut group, mut lowered, mut value) = (0u64, Signal::NONE, -1i64);
         // SAFETY: `Out` is a transparent pointer, and the arrays have two elements.
         let statuses = unsafe {
             let to_group = std::mem::transmute::<*mut u64, Out<u64>>(&raw mut group);
             let to_signal = std::mem::transmute::<*mut Signal, Out<Signal>>(&raw mut lowered);
             let to_value = std::mem::transmute::<*mut i64, Out<i64>>(&raw mut value);
-            let conditions = [0u32; 2].as_ptr();
-            let references = [0i64; 2].as_ptr();
+            let (conditions, references) = (conditions.as_ptr(), references.as_ptr());
             let wait = hsa_signal_group_wait_any_relaxed;
             [
                 hsa_signal_group_create(2, signals.as_ptr(), 1, &Agent::CPU, to_group),
