@@ -167,6 +167,21 @@ impl Unusable {
     }
 }
 
+impl From<download::Failure> for Unusable {
+    fn from(failure: download::Failure) -> Self {
+        match failure {
+            download::Failure::Missing { url } => Self::NotFound { url },
+            download::Failure::Network { url, reason } => Self::Network { url, reason },
+            download::Failure::Cancelled => Self::Cancelled,
+            download::Failure::Changed { name } => Self::Damaged {
+                name,
+                reason: "it changed on the host while it was downloaded".into(),
+            },
+            other => Self::Network { url: String::new(), reason: other.to_string() },
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

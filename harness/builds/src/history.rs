@@ -1,5 +1,6 @@
 //! The builds of an axis, oldest first.
 
+use download::Http;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -9,7 +10,6 @@ use std::time::Duration;
 use rocm::Version;
 use serde::{Deserialize, Serialize};
 
-use crate::http::Http;
 use crate::{Components, Date, Error, Source, Sources, listing, names};
 
 /// Before the second attempt at a listing.

@@ -18,7 +18,6 @@ mod cross;
 mod date;
 mod error;
 mod history;
-mod http;
 mod listing;
 mod loads;
 mod lock;

@@ -5,13 +5,13 @@ mod runs;
 mod s3;
 mod wheels;
 
+use download::Http;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::http::{Failure, Http};
 use crate::{Archive, Build, Date, Kind, Place, Source, Wanted, names};
 
 pub(crate) use runs::components;
@@ -115,10 +115,7 @@ fn debian() -> Vec<Build> {
 }
 
 fn text(http: &Http, url: &str, accept: &str) -> Result<(String, String), String> {
-    http.text(url, accept).map_err(|failure| match failure {
-        Failure::Missing => format!("{url} is not there"),
-        Failure::Other(reason) => reason,
-    })
+    http.text(url, accept).map_err(|failure| failure.to_string())
 }
 
 /// RFC 3986's unreserved characters and the slash stay; a `+` must not (it would mean a space).

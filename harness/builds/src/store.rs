@@ -7,11 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use download::{Failure, Http};
 use rocm::{Spec, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::blobs::Blobs;
-use crate::http::{Failure, Http};
 use crate::loads::check_loads;
 use crate::lock::{Hold, Lock};
 use crate::unpack::{Format, Unpacker};
@@ -309,7 +309,14 @@ impl Store {
             name: name.clone(),
             reason: "its name tells no known format".into(),
         })?;
-        let mut download = self.http.open(url, name, cancel, progress)?;
+        let told = |event: download::Event<'_>| match event {
+            download::Event::Download { name, done, total } => {
+                progress(Event::Download { name, done, total });
+            }
+            download::Event::Retry { reason, after } => progress(Event::Retry { reason, after }),
+            _ => {}
+        };
+        let mut download = self.http.open(url, name, cancel, &told)?;
         let unpacked = if format == Format::Wheel {
             // A zip file's table is at its end.
             let at = unpacker.prefix.with_extension("whl");
@@ -322,7 +329,7 @@ impl Store {
         // Bytes after the archive's end count for the checksum.
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
         if let Some(failure) = download.failure.take() {
-            return Err(failure);
+            return Err(failure.into());
         }
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {
@@ -353,8 +360,8 @@ impl Store {
         match self.http.text(url, "text/plain") {
             // As sha256sum writes it: the sum, and the name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
-            Err(Failure::Missing) => Ok(None),
-            Err(Failure::Other(reason)) => Err(Unusable::Network { url: url.clone(), reason }),
+            Err(Failure::Missing { .. }) => Ok(None),
+            Err(other) => Err(other.into()),
         }
     }
 

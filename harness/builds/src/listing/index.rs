@@ -1,10 +1,10 @@
 //! The index page that TheRock's `index_generation_s3_tar.py` writes: HTML without links, which a script makes from
 //! `const files = [{"name": "therock-dist-...tar.gz", "mtime": 1769990000.0}, ...];`.
 
+use download::Http;
 use serde::Deserialize;
 
 use super::{Entry, escaped, text};
-use crate::http::Http;
 use crate::{Date, Source};
 
 #[derive(Deserialize)]

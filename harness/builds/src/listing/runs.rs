@@ -1,9 +1,9 @@
 //! CI runs: their parts as builds, and their manifests.
 
+use download::Http;
 use serde::Deserialize;
 
 use super::{escaped, text};
-use crate::http::Http;
 use crate::{Archive, Build, Components, Date, Place, Source};
 
 /// Days of status files that are asked for when nobody says from when.

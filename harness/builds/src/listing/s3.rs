@@ -1,10 +1,10 @@
 //! S3's ListObjectsV2: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html.
 
+use download::Http;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
 use super::{Entry, escaped, text};
-use crate::http::Http;
 use crate::{Date, Source};
 
 /// A page holds 1000 keys; two years of all families are under 40 pages.

@@ -1,11 +1,11 @@
 //! Python package indexes: PEP 503 pages of links, or PEP 691 JSON.
 
+use download::Http;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
 use super::{joined, text};
-use crate::http::Http;
 use crate::{Archive, Build, Date, Place, Source, names};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";

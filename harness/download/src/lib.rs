@@ -1,4 +1,8 @@
 //! Downloads that survive what hosts do: redirects, requests to wait, cut connections.
+//!
+//! It knows nothing of what is downloaded.
+
+#![forbid(unsafe_code)]
 
 use std::io::{self, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,8 +11,6 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
-
-use crate::{Event, Progress, Unusable};
 
 /// Attempts without a single new byte.
 const TRIES: u32 = 5;
@@ -23,23 +25,71 @@ const ATTEMPT: Duration = Duration::from_secs(600);
 /// Listings of a year are under 1 MB a page.
 const LONGEST_TEXT: u64 = 64 << 20;
 
-/// How to fetch.
+/// What a download is doing.
 #[derive(Clone, Debug)]
-pub(crate) struct Http {
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// Bytes arrive.
+    Download {
+        /// What is downloaded, in the caller's words.
+        name: &'a str,
+        /// Bytes there.
+        done: u64,
+        /// Bytes in all, if known.
+        total: Option<u64>,
+    },
+    /// The connection broke or the host asked to wait; the download goes on where it stopped.
+    Retry {
+        /// What happened.
+        reason: &'a str,
+        /// When it goes on.
+        after: Duration,
+    },
+}
+
+/// Gets the events.
+pub type Progress<'a> = dyn Fn(Event<'_>) + Sync + 'a;
+
+/// Why something could not be had.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Failure {
+    /// The host says that it is not there.
+    #[error("{url} is not there")]
+    Missing {
+        /// Its address.
+        url: String,
+    },
+    /// The host does not answer, or not with it, after all attempts.
+    #[error("{url}: {reason}")]
+    Network {
+        /// Its address.
+        url: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The host has other bytes than at the download's start.
+    #[error("{name} changed on the host while it was downloaded")]
+    Changed {
+        /// What was downloaded, in the caller's words.
+        name: String,
+    },
+    /// The caller called it off.
+    #[error("the download was called off")]
+    Cancelled,
+}
+
+/// A client.
+#[derive(Clone, Debug)]
+pub struct Http {
     agent: Agent,
     /// What is waited before the first new attempt where the host does not say; it doubles.
     backoff: Duration,
 }
 
-/// Why a text could not be had.
-#[derive(Debug)]
-pub(crate) enum Failure {
-    Missing,
-    Other(String),
-}
-
 impl Http {
-    pub(crate) fn new(backoff: Duration) -> Self {
+    /// A client that waits so long before the second attempt, where the host does not say; it doubles.
+    pub fn new(backoff: Duration) -> Self {
         let config = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_connect(Some(Duration::from_secs(30)))
@@ -51,7 +101,10 @@ impl Http {
     }
 
     /// A whole text, with the content type that the host gave it.
-    pub(crate) fn text(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
+    ///
+    /// # Errors
+    /// [`Failure`], after several attempts where they may help.
+    pub fn text(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
         let never = AtomicBool::new(false);
         let mut attempts = Attempts::new(self, &never, &|_| ());
         loop {
@@ -67,25 +120,30 @@ impl Http {
                 }
                 Ok(response) => match judge(&response) {
                     Some(trouble) => trouble,
-                    None if missing(response.status()) => return Err(Failure::Missing),
-                    None => return Err(Failure::Other(format!("{url}: {}", response.status()))),
+                    None if missing(response.status()) => {
+                        return Err(Failure::Missing { url: url.to_owned() });
+                    }
+                    None => return Err(network(url, response.status().as_str())),
                 },
                 Err(error) => Trouble::from(error.to_string()),
             };
-            attempts.wait(&reason).map_err(|()| {
-                Failure::Other(format!("{url}: {} after {TRIES} attempts", reason.reason))
-            })?;
+            attempts
+                .wait(&reason)
+                .map_err(|()| network(url, &format!("{} after {TRIES} attempts", reason.reason)))?;
         }
     }
 
     /// Begins a download; see [`Download`].
-    pub(crate) fn open<'a>(
+    ///
+    /// # Errors
+    /// [`Failure`], where the host has no answer that a download could begin with.
+    pub fn open<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
-    ) -> Result<Download<'a>, Unusable> {
+    ) -> Result<Download<'a>, Failure> {
         let mut download = Download {
             http: self,
             url,
@@ -156,7 +214,7 @@ impl<'a> Attempts<'a> {
 /// The bytes of a file. A connection that breaks is opened again where it stopped, if the file is still the same.
 ///
 /// Decoders hide why a read failed, so the reason is kept in [`Download::failure`].
-pub(crate) struct Download<'a> {
+pub struct Download<'a> {
     http: &'a Http,
     url: &'a str,
     name: &'a str,
@@ -168,22 +226,23 @@ pub(crate) struct Download<'a> {
     total: Option<u64>,
     etag: Option<String>,
     hash: Sha256,
-    pub(crate) failure: Option<Unusable>,
+    /// Why a read failed.
+    pub failure: Option<Failure>,
     told: Instant,
 }
 
 impl Download<'_> {
     /// Bytes so far.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub fn bytes(&self) -> u64 {
         self.at
     }
 
     /// The sha256 of what was read, in hexadecimal.
-    pub(crate) fn sha256(&self) -> String {
+    pub fn sha256(&self) -> String {
         self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    fn fail(&mut self, failure: Unusable) -> io::Error {
+    fn fail(&mut self, failure: Failure) -> io::Error {
         let error = io::Error::other(failure.to_string());
         self.failure = Some(failure);
         error
@@ -193,7 +252,7 @@ impl Download<'_> {
     fn connect(&mut self) -> io::Result<()> {
         loop {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(self.fail(Unusable::Cancelled));
+                return Err(self.fail(Failure::Cancelled));
             }
             let mut request = self.http.agent.get(self.url);
             if self.at > 0 {
@@ -216,7 +275,7 @@ impl Download<'_> {
     fn again(&mut self, trouble: &Trouble) -> io::Result<()> {
         self.attempts.wait(trouble).map_err(|()| {
             let failure = if self.cancel.load(Ordering::Relaxed) {
-                Unusable::Cancelled
+                Failure::Cancelled
             } else {
                 network(self.url, &format!("{} after {TRIES} attempts", trouble.reason))
             };
@@ -227,17 +286,14 @@ impl Download<'_> {
     fn accept(&mut self, response: Response<Body>) -> io::Result<()> {
         let status = response.status();
         if missing(status) {
-            return Err(self.fail(Unusable::NotFound { url: self.url.to_owned() }));
+            return Err(self.fail(Failure::Missing { url: self.url.to_owned() }));
         }
         if !status.is_success() {
             return Err(self.fail(network(self.url, status.as_str())));
         }
         let length = text_header(&response, header::CONTENT_LENGTH).and_then(|n| n.parse().ok());
         let etag = text_header(&response, header::ETAG);
-        let changed = || Unusable::Damaged {
-            name: self.name.to_owned(),
-            reason: "it changed on the host while it was downloaded".into(),
-        };
+        let changed = || Failure::Changed { name: self.name.to_owned() };
         let mut skip = 0;
         if self.at == 0 {
             self.total = length;
@@ -281,7 +337,7 @@ impl Read for Download<'_> {
         }
         loop {
             if self.cancel.load(Ordering::Relaxed) {
-                return Err(self.fail(Unusable::Cancelled));
+                return Err(self.fail(Failure::Cancelled));
             }
             if self.total == Some(self.at) {
                 self.tell(true);
@@ -328,6 +384,6 @@ fn text_header(response: &Response<Body>, name: header::HeaderName) -> Option<St
     response.headers().get(name)?.to_str().ok().map(str::to_owned)
 }
 
-fn network(url: &str, reason: &(impl ToString + ?Sized)) -> Unusable {
-    Unusable::Network { url: url.to_owned(), reason: reason.to_string() }
+fn network(url: &str, reason: &(impl ToString + ?Sized)) -> Failure {
+    Failure::Network { url: url.to_owned(), reason: reason.to_string() }
 }
