@@ -5,7 +5,7 @@ use crate::{
     Diagnostic, Kernels, Selector, Trial,
     diagnostic::{nearest, suggest},
     expression::evaluate,
-    lower::lower,
+    lower::analyse,
     matrix::{Matrix, read_matrix, read_selector},
     read::Reader,
     yaml::{self, Node},
@@ -123,7 +123,7 @@ pub fn mistakes(id: &str, text: &str, kernels: &Kernels) -> Vec<Diagnostic> {
     let Some(case) = read(&mut reader, id, text) else { return sorted(reader.mistakes) };
     let mut steps: Vec<Vec<_>> = Vec::new();
     for trial in case.trials() {
-        steps.push(lower(&case, &trial, kernels, &[]).err().unwrap_or_default());
+        steps.push(analyse(&case, &trial, kernels).err().unwrap_or_default());
     }
     let same = |a: &Diagnostic, b: &Diagnostic| (a.at, &a.message) == (b.at, &b.message);
     if case.matrix.unknown_trials {

@@ -18,6 +18,6 @@ mod yaml;
 pub use calls::VERBS;
 pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs, mistakes};
-pub use lower::{BACK, Kernels, Lowered, lower};
+pub use lower::{BACK, Kernels, Lowered, analyse, lower};
 pub use matrix::{Selector, Trial};
 pub use write::{Header, write};

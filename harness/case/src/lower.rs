@@ -44,6 +44,28 @@ pub fn lower(
     kernels: &Kernels,
     faults: &[Planted],
 ) -> Result<Lowered, Vec<Diagnostic>> {
+    let (mut plan, reference) = sound(case, trial, kernels, reference)?;
+    for fault in faults {
+        plant(&mut plan, fault);
+    }
+    Ok(Lowered { plan, reference })
+}
+
+/// The plan of one trial, after the same checks as [`lower`] makes, but without the right results.
+///
+/// # Errors
+/// Those of [`lower`].
+pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Vec<Diagnostic>> {
+    sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
+}
+
+/// A plan that has passed the checks, with what the last of them found out.
+fn sound<T: Default>(
+    case: &Case,
+    trial: &Trial,
+    kernels: &Kernels,
+    model: impl Fn(&Plan) -> Result<T, Vec<plan::Mistake>>,
+) -> Result<(Plan, T), Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
     let root = substitute(&case.root, trial, &mut missing);
@@ -53,11 +75,11 @@ pub fn lower(
     mistakes.retain(|m| missing.iter().all(|axis| axis.at != m.at));
     mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
     finish(mistakes)?;
-    let mut plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;
+    let plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
-    let reference = reference(&plan).unwrap_or_else(|found| {
+    let found = model(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
-        Reference::default()
+        T::default()
     });
     // Lowering adds steps, and buffers for checks, that the case does not know; the mistake that led there says it better.
     let added = |m: &plan::Mistake| m.line == 0 || m.message.contains(&format!("{BACK}`"));
@@ -65,10 +87,7 @@ pub fn lower(
         mistakes.retain(|m| !added(m));
     }
     finish(mistakes.into_iter().map(|m| in_case(m, &root, trial)).collect())?;
-    for fault in faults {
-        plant(&mut plan, fault);
-    }
-    Ok(Lowered { plan, reference })
+    Ok((plan, found))
 }
 
 /// Ending of the names of host buffers that checks copy device buffers to.

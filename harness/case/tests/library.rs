@@ -1,29 +1,12 @@
 //! Every case of the library is well-formed on every trial and under every fault.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::Path,
-};
+use std::{collections::BTreeSet, path::Path};
 
 use case::{Case, Kernels, lower, mistakes};
 use proptest::prelude::*;
 
-fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
-    let mut found = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).expect("the folder is part of the project") {
-        let path = entry.expect("readable").path();
-        if path.is_dir() {
-            let name = path.file_name().expect("has a name").to_string_lossy().into_owned();
-            for (id, text) in texts(&path, ending) {
-                found.insert(format!("{name}/{id}"), text);
-            }
-        } else if path.extension().is_some_and(|e| e == ending) {
-            let id = path.file_stem().expect("has a name").to_string_lossy().into_owned();
-            found.insert(id, std::fs::read_to_string(&path).expect("readable"));
-        }
-    }
-    found
-}
+mod texts;
+use texts::texts;
 
 #[test]
 fn every_trial_of_every_case_lowers() {

@@ -3,10 +3,7 @@ use std::{collections::BTreeMap, path::Path};
 use case::{Case, Kernels};
 use include_dir::{Dir, include_dir};
 
-use crate::{
-    Stop, diagnostics, select,
-    trial::{lower_each, with_declared_faults},
-};
+use crate::{Stop, diagnostics, select, trial::analyse_each};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
@@ -60,9 +57,7 @@ impl CaseLibrary {
             return Ok(library);
         }
         // Mistakes of other files may only show when they are lowered.
-        if let Err(more) = select(&library, &[])
-            .and_then(|all| lower_each(&library, with_declared_faults(&all)).map(drop))
-        {
+        if let Err(more) = select(&library, &[]).and_then(|all| analyse_each(&library, &all)) {
             mistakes.push(more.to_string());
         }
         Err(Stop::usage(mistakes.join("\n\n")))

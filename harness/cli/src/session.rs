@@ -245,6 +245,11 @@ impl Session {
         })
     }
 
+    /// The folder of this run's temporary files. It goes with the session.
+    pub fn scratch_folder(&self) -> &Path {
+        self.scratch.path()
+    }
+
     /// What the emulated device is told to be; none on a GPU.
     pub(crate) fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {

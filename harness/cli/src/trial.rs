@@ -4,7 +4,7 @@ use std::{
     time::SystemTime,
 };
 
-use case::{Case, Lowered, Trial, lower};
+use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Config, Place, Planted};
 use judge::{Context, End, Limit, Observation, Outcome, judge, verdict};
 use plan::{Event, Order};
@@ -71,17 +71,38 @@ pub fn lower_each<'s, 'a: 's>(
     library: &CaseLibrary,
     planned: impl IntoIterator<Item = (&'s Selected<'a>, impl IntoIterator<Item = Planted>)>,
 ) -> Result<Vec<Lowered>, Stop> {
-    let mut lowered = Vec::new();
-    let mut mistakes = std::collections::BTreeMap::<&str, Vec<case::Diagnostic>>::new();
-    for (entry, faults) in planned {
+    each(library, planned, |entry, faults| {
         let faults: Vec<Planted> = faults.into_iter().collect();
-        match lower(entry.case, &entry.trial, library.kernels(), &faults) {
-            Ok(plan) => lowered.push(plan),
+        lower(entry.case, &entry.trial, library.kernels(), &faults)
+    })
+}
+
+/// Makes the checks of lowering, without computing what buffers hold. What can be planted changes nothing about them.
+///
+/// # Errors
+/// Those of [`lower_each`].
+pub(crate) fn analyse_each(library: &CaseLibrary, selected: &[Selected<'_>]) -> Result<(), Stop> {
+    let analysed = each(library, selected.iter().map(|entry| (entry, ())), |entry, ()| {
+        analyse(entry.case, &entry.trial, library.kernels()).map(drop)
+    });
+    analysed.map(drop)
+}
+
+fn each<'s, 'a: 's, With, T>(
+    library: &CaseLibrary,
+    planned: impl IntoIterator<Item = (&'s Selected<'a>, With)>,
+    of: impl Fn(&'s Selected<'a>, With) -> Result<T, Vec<case::Diagnostic>>,
+) -> Result<Vec<T>, Stop> {
+    let mut good = Vec::new();
+    let mut mistakes = std::collections::BTreeMap::<&str, Vec<case::Diagnostic>>::new();
+    for (entry, with) in planned {
+        match of(entry, with) {
+            Ok(one) => good.push(one),
             Err(found) => mistakes.entry(&entry.case.id).or_default().extend(found),
         }
     }
     if mistakes.is_empty() {
-        return Ok(lowered);
+        return Ok(good);
     }
     let shown: Vec<_> = mistakes
         .into_iter()

@@ -3,7 +3,11 @@
 //! The stack is the one that ROCREPRO_ROCM names (default `debian:7.2.4`, fetched once); ROCREPRO_GFX names the emulated
 //! architecture. On a machine with an AMD GPU, ROCREPRO_DEVICE_KIND=gpu runs the same tests there.
 
-use std::{path::PathBuf, process::ExitCode, sync::OnceLock};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    sync::{Arc, OnceLock},
+};
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use rocrepro::{CaseLibrary, Job, Selected, Session, SessionOptions, lower_all, run_trial, select};
@@ -20,17 +24,33 @@ fn main() -> ExitCode {
         Ok(selected) => selected,
         Err(stop) => return stop.report(),
     };
+    let shared = Arc::<Shared>::default();
     let tests = selected
         .into_iter()
-        .map(|entry| Trial::ignorable_test(entry.id(), move || run(library, &entry)))
+        .map(|entry| {
+            let shared = Arc::clone(&shared);
+            Trial::ignorable_test(entry.id(), move || run(library, &entry, &shared))
+        })
         .collect();
-    libtest_mimic::run(&arguments, tests).exit_code()
+    let code = libtest_mimic::run(&arguments, tests).exit_code();
+    // With the last test the session goes, and its temporary files with it.
+    let scratch =
+        shared.get().and_then(|opened| Some(opened.as_ref().ok()?.0.scratch_folder().to_owned()));
+    drop(shared);
+    match scratch {
+        Some(folder) if folder.exists() => {
+            eprintln!("error: the run has left `{}`", folder.display());
+            ExitCode::FAILURE
+        }
+        _ => code,
+    }
 }
 
-/// Opened by the first test that runs: `--list` needs no ROCm.
-fn session() -> Result<&'static (Session, Cancel), Failed> {
-    static SESSION: OnceLock<Result<(Session, Cancel), String>> = OnceLock::new();
-    let opened = SESSION.get_or_init(|| {
+/// What all tests share, opened by the first one that runs: `--list` needs no ROCm.
+type Shared = OnceLock<Result<(Session, Cancel), String>>;
+
+fn open(shared: &Shared) -> Result<&(Session, Cancel), Failed> {
+    let opened = shared.get_or_init(|| {
         let worker = PathBuf::from(env!("CARGO_BIN_EXE_rocrepro"));
         let options = SessionOptions::from_environment(worker).map_err(|e| e.to_string())?;
         let session = Session::open(options).map_err(|e| e.to_string())?;
@@ -39,11 +59,11 @@ fn session() -> Result<&'static (Session, Cancel), Failed> {
     opened.as_ref().map_err(|message| Failed::from(message.as_str()))
 }
 
-fn run(library: &CaseLibrary, entry: &Selected<'_>) -> Result<Completion, Failed> {
+fn run(library: &CaseLibrary, entry: &Selected<'_>, shared: &Shared) -> Result<Completion, Failed> {
     let lowered = lower_all(library, std::slice::from_ref(entry), None)
         .map_err(|e| Failed::from(e.to_string()))?
         .remove(0);
-    let (session, cancel) = session()?;
+    let (session, cancel) = open(shared)?;
     let job = Job { case: entry.case, trial: &entry.trial, lowered, faults: Vec::new() };
     let record = run_trial(session, &job, cancel).ok_or("the run was cancelled")?;
     match record.verdict.kind {

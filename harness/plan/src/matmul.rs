@@ -85,6 +85,18 @@ impl Dtype {
         }
     }
 
+    /// Every whole number up to this magnitude is one of the type.
+    pub(crate) const fn exact(self) -> u64 {
+        match self {
+            Dtype::I8 => (1 << 7) - 1,
+            Dtype::Bf16 => 1 << 8,
+            Dtype::F16 => 1 << 11,
+            Dtype::F32 => 1 << 24,
+            Dtype::I32 => (1 << 31) - 1,
+            Dtype::F64 => 1 << 53,
+        }
+    }
+
     fn read(self, bytes: &[u8], index: u64) -> Option<f64> {
         let size = self.bytes() as usize;
         let element = bytes.chunks_exact(size).nth(index as usize)?;
@@ -228,6 +240,17 @@ mod tests {
         let (a, b) =
             ([element(256.0), element(1.0)].concat(), [element(1.0), element(1.0)].concat());
         assert_eq!(matmul(&problem, &a, &b, None), None);
+    }
+
+    #[test]
+    fn whole_numbers_are_exact_up_to_the_bound_and_not_beyond() {
+        for dtype in DTYPES.into_iter().chain([Dtype::I32]) {
+            let exact = dtype.exact() as f64;
+            for value in [exact, -exact, exact - 1.0] {
+                assert!(dtype.write(value).is_some(), "{dtype:?} {value}");
+            }
+            assert!(dtype.write(exact + 1.0).is_none() || dtype == Dtype::F64, "{dtype:?}");
+        }
     }
 
     #[test]

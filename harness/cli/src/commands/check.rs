@@ -6,15 +6,16 @@ use crate::{
     CaseLibrary, Stop,
     args::Selection,
     outputs, select,
-    trial::{lower_each, with_declared_faults},
+    trial::{analyse_each, with_declared_faults},
 };
 
-/// Reads and lowers everything selected: no stack is needed to see that a case is well-formed.
+/// Reads and analyses everything selected: no stack is needed to see that a case is well-formed.
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.cases_from.as_deref())?;
     let selected = select(&library, &args.cases)?;
     let cases: BTreeSet<&str> = selected.iter().map(|s| s.case.id.as_str()).collect();
-    let plans = lower_each(&library, with_declared_faults(&selected))?.len();
+    analyse_each(&library, &selected)?;
+    let plans = with_declared_faults(&selected).len();
     outputs::print(&format!(
         "{} well-formed: {}, {} with the declared faults\n",
         match cases.len() {

@@ -1,0 +1,133 @@
+//! What a plan's sizes tell is what its bytes tell: [`case::analyse`] gives the mistakes of [`case::lower`], no more and no fewer.
+
+use std::path::Path;
+
+use case::{Case, Kernels, Trial, analyse, lower};
+use plan::{Call, Plan, Step};
+use proptest::prelude::*;
+
+mod texts;
+use texts::texts;
+
+fn library() -> (Vec<(String, String)>, Kernels) {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    (texts(&root.join("cases"), "yaml").into_iter().collect(), texts(&root.join("kernels"), "hip"))
+}
+
+fn compare(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<(), TestCaseError> {
+    let by_sizes = analyse(case, trial, kernels).err();
+    let by_bytes = lower(case, trial, kernels, &[]).err();
+    prop_assert_eq!(by_sizes, by_bytes, "{}", case.trial_id(trial));
+    Ok(())
+}
+
+#[test]
+fn the_library_is_sound_by_sizes_as_by_bytes() {
+    let (cases, kernels) = library();
+    for (id, text) in cases {
+        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        for trial in case.trials() {
+            compare(&case, &trial, &kernels).unwrap_or_else(|e| panic!("{e}"));
+        }
+    }
+}
+
+/// Numbers that a mutation puts in place of one of a case: sizes that are too small, odd or large by a little.
+const NUMBERS: &[&str] = &["0", "1", "3", "4", "7", "15", "16", "63", "64", "100", "1000", "4097"];
+
+/// Replaces the digits of a text at one place.
+fn other_number(text: &str, which: usize, by: &str) -> String {
+    let numbers: Vec<_> = text
+        .char_indices()
+        .filter(|&(at, c)| {
+            c.is_ascii_digit() && !text[..at].ends_with(|c: char| c.is_ascii_digit())
+        })
+        .map(|(at, _)| at)
+        .collect();
+    let Some(&at) = numbers.get(which % numbers.len().max(1)) else { return text.to_owned() };
+    let end = text[at..].find(|c: char| !c.is_ascii_digit()).map_or(text.len(), |n| at + n);
+    format!("{}{by}{}", &text[..at], &text[end..])
+}
+
+/// Leaves out a line, puts it elsewhere, or doubles it, of those that are steps.
+fn other_steps(text: &str, from: usize, to: usize, how: u8) -> String {
+    let mut lines: Vec<&str> = text.lines().collect();
+    let steps: Vec<_> =
+        (0..lines.len()).filter(|&n| lines[n].trim_start().starts_with("- ")).collect();
+    if steps.is_empty() {
+        return text.to_owned();
+    }
+    let (from, to) = (steps[from % steps.len()], steps[to % steps.len()]);
+    match how {
+        0 => drop(lines.remove(from)),
+        1 => lines.swap(from, to),
+        _ => lines.insert(to, lines[from]),
+    }
+    lines.join("\n")
+}
+
+/// The plan without one of its steps, with one twice, or with two of them exchanged.
+fn other_plan(plan: &mut Plan, from: usize, to: usize, how: u8) {
+    let phases = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
+    let mut filled: Vec<_> = phases.into_iter().filter(|steps| !steps.is_empty()).collect();
+    let phases = filled.len();
+    let Some(steps) = filled.get_mut(from % phases.max(1)) else { return };
+    let (from, to) = (from / phases % steps.len(), to % steps.len());
+    match how {
+        0 => drop(steps.remove(from)),
+        1 => steps.swap(from, to),
+        _ => steps.insert(to, steps[from].clone()),
+    }
+}
+
+fn few_repeats(steps: &mut [Step]) {
+    for step in steps {
+        if let Call::Repeat { count, body } = &mut step.call {
+            *count = (*count).min(3);
+            few_repeats(body);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn mutated_cases_have_the_same_mistakes(
+        which in any::<prop::sample::Index>(),
+        of_trial in any::<prop::sample::Index>(),
+        numbers in prop::collection::vec((any::<usize>(), 0..NUMBERS.len()), 0..3),
+        steps in prop::collection::vec((any::<usize>(), any::<usize>(), 0u8..3), 0..3),
+    ) {
+        let (cases, kernels) = library();
+        let (id, text) = which.get(&cases);
+        let mut text = text.clone();
+        for (which, by) in numbers {
+            text = other_number(&text, which, NUMBERS[by]);
+        }
+        for (from, to, how) in steps {
+            text = other_steps(&text, from, to, how);
+        }
+        let Ok(case) = Case::parse(id, &text) else { return Ok(()) };
+        let trials = case.trials();
+        compare(&case, of_trial.get(&trials), &kernels)?;
+    }
+
+    #[test]
+    fn mutated_plans_have_the_same_mistakes(
+        which in any::<prop::sample::Index>(),
+        of_trial in any::<prop::sample::Index>(),
+        edits in prop::collection::vec((any::<usize>(), any::<usize>(), 0u8..3), 1..4),
+    ) {
+        let (cases, kernels) = library();
+        let (id, text) = which.get(&cases);
+        let case = Case::parse(id, text).expect("it is in the library");
+        let trials = case.trials();
+        let mut plan = analyse(&case, of_trial.get(&trials), &kernels).expect("it is sound");
+        few_repeats(&mut plan.body);
+        for (from, to, how) in edits {
+            other_plan(&mut plan, from, to, how);
+        }
+        prop_assert_eq!(plan::analyse(&plan), plan::reference(&plan).map(drop), "{}", plan.trial);
+    }
+}

@@ -1,0 +1,54 @@
+//! Temporary files: a run leaves none, removes those of killed runs, and touches nothing else.
+
+use std::{
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
+
+fn run(temporary: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["run", TRIAL, "--rocm", "debian:7.2.4", "--device", "emulated"]);
+    command.args(arguments).env("TMPDIR", temporary).stdin(Stdio::null()).stdout(Stdio::null());
+    command
+}
+
+fn files(at: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(at).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        }
+        found.push(path);
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_killed_run_leaves_what_the_next_one_removes() {
+    let temporary = tempfile::tempdir().expect("a folder");
+    let checkout = temporary.path().join("rocrepro-main/src");
+    std::fs::create_dir_all(&checkout).expect("a folder");
+    std::fs::write(checkout.join("lib.rs"), "mine").expect("a file");
+    let before = files(temporary.path());
+
+    let mut killed = run(temporary.path(), &["--fault", "call.hang", "--timeout", "60"])
+        .spawn()
+        .expect("it starts");
+    let start = Instant::now();
+    while files(temporary.path()) == before && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    killed.kill().expect("it runs");
+    assert_eq!(killed.wait().expect("it ended").signal(), Some(9));
+    assert_ne!(files(temporary.path()), before, "a killed run cannot clean up");
+
+    // A minute's age played a part once; a folder of any age is removed when its owner is gone.
+    assert_eq!(run(temporary.path(), &[]).status().expect("it starts").code(), Some(0));
+    assert_eq!(files(temporary.path()), before);
+}

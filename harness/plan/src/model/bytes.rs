@@ -1,0 +1,182 @@
+//! What the model keeps of the bytes of a buffer: all of them, or enough to tell whether a plan is sound.
+
+use std::ops::Range;
+
+use crate::{Dtype, Kernel, MatmulProblem, matmul, numbers, pattern};
+
+/// The answer depends on bytes that are not kept.
+pub(super) struct Unknown;
+
+/// A buffer's content. Ranges lie within it.
+pub(super) trait Bytes: Sized {
+    /// So many bytes of a value, over and over.
+    fn of(value: &[u8], len: u64) -> Self;
+    fn len(&self) -> u64;
+    /// See [`pattern`].
+    fn pattern(&mut self, stamp: u64);
+    /// See [`numbers`].
+    fn numbers(&mut self, dtype: Dtype, stamp: u64);
+    /// Adds one to each byte.
+    fn count_up(&mut self);
+    fn part(&self, range: Range<u64>) -> Self;
+    fn put(&mut self, at: u64, data: &Self);
+    /// See [`Computes`](crate::Computes).
+    fn compute(
+        kernel: &Kernel,
+        out: &mut Self,
+        inputs: &[Self],
+        numbers: &[u32],
+        items: u64,
+    ) -> Result<Option<()>, Unknown>;
+    /// See [`matmul`].
+    fn multiply(
+        problem: &MatmulProblem,
+        a: &Self,
+        b: &Self,
+        bias: Option<&Self>,
+    ) -> Result<Option<Self>, Unknown>;
+    /// The bytes, where they are kept.
+    fn known(&self) -> Option<&[u8]>;
+}
+
+impl Bytes for Vec<u8> {
+    fn of(value: &[u8], len: u64) -> Self {
+        match value {
+            [byte] => vec![*byte; len as usize],
+            _ => value.iter().copied().cycle().take(len as usize).collect(),
+        }
+    }
+
+    fn len(&self) -> u64 {
+        self.as_slice().len() as u64
+    }
+
+    fn pattern(&mut self, stamp: u64) {
+        pattern(stamp, self);
+    }
+
+    fn numbers(&mut self, dtype: Dtype, stamp: u64) {
+        numbers(dtype, stamp, self);
+    }
+
+    fn count_up(&mut self) {
+        self.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+    }
+
+    fn part(&self, range: Range<u64>) -> Self {
+        self[range.start as usize..range.end as usize].to_vec()
+    }
+
+    fn put(&mut self, at: u64, data: &Self) {
+        self[at as usize..][..data.as_slice().len()].copy_from_slice(data);
+    }
+
+    fn compute(
+        kernel: &Kernel,
+        out: &mut Self,
+        inputs: &[Self],
+        numbers: &[u32],
+        items: u64,
+    ) -> Result<Option<()>, Unknown> {
+        let inputs: Vec<&[u8]> = inputs.iter().map(Vec::as_slice).collect();
+        Ok((kernel.reference)(out, &inputs, numbers, items))
+    }
+
+    fn multiply(
+        problem: &MatmulProblem,
+        a: &Self,
+        b: &Self,
+        bias: Option<&Self>,
+    ) -> Result<Option<Self>, Unknown> {
+        Ok(matmul(problem, a, b, bias.map(Vec::as_slice)))
+    }
+
+    fn known(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+/// A size, with what a product must know of the elements.
+pub(super) struct Extent {
+    len: u64,
+    /// All whole elements are small [`numbers`] of this type.
+    numbers: Option<Dtype>,
+}
+
+/// The largest magnitude that [`numbers`] gives.
+const LARGEST: u64 = 2;
+
+impl Bytes for Extent {
+    fn of(_: &[u8], len: u64) -> Self {
+        Extent { len, numbers: None }
+    }
+
+    fn len(&self) -> u64 {
+        self.len
+    }
+
+    fn pattern(&mut self, _: u64) {
+        self.numbers = None;
+    }
+
+    fn numbers(&mut self, dtype: Dtype, _: u64) {
+        self.numbers = Some(dtype);
+    }
+
+    fn count_up(&mut self) {
+        self.numbers = None;
+    }
+
+    fn part(&self, range: Range<u64>) -> Self {
+        let aligned = |dtype: &Dtype| range.start.is_multiple_of(dtype.bytes());
+        Extent { len: range.end - range.start, numbers: self.numbers.filter(aligned) }
+    }
+
+    fn put(&mut self, at: u64, data: &Self) {
+        let whole = at == 0 && data.len == self.len;
+        let aligned = |dtype: &Dtype| {
+            at.is_multiple_of(dtype.bytes()) && data.len.is_multiple_of(dtype.bytes())
+        };
+        self.numbers = match whole {
+            true => data.numbers,
+            false => self.numbers.filter(|of| data.numbers == Some(*of) && aligned(of)),
+        };
+    }
+
+    fn compute(
+        kernel: &Kernel,
+        out: &mut Self,
+        inputs: &[Self],
+        numbers: &[u32],
+        items: u64,
+    ) -> Result<Option<()>, Unknown> {
+        let [of_out, of_input] = (kernel.reach)(numbers, items);
+        out.numbers = None;
+        if out.len >= of_out && inputs.iter().all(|input| input.len >= of_input) {
+            Ok(Some(()))
+        } else {
+            Err(Unknown)
+        }
+    }
+
+    fn multiply(
+        problem: &MatmulProblem,
+        a: &Self,
+        b: &Self,
+        bias: Option<&Self>,
+    ) -> Result<Option<Self>, Unknown> {
+        let output = problem.dtype.output();
+        let small = [a, b].iter().all(|factor| factor.numbers == Some(problem.dtype))
+            && bias.is_none_or(|bias| bias.numbers == Some(output));
+        let largest = problem.k.saturating_mul(LARGEST * LARGEST).saturating_add(LARGEST);
+        if small && largest <= output.exact() {
+            Ok(Some(Extent { len: problem.bytes()[2], numbers: None }))
+        } else {
+            Err(Unknown)
+        }
+    }
+
+    fn known(&self) -> Option<&[u8]> {
+        None
+    }
+}
