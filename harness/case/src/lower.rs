@@ -349,6 +349,7 @@ fn assemble(
         version: PLAN_VERSION,
         trial: case.trial_id(trial),
         environment,
+        limits: BTreeMap::new(),
         libraries: case.needs.libraries.clone(),
         functions: case.needs.functions.clone(),
         buffers: scope.buffers.clone(),

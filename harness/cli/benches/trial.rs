@@ -1,7 +1,7 @@
 //! What the harness itself costs per trial, beside starting a process that does nothing. The runtime and
 //! the device have no part in it: the worker is `/bin/true`, or nobody.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
 use case::{Lowered, lower};
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -33,9 +33,14 @@ fn pure(criterion: &mut Criterion) {
         .iter()
         .map(|e| (e.step, e.occurrence, e.digest.clone()))
         .collect();
+    let nothing = BTreeMap::new();
     let context = Context {
         plan: &lowered.plan,
         nonce: NONCE,
+        order: "",
+        environment: &nothing,
+        launched: false,
+        limits: &nothing,
         wanted: &wanted,
         spec: "bench",
         rocm: None,
@@ -84,7 +89,14 @@ fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
         build_id: None,
     };
     let mut events = vec![
-        Event::Hello { version: PLAN_VERSION, nonce: NONCE.to_owned(), pid: 1 },
+        Event::Hello {
+            version: PLAN_VERSION,
+            nonce: NONCE.to_owned(),
+            pid: 1,
+            order: String::new(),
+            environment: BTreeMap::new(),
+            limits: BTreeMap::new(),
+        },
         Event::Loaded { libraries: vec![hip] },
         Event::Device {
             hip_runtime: 70_253_211,

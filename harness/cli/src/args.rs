@@ -223,6 +223,10 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: u32,
 
+    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096` [default: stack=8M, core=0, files=1024]
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) limit: Vec<String>,
+
     /// Append one JSON record per trial to this file as soon as it is over
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,

@@ -3,7 +3,6 @@
 //! This crate brings the others together: it finds cases, stacks and the device, starts workers and hands what they say
 //! to the judge. Whatever decides something lives in a crate of its own.
 
-mod addresses;
 mod args;
 mod batch;
 mod commands;
@@ -34,10 +33,18 @@ pub use trial::{Job, lower_all, lower_each, run_trial, with_declared_faults};
 /// matches the harness that started it, and `cargo run` builds it.
 pub const WORKER_ARGUMENT: &str = "__worker";
 
+/// The first argument that makes this program a starter: it finds the environment, limits and folder of another program among
+/// its arguments and becomes that program, whatever a launcher dropped on the way.
+pub const STARTER_ARGUMENT: &str = "__start";
+
 /// The whole program.
 pub fn main() -> ExitCode {
-    if std::env::args_os().nth(1).is_some_and(|a| a == WORKER_ARGUMENT) {
-        return worker::main();
+    match std::env::args_os().nth(1) {
+        Some(first) if first == WORKER_ARGUMENT => return worker::main(),
+        Some(first) if first == STARTER_ARGUMENT => {
+            return supervise::Start::enter(std::env::args_os().skip(2));
+        }
+        _ => {}
     }
     let command = args::Cli::parse();
     match commands::run(command) {

@@ -1,5 +1,6 @@
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
@@ -10,10 +11,10 @@ use clap::Parser;
 use device::{Arch, Config, Planted, Schedule};
 use plan::Order;
 use rocm::{Extra, Spec, Stack};
-use supervise::Limits;
+use supervise::{Limit, Limits, Resource, Start};
 
 use crate::{
-    Stop, WORKER_ARGUMENT, addresses,
+    STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::{DeviceKind, On, Target},
     device_library, progress,
     scratch::{self, Scratch},
@@ -52,9 +53,18 @@ pub struct SessionOptions {
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial.
     pub limits: Limits,
+    /// Limits of resources of one trial, over the usual ones.
+    pub resources: BTreeMap<Resource, Limit>,
+    /// The file of this program; asked of the system without.
+    pub program: Option<PathBuf>,
     /// The program that executes plans; this one without.
     pub worker: Option<PathBuf>,
 }
+
+/// The limits that trials run under unless others are given: those of a usual Linux, so that neither a shell's `ulimit` nor a
+/// batch system decides a trial. No core files, of which a run would leave hundreds.
+const USUAL: [(Resource, Limit); 3] =
+    [(Resource::Stack, Limit(8 << 20)), (Resource::Core, Limit(0)), (Resource::Files, Limit(1024))];
 
 /// The workers' folder of temporary files, in the cache of compiled kernels.
 const TEMPORARY: &str = "tmp";
@@ -75,7 +85,9 @@ pub struct Session {
     pub limits: Limits,
     environment: BTreeMap<String, String>,
     launcher: Vec<String>,
+    resources: BTreeMap<Resource, Limit>,
     cases_from: Option<PathBuf>,
+    program: PathBuf,
     worker: PathBuf,
     device_folder: Option<PathBuf>,
     /// Compiled kernels, kept between runs.
@@ -106,6 +118,11 @@ impl TryFrom<&Target> for SessionOptions {
                 _ => problems.push(format!("error: `--env {pair}` is not NAME=VALUE")),
             }
         }
+        let launcher = shell_words::split(on.launcher.as_deref().unwrap_or_default());
+        let launcher = launcher.unwrap_or_else(|error| {
+            problems.push(format!("error: `--launcher` is no command of a shell: {error}"));
+            Vec::new()
+        });
         let Ok(arch) = arch else { return Err(Stop::usage(problems.join("\n"))) };
         if !problems.is_empty() {
             return Err(Stop::usage(problems.join("\n")));
@@ -122,14 +139,12 @@ impl TryFrom<&Target> for SessionOptions {
             emulation: Config::default(),
             mirror: on.mirror.clone(),
             environment,
-            launcher: on
-                .launcher
-                .as_deref()
-                .map(|l| l.split_whitespace().map(str::to_owned).collect())
-                .unwrap_or_default(),
+            launcher,
             cases_from: None,
             jobs: None,
             limits: Limits::default(),
+            resources: BTreeMap::new(),
+            program: None,
             worker: None,
         })
     }
@@ -139,7 +154,10 @@ impl TryFrom<&On> for SessionOptions {
     type Error = Stop;
 
     fn try_from(on: &On) -> Result<Self, Stop> {
+        let (options, resources) =
+            Stop::both(SessionOptions::try_from(&on.target), resources(&on.limit))?;
         Ok(SessionOptions {
+            resources,
             jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
             limits: Limits {
                 total: Duration::from_secs(on.timeout.into()),
@@ -147,9 +165,28 @@ impl TryFrom<&On> for SessionOptions {
                 ..Limits::default()
             },
             worker: on.worker.clone(),
-            ..SessionOptions::try_from(&on.target)?
+            ..options
         })
     }
+}
+
+/// Reads all `--limit` options.
+fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
+    let read = |text: &String| {
+        let (name, limit) = text
+            .split_once('=')
+            .ok_or_else(|| format!("`--limit {text}` is not NAME=VALUE, such as stack=64M"))?;
+        let resource: Resource = name.parse()?;
+        Ok((resource, Limit::parse(resource, limit)?))
+    };
+    let (mut limits, mut problems) = (BTreeMap::new(), Vec::new());
+    for result in texts.iter().map(read) {
+        match result {
+            Ok((resource, limit)) => _ = limits.insert(resource, limit),
+            Err::<_, String>(problem) => problems.push(format!("error: {problem}")),
+        }
+    }
+    if problems.is_empty() { Ok(limits) } else { Err(Stop::usage(problems.join("\n"))) }
 }
 
 /// Silence that counts as a hang where hangs come on purpose and no GPU is waited for. The longest calls of the case library,
@@ -174,13 +211,13 @@ impl SessionOptions {
         }
     }
 
-    /// The options that the command would have without arguments; what the environment says of them counts.
+    /// The options that the command of this file would have without arguments; what the environment says of them counts.
     ///
     /// # Errors
     /// Values of the environment that cannot be.
-    pub fn from_environment(worker: PathBuf) -> Result<SessionOptions, Stop> {
+    pub fn from_environment(program: PathBuf) -> Result<SessionOptions, Stop> {
         let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
-        Ok(SessionOptions { worker: Some(worker), ..SessionOptions::try_from(&on)? })
+        Ok(SessionOptions { program: Some(program), ..SessionOptions::try_from(&on)? })
     }
 }
 
@@ -212,15 +249,12 @@ impl Session {
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::MIN,
         });
-        if options.emulation.schedule != Schedule::Eager {
-            addresses::fix();
-        }
-        let worker = match options.worker {
-            Some(path) => path,
-            None => std::env::current_exe().map_err(|e| {
-                Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
-            })?,
-        };
+        let program = options.program.map_or_else(std::env::current_exe, Ok).map_err(|e| {
+            Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
+        })?;
+        let worker = options.worker.unwrap_or_else(|| program.clone());
+        let mut resources = BTreeMap::from(USUAL);
+        resources.extend(options.resources);
         let scratch = scratch::create()?;
         let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
         let code_cache = cache.join("code");
@@ -237,7 +271,9 @@ impl Session {
             limits: options.limits,
             environment: options.environment,
             launcher: options.launcher,
+            resources,
             cases_from: options.cases_from,
+            program,
             worker,
             device_folder,
             code_cache,
@@ -272,8 +308,12 @@ impl Session {
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
         let cases_from = self.cases_from.iter().map(|p| ("--cases-from", p.display().to_string()));
         let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
-        let launcher = (!self.launcher.is_empty()).then(|| ("--launcher", self.launcher.join(" ")));
-        let mut given: Vec<_> = cases_from.chain(environment).chain(launcher).collect();
+        let launcher =
+            (!self.launcher.is_empty()).then(|| ("--launcher", shell_words::join(&self.launcher)));
+        let limits = self.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
+        let limits = limits.map(|(resource, limit)| ("--limit", format!("{resource}={limit}")));
+        let mut given: Vec<_> =
+            cases_from.chain(environment).chain(launcher).chain(limits).collect();
         if self.emulation.schedule != Schedule::Eager {
             given.push(("--schedule", self.emulation.schedule.to_string()));
         }
@@ -284,47 +324,88 @@ impl Session {
         given
     }
 
-    /// The command that starts a worker in the stack.
-    pub(crate) fn worker_command(&self, order: &Order, device_config: Option<&str>) -> Command {
-        let mut command = self.command(&self.worker, device_config);
-        command.arg(WORKER_ARGUMENT).envs(&order.plan.environment).current_dir(&order.spool);
-        command
+    /// How a worker is started in the stack.
+    ///
+    /// # Errors
+    /// Limits of the plan that cannot be.
+    pub(crate) fn worker(
+        &self,
+        order: &Order,
+        device_config: Option<&str>,
+    ) -> Result<Start, String> {
+        let mut start = self.start(&self.worker, device_config, &order.plan.environment);
+        start.arguments.push(WORKER_ARGUMENT.into());
+        start.directory = Some((&order.spool).into());
+        start.limits = self.limits(&order.plan.limits)?;
+        Ok(start)
     }
 
-    /// A command that starts a program in the stack and on the device, in a clean environment: what a user's shell
+    /// The limits of resources of a trial whose plan asks for these.
+    pub(crate) fn limits(
+        &self,
+        of_plan: &BTreeMap<String, String>,
+    ) -> Result<BTreeMap<Resource, Limit>, String> {
+        let mut limits = self.resources.clone();
+        for (name, limit) in of_plan {
+            let resource = name.parse()?;
+            limits.insert(resource, Limit::parse(resource, limit)?);
+        }
+        Ok(limits)
+    }
+
+    /// How a program is started in the stack and on the device, in a clean environment with these variables: what a user's shell
     /// sets for HIP or HSA must not decide a trial unseen.
-    pub(crate) fn command(&self, program: &Path, device_config: Option<&str>) -> Command {
+    pub(crate) fn start(
+        &self,
+        program: &Path,
+        device_config: Option<&str>,
+        variables: &BTreeMap<String, String>,
+    ) -> Start {
         let inner = self.stack.command(program, self.device_folder.as_deref());
-        let mut command = match self.launcher.split_first() {
-            None => inner,
-            Some((first, rest)) => {
-                let mut outer = Command::new(first);
-                outer.args(rest).arg(inner.get_program()).args(inner.get_args());
-                outer
-            }
+        let mut environment = BTreeMap::new();
+        let mut set = |name: &OsStr, value: &OsStr| {
+            environment.insert(name.to_owned(), value.to_owned());
         };
-        let kept: Vec<_> = command
-            .get_envs()
-            .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
-            .collect();
-        command.env_clear();
         for name in ["PATH", "HOME", "LANG", "XDG_RUNTIME_DIR"] {
             if let Some(value) = std::env::var_os(name) {
-                command.env(name, value);
+                set(name.as_ref(), &value);
             }
         }
-        command.envs(kept);
+        for (name, value) in inner.get_envs() {
+            if let Some(value) = value {
+                set(name, value);
+            }
+        }
         // The folder of temporary files is part of the keys of comgr's cache: with one that is new in each trial, the
         // runtime compiles its own copy kernels every time, which takes three times as long as the rest of a trial.
-        command.env("TMPDIR", self.code_cache.join(TEMPORARY));
+        set("TMPDIR".as_ref(), self.code_cache.join(TEMPORARY).as_ref());
         // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
-        command.env("AMD_COMGR_CACHE_DIR", self.code_cache.join("comgr"));
-        command.env("AMD_COMGR_CACHE_POLICY", "prune_interval=1m:cache_size_bytes=32m");
+        set("AMD_COMGR_CACHE_DIR".as_ref(), self.code_cache.join("comgr").as_ref());
+        set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
-            command.env(device::CONFIG_VARIABLE, config);
+            set(device::CONFIG_VARIABLE.as_ref(), config.as_ref());
         }
-        command.envs(&self.environment);
-        command
+        for (name, value) in self.environment.iter().chain(variables) {
+            set(name.as_ref(), value.as_ref());
+        }
+        Start {
+            program: inner.get_program().into(),
+            arguments: inner.get_args().map(OsStr::to_owned).collect(),
+            environment,
+            directory: None,
+            limits: BTreeMap::new(),
+            fixed_addresses: self.emulation.schedule != Schedule::Eager,
+        }
+    }
+
+    /// The command that starts what is described.
+    pub(crate) fn command(&self, start: &Start) -> Command {
+        start.command(&[self.program.clone().into(), STARTER_ARGUMENT.into()], &self.launcher)
+    }
+
+    /// Whether trials are started through another command.
+    pub(crate) fn is_launched(&self) -> bool {
+        !self.launcher.is_empty()
     }
 
     /// The architecture that device 0 must have; none on a GPU, whose own word is taken.

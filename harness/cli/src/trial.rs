@@ -1,5 +1,6 @@
 use std::{
-    collections::hash_map::RandomState,
+    collections::{BTreeMap, hash_map::RandomState},
+    ffi::OsString,
     hash::{BuildHasher, Hasher},
     time::SystemTime,
 };
@@ -9,7 +10,7 @@ use device::{Config, Place, Planted};
 use judge::{Context, End, Limit, Observation, Outcome, judge, verdict};
 use plan::{Event, Order};
 use report::{Device, Record};
-use supervise::{Cancel, Ended, Observed, Reason, Usage};
+use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
 use crate::{CaseLibrary, Selected, Session, Stop};
 
@@ -132,23 +133,30 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
     let config = session.device_config(of_place(&job.faults, Place::Device));
-    let (observation, usage) = match &folder {
-        Ok(_) => {
-            let order = Order {
-                nonce: nonce.clone(),
-                plan: job.lowered.plan.clone(),
-                faults: of_place(&job.faults, Place::Call),
-                spool: spool.display().to_string(),
-                code_cache: Some(session.code_cache.display().to_string()),
-                wanted: wanted.clone(),
-            };
-            observe(session, &order, config.as_ref(), cancel)?
-        }
-        Err(error) => (not_started(format!("no folder for the trial: {error}")), None),
+    let order = Order {
+        nonce: nonce.clone(),
+        plan: job.lowered.plan.clone(),
+        faults: of_place(&job.faults, Place::Call),
+        spool: spool.display().to_string(),
+        code_cache: Some(session.code_cache.display().to_string()),
+        wanted: wanted.clone(),
     };
+    let told = folder
+        .as_ref()
+        .map_err(|error| format!("no folder for the trial: {error}"))
+        .and_then(|_| Told::new(session, &order, config.as_ref()));
+    let (observation, usage) = match &told {
+        Ok(told) => observe(session, told, cancel)?,
+        Err(error) => (not_started(error.clone()), None),
+    };
+    let nothing = BTreeMap::new();
     let context = Context {
         plan: &job.lowered.plan,
         nonce: &nonce,
+        order: told.as_ref().map_or("", |told| &told.digest),
+        environment: told.as_ref().map_or(&nothing, |told| &told.environment),
+        launched: session.is_launched(),
+        limits: told.as_ref().map_or(&nothing, |told| &told.limits),
         wanted: &wanted,
         spec: &session.stack.spec,
         rocm: session.rocm.clone(),
@@ -250,6 +258,7 @@ fn record(
         })
         .collect();
     let phases = judge::phases(&observation.events);
+    let (environment, limits) = report::found(&observation.events);
     Record {
         format: report::FORMAT,
         date: report::date(SystemTime::now()),
@@ -271,6 +280,8 @@ fn record(
         phases,
         wall_ns: observation.wall.as_nanos() as u64,
         cpu_ns: usage.map(|u| (u.user_cpu + u.system_cpu).as_nanos() as u64),
+        environment,
+        limits,
         max_rss_bytes: usage.map(|u| u.max_rss_bytes),
         stderr_tail: report::stderr_tail(&observation.stderr),
         exit: observation.end,
@@ -314,23 +325,40 @@ fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
     faults.iter().filter(|p| p.fault.place() == place).cloned().collect()
 }
 
+/// All that a worker is told, and what it must say that it was told.
+struct Told {
+    start: Start,
+    order: Vec<u8>,
+    digest: String,
+    environment: BTreeMap<String, String>,
+    limits: BTreeMap<String, String>,
+}
+
+impl Told {
+    fn new(session: &Session, order: &Order, config: Option<&Config>) -> Result<Told, String> {
+        let cannot = |error| format!("the plan cannot be sent: {error}");
+        let config = config.map(serde_json::to_string).transpose().map_err(cannot)?;
+        let start = session.worker(order, config.as_deref())?;
+        let order = serde_json::to_vec(order).map_err(cannot)?;
+        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        Ok(Told {
+            digest: plan::digest(&order),
+            environment: start.environment.iter().map(|(k, v)| (text(k), text(v))).collect(),
+            limits: start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
+            start,
+            order,
+        })
+    }
+}
+
 /// None where the run was cancelled.
 fn observe(
     session: &Session,
-    order: &Order,
-    config: Option<&Config>,
+    told: &Told,
     cancel: &Cancel,
 ) -> Option<(Observation, Option<Usage>)> {
-    let encoded = serde_json::to_vec(order)
-        .and_then(|input| Ok((input, config.map(serde_json::to_string).transpose()?)));
-    let (input, config) = match encoded {
-        Ok(encoded) => encoded,
-        Err(error) => {
-            return Some((not_started(format!("the plan cannot be sent: {error}")), None));
-        }
-    };
-    let command = session.worker_command(order, config.as_deref());
-    let seen = supervise::run(command, &input, &session.limits, cancel, &mut |_| {});
+    let command = session.command(&told.start);
+    let seen = supervise::run(command, &told.order, &session.limits, cancel, &mut |_| {});
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }

@@ -1,3 +1,5 @@
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::{Arch, Planted, Schedule};
@@ -91,6 +93,37 @@ impl Config {
             let apus: Vec<_> = Arch::ALL.iter().filter(|a| a.is_apu()).map(|a| a.name()).collect();
             format!("{} has no GTT, which is of APUs: {}", self.arch, apus.join(", "))
         })
+    }
+
+    /// In what another configuration differs from this one, a setting each; of the two one went through JSON and back.
+    pub fn differences(&self, other: &Config) -> Vec<String> {
+        let Config { arch, memory, gtt, devices, large_bar, sanitize, threads, schedule, faults } =
+            self;
+        let mut all = Vec::new();
+        let mut compare = |name: &str, told: &dyn fmt::Display, found: &dyn fmt::Display| {
+            let (told, found) = (told.to_string(), found.to_string());
+            if told != found {
+                all.push(format!("{name}={found} instead of {told}"));
+            }
+        };
+        compare("arch", arch, &other.arch);
+        compare("memory", memory, &other.memory);
+        compare("gtt", gtt, &other.gtt);
+        compare("devices", devices, &other.devices);
+        compare("large-bar", large_bar, &other.large_bar);
+        compare("sanitize", sanitize, &other.sanitize);
+        compare("threads", threads, &other.threads);
+        compare("schedule", schedule, &other.schedule);
+        let mut found = other.faults.iter();
+        for told in faults {
+            match found.next() {
+                Some(found) if told.is_same(found) => {}
+                Some(found) => all.push(format!("the fault {found} instead of {told}")),
+                None => all.push(format!("no fault {told}")),
+            }
+        }
+        all.extend(found.map(|found| format!("the fault {found}, which nobody planted")));
+        all
     }
 
     /// The options of the command line that make the default configuration this one, but for schedule and sanitizer.
@@ -204,6 +237,54 @@ mod tests {
         check("devices=2", Some(4 << 30));
         check("devices=0", None);
         check("large-bar=maybe", None);
+    }
+
+    /// The fields come from the JSON, so that one that is added is tried as well.
+    #[test]
+    fn every_field_that_differs_is_told() {
+        let mut planted = Planted::from(crate::Fault::CopyLate);
+        for (name, value) in
+            [("probability", "0.25"), ("per", "process"), ("seed", "7"), ("ms", "9")]
+        {
+            planted.set(name, value).unwrap();
+        }
+        let config = Config {
+            arch: Arch::Gfx1151,
+            memory: 3,
+            gtt: 4,
+            devices: 5,
+            large_bar: true,
+            sanitize: true,
+            threads: 6,
+            schedule: Schedule::Seeded(7),
+            faults: vec![planted],
+        };
+        let json = serde_json::to_value(&config).unwrap();
+        let read =
+            |json: &serde_json::Value| -> Config { serde_json::from_value(json.clone()).unwrap() };
+        assert_eq!(config.differences(&read(&json)), [""; 0]);
+        let fields = json.as_object().unwrap();
+        assert_eq!(fields.len(), 9);
+        for field in fields.keys() {
+            let mut changed = json.clone();
+            changed.as_object_mut().unwrap().remove(field);
+            if field == "arch" {
+                changed["arch"] = "gfx90a".into();
+            }
+            assert_eq!(config.differences(&read(&changed)).len(), 1, "{field}");
+            assert_eq!(read(&changed).differences(&config).len(), 1, "{field}");
+        }
+        let parameters = json["faults"][0].as_object().unwrap();
+        assert_eq!(parameters.len(), 5);
+        for parameter in parameters.keys() {
+            let mut changed = json.clone();
+            let fault = changed["faults"][0].as_object_mut().unwrap();
+            fault.remove(parameter);
+            if parameter == "fault" {
+                fault.insert("fault".to_owned(), "copy.zero".into());
+            }
+            assert_eq!(config.differences(&read(&changed)).len(), 1, "{parameter}");
+        }
     }
 
     #[test]

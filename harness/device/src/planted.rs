@@ -98,6 +98,14 @@ impl From<Fault> for Planted {
 }
 
 impl Planted {
+    /// Whether another one misbehaves in the same way; of the two one went through JSON and back, where a probability may lose
+    /// its last bit.
+    pub fn is_same(&self, other: &Planted) -> bool {
+        let Planted { fault, probability, per, seed, with } = self;
+        (fault, per, seed, with) == (&other.fault, &other.per, &other.seed, &other.with)
+            && (probability - other.probability).abs() < 1e-9
+    }
+
     /// The number of one of the fault's own parameters; 0 where it has none of this name.
     pub fn amount(&self, parameter: &str) -> u64 {
         match (self.with.get(parameter), self.values(parameter)) {

@@ -15,6 +15,7 @@ use plan::{
 use crate::{Context, End, Observation, Outcome, judge};
 
 pub(crate) const NONCE: &str = "n0nce";
+const ORDER: &str = "0rder";
 pub(crate) const ROOT: &str = "/stack";
 
 /// A plan, what its worker reports on a healthy device, and the files that it spools.
@@ -23,6 +24,28 @@ pub(crate) struct Run {
     pub(crate) seen: Observation,
     pub(crate) files: HashMap<String, Vec<u8>>,
     pub(crate) rocm: Option<Version>,
+    pub(crate) launched: bool,
+}
+
+/// What a worker says first that found all as it was told.
+pub(crate) fn hello() -> Event {
+    Event::Hello {
+        version: PLAN_VERSION,
+        nonce: NONCE.to_owned(),
+        pid: 42,
+        order: ORDER.to_owned(),
+        environment: environment(),
+        limits: limits(),
+    }
+}
+
+fn environment() -> BTreeMap<String, String> {
+    let told = [("PATH", "/bin"), ("HSA_XNACK", "1")];
+    told.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
+}
+
+fn limits() -> BTreeMap<String, String> {
+    [("stack".to_owned(), "8M".to_owned())].into()
 }
 
 /// What the emulated device is told to be.
@@ -80,6 +103,7 @@ pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
         version: PLAN_VERSION,
         trial: "copies/there-and-back[bytes=64]".to_owned(),
         environment: BTreeMap::new(),
+        limits: BTreeMap::new(),
         libraries: Vec::new(),
         functions: Vec::new(),
         buffers,
@@ -110,7 +134,7 @@ impl Run {
     pub(crate) fn healthy(plan: Plan) -> Run {
         let mut seen = Observation {
             events: vec![
-                Event::Hello { version: PLAN_VERSION, nonce: NONCE.to_owned(), pid: 42 },
+                hello(),
                 Event::Loaded {
                     libraries: vec![LoadedLibrary {
                         name: "libamdhip64.so.7".to_owned(),
@@ -144,7 +168,8 @@ impl Run {
             play(steps, &plan, &wanted, &mut occurrences, &mut seen.events);
         }
         seen.events.push(Event::Bye);
-        Run { plan, seen, files: HashMap::new(), rocm: Some(Version::new(7, 2, 4)) }
+        let rocm = Some(Version::new(7, 2, 4));
+        Run { plan, seen, files: HashMap::new(), rocm, launched: false }
     }
 
     /// Changes the bytes that one check read.
@@ -198,6 +223,10 @@ impl Run {
         let context = Context {
             plan: &self.plan,
             nonce: NONCE,
+            order: ORDER,
+            environment: &environment(),
+            launched: self.launched,
+            limits: &limits(),
             wanted: &wanted,
             spec: "debian:7.2.4",
             rocm: self.rocm.clone(),

@@ -1,4 +1,4 @@
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use device::Config;
 use plan::{Event, Plan, Version};
@@ -66,6 +66,14 @@ pub struct Context<'a> {
     pub plan: &'a Plan,
     /// The nonce that it was given.
     pub nonce: &'a str,
+    /// Digest of all that it was told.
+    pub order: &'a str,
+    /// The environment that it was to find.
+    pub environment: &'a BTreeMap<String, String>,
+    /// Whether it was started through a launcher, which may add variables of its own.
+    pub launched: bool,
+    /// The limits of resources that it was to find.
+    pub limits: &'a BTreeMap<String, String>,
     /// Right digests, by step and occurrence.
     pub wanted: &'a [(u32, u32, String)],
     /// How the user names the stack, such as `debian:7.2.4`.

@@ -1,8 +1,7 @@
 //! Who answered, from which stack, on which device.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
-use device::{Config, Planted};
 use plan::{Event, LoadedLibrary, PLAN_VERSION, Version};
 
 use crate::{Context, End, Kind, Limit, Observation, Outcome, log, words};
@@ -31,22 +30,57 @@ pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version
 
 fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("worker", summary, seen));
-    match seen.events.first() {
-        Some(Event::Hello { nonce, .. }) if nonce != context.nonce => {
-            no("the worker answered with another nonce: its events belong to another trial".into())
+    let (version, nonce, order, environment, limits) = match seen.events.first() {
+        Some(Event::Hello { version, nonce, pid: _, order, environment, limits }) => {
+            (*version, nonce, order, environment, limits)
         }
-        Some(Event::Hello { version, .. }) if *version != PLAN_VERSION => no(format!(
+        Some(_) => return no("the worker did not begin by answering with its nonce".into()),
+        None => {
+            return no(format!(
+                "the program that was started as the worker said nothing and ended ({}): it is not a \
+                 worker, or could not load",
+                ended(&seen.end)
+            ));
+        }
+    };
+    if nonce != context.nonce {
+        return no(
+            "the worker answered with another nonce: its events belong to another trial".into()
+        );
+    }
+    if version != PLAN_VERSION {
+        return no(format!(
             "the worker speaks version {version} of the plan format, not {PLAN_VERSION}: it and the \
              harness were built apart"
-        )),
-        Some(Event::Hello { .. }) => Ok(()),
-        Some(_) => no("the worker did not begin by answering with its nonce".into()),
-        None => no(format!(
-            "the program that was started as the worker said nothing and ended ({}): it is not a \
-             worker, or could not load",
-            ended(&seen.end)
-        )),
+        ));
     }
+    if order != context.order {
+        return no("the worker was told something else than it was sent".into());
+    }
+    let differs = |about, told, found, added| {
+        let all = differences(told, found, added);
+        let summary =
+            format!("the worker did not find {about} that it was to find: {}", all.join(", "));
+        if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
+    };
+    differs("the environment", context.environment, environment, context.launched)?;
+    differs("the limits", context.limits, limits, false)
+}
+
+/// What differs between the variables that were told and those that were found. What was added is no difference where that is
+/// allowed.
+fn differences(
+    told: &BTreeMap<String, String>,
+    found: &BTreeMap<String, String>,
+    may_add: bool,
+) -> Vec<String> {
+    let lost = told.iter().filter_map(|(name, value)| match found.get(name) {
+        Some(other) if other == value => None,
+        Some(other) => Some(format!("{name}={other} instead of {value}")),
+        None => Some(format!("no {name}={value}")),
+    });
+    let added = found.iter().filter(|(name, _)| !may_add && !told.contains_key(*name));
+    lost.chain(added.map(|(name, value)| format!("{name}={value}, which nobody set"))).collect()
 }
 
 /// The skip of a trial whose stack lacks something.
@@ -135,32 +169,14 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
         }
         (None, Some(_)) => no("device 0 is emulated; the trial is for a GPU".to_owned()),
         // A lost injection must be neither a green nor a red trial.
-        (Some(told), Some(identity)) if !same_config(told, &identity.config) => no(format!(
-            "the emulated device is set up with {}, and was told {}",
-            config(&identity.config),
-            config(told)
-        )),
-        _ => Ok(version),
+        (Some(told), Some(identity)) => match told.differences(&identity.config).as_slice() {
+            [] => Ok(version),
+            all => {
+                no(format!("the emulated device is not set up as it was told: {}", all.join(", ")))
+            }
+        },
+        (None, None) => Ok(version),
     }
-}
-
-/// Compares configurations of which one went through JSON and back, where a probability may lose its last bit.
-fn same_config(a: &Config, b: &Config) -> bool {
-    let same = |a: &Planted, b: &Planted| {
-        (a.fault, a.seed) == (b.fault, b.seed) && (a.probability - b.probability).abs() < 1e-9
-    };
-    (a.arch, a.memory, a.gtt, a.faults.len()) == (b.arch, b.memory, b.gtt, b.faults.len())
-        && a.faults.iter().zip(&b.faults).all(|(a, b)| same(a, b))
-}
-
-fn config(config: &Config) -> String {
-    let faults: Vec<String> = config
-        .faults
-        .iter()
-        .map(|p| format!("{} (probability {}, seed {})", p.fault, p.probability, p.seed))
-        .collect();
-    let faults = if faults.is_empty() { "no fault".to_owned() } else { faults.join(" and ") };
-    format!("{} bytes of {} and {faults}", config.memory, config.arch.name())
 }
 
 /// `HIP_VERSION` is major * 10^7 + minor * 10^5 + a build count (hip_version.h), and the build count is

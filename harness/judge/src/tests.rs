@@ -1,6 +1,6 @@
 //! Every kind of outcome, planted.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use device::Fault;
 use plan::{ByVersion, Call, Event, Phase, VersionRange};
@@ -78,15 +78,16 @@ fn nothing_is_believed_without_proof() {
     no(healthy().with(|r| r.seen.end = End::Lost("cancelled".into())), "lost", "cancelled");
     no(
         healthy().with(|r| {
-            r.seen.events[0] =
-                Event::Hello { version: plan::PLAN_VERSION, nonce: "x".into(), pid: 1 };
+            let Event::Hello { nonce, .. } = &mut r.seen.events[0] else { unreachable!() };
+            *nonce = "x".into();
         }),
         "worker",
         "another nonce",
     );
     no(
         healthy().with(|r| {
-            r.seen.events[0] = Event::Hello { version: 0, nonce: "n0nce".into(), pid: 1 };
+            let Event::Hello { version, .. } = &mut r.seen.events[0] else { unreachable!() };
+            *version = 0;
         }),
         "worker",
         "version 0 of the plan format",
@@ -133,8 +134,40 @@ fn nothing_is_believed_without_proof() {
             }
         }),
         "device",
-        "and no fault, and was told 4294967296 bytes of gfx1151 and copy.zero (probability 1, seed 0)",
+        "no fault copy.zero",
     );
+}
+
+#[test]
+fn a_worker_that_was_started_in_another_way_proves_nothing() {
+    type Found<'f> =
+        (&'f mut String, &'f mut BTreeMap<String, String>, &'f mut BTreeMap<String, String>);
+    fn found(change: fn(Found<'_>)) -> Run {
+        healthy().with(|run| {
+            let Event::Hello { order, environment, limits, .. } = &mut run.seen.events[0] else {
+                unreachable!()
+            };
+            change((order, environment, limits));
+        })
+    }
+    let no = |run: Run, why: &str, summary: &str| {
+        check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
+    };
+    no(found(|(order, ..)| order.push('x')), "worker", "something else than it was sent");
+    let without: fn(Found<'_>) = |(_, variables, _)| _ = variables.remove("HSA_XNACK");
+    no(found(without), "environment", "no HSA_XNACK=1");
+    let other: fn(Found<'_>) =
+        |(_, variables, _)| _ = variables.insert("HSA_XNACK".into(), "0".into());
+    no(found(other), "environment", "HSA_XNACK=0 instead of 1");
+    no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
+    let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
+    no(found(more), "environment", "stack=unlimited instead of 8M");
+    let added: fn(Found<'_>) =
+        |(_, variables, _)| _ = variables.insert("SLURM_JOB_ID".into(), "1".into());
+    no(found(added), "environment", "SLURM_JOB_ID=1, which nobody set");
+    // A launcher may say which device is its job's.
+    check(&found(added).with(|run| run.launched = true), Kind::Pass, "pass", "");
+    no(found(without).with(|run| run.launched = true), "environment", "no HSA_XNACK=1");
 }
 
 #[test]

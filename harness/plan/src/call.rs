@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::{ByVersion, Dtype, MatmulProblem, Operands};
 
 /// Version of the plan format; a worker refuses a plan of another version.
-pub const PLAN_VERSION: u32 = 2;
+pub const PLAN_VERSION: u32 = 3;
 
 /// Bytes of guard on each side of a guarded buffer.
 ///
@@ -27,6 +27,9 @@ pub struct Plan {
     /// Environment variables that the case sets before the process starts.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub environment: BTreeMap<String, String>,
+    /// Limits of resources that are set before the process starts, over the usual ones: `stack`, `core` and `files`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
     /// Libraries besides HIP and hipRTC that the plan calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub libraries: Vec<Library>,

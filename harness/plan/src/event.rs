@@ -1,3 +1,5 @@
+use std::collections::BTreeMap;
+
 use device::Planted;
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +12,8 @@ use crate::Phase;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// The first line: the plan was read. The nonce is the one that the parent passed, which proves that
-    /// this worker and no other program answered.
+    /// this worker and no other program answered. The rest says what it was told and how it was started, so that whatever
+    /// a launcher did on the way shows.
     Hello {
         /// [`PLAN_VERSION`](crate::PLAN_VERSION) of the worker.
         version: u32,
@@ -18,6 +21,15 @@ pub enum Event {
         nonce: String,
         /// Process id.
         pid: u32,
+        /// [`digest`](crate::digest) of the order, in hexadecimal.
+        #[serde(default)]
+        order: String,
+        /// The environment that it found; what is not UTF-8 has replacement characters.
+        #[serde(default)]
+        environment: BTreeMap<String, String>,
+        /// The limits of resources that it found.
+        #[serde(default)]
+        limits: BTreeMap<String, String>,
     },
     /// A phase begins.
     Phase {

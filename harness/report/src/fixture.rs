@@ -54,6 +54,8 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         wall_ns: 43_210_987,
         cpu_ns: Some(40_000_000),
         max_rss_bytes: None,
+        environment: [("HSA_XNACK".to_owned(), "1".to_owned())].into(),
+        limits: [("stack".to_owned(), "8M".to_owned())].into(),
         stderr_tail: String::new(),
         nonce: "n0nce".to_owned(),
         again: format!("rocrepro run --rocm debian:7.2.4 --device emulated:gfx1151 '{trial}'"),

@@ -1,4 +1,4 @@
-use std::time::SystemTime;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use device::{Identity, Planted};
@@ -59,6 +59,12 @@ pub struct Record {
     /// Largest resident set of the process, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rss_bytes: Option<u64>,
+    /// The environment that the worker found, as it said itself: what it was told, and what a launcher added.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub environment: BTreeMap<String, String>,
+    /// The limits of resources that the worker found, such as `stack: 8M`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub limits: BTreeMap<String, String>,
     /// The end of standard error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
@@ -83,6 +89,15 @@ mod texts {
         let texts = Vec::<String>::deserialize(from)?;
         texts.iter().map(|text| text.parse().map_err(D::Error::custom)).collect()
     }
+}
+
+/// The environment and the limits of resources that a worker said it found; nothing where it said nothing.
+pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    let hello = events.iter().find_map(|event| match event {
+        Event::Hello { environment, limits, .. } => Some((environment.clone(), limits.clone())),
+        _ => None,
+    });
+    hello.unwrap_or_default()
 }
 
 /// A ROCm user space.

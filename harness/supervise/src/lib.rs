@@ -26,8 +26,10 @@ mod log;
 mod observed;
 mod pipes;
 mod pool;
+mod resource;
 mod run;
 mod silence;
+mod start;
 
 pub use cancel::{Cancel, PATIENCE};
 pub use group::Process;
@@ -36,4 +38,6 @@ pub use lines::{Line, MAX_EVENT_BYTES, MAX_LINE_BYTES};
 pub use log::{LOG_HEAD_BYTES, LOG_TAIL_BYTES, Log};
 pub use observed::{Ended, Limits, Observed, Reason, Usage};
 pub use pool::{for_each, in_order};
+pub use resource::{Limit, Resource};
 pub use run::run;
+pub use start::Start;

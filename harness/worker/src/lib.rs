@@ -21,9 +21,10 @@ mod needs;
 mod pipe;
 mod streams;
 
-use std::process::ExitCode;
+use std::{collections::BTreeMap, ffi::OsString, process::ExitCode};
 
 use plan::{Event, Order, PLAN_VERSION, Phase};
+use supervise::Resource;
 
 use crate::{
     broken::Broken,
@@ -51,12 +52,16 @@ pub fn main() -> ExitCode {
 
 fn work() -> Result<(), Broken> {
     let events = Events::instead_of_stdout()?;
-    let order = parse(&leash::first_line()?)?;
+    let line = leash::first_line()?;
+    let order = parse(&line)?;
     leash::hold()?;
     events.say(&Event::Hello {
         version: PLAN_VERSION,
         nonce: order.nonce.clone(),
         pid: std::process::id(),
+        order: plan::digest(line.trim_end_matches('\n').as_bytes()),
+        environment: environment(),
+        limits: limits(),
     });
     events.say(&Event::Phase { phase: Phase::Start });
     names::check(&order.plan)?;
@@ -105,6 +110,17 @@ fn work() -> Result<(), Broken> {
     Ok(())
 }
 
+/// The environment that the process was started with.
+fn environment() -> BTreeMap<String, String> {
+    let text = |text: OsString| text.to_string_lossy().into_owned();
+    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+}
+
+/// The limits of resources that the process was started with.
+fn limits() -> BTreeMap<String, String> {
+    Resource::ALL.iter().map(|r| (r.to_string(), r.here().to_string())).collect()
+}
+
 /// Reads an order, and says of an order of another version that it is one.
 fn parse(line: &str) -> Result<Order, Broken> {
     let version = |line: &str| {
@@ -150,7 +166,7 @@ mod tests {
         check("", "EOF while parsing");
         check("{}", "missing field `nonce`");
         check(r#"{"plan": {"version": 1}}"#, "version 1");
-        check(r#"{"plan": {"version": 2}}"#, "missing field `trial`");
+        check(r#"{"plan": {"version": 3}}"#, "missing field `trial`");
         check(r#"{"plan": 3}"#, "cannot be read");
     }
 }

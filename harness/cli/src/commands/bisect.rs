@@ -467,6 +467,7 @@ fn between(args: &Bisect, axis: &Axis, good: &str, bad: &str) -> String {
     words.push(format!("--gfx={}", args.on.target.gfx));
     words.extend(args.on.target.env.iter().map(|pair| format!("--env={pair}")));
     words.extend(args.on.target.launcher.iter().map(|launcher| format!("--launcher={launcher}")));
+    words.extend(args.on.limit.iter().map(|limit| format!("--limit={limit}")));
     words.extend(args.fault.iter().map(|fault| format!("--fault={fault}")));
     words.extend(args.cases_from.iter().map(|path| format!("--cases-from={}", path.display())));
     if !args.command.is_empty() {

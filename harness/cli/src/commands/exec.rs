@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeMap,
     os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::ExitCode,
@@ -17,8 +18,9 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let session = Session::open(options)?;
     let config = session.device_config(faults).map(|c| serde_json::to_string(&c)).transpose();
     let config = config.map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-    let mut command = session.command(&program, config.as_deref());
-    command.args(&args.arguments);
+    let mut start = session.start(&program, config.as_deref(), &BTreeMap::new());
+    start.arguments.extend(args.arguments.iter().cloned());
+    let mut command = session.command(&start);
     // What the session made for trials goes; this process becomes the program.
     drop(session);
     let error = command.exec();

@@ -243,12 +243,12 @@ fn run_program(
         .map(|config| serde_json::to_string(&config))
         .transpose()
         .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;
-    let mut command = session.command(program, config.as_deref());
-    command.envs(&job.lowered.plan.environment).current_dir(folder);
-    if let Some(log) = log {
-        command.envs(log_environment(log));
-    }
-    let seen = supervise::run(command, b"", limits, cancel, &mut |_| {});
+    let mut variables = job.lowered.plan.environment.clone();
+    variables.extend(log.into_iter().flat_map(|log| log_environment(log)));
+    let mut start = session.start(program, config.as_deref(), &variables);
+    start.directory = Some(folder.to_owned());
+    start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
+    let seen = supervise::run(session.command(&start), b"", limits, cancel, &mut |_| {});
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict(format!(
             "interrupted; `{}` runs the trial",

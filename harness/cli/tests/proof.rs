@@ -1,0 +1,172 @@
+//! What a worker must find, whatever starts it, and what is said where it does not.
+
+use std::{
+    collections::BTreeMap,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use judge::VerdictKind;
+use report::Record;
+
+/// The fastest trial that goes all the way.
+const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
+
+fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null());
+    for name in ["ROCREPRO_ROCM", "ROCREPRO_GFX", "ROCREPRO_DEVICE_KIND", "NO_COLOR"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The record of the one trial, run with these options.
+#[track_caller]
+fn record(options: &[&str]) -> Record {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("records");
+    let mut command = rocrepro(&["run", TRIAL, "--device", "emulated", "--record"]);
+    let output = command.arg(&file).args(options).output().expect("it starts");
+    let text = std::fs::read_to_string(&file).unwrap_or_default();
+    report::parse(text.trim()).unwrap_or_else(|e| panic!("{options:?}: {e}: {output:?}"))
+}
+
+/// Every setting of a device and a trial that an option can make.
+const SETTINGS: &[&str] = &[
+    "--env",
+    "A_VARIABLE=with spaces, \"quotes\" and $signs",
+    "--schedule",
+    "seeded=3",
+    "--sanitize",
+    "--device-option",
+    "threads=2",
+    "--device-option",
+    "devices=2",
+    "--device-option",
+    "memory=1G",
+    "--limit",
+    "stack=16M",
+];
+
+#[test]
+fn what_a_launcher_drops_reaches_the_worker() {
+    let plain = record(SETTINGS);
+    assert_eq!(plain.verdict.kind, VerdictKind::Pass, "{plain:?}");
+    assert_eq!(plain.limits["stack"], "16M");
+    let launchers = [
+        "env -i",
+        "sh -c 'cd /; ulimit -S -s 1024; ulimit -S -n 64; exec \"$@\"' sh",
+        "setarch -R env -i",
+        // A launcher that waits for its child, as srun does.
+        "sh -c '\"$@\"; exit $?' sh",
+    ];
+    for launcher in launchers {
+        let launched = record(&[SETTINGS, &["--launcher", launcher]].concat());
+        assert_eq!(launched.verdict.kind, VerdictKind::Pass, "{launcher}: {launched:?}");
+        assert_eq!(launched.device, plain.device, "{launcher}");
+        assert_eq!(launched.environment, plain.environment, "{launcher}");
+        assert_eq!(launched.limits, plain.limits, "{launcher}");
+    }
+}
+
+#[test]
+fn what_a_launcher_sets_itself_is_recorded() {
+    let launcher = ["--launcher", "env HSA_A_LAUNCHER=yes"];
+    let launched = record(&launcher);
+    assert_eq!(launched.verdict.kind, VerdictKind::Pass, "{launched:?}");
+    assert_eq!(launched.environment["HSA_A_LAUNCHER"], "yes");
+    // What the user's shell has is for the launcher and not for the trial.
+    let mut command = rocrepro(&["run", TRIAL, "--device", "emulated", "--record", "/dev/stdout"]);
+    let script = "test \"$HSA_OF_A_SHELL\" = yes && exec \"$@\"";
+    command.env("HSA_OF_A_SHELL", "yes").args(["--launcher", &format!("sh -c '{script}' sh")]);
+    let output = command.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().find(|line| line.starts_with('{')).expect("a record");
+    let record = report::parse(line).expect("a record");
+    assert_eq!(record.verdict.kind, VerdictKind::Pass, "{record:?}");
+    assert!(!record.environment.contains_key("HSA_OF_A_SHELL"));
+}
+
+/// Every variable that the worker was told, taken away and changed by a launcher.
+#[test]
+fn what_a_launcher_changes_is_no_verdict() {
+    let plain = record(SETTINGS);
+    assert!(plain.environment.len() >= 6, "{:?}", plain.environment);
+    for name in plain.environment.keys() {
+        for change in [format!("{name}=*) continue;;"), format!("{name}=*) word=\"$word \";;")] {
+            // It goes through its words once, and puts those that it keeps behind the others.
+            let script = format!(
+                "for word in \"$@\"; do shift; case \"$word\" in {change} esac; set -- \"$@\" \"$word\"; done; exec \"$@\""
+            );
+            let launcher = format!("sh -c {} sh", quoted(&script));
+            let changed = record(&[SETTINGS, &["--launcher", &launcher]].concat());
+            assert_eq!(changed.outcome.signature, "no-verdict:environment", "{name}: {changed:?}");
+            assert!(changed.outcome.summary.contains(name.as_str()), "{changed:?}");
+        }
+    }
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "'\\''"))
+}
+
+#[test]
+fn a_launcher_that_does_not_start_the_worker_is_no_verdict() {
+    for launcher in ["false", "true", "cat", "/nonexistent/launcher", "sh -c 'exec $*' sh"] {
+        let seen = record(&["--launcher", launcher, "--env", "A=b c", "--quiet-timeout", "5"]);
+        assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{launcher}: {seen:?}");
+    }
+    let output =
+        rocrepro(&["run", TRIAL, "--launcher", "sh -c 'open"]).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("`--launcher` is no command of a shell"), "{stderr}");
+}
+
+#[test]
+fn limits_that_cannot_be_are_refused() {
+    let output =
+        rocrepro(&["run", TRIAL, "--limit", "stak=1", "--limit", "stack=x", "--limit", "core"]);
+    let output = { output }.output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    for wanted in ["`stak`; there are stack, core, files", "`stack=x`: write", "`--limit core`"] {
+        assert!(stderr.contains(wanted), "{stderr}");
+    }
+    let hard = ["--launcher", "sh -c 'ulimit -s 1024; exec \"$@\"' sh"];
+    let seen = record(&hard);
+    assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{seen:?}");
+    let said = seen.outcome.details.join("\n");
+    assert!(said.contains("this machine allows stack=1M, and 8M is asked for"), "{seen:?}");
+}
+
+/// A stack without a libc of its own is found through LD_LIBRARY_PATH, which launchers drop.
+#[test]
+fn a_prefix_reaches_the_worker_through_a_launcher() {
+    let stack = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, text: &str| {
+        let path = stack.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
+        std::fs::write(&path, text).expect("a file");
+        path
+    };
+    write("lib/libamdhip64.so.7", "");
+    // Nothing but what it was told: not even a shell's own variables.
+    let worker = write("worker", "#!/bin/sh\ntr '\\0' '\\n' < /proc/$$/environ >&2\n");
+    std::fs::set_permissions(&worker, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let root = stack.path().canonicalize().expect("a folder");
+    let (root, worker) = (root.to_str().expect("plain"), worker.to_str().expect("plain"));
+    let mut told = BTreeMap::new();
+    for launcher in [&[][..], &["--launcher", "env -i"]] {
+        let options = ["run", TRIAL, "--rocm", root, "--device", "gpu", "--worker", worker];
+        let output = rocrepro(&[&options, launcher].concat()).output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(&format!("LD_LIBRARY_PATH={root}/lib")), "{launcher:?}: {text}");
+        assert!(text.contains(&format!("ROCM_PATH={root}")), "{launcher:?}: {text}");
+        let variables = text.lines().map(str::trim).filter(|line| line.contains("_PATH="));
+        told.insert(launcher.len(), variables.map(str::to_owned).collect::<Vec<_>>());
+    }
+    assert_eq!(told[&0], told[&2]);
+}

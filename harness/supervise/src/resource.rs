@@ -1,0 +1,152 @@
+//! Limits of a process, see getrlimit(2).
+
+use std::{fmt, io, str::FromStr};
+
+use rustix::process::{Resource as System, Rlimit, getrlimit, setrlimit};
+
+/// A resource whose limit is stated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Resource {
+    /// Bytes of the main thread's stack, and of each thread's unless the program says otherwise.
+    Stack,
+    /// Bytes of a core file.
+    Core,
+    /// Open file descriptors.
+    Files,
+}
+
+impl Resource {
+    /// Every resource.
+    pub const ALL: [Resource; 3] = [Resource::Stack, Resource::Core, Resource::Files];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Resource::Stack => "stack",
+            Resource::Core => "core",
+            Resource::Files => "files",
+        }
+    }
+
+    const fn system(self) -> System {
+        match self {
+            Resource::Stack => System::Stack,
+            Resource::Core => System::Core,
+            Resource::Files => System::Nofile,
+        }
+    }
+
+    /// The limit of this process.
+    pub fn here(self) -> Limit {
+        getrlimit(self.system()).current.map_or(Limit::NONE, Limit)
+    }
+
+    /// Sets the limit of this process and of its children to come.
+    ///
+    /// # Errors
+    /// More than the hard limit allows.
+    pub(crate) fn set(self, limit: Limit) -> io::Result<()> {
+        let maximum = getrlimit(self.system()).maximum;
+        let current = (limit != Limit::NONE).then_some(limit.0);
+        setrlimit(self.system(), Rlimit { current, maximum }).map_err(|_| {
+            let most = maximum.map_or(Limit::NONE, Limit);
+            io::Error::other(format!("this machine allows {self}={most}, and {limit} is asked for"))
+        })
+    }
+}
+
+impl fmt::Display for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Resource {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Resource::ALL.into_iter().find(|resource| resource.name() == name);
+        found.ok_or_else(|| {
+            let all: Vec<_> = Resource::ALL.iter().map(|resource| resource.name()).collect();
+            format!("no limit is called `{name}`; there are {}", all.join(", "))
+        })
+    }
+}
+
+/// The limit of a resource, in its own unit. It is written `1024`, `8M` (powers of 1024) or `unlimited`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Limit(pub u64);
+
+impl Limit {
+    /// None at all.
+    pub const NONE: Limit = Limit(u64::MAX);
+
+    /// Reads a limit of this resource.
+    ///
+    /// # Errors
+    /// What is wrong, and what could be written.
+    pub fn parse(resource: Resource, text: &str) -> Result<Limit, String> {
+        let shift = UNITS.iter().find(|(unit, _)| text.ends_with(*unit)).map_or(0, |(_, s)| *s);
+        let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
+        let plain = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits.parse::<u64>().ok().filter(|_| plain);
+        match number.and_then(|number| number.checked_mul(1 << shift)) {
+            _ if text == "unlimited" => Ok(Limit::NONE),
+            Some(number) if number < u64::MAX => Ok(Limit(number)),
+            _ => Err(format!(
+                "`{resource}={text}`: write a number, such as 1024 or 8M, or unlimited"
+            )),
+        }
+    }
+}
+
+const UNITS: [(char, u32); 3] = [('G', 30), ('M', 20), ('K', 10)];
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Limit::NONE {
+            return f.write_str("unlimited");
+        }
+        // 1024 files are not 1K of them.
+        let whole = |shift: u32| shift > 10 && self.0 > 0 && self.0.trailing_zeros() >= shift;
+        match UNITS.iter().find(|(_, shift)| whole(*shift)) {
+            Some((unit, shift)) => write!(f, "{}{unit}", self.0 >> shift),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_are_read_as_they_are_written() {
+        let check = |text: &str, number: u64, written: &str| {
+            let limit = Limit::parse(Resource::Stack, text).unwrap();
+            assert_eq!((limit, limit.to_string().as_str()), (Limit(number), written), "{text}");
+            assert_eq!(Limit::parse(Resource::Stack, written), Ok(limit));
+        };
+        check("0", 0, "0");
+        check("1000", 1000, "1000");
+        check("1024", 1024, "1024");
+        check("4K", 4096, "4096");
+        check("8M", 8 << 20, "8M");
+        check("8192K", 8 << 20, "8M");
+        check("3G", 3 << 30, "3G");
+        check("unlimited", u64::MAX, "unlimited");
+        for bad in ["", "M", "-1", "+1", "8m", "1T", "8MM", "99999999999G", "18446744073709551615"]
+        {
+            let error = Limit::parse(Resource::Stack, bad).unwrap_err();
+            assert!(error.contains(&format!("`stack={bad}`")), "{error}");
+        }
+    }
+
+    #[test]
+    fn every_resource_has_its_name() {
+        for resource in Resource::ALL {
+            assert_eq!(resource.to_string().parse(), Ok(resource));
+        }
+        let error = "stak".parse::<Resource>().unwrap_err();
+        assert_eq!(error, "no limit is called `stak`; there are stack, core, files");
+    }
+}

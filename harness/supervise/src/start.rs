@@ -1,0 +1,279 @@
+//! How a process comes to find exactly what it must, whoever starts it.
+//!
+//! A launcher (`srun`, `podman run`) hands on the words of a command, but may drop the environment, the limits, the folder and
+//! the personality of its caller, or starts its child from a daemon that never had them. So none of these is left to
+//! inheritance: they travel as words, to a *starter*, a program that takes them, sets them and becomes the program that is meant.
+
+use std::{
+    collections::BTreeMap,
+    ffi::{OsStr, OsString},
+    fmt,
+    io::{self, Write as _},
+    os::unix::{
+        ffi::{OsStrExt as _, OsStringExt as _},
+        process::CommandExt as _,
+    },
+    path::{Path, PathBuf},
+    process::{Command, ExitCode},
+};
+
+use crate::{Limit, Resource};
+
+/// Exit status of a starter that could not become its program, as that of a shell.
+const NOT_STARTED: u8 = 127;
+
+/// Variables that every shell sets for itself; a launcher that is a script means nothing by them.
+const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
+
+const DIRECTORY: &str = "--directory";
+const FIXED: &str = "--fixed-addresses";
+const LIMIT: &str = "--limit";
+const NOT_FROM: &str = "--not-from";
+const END: &str = "--";
+
+/// What a process is started as, and what it must find.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// The program, by its path.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Its environment: these variables, and what a launcher sets itself, nothing else.
+    pub environment: BTreeMap<OsString, OsString>,
+    /// The folder it starts in; that of the launcher without one.
+    pub directory: Option<PathBuf>,
+    /// Its limits; those that are not named are the machine's.
+    pub limits: BTreeMap<Resource, Limit>,
+    /// Whether the kernel puts what it maps at the same addresses each time, where it can.
+    pub fixed_addresses: bool,
+}
+
+impl Start {
+    /// The command that starts it by way of `starter`, whose first words these are, and of `launcher` where that has words.
+    ///
+    /// The launcher is the user's own tool and gets this process's environment; of that nothing reaches the program.
+    pub fn command(&self, starter: &[OsString], launcher: &[String]) -> Command {
+        let mut words = launcher.iter().map(OsString::from).chain(starter.iter().cloned());
+        // A command without a word cannot be started, and says so.
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words);
+        if launcher.is_empty() {
+            command.env_clear();
+        } else {
+            let mut inherited = OsString::from(NOT_FROM);
+            inherited.push("=");
+            std::env::vars_os().for_each(|(name, value)| inherited.push(mark(&name, &value)));
+            command.arg(inherited);
+        }
+        command.args(self.words());
+        command
+    }
+
+    fn words(&self) -> Vec<OsString> {
+        let mut words = Vec::new();
+        if let Some(directory) = &self.directory {
+            words.extend([OsString::from(DIRECTORY), directory.into()]);
+        }
+        if self.fixed_addresses {
+            words.push(FIXED.into());
+        }
+        for (resource, limit) in &self.limits {
+            words.extend([LIMIT.into(), format!("{resource}={limit}").into()]);
+        }
+        words.extend(self.environment.iter().map(|(name, value)| assignment(name, value)));
+        words.extend([OsString::from(END), self.program.clone().into()]);
+        words.extend(self.arguments.iter().cloned());
+        words
+    }
+
+    /// Reads the words of [`command`](Self::command) behind those of the starter. Gives besides what marks the variables that
+    /// are not from the launcher.
+    fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Vec<u8>), BadWords> {
+        let mut words = words.into_iter();
+        let mut start = Start {
+            program: PathBuf::new(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: None,
+            limits: BTreeMap::new(),
+            fixed_addresses: false,
+        };
+        let mut inherited = Vec::new();
+        loop {
+            let word = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
+            let bad = || BadWords(format!("the word `{}`", word.display()));
+            if word == END {
+                break;
+            } else if word == DIRECTORY {
+                start.directory = Some(words.next().ok_or_else(bad)?.into());
+            } else if word == FIXED {
+                start.fixed_addresses = true;
+            } else if word == LIMIT {
+                let limit = words.next().ok_or_else(bad)?;
+                let limit = limit.to_str().and_then(|text| text.split_once('='));
+                let (name, limit) = limit.ok_or_else(bad)?;
+                let read = name.parse().map_err(BadWords).and_then(|resource| {
+                    Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
+                });
+                start.limits.extend([read?]);
+            } else if let Some(marks) = word.as_bytes().strip_prefix(b"--not-from=") {
+                inherited = marks.to_vec();
+            } else {
+                let bytes = word.as_bytes();
+                let at = bytes.iter().position(|&b| b == b'=').filter(|at| *at > 0);
+                let at = at.ok_or_else(bad)?;
+                let part = |bytes: &[u8]| OsString::from_vec(bytes.to_vec());
+                start.environment.insert(part(&bytes[..at]), part(&bytes[at + 1..]));
+            }
+        }
+        let program = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
+        start.program = program.into();
+        start.arguments = words.collect();
+        Ok((start, inherited))
+    }
+
+    /// What a starter does with the words behind its own: it becomes the program that they name. Comes back where it cannot.
+    pub fn enter(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+        let why = match Start::read(words) {
+            Ok((start, inherited)) => start.become_it(&inherited).to_string(),
+            Err(error) => error.to_string(),
+        };
+        // There is nobody to tell where standard error is closed.
+        let _ = writeln!(io::stderr(), "starter: {why}");
+        ExitCode::from(NOT_STARTED)
+    }
+
+    fn become_it(self, inherited: &[u8]) -> io::Error {
+        let launchers = std::env::vars_os().filter(|(name, value)| {
+            let own = OF_SHELLS.iter().any(|shells| name == shells);
+            !own && !inherited.chunks(MARK).any(|marked| marked == mark(name, value).as_bytes())
+        });
+        let environment: BTreeMap<OsString, OsString> = launchers.chain(self.environment).collect();
+        for (resource, limit) in self.limits {
+            if let Err(error) = resource.set(limit) {
+                return error;
+            }
+        }
+        if self.fixed_addresses {
+            fix_addresses();
+        }
+        let mut command = Command::new(&self.program);
+        command.args(self.arguments).env_clear().envs(environment);
+        if let Some(directory) = &self.directory
+            && let Err(error) = std::env::set_current_dir(directory)
+        {
+            return cannot("enter", directory, &error);
+        }
+        cannot("start", &self.program, &command.exec())
+    }
+}
+
+fn cannot(what: &str, path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot {what} `{}`: {error}", path.display()))
+}
+
+fn assignment(name: &OsStr, value: &OsStr) -> OsString {
+    let mut word = name.to_os_string();
+    word.push("=");
+    word.push(value);
+    word
+}
+
+/// Bytes of a [`mark`].
+const MARK: usize = 8;
+
+/// Tells one variable from another, by name and value, without giving the value away: 32 bits of FNV-1a.
+fn mark(name: &OsStr, value: &OsStr) -> OsString {
+    let hash = assignment(name, value)
+        .as_bytes()
+        .iter()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+    format!("{hash:08x}").into()
+}
+
+/// Where the kernel allows it (some containers do not), this process's programs get the same addresses each time.
+fn fix_addresses() {
+    // SAFETY: neither call reads or writes memory of this process.
+    unsafe {
+        let now = libc::personality(0xffff_ffff);
+        if now >= 0 {
+            libc::personality(now as libc::c_ulong | libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+        }
+    }
+}
+
+/// The words were not those of a [`Start`]: who handed them on changed them.
+#[derive(Debug, PartialEq, Eq)]
+struct BadWords(String);
+
+impl fmt::Display for BadWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the command was not handed on as it was given: {}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(words: &[&str]) -> Vec<OsString> {
+        words.iter().map(OsString::from).collect()
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let odd = OsString::from_vec(b"a b\n\xff='\"$x".to_vec());
+        let start = Start {
+            program: "/bin/a program".into(),
+            arguments: words(&["", "--", "A=B", "--limit"]),
+            environment: [("A".into(), odd), ("B".into(), "".into()), ("C".into(), "--".into())]
+                .into(),
+            directory: Some("/a folder=".into()),
+            limits: [
+                (Resource::Stack, Limit::NONE),
+                (Resource::Core, Limit(0)),
+                (Resource::Files, Limit(7)),
+            ]
+            .into(),
+            fixed_addresses: true,
+        };
+        assert_eq!(Start::read(start.words()), Ok((start, Vec::new())));
+        let least = Start {
+            program: "p".into(),
+            arguments: Vec::new(),
+            environment: BTreeMap::new(),
+            directory: None,
+            limits: BTreeMap::new(),
+            fixed_addresses: false,
+        };
+        assert_eq!(least.words(), words(&["--", "p"]));
+        assert_eq!(Start::read(least.words()), Ok((least, Vec::new())));
+    }
+
+    #[test]
+    fn words_that_were_changed_are_refused() {
+        let refused = |text: &[&str], because: &str| {
+            let error = Start::read(words(text)).unwrap_err().to_string();
+            assert!(error.contains(because), "{text:?}: {error}");
+        };
+        refused(&[], "no program");
+        refused(&["A=B"], "no program");
+        refused(&["A=B", "--"], "no program");
+        // A launcher that splits words again makes these of `A=one two` and of a JSON text.
+        refused(&["A=one", "two", "--", "p"], "`two`");
+        refused(&["=", "--", "p"], "`=`");
+        refused(&["--limit", "stack", "--", "p"], "`--limit`");
+        refused(&["--limit", "heap=1", "--", "p"], "`heap`");
+        refused(&["--limit", "stack=-1", "--", "p"], "`stack=-1`");
+        refused(&["--directory"], "`--directory`");
+    }
+
+    #[test]
+    fn marks_tell_values_apart_and_do_not_show_them() {
+        let marked = |name: &str, value: &str| mark(OsStr::new(name), OsStr::new(value));
+        assert_eq!(marked("A", "B").len(), MARK);
+        assert_eq!(marked("A", "B"), marked("A", "B"));
+        assert_ne!(marked("A", "B"), marked("A", "C"));
+        assert_ne!(marked("A", "B"), marked("B", "B"));
+    }
+}
