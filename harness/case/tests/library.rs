@@ -36,6 +36,19 @@ fn every_trial_of_every_case_lowers() {
     }
 }
 
+/// What `minimise` writes of a case of the library can be run from its file without more ado.
+#[test]
+fn the_library_keeps_to_the_rules_for_cases_from_elsewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for (id, text) in texts(&root.join("cases"), "yaml") {
+        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        assert_eq!(case::foreign(&case), [], "{id}");
+    }
+    for (name, source) in texts(&root.join("kernels"), "hip") {
+        assert_eq!(case::foreign_kernel(&source), None, "{name}");
+    }
+}
+
 /// A fault at a call that no plan makes would turn nothing red, whatever it is planted on.
 #[test]
 fn every_call_that_faults_name_is_made_by_a_case() {

@@ -13,6 +13,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::library::CasesFrom;
+
 pub(crate) use self::device::{Audit, DeviceCommand};
 pub(crate) use self::{
     bisect::{Bisect, Regress},
@@ -167,9 +169,28 @@ pub(crate) struct Selection {
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
 
+    #[command(flatten)]
+    pub(crate) from: Origin,
+}
+
+/// Where the cases come from.
+#[derive(Args)]
+pub(crate) struct Origin {
     /// Read cases from this folder or file instead of the built-in library
     #[arg(long, value_name = "PATH")]
-    pub(crate) cases_from: Option<PathBuf>,
+    cases_from: Option<PathBuf>,
+
+    /// Let those cases do all that a program of yours can: any variable and header, files written anywhere
+    #[arg(long, requires = "cases_from")]
+    trust: bool,
+}
+
+impl Origin {
+    /// What was chosen; none for the built-in library.
+    pub(crate) fn chosen(&self) -> Option<CasesFrom> {
+        let path = self.cases_from.clone()?;
+        Some(CasesFrom { path, trusted: self.trust })
+    }
 }
 
 /// What a program runs on: a stack and a device.
@@ -329,9 +350,8 @@ pub(crate) struct Explain {
     #[arg(long)]
     pub(crate) faults: bool,
 
-    /// Read cases from this folder or file instead of the built-in library
-    #[arg(long, value_name = "PATH")]
-    pub(crate) cases_from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: Origin,
 }
 
 #[derive(Args)]

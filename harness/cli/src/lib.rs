@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 pub use commands::{Comparison, Simulated, compare};
-pub use library::CaseLibrary;
+pub use library::{CaseLibrary, CasesFrom};
 pub use select::{Selected, select};
 pub use session::{DeviceChoice, Session, SessionOptions};
 pub use stop::Stop;

@@ -1,4 +1,6 @@
-use std::{collections::BTreeMap, path::Path};
+mod files;
+
+use std::{collections::BTreeMap, path::PathBuf};
 
 use case::{Case, Kernels};
 use include_dir::{Dir, include_dir};
@@ -7,6 +9,15 @@ use crate::{Stop, diagnostics, select, trial::analyse_each};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
+
+/// Cases that are not the built-in ones.
+#[derive(Clone, Debug)]
+pub struct CasesFrom {
+    /// A folder, or one file.
+    pub path: PathBuf,
+    /// Whether they may do all that a program may.
+    pub trusted: bool,
+}
 
 /// The text of a case file.
 struct Source {
@@ -23,27 +34,33 @@ pub struct CaseLibrary {
 }
 
 impl CaseLibrary {
-    /// The built-in cases, or those below `folder`; kernels of `folder/kernels` are added to the built-in ones.
+    /// The built-in cases, or those from elsewhere; kernels (`*.hip`) beside these are added to the built-in ones.
     ///
     /// # Errors
     /// All mistakes of all files.
-    pub fn load(folder: Option<&Path>) -> Result<CaseLibrary, Stop> {
+    pub fn load(from: Option<&CasesFrom>) -> Result<CaseLibrary, Stop> {
         let mut kernels = Kernels::new();
         embedded(&KERNELS, "hip", "", &mut |id, _, text| {
             kernels.insert(id, text);
         });
         let mut sources = BTreeMap::new();
         let mut mistakes = Vec::new();
-        match folder {
+        match from {
             None => embedded(&CASES, "yaml", "", &mut |id, path, text| {
                 sources.insert(id, Source { path: format!("cases/{path}"), text });
             }),
-            Some(folder) => read_folder(folder, &mut sources, &mut kernels, &mut mistakes)?,
+            Some(from) => files::read(from, &mut sources, &mut kernels, &mut mistakes)?,
         }
         let mut cases = BTreeMap::new();
         for (id, source) in &sources {
             match Case::parse(id, &source.text) {
                 Ok(case) => {
+                    if from.is_some_and(|from| !from.trusted) {
+                        let found = case::foreign(&case);
+                        if !found.is_empty() {
+                            mistakes.push(diagnostics::render(&source.path, &source.text, &found));
+                        }
+                    }
                     cases.insert(id.clone(), case);
                 }
                 Err(_) => {
@@ -115,57 +132,4 @@ fn embedded(
         let name = sub.path().file_name().unwrap_or_default().to_string_lossy();
         embedded(sub, ending, &format!("{prefix}{name}/"), add);
     }
-}
-
-/// A text without the mark of its byte order, which some editors put before it.
-fn read_text(path: &Path) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(path)?;
-    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-}
-
-fn read_folder(
-    folder: &Path,
-    sources: &mut BTreeMap<String, Source>,
-    kernels: &mut Kernels,
-    mistakes: &mut Vec<String>,
-) -> Result<(), Stop> {
-    let message =
-        |path: &Path, e: std::io::Error| format!("error: cannot read `{}`: {e}", path.display());
-    let cannot = |path: &Path, e| Stop::usage(message(path, e));
-    // A single file is a library of one case.
-    if folder.is_file() {
-        let text = read_text(folder).map_err(|e| cannot(folder, e))?;
-        let id = folder.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        sources.insert(id, Source { path: folder.display().to_string(), text });
-        return Ok(());
-    }
-    let mut pending = vec![(folder.to_path_buf(), String::new())];
-    while let Some((current, prefix)) = pending.pop() {
-        for entry in std::fs::read_dir(&current).map_err(|e| cannot(&current, e))? {
-            let path = entry.map_err(|e| cannot(&current, e))?.path();
-            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() {
-                pending.push((path, format!("{prefix}{stem}/")));
-                continue;
-            }
-            let Some(ending @ ("yaml" | "yml" | "hip")) = path.extension().and_then(|e| e.to_str())
-            else {
-                continue;
-            };
-            match read_text(&path) {
-                Err(error) => mistakes.push(message(&path, error)),
-                Ok(text) if ending == "hip" => {
-                    kernels.insert(stem, text);
-                }
-                Ok(text) => {
-                    let source = Source { path: path.display().to_string(), text };
-                    sources.insert(format!("{prefix}{stem}"), source);
-                }
-            }
-        }
-    }
-    if sources.is_empty() && mistakes.is_empty() {
-        return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", folder.display())));
-    }
-    Ok(())
 }

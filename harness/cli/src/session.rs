@@ -16,7 +16,9 @@ use supervise::{Limit, Limits, Resource, Start};
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::{DeviceKind, On, Target},
-    device_library, progress,
+    device_library,
+    library::CasesFrom,
+    progress,
     scratch::{self, Scratch},
     stop::chain,
 };
@@ -48,7 +50,7 @@ pub struct SessionOptions {
     /// Command words before the worker's own.
     pub launcher: Vec<String>,
     /// Where the cases come from, if not from the built-in library.
-    pub cases_from: Option<PathBuf>,
+    pub cases_from: Option<CasesFrom>,
     /// Trials at once.
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial.
@@ -86,7 +88,7 @@ pub struct Session {
     environment: BTreeMap<String, String>,
     launcher: Vec<String>,
     resources: BTreeMap<Resource, Limit>,
-    cases_from: Option<PathBuf>,
+    cases_from: Option<CasesFrom>,
     program: PathBuf,
     worker: PathBuf,
     device_folder: Option<PathBuf>,
@@ -257,7 +259,9 @@ impl Session {
         resources.extend(options.resources);
         let scratch = scratch::create()?;
         let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
-        let code_cache = cache.join("code");
+        let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
+        // What a case from elsewhere may write to is not read by others.
+        let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
         let temporary = code_cache.join(TEMPORARY);
         std::fs::create_dir_all(&temporary).map_err(|e| {
             Stop::no_verdict(format!("error: cannot create `{}`: {e}", temporary.display()))
@@ -286,6 +290,19 @@ impl Session {
         self.scratch.path()
     }
 
+    /// The only places that a worker may write to, where its cases come from elsewhere and are not trusted.
+    pub(crate) fn writable(&self) -> Option<Vec<String>> {
+        self.cases_from.as_ref().filter(|from| !from.trusted)?;
+        let folders = [self.scratch.path(), &self.code_cache];
+        let folders = folders.iter().map(|folder| folder.display().to_string());
+        let devices: &[&str] = match self.device {
+            DeviceChoice::Emulated(_) => &["/dev/null"],
+            // The thunk below libhsa-runtime64 keeps state in shared memory.
+            DeviceChoice::Gpu => &["/dev/null", "/dev/kfd", "/dev/dri", "/dev/shm"],
+        };
+        Some(folders.chain(devices.iter().map(|path| (*path).to_owned())).collect())
+    }
+
     /// What the emulated device is told to be; none on a GPU.
     pub(crate) fn device_config(&self, faults: Vec<Planted>) -> Option<Config> {
         match self.device {
@@ -306,7 +323,11 @@ impl Session {
 
     /// What else was given on the command line that a trial depends on.
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
-        let cases_from = self.cases_from.iter().map(|p| ("--cases-from", p.display().to_string()));
+        let cases_from = self.cases_from.iter().flat_map(|from| {
+            let path = ("--cases-from", from.path.display().to_string());
+            let trust = from.trusted.then(|| ("--trust", String::new()));
+            std::iter::once(path).chain(trust)
+        });
         let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher =
             (!self.launcher.is_empty()).then(|| ("--launcher", shell_words::join(&self.launcher)));

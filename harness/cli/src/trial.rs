@@ -139,6 +139,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         faults: of_place(&job.faults, Place::Call),
         spool: spool.display().to_string(),
         code_cache: Some(session.code_cache.display().to_string()),
+        writable: session.writable(),
         wanted: wanted.clone(),
     };
     let told = folder
@@ -286,6 +287,7 @@ fn record(
         stderr_tail: report::stderr_tail(&observation.stderr),
         exit: observation.end,
         nonce: nonce.to_owned(),
+        confined: report::confined(&observation.events),
         again: again(session, job),
         device,
     }

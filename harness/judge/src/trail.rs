@@ -104,6 +104,7 @@ impl<'a> Walker<'a> {
             }
             Event::Bye => self.trail.bye = true,
             Event::Hello { .. }
+            | Event::Confined { .. }
             | Event::Missing { .. }
             | Event::Loaded { .. }
             | Event::Device { .. } => {}

@@ -31,6 +31,14 @@ pub enum Event {
         #[serde(default)]
         limits: BTreeMap<String, String>,
     },
+    /// How far the kernel keeps this worker to [`Order::writable`]; only where that was ordered.
+    Confined {
+        /// Whether all that was asked for is enforced.
+        complete: bool,
+        /// Why not; empty where it is.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        why: String,
+    },
     /// A phase begins.
     Phase {
         /// Which.
@@ -139,6 +147,9 @@ pub struct Order {
     pub spool: String,
     /// Folder of compiled kernels shared by the trials of a run; none compiles every time.
     pub code_cache: Option<String>,
+    /// The only places where the worker may write: it runs a case that nobody vouches for. None for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writable: Option<Vec<String>>,
     /// Wanted digests of checks, by step and occurrence: bytes that match need not be kept.
     pub wanted: Vec<(u32, u32, String)>,
 }

@@ -58,6 +58,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         limits: [("stack".to_owned(), "8M".to_owned())].into(),
         stderr_tail: String::new(),
         nonce: "n0nce".to_owned(),
+        confined: String::new(),
         again: format!("rocrepro run --rocm debian:7.2.4 --device emulated:gfx1151 '{trial}'"),
     }
 }

@@ -32,8 +32,8 @@ pub use mitigations::mitigations;
 pub use prove::{Cell, Proof, Racy, Row, matrix, prove, racy, result};
 
 pub use record::{
-    Device, FORMAT, Library, Record, RecordError, Stack, date, found, parse, schema, stderr_tail,
-    to_line,
+    Device, FORMAT, Library, Record, RecordError, Stack, confined, date, found, parse, schema,
+    stderr_tail, to_line,
 };
 pub use table::{Rows, run_view};
 pub use timeline::{Tested, timeline};

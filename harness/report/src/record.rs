@@ -65,6 +65,10 @@ pub struct Record {
     /// The limits of resources that the worker found, such as `stack: 8M`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, String>,
+    /// How the worker of a case from elsewhere was kept from writing; empty where the case was trusted, or where the worker said
+    /// nothing.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub confined: String,
     /// The end of standard error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
@@ -98,6 +102,19 @@ pub fn found(events: &[Event]) -> (BTreeMap<String, String>, BTreeMap<String, St
         _ => None,
     });
     hello.unwrap_or_default()
+}
+
+/// What a worker said of its confinement, in words.
+pub fn confined(events: &[Event]) -> String {
+    let said = events.iter().find_map(|event| match event {
+        Event::Confined { complete, why } => Some((*complete, why)),
+        _ => None,
+    });
+    match said {
+        None => String::new(),
+        Some((true, _)) => "the worker could write only to its scratch and cache".to_owned(),
+        Some((false, why)) => format!("the worker was NOT confined: {why}"),
+    }
 }
 
 /// A ROCm user space.

@@ -153,6 +153,10 @@ fn summary(records: &[Record], wall: Duration) -> String {
     for place in places {
         text.push_str(&format!("{place}; {date}\n"));
     }
+    let confined = records.iter().map(|r| r.confined.clone()).filter(|text| !text.is_empty());
+    for confined in unique(confined) {
+        text.push_str(&format!("Cases from elsewhere: {confined}\n"));
+    }
     text
 }
 

@@ -7,6 +7,7 @@
 mod broken;
 mod cache;
 mod checks;
+mod confine;
 mod device_look;
 mod handles;
 mod kernels;
@@ -54,6 +55,8 @@ fn work() -> Result<(), Broken> {
     let events = Events::instead_of_stdout()?;
     let line = leash::first_line()?;
     let order = parse(&line)?;
+    // Before there is a second thread, which would stay as it is.
+    let confined = order.writable.as_deref().map(confine::confine);
     leash::hold()?;
     events.say(&Event::Hello {
         version: PLAN_VERSION,
@@ -63,6 +66,9 @@ fn work() -> Result<(), Broken> {
         environment: environment(),
         limits: limits(),
     });
+    if let Some(confined) = confined {
+        events.say(&confined);
+    }
     events.say(&Event::Phase { phase: Phase::Start });
     names::check(&order.plan)?;
 

@@ -105,6 +105,7 @@ fn plan(edit: &Value) -> Value {
 fn order(edit: &Value, spool: &Path, wanted: &[(u32, u32, String)]) -> String {
     let plan: Plan = serde_json::from_value(plan(edit)).expect("a plan");
     let order = Order {
+        writable: None,
         nonce: "a nonce".into(),
         plan,
         faults: Vec::new(),
@@ -137,7 +138,10 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Stopped { step } => format!("stopped {step}"),
             Event::Done => "done".into(),
             Event::Bye => "bye".into(),
-            Event::Hello { .. } | Event::Loaded { .. } | Event::Device { .. } => continue,
+            Event::Hello { .. }
+            | Event::Confined { .. }
+            | Event::Loaded { .. }
+            | Event::Device { .. } => continue,
         });
     }
     out

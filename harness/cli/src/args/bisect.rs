@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::On;
+use super::{On, Origin};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -101,9 +101,8 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["resume", "out"])]
     pub(crate) replay: Option<PathBuf>,
 
-    /// Read cases from this folder or file instead of the built-in library
-    #[arg(long, value_name = "PATH")]
-    pub(crate) cases_from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: Origin,
 
     #[command(flatten)]
     pub(crate) on: On,

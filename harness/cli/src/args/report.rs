@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::On;
+use super::{On, Origin};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -22,9 +22,8 @@ pub(crate) struct Report {
     #[arg(value_name = "CASE")]
     pub(crate) case: String,
 
-    /// Read cases from this folder or file instead of the built-in library
-    #[arg(long, value_name = "PATH")]
-    pub(crate) cases_from: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) from: Origin,
 
     /// Plant a fault, with parameters perhaps: `copy.zero`, `copy.zero,probability=0.2,seed=7`
     #[arg(long, value_name = "FAULT")]

@@ -49,10 +49,10 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     if let Some(path) = &args.replay {
         return replay(path);
     }
-    let library = CaseLibrary::load(args.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     let subject = subject(args, &library, faults)?;
-    options.cases_from = args.cases_from.clone();
+    options.cases_from = args.from.chosen();
     let gfx = match options.device {
         DeviceChoice::Emulated(arch) => arch.name().to_owned(),
         DeviceChoice::Gpu => args.on.target.gfx.clone(),
@@ -469,7 +469,10 @@ fn between(args: &Bisect, axis: &Axis, good: &str, bad: &str) -> String {
     words.extend(args.on.target.launcher.iter().map(|launcher| format!("--launcher={launcher}")));
     words.extend(args.on.limit.iter().map(|limit| format!("--limit={limit}")));
     words.extend(args.fault.iter().map(|fault| format!("--fault={fault}")));
-    words.extend(args.cases_from.iter().map(|path| format!("--cases-from={}", path.display())));
+    if let Some(from) = args.from.chosen() {
+        words.push(format!("--cases-from={}", from.path.display()));
+        words.extend(from.trusted.then(|| "--trust".to_owned()));
+    }
     if !args.command.is_empty() {
         words.push("--".to_owned());
         words.extend(args.command.iter().cloned());

@@ -11,7 +11,7 @@ use crate::{
 
 /// Reads and analyses everything selected: no stack is needed to see that a case is well-formed.
 pub(crate) fn check(args: &Selection) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, &args.cases)?;
     let cases: BTreeSet<&str> = selected.iter().map(|s| s.case.id.as_str()).collect();
     analyse_each(&library, &selected)?;

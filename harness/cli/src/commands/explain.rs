@@ -13,7 +13,7 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
         explain_faults(&mut text);
     }
     if let Some(wanted) = &args.case {
-        let library = CaseLibrary::load(args.cases_from.as_deref())?;
+        let library = CaseLibrary::load(args.from.chosen().as_ref())?;
         explain_cases(&library, wanted, &mut text)?;
     }
     outputs::print(&text)?;

@@ -19,9 +19,9 @@ use crate::{
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
-    if args.selection.cases.is_empty() && args.selection.cases_from.is_none() && !args.all {
+    if args.selection.cases.is_empty() && args.selection.from.chosen().is_none() && !args.all {
         return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
     }
     let mut selected = select(&library, &args.selection.cases)?;
@@ -29,7 +29,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         // The first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);
     }
-    options.cases_from = args.selection.cases_from.clone();
+    options.cases_from = args.selection.from.chosen();
     if !faults.is_empty() || args.declared_fault {
         options.expect_hangs();
     }

@@ -3,7 +3,7 @@ use std::process::ExitCode;
 use crate::{CaseLibrary, Stop, args::List, outputs, select};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let selected = select(&library, &args.selection.cases)?;
     let mut text = String::new();
     if args.trials {

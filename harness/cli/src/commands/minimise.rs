@@ -72,10 +72,10 @@ pub(crate) struct Minimisation {
 }
 
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let mut selected = select(&library, &args.selection.cases)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
-    options.cases_from = args.selection.cases_from.clone();
+    options.cases_from = args.selection.from.chosen();
     options.expect_hangs();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();

@@ -20,10 +20,10 @@ use crate::{
 use factors::{Change, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
-    options.cases_from = args.cases_from.clone();
+    options.cases_from = args.from.chosen();
     let session = Session::open(options)?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.failures)?;
     let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {

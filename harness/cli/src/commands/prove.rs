@@ -14,7 +14,7 @@ use crate::{
 
 /// Runs every selected trial on the healthy device, and under each fault that its case declares for it.
 pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let selected = select(&library, &args.selection.cases)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     if options.device == DeviceChoice::Gpu {
@@ -35,7 +35,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             faults: fault.into_iter().collect(),
         })
         .collect();
-    options.cases_from = args.selection.cases_from.clone();
+    options.cases_from = args.selection.from.chosen();
     let journal = outputs::journal(args.on.record.as_deref())?;
     let session = Session::open(options.clone())?;
     let (records, mut trouble) = run_jobs(&session, jobs, journal)?;

@@ -23,10 +23,10 @@ use crate::{
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = args.form.as_deref().map(str::parse::<Form>).transpose();
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
-    let library = CaseLibrary::load(args.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
-    options.cases_from = args.cases_from.clone();
+    options.cases_from = args.from.chosen();
     let session = Session::open(options.clone())?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.repeat)?;
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);

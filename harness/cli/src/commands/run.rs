@@ -14,12 +14,12 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.cases_from.as_deref())?;
+    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let selected = select(&library, &args.selection.cases);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
     let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
     options.allow_for_the_sanitizer();
-    options.cases_from = args.selection.cases_from.clone();
+    options.cases_from = args.selection.from.chosen();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let journal = outputs::journal(args.on.record.as_deref())?;
     let junit = args.junit.as_deref().map(Junit::open).transpose()?;

@@ -89,6 +89,11 @@ pub(crate) fn exported(
     repeat: u32,
     cancel: &Cancel,
 ) -> Result<Exported, Stop> {
+    if session.writable().is_some() {
+        return Err(Stop::usage(
+            "error: the exported program of a case from elsewhere is run without bounds; if you trust it, give `--trust`",
+        ));
+    }
     let folder = session
         .scratch
         .trial()

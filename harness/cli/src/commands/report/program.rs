@@ -17,7 +17,7 @@ use super::super::{
     },
     subject::Subject,
 };
-use crate::{CaseLibrary, Selected, Session, Stop, evidence};
+use crate::{CaseLibrary, CasesFrom, Selected, Session, Stop, evidence};
 
 /// Runs of the program before it is shown.
 const RUNS: u32 = 3;
@@ -33,7 +33,7 @@ pub(super) fn program(
 ) -> Result<Option<Program>, Stop> {
     let case = folder.join(CASE_FILE);
     if minimised.is_some()
-        && let Ok(library) = CaseLibrary::load(Some(&case))
+        && let Ok(library) = CaseLibrary::load(Some(&CasesFrom { path: case, trusted: false }))
         && let Some(case) = library.cases().next()
         && let Some(trial) = case.trials().into_iter().next()
     {

@@ -1,0 +1,239 @@
+//! What a case from elsewhere may do. A case is a program: its kernels are compiled and run, and its variables reach the libraries.
+//!
+//! The rules here keep a case from naming files and programs of the machine; what its kernels do is held by the worker.
+
+use crate::{
+    At, Case, Diagnostic,
+    diagnostic::suggest,
+    yaml::{Node, Value},
+};
+
+/// Variables that choose how HIP, HSA and the libraries work, and name no file, no library and no program. AMD's documentation
+/// of environment variables and `cases/mitigations.toml` say what they do.
+const VARIABLES: &[&str] = &[
+    "AMD_DIRECT_DISPATCH",
+    "AMD_OPT_FLUSH",
+    "AMD_SERIALIZE_COPY",
+    "AMD_SERIALIZE_KERNEL",
+    "DEBUG_CLR_GRAPH_PACKET_CAPTURE",
+    "DEBUG_CLR_MAX_BATCH_SIZE",
+    "DEBUG_CLR_SYSMEM_POOL",
+    "DEBUG_HIP_DYNAMIC_QUEUES",
+    "DEBUG_HIP_FORCE_GRAPH_QUEUES",
+    "DEBUG_HIP_GRAPH_BATCH_SIZE",
+    "DEBUG_HIP_GRAPH_SEGMENT_SCHEDULING",
+    "DEBUG_HIP_KERNARG_COPY_OPT",
+    "DEBUG_HIP_MEM_POOL_VMHEAP",
+    "GPU_FORCE_BLIT_COPY_SIZE",
+    "GPU_MAX_HW_QUEUES",
+    "GPU_PINNED_MIN_XFER_SIZE",
+    "GPU_PINNED_XFER_SIZE",
+    "GPU_STREAMOPS_CP_WAIT",
+    "HIPBLASLT_LOG_LEVEL",
+    "HIP_FORCE_DEV_KERNARG",
+    "HIP_INITIAL_DM_SIZE",
+    "HIP_LAUNCH_BLOCKING",
+    "HIP_MEM_POOL_SUPPORT",
+    "HIP_MEM_POOL_USE_VM",
+    "HIP_VISIBLE_DEVICES",
+    "HSA_DISABLE_FRAGMENT_ALLOCATOR",
+    "HSA_ENABLE_INTERRUPT",
+    "HSA_ENABLE_PEER_SDMA",
+    "HSA_ENABLE_SDMA",
+    "HSA_ENABLE_SDMA_GANG",
+    "HSA_NO_SCRATCH_RECLAIM",
+    "HSA_OVERRIDE_GFX_VERSION",
+    "HSA_XNACK",
+    "ROCBLAS_USE_HIPBLASLT",
+    "ROCR_VISIBLE_DEVICES",
+    "ROC_CPU_WAIT_FOR_SIGNAL",
+    "ROC_SYSTEM_SCOPE_SIGNAL",
+    "ROC_USE_FGS_KERNARG",
+];
+
+/// Headers that hipRTC has inside of it; others are files of the machine.
+const HEADERS: &[&str] = &[
+    "hip/hip_bf16.h",
+    "hip/hip_bfloat16.h",
+    "hip/hip_complex.h",
+    "hip/hip_cooperative_groups.h",
+    "hip/hip_fp16.h",
+    "hip/hip_fp8.h",
+    "hip/hip_runtime.h",
+    "hip/hip_vector_types.h",
+    "hip/math_functions.h",
+    "hip/math_constants.h",
+];
+
+/// Directives that read no file.
+const DIRECTIVES: &[&str] = &[
+    "define", "undef", "if", "ifdef", "ifndef", "elif", "elifdef", "elifndef", "else", "endif",
+    "error", "warning", "line", "pragma",
+];
+
+/// Words by which a source names files other than by a directive. An assembler reads files too (`.incbin`).
+const WORDS: &[&str] =
+    &["asm", "__asm", "__asm__", "__has_include", "__has_include_next", "__has_embed", "import"];
+
+const HELP: &str =
+    "a case from elsewhere may not do this; if you trust it as a program, give `--trust`";
+
+/// All that a case does and one from elsewhere may not; empty for one that keeps to the rules.
+pub fn foreign(case: &Case) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    for (key, node) in entries(&case.root, "environment") {
+        if !VARIABLES.contains(&key) {
+            let meant = suggest(key, VARIABLES.iter().copied());
+            let help = meant.map_or(HELP.to_owned(), |meant| format!("{meant} {HELP}"));
+            let message =
+                format!("`{key}` is not among the variables that a case from elsewhere may set");
+            found.push(Diagnostic { at: node, message, help: Some(help) });
+        }
+    }
+    if let Value::Map(keys) = &case.root.value
+        && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
+        && let Value::Map(kernels) = &kernels.value
+    {
+        for (name, source) in kernels {
+            let Value::Scalar(text) = &source.value else { continue };
+            if let Some(what) = foreign_kernel(text) {
+                let message = format!("kernel `{}` {what}", name.text);
+                found.push(Diagnostic { at: source.at, message, help: Some(HELP.to_owned()) });
+            }
+        }
+    }
+    found
+}
+
+fn entries<'n>(root: &'n Node, key: &str) -> Vec<(&'n str, At)> {
+    let Value::Map(keys) = &root.value else { return Vec::new() };
+    match keys.iter().find(|(k, _)| k.text == key).map(|(_, node)| &node.value) {
+        Some(Value::Map(entries)) => entries.iter().map(|(k, _)| (k.text.as_str(), k.at)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// By what the source of a kernel could read files of the machine; none where it cannot.
+///
+/// Strings and comments are looked at as well, since where they end depends on what is being judged. Every `#` must begin a
+/// directive that reads no file, or turn a parameter into a text; names are not pasted, as that could make any word.
+pub fn foreign_kernel(source: &str) -> Option<String> {
+    let source = spliced(source);
+    if source.contains("??") {
+        return Some("has `??`, which may begin a trigraph".to_owned());
+    }
+    let source = source.replace("%:", "#");
+    if source.contains("##") {
+        return Some("pastes tokens (`##`), which can make any word".to_owned());
+    }
+    let mut words = source.split(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
+    if let Some(word) = words.find(|word| WORDS.contains(word)) {
+        return Some(format!("has the word `{word}`, by which files can be read"));
+    }
+    for (at, _) in source.match_indices('#') {
+        let rest = after_blanks(&source[at + 1..]);
+        let end =
+            rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        let line_starts = after_line_start(&source[..at]);
+        match word {
+            "include" => {
+                let header = after_blanks(rest).strip_prefix('<').and_then(|r| r.split_once('>'));
+                match header {
+                    Some((header, _)) if HEADERS.contains(&header) => {}
+                    _ => return Some("includes what is no header inside of hipRTC".to_owned()),
+                }
+            }
+            _ if DIRECTIVES.contains(&word) => {}
+            // `#name` in a macro's body.
+            word if !line_starts
+                && !word.is_empty()
+                && !word.starts_with("include")
+                && word != "embed" => {}
+            _ => return Some(format!("has the directive `#{word}`")),
+        }
+    }
+    None
+}
+
+/// Whether nothing but blanks stands before this on its line. A comment that ends there counts as blank.
+fn after_line_start(before: &str) -> bool {
+    let line = before.rsplit('\n').next().unwrap_or(before);
+    let line = line.rsplit_once("*/").map_or(line, |(_, after)| after);
+    line.trim().is_empty()
+}
+
+/// Without the line ends that a backslash takes back.
+fn spliced(source: &str) -> String {
+    let mut out = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(at) = rest.find('\\') {
+        let after = &rest[at + 1..];
+        let blank = after.trim_start_matches([' ', '\t', '\u{b}', '\u{c}', '\r']);
+        if let Some(next) = blank.strip_prefix('\n') {
+            out.push_str(&rest[..at]);
+            rest = next;
+        } else {
+            out.push_str(&rest[..=at]);
+            rest = after;
+        }
+    }
+    out + rest
+}
+
+/// What follows blanks and comments, within the line.
+fn after_blanks(mut text: &str) -> &str {
+    loop {
+        let trimmed = text.trim_start_matches([' ', '\t', '\u{b}', '\u{c}', '\r']);
+        match trimmed.strip_prefix("/*").and_then(|comment| comment.split_once("*/")) {
+            Some((_, after)) => text = after,
+            None => return trimmed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_name_no_files() {
+        let refused = [
+            "#include \"/etc/passwd\"",
+            "#include </etc/passwd>",
+            "#include <hip/../../../../etc/passwd>",
+            "# include\t\"x\"",
+            "#/**/include \"x\"",
+            "/* */ # /* a\n b */ include \"x\"",
+            "%:include \"x\"",
+            "#inc\\\nlude \"x\"",
+            "#inc\\  \r\nlude \"x\"",
+            "#\\\ninclude \"x\"",
+            "??=include \"x\"",
+            "#include_next <x>",
+            "#import \"x\"",
+            "#embed \"/etc/passwd\"",
+            "#define F \"/etc/passwd\"\n#include F",
+            "const char* s = R\"(/*)\";\n#include \"x\"\n/* */",
+            "// \\\n\n#include \"x\"",
+            "__global__ void k() { asm(\".incbin \\\"x\\\"\"); }",
+            "#define P(a, b) a##b\nP(as, m)(\".incbin\")",
+            "#define P(a, b) a%:%:b",
+            "#if __has_include(\"/home/jane\")\n#endif",
+            "import \"x\";",
+            "#unknown",
+        ];
+        for source in refused {
+            assert!(foreign_kernel(source).is_some(), "{source}");
+        }
+        let allowed = [
+            "extern \"C\" __global__ void k(unsigned* p) { p[threadIdx.x] = 1 % 2; }",
+            "#include <hip/hip_runtime.h>\n# include <hip/hip_fp16.h>\n#pragma unroll\n#define A 1\n#ifdef A\n#endif",
+            "#define TEXT(x) #x\n#define ALSO(x) f(#x, 1)",
+            "int a = b ? c : d; // what?",
+        ];
+        for source in allowed {
+            assert_eq!(foreign_kernel(source), None, "{source}");
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Cases and kernels from files of the user's, whatever lies there.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fs::{self, File},
+    io::{self, Read},
+    path::{Path, PathBuf},
+};
+
+use case::{Kernels, foreign_kernel};
+use rustix::fs::{Mode, OFlags};
+
+use super::{CasesFrom, Source};
+use crate::Stop;
+
+/// Bytes of a case or kernel; those of the library have a few thousand.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Cases and kernels together, and folders: somebody who has more has named another folder than was meant.
+const MOST_FILES: usize = 100_000;
+
+/// Reads a file of one case, or all cases and kernels below a folder. What is wrong with one of many is told with the mistakes
+/// of the others.
+pub(super) fn read(
+    from: &CasesFrom,
+    sources: &mut BTreeMap<String, Source>,
+    kernels: &mut Kernels,
+    mistakes: &mut Vec<String>,
+) -> Result<(), Stop> {
+    let path = &from.path;
+    let kind = fs::metadata(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
+    if !kind.is_dir() {
+        let text = read_text(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
+        let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        sources.insert(id, Source { path: path.display().to_string(), text });
+        return Ok(());
+    }
+    let root = fs::canonicalize(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
+    let mut walk = Walk { from, root, seen: HashSet::new(), sources, kernels, mistakes, files: 0 };
+    walk.folder(path.clone())?;
+    if sources.is_empty() && mistakes.is_empty() {
+        return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", path.display())));
+    }
+    Ok(())
+}
+
+struct Walk<'w> {
+    from: &'w CasesFrom,
+    /// The folder without symbolic links.
+    root: PathBuf,
+    /// Folders that were read, without symbolic links.
+    seen: HashSet<PathBuf>,
+    sources: &'w mut BTreeMap<String, Source>,
+    kernels: &'w mut Kernels,
+    mistakes: &'w mut Vec<String>,
+    files: usize,
+}
+
+impl Walk<'_> {
+    fn folder(&mut self, folder: PathBuf) -> Result<(), Stop> {
+        let mut pending = vec![(folder, String::new())];
+        while let Some((current, prefix)) = pending.pop() {
+            let once = self.whole(&current).and_then(|whole| {
+                let way = current.display();
+                let again = format!("error: `{way}` leads to a folder that was read before");
+                if self.seen.insert(whole) { Ok(()) } else { Err(again) }
+            });
+            if let Err(mistake) = once {
+                self.mistakes.push(mistake);
+                continue;
+            }
+            let entries = fs::read_dir(&current).map_err(|e| Stop::usage(cannot(&current, &e)))?;
+            for entry in entries {
+                let path = entry.map_err(|e| Stop::usage(cannot(&current, &e)))?.path();
+                self.files += 1;
+                if self.files > MOST_FILES {
+                    let folder = self.from.path.display();
+                    return Err(Stop::usage(format!(
+                        "error: more than {MOST_FILES} files below `{folder}`; name the folder of the cases"
+                    )));
+                }
+                let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                if path.is_dir() {
+                    pending.push((path, format!("{prefix}{stem}/")));
+                } else {
+                    self.file(&path, &format!("{prefix}{stem}"), stem);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn file(&mut self, path: &Path, id: &str, stem: String) {
+        let Some(ending @ ("yaml" | "yml" | "hip")) = path.extension().and_then(|e| e.to_str())
+        else {
+            return;
+        };
+        let text = self
+            .whole(path)
+            .and_then(|_| read_text(path).map_err(|e| cannot(path, &e)))
+            .and_then(|text| {
+                if ending == "hip" {
+                    self.kernel(path, stem, text).map(|()| None)
+                } else {
+                    Ok(Some(text))
+                }
+            });
+        match text {
+            Err(mistake) => self.mistakes.push(mistake),
+            Ok(None) => {}
+            Ok(Some(text)) => {
+                let source = Source { path: path.display().to_string(), text };
+                if let Some(other) = self.sources.insert(id.to_owned(), source) {
+                    let (path, other) = (path.display(), other.path);
+                    self.mistakes
+                        .push(format!("error: `{path}` and `{other}` are one case, `{id}`"));
+                }
+            }
+        }
+    }
+
+    fn kernel(&mut self, path: &Path, name: String, text: String) -> Result<(), String> {
+        let path = path.display();
+        if !self.from.trusted
+            && let Some(what) = foreign_kernel(&text)
+        {
+            return Err(format!(
+                "error: `{path}` {what}; if you trust it as a program, give `--trust`"
+            ));
+        }
+        match self.kernels.insert(name.clone(), text.clone()) {
+            Some(other) if other != text => Err(format!(
+                "error: `{path}`: there is another kernel `{name}`; call this one otherwise"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The path without symbolic links, where these do not lead to what nobody named.
+    fn whole(&self, path: &Path) -> Result<PathBuf, String> {
+        let whole = fs::canonicalize(path).map_err(|e| cannot(path, &e))?;
+        if self.from.trusted || whole.starts_with(&self.root) {
+            return Ok(whole);
+        }
+        Err(format!(
+            "error: `{}` leads out of `{}`; if you trust it, give `--trust`",
+            path.display(),
+            self.from.path.display()
+        ))
+    }
+}
+
+fn cannot(path: &Path, error: &io::Error) -> String {
+    format!("error: cannot read `{}`: {error}", path.display())
+}
+
+/// The text of a plain file, without the mark of its byte order, which some editors put before it.
+fn read_text(path: &Path) -> io::Result<String> {
+    // A pipe would be waited for.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no plain file"));
+    }
+    let mut text = String::new();
+    if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
+        return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));
+    }
+    Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+}

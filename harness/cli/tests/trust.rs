@@ -1,0 +1,148 @@
+//! What cases from elsewhere may do, and what becomes of files that are none.
+
+use std::{
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+const CASE: &str = "\
+title: A case
+source: [this test]
+buffers:
+  src: {on: host.pageable, bytes: 64}
+  dst: {on: device, bytes: 64}
+steps:
+  - fill: src
+  - copy: {to: dst, from: src}
+  - check: dst
+faults: [copy.zero]
+";
+
+fn rocrepro(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).env_remove("ROCREPRO_ROCM").env("ROCREPRO_DEVICE_KIND", "emulated");
+    command.stdin(Stdio::null()).output().expect("it starts")
+}
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, wanted: &[&str]) {
+    let start = Instant::now();
+    let output = rocrepro(arguments);
+    let text = [output.stdout, output.stderr].concat();
+    let text = String::from_utf8_lossy(&text);
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+    for wanted in wanted {
+        assert!(text.contains(wanted), "no {wanted:?}: {text}");
+    }
+    assert!(start.elapsed() < Duration::from_secs(60), "{arguments:?} took {:?}", start.elapsed());
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("it has one")).expect("a folder");
+        std::fs::write(path, text).expect("a file");
+    }
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn a_case_from_elsewhere_keeps_to_the_rules_unless_it_is_trusted() {
+    let with = |more: &str| format!("{CASE}{more}");
+    let cases = [
+        ("preload", with("environment: {LD_PRELOAD: /tmp/x.so}\n"), "`LD_PRELOAD` is not among"),
+        ("log", with("environment: {AMD_LOG_LEVEL_FILE: /tmp/x}\n"), "`AMD_LOG_LEVEL_FILE`"),
+        ("tools", with("environment: {HSA_TOOLS_LIB: x.so}\n"), "`HSA_TOOLS_LIB`"),
+        (
+            "include",
+            with("kernels:\n  own: |\n    #include \"/etc/passwd\"\n"),
+            "kernel `own` includes what is no header",
+        ),
+    ];
+    for (name, case, mistake) in &cases {
+        let folder = folder(&[("case.yaml", case)]);
+        let from = ["check", "--cases-from", text(folder.path())];
+        check(&from, 2, &[mistake, "--trust", "case.yaml:"]);
+        check(&[&from[..], &["--trust"]].concat(), 0, &["1 case is well-formed"]);
+        assert!(!name.is_empty());
+    }
+    let allowed = folder(&[("case.yaml", &with("environment: {HSA_ENABLE_SDMA: 0}\n"))]);
+    check(&["check", "--cases-from", text(allowed.path())], 0, &[]);
+    let kernel = folder(&[("case.yaml", CASE), ("kernels/own.hip", "#include \"x\"\n")]);
+    check(&["check", "--cases-from", text(kernel.path())], 2, &["own.hip` includes", "--trust"]);
+    let taken = folder(&[("case.yaml", CASE), ("kernels/copy_u32.hip", "void f() {}\n")]);
+    check(&["check", "--cases-from", text(taken.path())], 2, &["another kernel `copy_u32`"]);
+}
+
+#[test]
+fn files_that_are_none_are_told_and_nobody_waits_for_them() {
+    check(&["check", "--cases-from", "/dev/zero"], 2, &["`/dev/zero`: it is no plain file"]);
+    let outside = folder(&[("secret.yaml", CASE)]);
+    let at = folder(&[("good.yaml", CASE), ("one/twin.yaml", CASE), ("one/twin.yml", CASE)]);
+    let (path, name) = (at.path(), |name: &str| at.path().join(name));
+    let pipe = Command::new("mkfifo").arg(name("pipe.yaml")).status().expect("mkfifo");
+    assert!(pipe.success());
+    symlink("loop.yaml", name("loop.yaml")).expect("a link");
+    symlink(".", name("again")).expect("a link");
+    symlink(outside.path(), name("out")).expect("a link");
+    symlink(outside.path().join("secret.yaml"), name("out.yaml")).expect("a link");
+    symlink("/dev/zero", name("zero.yaml")).expect("a link");
+    std::fs::write(name("large.yaml"), vec![b' '; 5 << 20]).expect("a file");
+    let wanted = [
+        "pipe.yaml`: it is no plain file",
+        "loop.yaml`: Too many levels of symbolic links",
+        "again` leads to a folder that was read before",
+        "out` leads out of",
+        "out.yaml` leads out of",
+        "zero.yaml` leads out of",
+        "large.yaml`: it has more than 4 MiB",
+        "are one case, `one/twin`",
+    ];
+    check(&["check", "--cases-from", text(path)], 2, &wanted);
+    check(&["check", "--cases-from", text(&name("pipe.yaml"))], 2, &["no plain file"]);
+    check(&["check", "--cases-from", text(&name("loop.yaml"))], 2, &["symbolic links"]);
+    check(
+        &["check", "--cases-from", text(path), "--trust"],
+        2,
+        &["zero.yaml`: it is no plain file"],
+    );
+}
+
+/// The runtime's log is a file that a library writes, wherever it is told to.
+#[test]
+fn a_worker_of_a_case_from_elsewhere_writes_nowhere_else() {
+    let cases = folder(&[("case.yaml", CASE)]);
+    let outside = tempfile::tempdir().expect("a folder");
+    let variable = format!("AMD_LOG_LEVEL_FILE={}", text(&outside.path().join("log")));
+    let run = [
+        "run",
+        "--cases-from",
+        text(cases.path()),
+        "--rocm",
+        "debian:7.2.4",
+        "--env",
+        "AMD_LOG_LEVEL=4",
+        "--env",
+        &variable,
+    ];
+    let written = || std::fs::read_dir(outside.path()).expect("a folder").count() > 0;
+    let output = rocrepro(&run);
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("Cases from elsewhere: "), "{shown}");
+    if shown.contains("NOT confined") {
+        assert!(shown.contains("this kernel"), "{shown}");
+    } else {
+        assert!(shown.contains("the worker could write only to its scratch and cache"), "{shown}");
+        assert!(!written(), "it wrote to a place that is not its own: {shown}");
+        assert!(shown.contains("1 passed"), "{shown}");
+    }
+    check(&[&run[..], &["--trust"]].concat(), 0, &["1 passed"]);
+    assert!(written(), "the log is what this test looks for");
+}
