@@ -37,6 +37,7 @@ usage: cargo run -p ci -- TASK
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
   amd      a sample of AMD's own test programs on the emulated device
+  locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      lint, test, stacks, prove, checks, exports, filing and amd, in this order";
 
@@ -51,6 +52,7 @@ fn main() -> ExitCode {
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
+        "locks" => locks(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
             .and_then(|()| test())
@@ -127,5 +129,17 @@ fn stacks() -> Done {
 fn prove() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo run --release --locked -- prove --device emulated").run()?;
+    Ok(())
+}
+
+fn locks() -> Done {
+    let sh = shell()?;
+    let store = rocm::Store::from_environment()?;
+    for release in rocm::RELEASES {
+        let now = cmd!(sh, "date -u +%Y%m%dT%H%M%SZ").read()?;
+        let lock = rocm::lock(release, &store, None, now)?;
+        println!("{release}: {} packages", lock.packages.len());
+        sh.write_file(format!("harness/rocm/locks/{}.json", release.version), lock.to_text())?;
+    }
     Ok(())
 }

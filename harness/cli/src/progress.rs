@@ -59,10 +59,11 @@ impl View {
     fn show(&self, event: Event<'_>) {
         let (stage, text, position) = match event {
             Event::Waiting => ("wait", "waiting for another fetch of it".to_owned(), None),
-            Event::Index { mirror } => ("index", format!("reading the index of {mirror}"), None),
-            Event::Offline { error } => (
-                "offline",
-                format!("the mirror does not answer ({}); using what is cached", chain(error)),
+            Event::Moved { package, mirror } => (
+                "moved",
+                format!(
+                    "no mirror has {package} any more; reading the index of {mirror} for its successor"
+                ),
                 None,
             ),
             Event::Download { done, total } => {

@@ -144,6 +144,33 @@ impl Http {
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
+        self.begin(url, name, (0, None), cancel, progress)
+    }
+
+    /// Goes on with a download of which an earlier process has the first bytes: `there` is how many it has, and how many
+    /// they are in all. Whether they are those of the same file, only a checksum of the whole tells.
+    ///
+    /// # Errors
+    /// Those of [`Http::open`].
+    pub fn resume<'a>(
+        &'a self,
+        url: &'a str,
+        name: &'a str,
+        (there, size): (u64, u64),
+        cancel: &'a AtomicBool,
+        progress: &'a Progress<'a>,
+    ) -> Result<Download<'a>, Failure> {
+        self.begin(url, name, (there, Some(size)), cancel, progress)
+    }
+
+    fn begin<'a>(
+        &'a self,
+        url: &'a str,
+        name: &'a str,
+        (at, total): (u64, Option<u64>),
+        cancel: &'a AtomicBool,
+        progress: &'a Progress<'a>,
+    ) -> Result<Download<'a>, Failure> {
         let mut download = Download {
             http: self,
             url,
@@ -152,13 +179,16 @@ impl Http {
             attempts: Attempts::new(self, cancel, progress),
             cancel,
             body: None,
-            at: 0,
-            total: None,
+            at,
+            total,
             etag: None,
             hash: Sha256::new(),
             failure: None,
             told: Instant::now(),
         };
+        if download.total == Some(download.at) {
+            return Ok(download);
+        }
         match download.connect() {
             Ok(()) => Ok(download),
             Err(error) => Err(download.failure.take().unwrap_or_else(|| network(url, &error))),
@@ -232,12 +262,12 @@ pub struct Download<'a> {
 }
 
 impl Download<'_> {
-    /// Bytes so far.
+    /// Bytes so far, those of an earlier process included.
     pub fn bytes(&self) -> u64 {
         self.at
     }
 
-    /// The sha256 of what was read, in hexadecimal.
+    /// The sha256 of what was read here, in hexadecimal.
     pub fn sha256(&self) -> String {
         self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
     }

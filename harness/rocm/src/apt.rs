@@ -1,5 +1,5 @@
-//! apt in a state of its own: it resolves, downloads and verifies without touching, or being touched by, the
-//! packages of the machine. It needs no privileges.
+//! apt in a state of its own: it reads signed indexes and resolves dependencies without touching, or being touched by,
+//! the packages of the machine. It needs no privileges.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
+
+use percent_encoding::percent_decode_str;
 
 use crate::{Error, Version};
 
@@ -24,6 +26,8 @@ pub(crate) enum Trust {
 pub(crate) struct Apt {
     directory: PathBuf,
     mirror: String,
+    /// The mirror as apt is told it.
+    uri: String,
     suites: Vec<String>,
     lock: File,
     /// How a command that dies with this process starts, where the host can do that.
@@ -35,10 +39,23 @@ pub(crate) struct Apt {
 pub(crate) struct Planned {
     pub(crate) name: String,
     pub(crate) version: String,
-    /// Name of its file in the archive directory.
-    pub(crate) file: String,
+    /// Below a mirror's address.
+    pub(crate) path: String,
     pub(crate) size: u64,
     pub(crate) sha256: String,
+}
+
+impl Planned {
+    /// Name of its file in the archive directory.
+    pub(crate) fn file(&self) -> String {
+        // As apt names it, so that what either has downloaded serves both.
+        format!("{}_{}_{}", self.name, self.version.replace(':', "%3a"), self.architecture())
+    }
+
+    /// `amd64.deb` or `all.deb`.
+    fn architecture(&self) -> &str {
+        self.path.rsplit('_').next().unwrap_or_default()
+    }
 }
 
 /// How an apt-get that failed ended.
@@ -66,7 +83,7 @@ impl Apt {
         if !is_address(mirror) {
             return Err(Error::BadMirror { mirror: mirror.into() });
         }
-        for part in ["lists/partial", "archives/partial", "none/partial"] {
+        for part in ["lists/partial", "archives/partial"] {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
         }
@@ -101,14 +118,10 @@ impl Apt {
             lock: lock.try_clone().map_err(Error::io("lock", &directory))?,
             prefix: if works { dies_with_parent } else { &[] },
             mirror: mirror.to_owned(),
+            uri,
             suites: suites.to_vec(),
             directory,
         })
-    }
-
-    /// Where the .debs are.
-    pub(crate) fn archives(&self) -> PathBuf {
-        self.directory.join("archives")
     }
 
     /// Brings the index up to date.
@@ -142,13 +155,11 @@ impl Apt {
         runtime: &str,
         packages: &[String],
     ) -> Result<Vec<Planned>, Error> {
-        // apt leaves out what the archive directory already has, hence one that stays empty. Without being
-        // asked for SHA256 it names MD5 sums here.
-        let none = format!("-oDir::Cache::archives={}", self.directory.join("none").display());
-        let mut arguments = vec!["install", "--print-uris", "-oAcquire::ForceHash=SHA256", &none];
+        // Without being asked for SHA256 apt names MD5 sums here.
+        let mut arguments = vec!["install", "--print-uris", "-oAcquire::ForceHash=SHA256"];
         arguments.extend(packages.iter().map(String::as_str));
         let mut plan = Vec::new();
-        let done = self.run(&arguments, |line| plan.extend(planned(line)));
+        let done = self.run(&arguments, |line| plan.extend(planned(line, &self.uri)));
         match done {
             Ok(()) => {
                 plan.sort_by(|a, b| a.name.cmp(&b.name));
@@ -166,32 +177,6 @@ impl Apt {
                 None => self.error("find a set of packages that fit together", detail),
             }),
         }
-    }
-
-    /// Downloads what a plan found; `progress` gets the share done, from 0 to 1.
-    pub(crate) fn download(
-        &self,
-        packages: &[String],
-        mut progress: impl FnMut(f64),
-    ) -> Result<(), Error> {
-        let mut arguments = vec!["install", "--download-only", "-oAPT::Status-Fd=1"];
-        arguments.extend(packages.iter().map(String::as_str));
-        let done = self.run(&arguments, |line| {
-            // apt's doc/progress-reporting: `dlstatus:FILE:PERCENT:MESSAGE`.
-            let mut fields = line.split(':');
-            if fields.next() == Some("dlstatus")
-                && let Some(percent) = fields.nth(1).and_then(|p| p.parse::<f64>().ok())
-            {
-                progress((percent / 100.0).clamp(0.0, 1.0));
-            }
-        });
-        done.map_err(|failure| match failure {
-            Failure::Error(error) => error,
-            Failure::Lines(detail) if detail.contains("Failed to fetch") => {
-                Error::Mirror { mirror: self.mirror.clone(), detail }
-            }
-            Failure::Lines(detail) => self.error("download the packages", detail),
-        })
     }
 
     /// ROCm versions in the index, for a message.
@@ -298,15 +283,16 @@ fn missing(detail: &str) -> Option<String> {
 }
 
 /// One line of `apt-get --print-uris`: `'URI' FILE SIZE SHA256:HASH`.
-fn planned(line: &str) -> Option<Planned> {
-    let (_, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+fn planned(line: &str, mirror: &str) -> Option<Planned> {
+    let (address, rest) = line.strip_prefix('\'')?.split_once("' ")?;
+    let path = address.strip_prefix(mirror)?.trim_start_matches('/');
     let mut words = rest.split_whitespace();
     let (file, size, hash) = (words.next()?, words.next()?, words.next()?);
     let mut parts = file.strip_suffix(".deb")?.split('_');
     Some(Planned {
         name: parts.next()?.to_owned(),
         version: parts.next()?.replace("%3a", ":"),
-        file: file.to_owned(),
+        path: percent_decode_str(path).decode_utf8().ok()?.into_owned(),
         size: size.parse().ok()?,
         sha256: hash.strip_prefix("SHA256:")?.to_owned(),
     })
@@ -345,7 +331,6 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
         ("APT::Install-Recommends", "false".to_owned()),
         // The user's directory may be closed to apt's own user, and there is nothing to protect from it.
         ("APT::Sandbox::User", "root".to_owned()),
-        ("APT::Keep-Downloaded-Packages", "true".to_owned()),
         ("Acquire::Languages", "none".to_owned()),
         ("Acquire::PDiffs", "false".to_owned()),
         ("Acquire::Retries", "2".to_owned()),
@@ -375,15 +360,16 @@ mod tests {
         let expected = Planned {
             name: "zlib1g".into(),
             version: "1:1.3+2".into(),
-            file: "zlib1g_1%3a1.3+2_amd64.deb".into(),
+            path: "pool/z/zlib1g_1.3+2_amd64.deb".into(),
             size: 92,
             sha256: "ab12".into(),
         };
-        assert_eq!(planned(line), Some(expected));
+        assert_eq!(expected.file(), "zlib1g_1%3a1.3+2_amd64.deb");
+        assert_eq!(planned(line, "http://mirror.example"), Some(expected));
         for line in
             ["", "Reading package lists...", "'x", "'x' y_1.deb 1", "'x' y_1_amd64.deb 1 MD5Sum:1"]
         {
-            assert_eq!(planned(line), None, "{line}");
+            assert_eq!(planned(line, "http://mirror.example"), None, "{line}");
         }
     }
 

@@ -59,13 +59,30 @@ pub enum Error {
     #[error("no cache directory: set XDG_CACHE_HOME or HOME to an absolute path")]
     NoCache,
     /// apt is not installed.
-    #[error(
-        "fetching {spec} needs apt-get, which is not on PATH; use the stack of an installed ROCm (system), \
-         the directory of an unpacked TheRock tarball, or a Debian root copied from a machine that has apt"
-    )]
+    #[error("reading the indexes of Debian for {spec} needs apt-get, which is not on PATH")]
     NoApt {
         /// The stack.
         spec: String,
+    },
+    /// A locked package is nowhere, and this machine cannot find out what has taken its place.
+    #[error(
+        "{gone} of {spec} is on none of {mirrors}, and without apt-get and Debian's archive keys its successor is not \
+         looked for; name a mirror that keeps old versions with --mirror, or use an installed ROCm or the directory of \
+         an unpacked TheRock tarball"
+    )]
+    Moved {
+        /// The stack.
+        spec: String,
+        /// The package and its version.
+        gone: String,
+        /// Who was asked.
+        mirrors: String,
+    },
+    /// A release of which packages do not fit together.
+    #[error("the release cannot be locked: {detail}")]
+    Lock {
+        /// Which.
+        detail: String,
     },
     /// The host's apt sources name no Debian mirror.
     #[error(

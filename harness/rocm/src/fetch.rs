@@ -1,4 +1,4 @@
-//! Fetching a Debian release: resolve, download, verify, unpack, publish.
+//! Fetching a Debian release: download what its lock names, verify, unpack, publish.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -11,6 +11,8 @@ use std::time::SystemTime;
 use sha2::{Digest, Sha256};
 
 use crate::apt::{Apt, Planned, Trust};
+use crate::lock::{Group, Lock};
+use crate::packages::{Absent, Mirrors};
 use crate::unpack::{self, Architectures};
 use crate::{
     Error, Extra, Manifest, Package, RELEASES, Release, Spec, Stack, Store, locate, mirror,
@@ -40,15 +42,12 @@ pub struct FetchOptions {
 pub enum Event<'a> {
     /// Another process is fetching the same stack; this one goes on when that has ended.
     Waiting,
-    /// The mirror's index is being read.
-    Index {
+    /// No mirror has a locked package any more; the index of this one is read for what has taken its place.
+    Moved {
+        /// The package and its version.
+        package: &'a str,
         /// The mirror.
         mirror: &'a str,
-    },
-    /// The mirror does not answer, but everything was downloaded before.
-    Offline {
-        /// What is wrong with the mirror.
-        error: &'a Error,
     },
     /// Packages are being downloaded.
     Download {
@@ -86,15 +85,78 @@ pub fn fetch(
         return locate(spec, store);
     };
     let source = || {
-        let mirror = match &options.mirror {
-            Some(mirror) => mirror.clone(),
-            None => mirror::host_mirror(Path::new("/etc"))?,
+        let lock = Lock::of(release);
+        let mirrors = match &options.mirror {
+            Some(mirror) => vec![mirror.clone()],
+            None => mirror::usual(Path::new("/etc"), &lock.read),
         };
-        let keyring = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
-        let keyring = keyring.ok_or_else(|| Error::NoKeyring { looked: KEYRINGS.join(", ") })?;
-        Ok((mirror, Trust::Keyring(keyring)))
+        Source { lock, mirrors, trust: None }
     };
     fetch_release(release, options, store, progress, source)
+}
+
+/// Reads the indexes of a release and locks what it consists of `now`, a time spelt as in [`Lock::read`]. This needs
+/// apt, and downloads no package.
+///
+/// # Errors
+/// Those of a mirror, of apt, and a release that cannot be locked.
+pub fn lock(
+    release: &'static Release,
+    store: &Store,
+    mirror: Option<&str>,
+    now: String,
+) -> Result<Lock, Error> {
+    let held = store.lock(release, || ())?;
+    let mirror = match mirror {
+        Some(mirror) => mirror.to_owned(),
+        None => mirror::host_mirror(Path::new("/etc"))?,
+    };
+    let spec = release.to_string();
+    let mut groups = Vec::new();
+    for group in Group::all(release) {
+        let (suites, packages) = wanted_packages(release, group.extras());
+        let apt = Apt::new(store.apt(release), &spec, &mirror, &suites, &keyring()?, &held)?;
+        apt.update()?;
+        groups.push((group, apt.plan(&spec, release.runtime(), &packages)?));
+    }
+    Lock::join(release, now, groups).map_err(|detail| Error::Lock { detail })
+}
+
+/// Where packages come from, and who vouches for them.
+struct Source {
+    lock: Lock,
+    /// The preferred one first.
+    mirrors: Vec<String>,
+    /// Who vouches for an index that has to be read because a locked version is gone; Debian's keys of this machine
+    /// without.
+    trust: Option<Trust>,
+}
+
+fn keyring() -> Result<Trust, Error> {
+    let found = KEYRINGS.iter().map(PathBuf::from).find(|path| path.is_file());
+    found.map(Trust::Keyring).ok_or_else(|| Error::NoKeyring { looked: KEYRINGS.join(", ") })
+}
+
+/// The suites that have to be read for a stack with these extras, and what is asked of apt.
+fn wanted_packages(release: &Release, with: &BTreeSet<Extra>) -> (Vec<String>, Vec<String>) {
+    let mut suites: Vec<&str> = release.suites.to_vec();
+    let mut packages: Vec<&str> = release.packages.to_vec();
+    for extra in with.iter().filter_map(|extra| release.extra(*extra)) {
+        packages.extend(extra.packages);
+        if with.contains(&Extra::Dev) {
+            packages.extend(extra.headers);
+        }
+        if with.contains(&Extra::Tests) {
+            packages.extend(extra.tests);
+        }
+        for suite in extra.suites {
+            if !suites.contains(suite) {
+                suites.push(suite);
+            }
+        }
+    }
+    let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+    (owned(suites), owned(packages))
 }
 
 /// What a stack is to hold.
@@ -119,30 +181,30 @@ impl Wanted {
             }
         }
         Ok(Self {
-            with: options.with.iter().copied().collect(),
+            with: options.with.iter().chain(release.standard).copied().collect(),
             architectures: options.architectures.iter().cloned().collect(),
         })
     }
 
+    fn has_kernel_files(&self) -> bool {
+        self.with.iter().any(|extra| extra.has_kernel_files())
+    }
+
     /// Together with what a stack holds already; `None` where that is enough.
     fn beyond(&self, manifest: &Manifest) -> Option<Self> {
-        if self.with.is_empty() {
-            return None;
-        }
         let had = Self {
             with: manifest.with.iter().copied().collect(),
             architectures: manifest.architectures.iter().cloned().collect(),
         };
-        if had.with.is_empty() {
-            return Some(self.clone());
-        }
-        let all = had.architectures.is_empty() || self.architectures.is_empty();
         let both = Self {
             with: had.with.union(&self.with).copied().collect(),
-            architectures: if all {
-                BTreeSet::new()
-            } else {
-                had.architectures.union(&self.architectures).cloned().collect()
+            architectures: match (had.has_kernel_files(), self.has_kernel_files()) {
+                (_, false) => had.architectures.clone(),
+                (false, true) => self.architectures.clone(),
+                (true, true) if had.architectures.is_empty() || self.architectures.is_empty() => {
+                    BTreeSet::new()
+                }
+                (true, true) => had.architectures.union(&self.architectures).cloned().collect(),
             },
         };
         (both != had).then_some(both)
@@ -164,7 +226,7 @@ fn fetch_release(
     options: &FetchOptions,
     store: &Store,
     progress: &Progress<'_>,
-    source: impl FnOnce() -> Result<(String, Trust), Error>,
+    source: impl FnOnce() -> Source,
 ) -> Result<Stack, Error> {
     let spec = Spec::Debian(release);
     let asked = Wanted::new(release, options)?;
@@ -175,54 +237,33 @@ fn fetch_release(
     if missing().is_none() {
         return locate(&spec, store);
     }
-    let (mirror, trust) = source()?;
+    let source = source();
     let lock = store.lock(release, || progress(Event::Waiting))?;
     // The process that held the lock may have fetched it.
     let Some(wanted) = missing() else {
         return locate(&spec, store);
     };
     store.clean(release, &lock)?;
-
-    let mut suites: Vec<String> = release.suites.iter().map(|s| (*s).to_owned()).collect();
-    let mut packages: Vec<String> = release.packages.iter().map(|p| (*p).to_owned()).collect();
-    for extra in wanted.with.iter().filter_map(|extra| release.extra(*extra)) {
-        packages.extend(extra.packages.iter().map(|p| (*p).to_owned()));
-        if wanted.with.contains(&Extra::Dev) {
-            packages.extend(extra.headers.iter().map(|p| (*p).to_owned()));
-        }
-        if wanted.with.contains(&Extra::Tests) {
-            packages.extend(extra.tests.iter().map(|p| (*p).to_owned()));
-        }
-        for suite in extra.suites {
-            if !suites.iter().any(|known| known == suite) {
-                suites.push((*suite).to_owned());
-            }
-        }
-    }
-    let apt = Apt::new(store.apt(release), &release.to_string(), &mirror, &suites, &trust, &lock)?;
-    let plan = download(release, &apt, &mirror, &packages, progress)?;
+    let archives = store.apt(release).join("archives");
+    let (plan, mirror) =
+        download_packages(release, &source, &wanted.with, &archives, store, &lock, progress)?;
 
     let root = store.new_root(release, &lock)?;
     let architectures: Vec<String> = wanted.architectures.iter().cloned().collect();
-    let built =
-        unpack_all(&plan, &apt.archives(), &root, &architectures, progress).and_then(|done| {
-            let manifest = Manifest {
-                spec: release.to_string(),
-                rocm: release.version(),
-                fetched: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
-                mirror,
-                suites,
-                with: wanted.with.iter().copied().collect(),
-                architectures: if wanted.with.is_empty() {
-                    Vec::new()
-                } else {
-                    architectures.clone()
-                },
-                packages: done,
-            };
-            manifest.write(&root)?;
-            store.publish(release, &root, &lock)
-        });
+    let built = unpack_all(&plan, &archives, &root, &architectures, progress).and_then(|done| {
+        let manifest = Manifest {
+            spec: release.to_string(),
+            rocm: release.version(),
+            fetched: SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs()),
+            mirror,
+            suites: wanted_packages(release, &wanted.with).0,
+            with: wanted.with.iter().copied().collect(),
+            architectures: if wanted.with.is_empty() { Vec::new() } else { architectures.clone() },
+            packages: done,
+        };
+        manifest.write(&root)?;
+        store.publish(release, &root, &lock)
+    });
     if let Err(error) = built {
         // Best effort: on a full disk the space is what is needed most, and the next fetch cleans anyway.
         let _ = fs::remove_dir_all(&root);
@@ -231,64 +272,78 @@ fn fetch_release(
     locate(&spec, store)
 }
 
-/// Resolves the packages and downloads those that are not there yet.
-fn download(
+/// Downloads the packages of a stack that are not there yet. Returns them all, with the mirrors that were used.
+fn download_packages(
     release: &Release,
-    apt: &Apt,
-    mirror: &str,
-    packages: &[String],
+    source: &Source,
+    with: &BTreeSet<Extra>,
+    archives: &Path,
+    store: &Store,
+    lock: &File,
     progress: &Progress<'_>,
-) -> Result<Vec<Planned>, Error> {
-    progress(Event::Index { mirror });
-    let updated = apt.update();
-    let plan = apt.plan(&release.to_string(), release.runtime(), packages);
-    let archives = apt.archives();
-    let (plan, absent) = match (updated, plan) {
-        (Ok(()), plan) => {
-            let plan = plan?;
-            let absent = absent(&plan, &archives)?;
-            (plan, absent)
-        }
-        // Without the mirror an index of earlier still serves, if all its packages are there.
-        (Err(error), Ok(plan)) => {
-            let absent = absent(&plan, &archives)?;
-            if absent > 0 || plan.is_empty() {
-                return Err(error);
-            }
-            progress(Event::Offline { error: &error });
-            (plan, absent)
-        }
-        (Err(error), Err(_)) => return Err(error),
+) -> Result<(Vec<Planned>, String), Error> {
+    let get = |plan: Vec<Planned>, mirrors: &[String]| {
+        let absent = absent(&plan, archives)?;
+        let from = if absent.is_empty() {
+            Vec::new()
+        } else {
+            Mirrors::new(mirrors).download(&absent, archives, progress)?
+        };
+        Ok((plan, from.join(" and ")))
     };
-    if absent > 0 {
-        progress(Event::Download { done: 0, total: absent });
-        apt.download(packages, |share| {
-            let done = (share * absent as f64) as u64;
-            progress(Event::Download { done, total: absent });
-        })?;
-        progress(Event::Download { done: absent, total: absent });
-    }
-    Ok(plan)
+    let gone = match get(source.lock.plan(with), &source.mirrors) {
+        Err(Absent::Gone { package }) => package,
+        Err(Absent::Error(error)) => return Err(error),
+        Ok(done) => return Ok(done),
+    };
+    // Debian has moved on. What it has now may be as good: another revision of the same release.
+    let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
+    progress(Event::Moved { package: &gone, mirror });
+    let (suites, packages) = wanted_packages(release, with);
+    let spec = release.to_string();
+    let apt = source
+        .trust
+        .clone()
+        .map_or_else(keyring, Ok)
+        .and_then(|trust| Apt::new(store.apt(release), &spec, mirror, &suites, &trust, lock));
+    let apt = apt.map_err(|error| match error {
+        Error::NoApt { .. } | Error::NoKeyring { .. } => {
+            let mirrors = source.mirrors.join(", ");
+            Error::Moved { spec: spec.clone(), gone: gone.clone(), mirrors }
+        }
+        other => other,
+    })?;
+    apt.update()?;
+    let plan = apt.plan(&spec, release.runtime(), &packages)?;
+    get(plan, &source.mirrors).map_err(|absent| match absent {
+        Absent::Gone { package } => Error::Mirror {
+            mirror: mirror.to_owned(),
+            detail: format!("its index names {package}, which it does not have"),
+        },
+        Absent::Error(error) => error,
+    })
 }
 
-/// Bytes of packages that have to be downloaded. A damaged package is removed here, because apt takes any
-/// file of the right size for the package.
-fn absent(plan: &[Planned], archives: &Path) -> Result<u64, Error> {
-    let mut bytes = 0;
+/// The packages that have to be downloaded. A damaged one is removed here.
+fn absent<'a>(plan: &'a [Planned], archives: &Path) -> Result<Vec<&'a Planned>, Error> {
+    let mut absent = Vec::new();
     for package in plan {
-        let path = archives.join(&package.file);
-        if !path.exists() {
-            bytes += package.size;
-        } else if verify(package, &path).is_err() {
-            fs::remove_file(&path).map_err(Error::io("remove", &path))?;
-            bytes += package.size;
+        let path = archives.join(package.file());
+        if path.exists() && verify(package, &path).is_ok() {
+            continue;
+        }
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(Error::io("remove", &path)(error));
+            }
+            _ => absent.push(package),
         }
     }
-    Ok(bytes)
+    Ok(absent)
 }
 
-/// Compares a package with the signed index.
-fn verify(package: &Planned, path: &Path) -> Result<(), Error> {
+/// Compares a package with what it must be.
+pub(crate) fn verify(package: &Planned, path: &Path) -> Result<(), Error> {
     let damaged = |detail| Error::Damaged { path: path.to_owned(), detail };
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let size = file.metadata().map_err(Error::io("read", path))?.len();
@@ -331,7 +386,7 @@ fn unpack_all(
     let failed = AtomicBool::new(false);
     let results = Mutex::new(Vec::new());
     let one = |package: &Planned| {
-        let path = archives.join(&package.file);
+        let path = archives.join(package.file());
         if let Err(error) = verify(package, &path) {
             let _ = fs::remove_file(&path);
             return Err(error);
@@ -361,7 +416,7 @@ fn unpack_all(
     let mut links = Vec::new();
     for (package, result) in results {
         let unpacked = result?;
-        links.push((archives.join(&package.file), unpacked.links));
+        links.push((archives.join(package.file()), unpacked.links));
         packages.push(Package {
             name: package.name.clone(),
             version: package.version.clone(),

@@ -13,6 +13,23 @@ struct Source {
     signed_by: String,
 }
 
+/// Debian's own address of a mirror near whoever asks.
+const DEBIAN: &str = "http://deb.debian.org/debian";
+
+/// Debian's archive of every version that it ever had.
+const SNAPSHOT: &str = "https://snapshot.debian.org/archive/debian";
+
+/// Where packages are looked for when nobody says where: the machine's own mirror, where it is a Debian, then Debian's,
+/// then what Debian had at a time, spelt `20261121T214500Z`.
+pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
+    let mut mirrors: Vec<String> = host_mirror(etc).into_iter().collect();
+    if !mirrors.iter().any(|own| own.trim_end_matches('/') == DEBIAN) {
+        mirrors.push(DEBIAN.to_owned());
+    }
+    mirrors.push(format!("{SNAPSHOT}/{at}"));
+    mirrors
+}
+
 /// The host's Debian mirror: the repository under `etc` (usually `/etc`) that serves Debian itself.
 ///
 /// # Errors

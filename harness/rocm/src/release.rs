@@ -1,4 +1,4 @@
-//! The Debian releases that carry ROCm: the one place to extend when Debian gains another.
+//! The Debian releases that carry ROCm: the one place to extend when Debian gains another, besides its lock.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +19,10 @@ pub struct Release {
     pub packages: &'static [&'static str],
     /// Libraries that can be added.
     pub extras: &'static [ExtraPackages],
+    /// Those that always come with it.
+    pub standard: &'static [Extra],
+    /// What it consisted of when it was locked: a [`crate::Lock`] as JSON.
+    pub lock: &'static str,
 }
 
 /// How one release provides an [`Extra`].
@@ -41,6 +45,8 @@ pub struct ExtraPackages {
 pub const RELEASES: &[Release] = &[
     Release {
         version: "5.2.3",
+        standard: &[],
+        lock: include_str!("../locks/5.2.3.json"),
         suites: &["bookworm"],
         packages: &["libamdhip64-5=5.2.3*"],
         extras: &[
@@ -68,6 +74,8 @@ pub const RELEASES: &[Release] = &[
     },
     Release {
         version: "5.7.1",
+        standard: &[],
+        lock: include_str!("../locks/5.7.1.json"),
         suites: &["trixie"],
         packages: &["libamdhip64-5=5.7.1*"],
         extras: &[
@@ -102,6 +110,8 @@ pub const RELEASES: &[Release] = &[
     },
     Release {
         version: "6.4.3",
+        standard: &[],
+        lock: include_str!("../locks/6.4.3.json"),
         suites: &["forky"],
         packages: &["libamdhip64-6=6.4.3*", "libhiprtc6=6.4.3*"],
         extras: &[
@@ -144,6 +154,8 @@ pub const RELEASES: &[Release] = &[
     },
     Release {
         version: "7.2.4",
+        standard: &[Extra::Hiprand],
+        lock: include_str!("../locks/7.2.4.json"),
         suites: &["sid", "experimental"],
         packages: &[
             "libamdhip64-7=7.2.4*",
@@ -262,6 +274,14 @@ impl Extra {
     /// Every one, in the order of their names.
     pub const ALL: &'static [Self] =
         &[Self::Dev, Self::Hipblaslt, Self::Hiprand, Self::Rocblas, Self::Tests];
+
+    /// Whether its kernels are files, of which only those of wanted architectures are unpacked.
+    pub(crate) fn has_kernel_files(self) -> bool {
+        match self {
+            Self::Hipblaslt | Self::Rocblas => true,
+            Self::Dev | Self::Hiprand | Self::Tests => false,
+        }
+    }
 
     /// The name on the command line.
     pub fn name(self) -> &'static str {

@@ -1,11 +1,16 @@
-//! Fetches from a repository that the tests make. Where there is no apt, only its absence can be tested.
+//! Fetches from repositories that the tests make, as files and from a server on the loopback interface. What needs apt
+//! (packages that moved) is told as not tried where there is none.
 
 use std::fs;
 use std::sync::Mutex;
 
+use standin::{Site, Trouble};
+
 use super::*;
 use crate::archive::{Item, deb, repository};
 
+/// Where servers have the runtime.
+const PACKAGE: &str = "/debian/libamdhip64-5_5.7.1-6_amd64.deb";
 const LIBRARIES: &str = "./usr/lib/x86_64-linux-gnu";
 
 struct World {
@@ -13,50 +18,80 @@ struct World {
     store: Store,
     release: &'static Release,
     events: Mutex<Vec<String>>,
+    lock: Lock,
+    mirrors: Vec<String>,
 }
 
 impl World {
-    /// A mirror of Debian 13 with a runtime of this version; `None` where apt is missing.
-    fn new(version: &str) -> Option<Self> {
-        std::process::Command::new("apt-get").arg("--version").output().ok()?;
+    /// A mirror of Debian 13 with a runtime of this version, and a lock of what it holds.
+    fn new(version: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let world = Self {
-            store: Store::at(directory.path().join("cache")),
-            release: RELEASES.iter().find(|r| r.version == "5.7.1")?,
-            events: Mutex::new(Vec::new()),
-            directory,
-        };
         let file = |name: &str| format!("{LIBRARIES}/{name}");
         let kernel = |name: &str| file(&format!("rocblas/2.47.0/library/{name}"));
-        repository(
-            &world.mirror(),
-            "trixie",
-            &[
-                (
-                    "libamdhip64-5",
-                    version,
-                    deb(&[
-                        Item::File(&file("libamdhip64.so.5.7.1"), "hip"),
-                        Item::Link(&file("libamdhip64.so.5"), "libamdhip64.so.5.7.1"),
-                    ]),
-                ),
-                ("libhiprand1", "5.7.1-6", deb(&[Item::File(&file("libhiprand.so.1"), "rand")])),
-                ("librocrand1", "5.7.1-6", deb(&[Item::File(&file("librocrand.so.1"), "rand")])),
-                (
-                    "librocblas0",
-                    "5.5.1-7",
-                    deb(&[
-                        Item::File(&kernel("Kernels_gfx90a.hsaco"), "k"),
-                        Item::File(&kernel("Kernels_gfx1030.hsaco"), "k"),
-                    ]),
-                ),
-            ],
-        );
-        Some(world)
+        let packages = [
+            (
+                "libamdhip64-5",
+                version,
+                deb(&[
+                    Item::File(&file("libamdhip64.so.5.7.1"), "hip"),
+                    Item::Link(&file("libamdhip64.so.5"), "libamdhip64.so.5.7.1"),
+                ]),
+            ),
+            ("libhiprand1", "5.7.1-6", deb(&[Item::File(&file("libhiprand.so.1"), "rand")])),
+            ("librocrand1", "5.7.1-6", deb(&[Item::File(&file("librocrand.so.1"), "rand")])),
+            (
+                "librocblas0",
+                "5.5.1-7",
+                deb(&[
+                    Item::File(&kernel("Kernels_gfx90a.hsaco"), "k"),
+                    Item::File(&kernel("Kernels_gfx1030.hsaco"), "k"),
+                ]),
+            ),
+        ];
+        repository(&directory.path().join("mirror"), "trixie", &packages);
+        let release = RELEASES.iter().find(|r| r.version == "5.7.1").unwrap();
+        let plans = Group::all(release).into_iter().map(|group| {
+            let of = |name: &str| match name {
+                "libamdhip64-5" => true,
+                "librocblas0" => group.extras().contains(&Extra::Rocblas),
+                _ => group.extras().contains(&Extra::Hiprand),
+            };
+            let plan =
+                packages.iter().filter(|(name, ..)| of(name)).map(|(name, version, deb)| Planned {
+                    name: (*name).to_owned(),
+                    version: (*version).to_owned(),
+                    path: format!("{name}_{version}_amd64.deb"),
+                    size: deb.len() as u64,
+                    sha256: standin::sha256(deb),
+                });
+            (group.clone(), plan.collect())
+        });
+        let lock = Lock::join(release, "20261121T000000Z".into(), plans).unwrap();
+        let mirror = format!("file:{}", directory.path().join("mirror").display());
+        Self {
+            store: Store::at(directory.path().join("cache")),
+            release,
+            events: Mutex::new(Vec::new()),
+            lock,
+            mirrors: vec![mirror],
+            directory,
+        }
     }
 
     fn mirror(&self) -> PathBuf {
         self.directory.path().join("mirror")
+    }
+
+    /// Everything of the mirror, to be served.
+    fn site(&self) -> Site {
+        let mut site = Site::default();
+        for entry in fs::read_dir(self.mirror()).unwrap().flatten() {
+            let path = format!("/debian/{}", entry.file_name().display());
+            if entry.path().is_file() {
+                site.file(&path, fs::read(entry.path()).unwrap());
+            }
+        }
+        site
     }
 
     /// Fetches and tells what happened in between, in words.
@@ -74,7 +109,11 @@ impl World {
                 events.push(word);
             }
         };
-        let source = || Ok((format!("file:{}", self.mirror().display()), Trust::Nobody));
+        let source = || Source {
+            lock: self.lock.clone(),
+            mirrors: self.mirrors.clone(),
+            trust: Some(Trust::Nobody),
+        };
         let result = fetch_release(self.release, &options, &self.store, &progress, source);
         (result, std::mem::take(&mut self.events.lock().unwrap()))
     }
@@ -94,10 +133,10 @@ impl World {
 
 #[test]
 fn a_fetched_stack_is_complete_and_costs_nothing_the_second_time() {
-    let Some(world) = World::new("5.7.1-6") else { return };
+    let world = World::new("5.7.1-6");
     let (stack, events) = world.fetch(&[], &[]);
     let stack = stack.unwrap();
-    assert_eq!(events, ["Index", "Download", "Unpack"]);
+    assert_eq!(events, ["Download", "Unpack"]);
     assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "5.7.1");
     assert!(stack.library("libamdhip64.so").is_some());
     let manifest = stack.manifest.unwrap();
@@ -112,17 +151,21 @@ fn a_fetched_stack_is_complete_and_costs_nothing_the_second_time() {
 
 #[test]
 fn libraries_add_up() {
-    let Some(world) = World::new("5.7.1-6") else { return };
+    let world = World::new("5.7.1-6");
     world.fetch(&[Extra::Rocblas], &["gfx90a"]).0.unwrap();
     let stack = world.fetch(&[Extra::Hiprand], &["gfx1030"]).0.unwrap();
     let manifest = stack.manifest.as_ref().unwrap();
     assert_eq!(manifest.with, [Extra::Hiprand, Extra::Rocblas]);
-    assert_eq!(manifest.architectures, ["gfx1030", "gfx90a"]);
+    assert_eq!(manifest.architectures, ["gfx90a"]);
     assert_eq!(manifest.package("librocblas0").unwrap().architectures, ["gfx1030", "gfx90a"]);
     let kernels = fs::read_dir(stack.libraries[0].join("rocblas/2.47.0/library")).unwrap();
-    assert_eq!(kernels.count(), 2);
+    assert_eq!(kernels.count(), 1);
+    let (stack, _) = world.fetch(&[Extra::Rocblas], &["gfx1030"]);
+    assert_eq!(stack.unwrap().manifest.unwrap().architectures, ["gfx1030", "gfx90a"]);
     let (_, events) = world.fetch(&[Extra::Rocblas], &["gfx1030"]);
     assert!(events.is_empty(), "it was all there: {events:?}");
+    let (_, events) = world.fetch(&[Extra::Hiprand], &["gfx906"]);
+    assert!(events.is_empty(), "kernels of hipRAND are in its library: {events:?}");
     let error = world.fetch(&[Extra::Hipblaslt], &[]).0.unwrap_err().to_string();
     assert!(error.contains("debian:7.2.4"), "{error}");
     let error = world.fetch(&[Extra::Rocblas], &["1030"]).0.unwrap_err();
@@ -131,7 +174,7 @@ fn libraries_add_up() {
 
 #[test]
 fn damaged_packages_are_downloaded_again() {
-    let Some(world) = World::new("5.7.1-6") else { return };
+    let world = World::new("5.7.1-6");
     world.fetch(&[], &[]).0.unwrap();
     let package = world.archive("libamdhip64-5");
     let whole = fs::read(&package).unwrap();
@@ -142,20 +185,20 @@ fn damaged_packages_are_downloaded_again() {
         fs::write(&package, damaged).unwrap();
         let (stack, events) = world.fetch(&[], &[]);
         stack.unwrap();
-        assert_eq!(events, ["Index", "Download", "Unpack"]);
+        assert_eq!(events, ["Download", "Unpack"]);
         assert_eq!(fs::read(&package).unwrap(), whole);
     }
 }
 
 #[test]
 fn packages_of_an_earlier_fetch_serve_without_the_mirror() {
-    let Some(world) = World::new("5.7.1-6") else { return };
+    let world = World::new("5.7.1-6");
     world.fetch(&[], &[]).0.unwrap();
     fs::rename(world.mirror(), world.directory.path().join("gone")).unwrap();
     world.forget_stack();
     let (stack, events) = world.fetch(&[], &[]);
     stack.unwrap();
-    assert_eq!(events, ["Index", "Offline", "Unpack"]);
+    assert_eq!(events, ["Unpack"]);
 
     world.forget_stack();
     fs::remove_file(world.archive("libamdhip64-5")).unwrap();
@@ -164,10 +207,30 @@ fn packages_of_an_earlier_fetch_serve_without_the_mirror() {
     assert!(!world.store.path().join("stacks/debian-5.7.1").exists());
 }
 
+/// The package that is told as gone, and whether the fetch found its successor.
+fn moved(to: &str) -> Option<(Result<Stack, Error>, Vec<String>)> {
+    if std::process::Command::new("apt-get").arg("--version").output().is_err() {
+        println!("not tried: this machine has no apt-get");
+        return None;
+    }
+    let mut world = World::new("5.7.1-6");
+    let newer = World::new(to);
+    world.mirrors = newer.mirrors.clone();
+    Some(world.fetch(&[], &[]))
+}
+
+#[test]
+fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
+    let Some((stack, events)) = moved("5.7.1-7") else { return };
+    let manifest = stack.unwrap().manifest.unwrap();
+    assert_eq!(manifest.package("libamdhip64-5").unwrap().version, "5.7.1-7");
+    assert_eq!(events, ["Download", "Moved", "Download", "Unpack"]);
+}
+
 #[test]
 fn a_release_that_has_gone_says_what_there_is() {
-    let Some(world) = World::new("6.1.0-1") else { return };
-    let error = world.fetch(&[], &[]).0.unwrap_err();
+    let Some((stack, _)) = moved("6.1.0-1") else { return };
+    let error = stack.unwrap_err();
     assert!(matches!(error, Error::Gone { .. }), "{error}");
     let error = error.to_string();
     for part in ["libamdhip64-5 5.7.1*", "trixie", "offers ROCm 6.1.0", "--mirror"] {
@@ -176,8 +239,60 @@ fn a_release_that_has_gone_says_what_there_is() {
 }
 
 #[test]
+fn the_first_mirror_that_has_a_package_gives_it() {
+    let mut world = World::new("5.7.1-6");
+    let mut portal = Site::default();
+    portal.file(PACKAGE, b"<html>log in</html>".to_vec());
+    let (empty, portal, whole) = (Site::default().serve(), portal.serve(), world.site().serve());
+    let dead = "http://127.0.0.1:1/debian".to_owned();
+    world.mirrors = vec![dead, empty.url("/debian"), portal.url("/debian"), whole.url("/debian/")];
+    let stack = world.fetch(&[], &[]).0.unwrap();
+    assert_eq!(stack.manifest.unwrap().mirror, whole.url("/debian/"));
+    assert_eq!(empty.requests(), [format!("GET {PACKAGE}")]);
+    assert_eq!(portal.requests(), [format!("GET {PACKAGE}")]);
+    assert_eq!(whole.requests(), [format!("GET {PACKAGE}")]);
+}
+
+#[test]
+fn a_download_goes_on_where_it_was_cut_and_where_an_earlier_process_died() {
+    let mut world = World::new("5.7.1-6");
+    let mut site = world.site();
+    site.trouble(PACKAGE, &[Trouble::Cut(70)]);
+    let server = site.serve();
+    world.mirrors = vec![server.url("/debian")];
+    let whole = fs::read(world.mirror().join("libamdhip64-5_5.7.1-6_amd64.deb")).unwrap();
+    let archives = world.store.apt(world.release).join("archives");
+    fs::create_dir_all(&archives).unwrap();
+    let part = archives.join("libamdhip64-5_5.7.1-6_amd64.deb.part");
+    fs::write(&part, &whole[..30]).unwrap();
+    world.fetch(&[], &[]).0.unwrap();
+    let expected = [format!("GET {PACKAGE} bytes=30-"), format!("GET {PACKAGE} bytes=100-")];
+    assert_eq!(server.requests(), expected);
+
+    // What an earlier process left may be anything.
+    for left in [vec![0; 30], vec![0; whole.len()], vec![0; whole.len() + 1]] {
+        world.forget_stack();
+        fs::remove_dir_all(&archives).unwrap();
+        fs::create_dir_all(&archives).unwrap();
+        fs::write(&part, &left).unwrap();
+        world.fetch(&[], &[]).0.unwrap();
+        assert_eq!(fs::read(world.archive("libamdhip64-5")).unwrap(), whole, "{}", left.len());
+    }
+}
+
+#[test]
+fn mirrors_that_do_not_answer_are_told_with_their_reasons() {
+    let mut world = World::new("5.7.1-6");
+    world.mirrors = vec!["file:/nonexistent/debian".into()];
+    let error = world.fetch(&[], &[]).0.unwrap_err();
+    let Error::Mirror { mirror, detail } = &error else { panic!("{error}") };
+    assert_eq!(mirror, "file:/nonexistent/debian");
+    assert!(detail.contains("No such file"), "{detail}");
+}
+
+#[test]
 fn two_fetches_at_once_share_the_work() {
-    let Some(world) = World::new("5.7.1-6") else { return };
+    let world = World::new("5.7.1-6");
     let roots: Vec<_> = std::thread::scope(|scope| {
         let fetches = [(); 3].map(|()| scope.spawn(|| world.fetch(&[], &[]).0.unwrap().root));
         fetches.into_iter().map(|fetch| fetch.join().unwrap()).collect()

@@ -1,0 +1,256 @@
+//! Downloading packages whose hashes are known, from whichever mirror has them.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use download::{Failure, Http};
+
+use crate::apt::Planned;
+use crate::{Error, Event, Progress, fetch::verify};
+
+/// Before the second attempt at a file; it doubles.
+const BACKOFF: Duration = Duration::from_millis(250);
+
+/// Packages downloaded at once: most are small, and a host takes its time to answer each.
+const CONNECTIONS: usize = 4;
+
+/// Why a package is not there.
+#[derive(Debug)]
+pub(crate) enum Absent {
+    /// Every mirror that answers says that it does not have it.
+    Gone {
+        /// Its name and version.
+        package: String,
+    },
+    /// Anything else.
+    Error(Error),
+}
+
+impl From<Error> for Absent {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+/// Mirrors, the preferred one first.
+pub(crate) struct Mirrors<'a> {
+    http: Http,
+    each: Vec<Mirror<'a>>,
+}
+
+struct Mirror<'a> {
+    address: &'a str,
+    /// What it did when it was asked last, where that was no answer: it is not asked again.
+    silent: Mutex<Option<String>>,
+}
+
+impl<'a> Mirrors<'a> {
+    pub(crate) fn new(addresses: &'a [String]) -> Self {
+        let mirror = |address: &'a String| Mirror { address, silent: Mutex::default() };
+        Self { http: Http::new(BACKOFF), each: addresses.iter().map(mirror).collect() }
+    }
+
+    /// Downloads the packages that are not in the folder. Returns the addresses of the mirrors that gave something.
+    pub(crate) fn download(
+        &self,
+        plan: &[&Planned],
+        folder: &Path,
+        progress: &Progress<'_>,
+    ) -> Result<Vec<String>, Absent> {
+        fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        let total = plan.iter().map(|package| package.size).sum();
+        let (next, done) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let failed = AtomicBool::new(false);
+        let results = Mutex::new(Vec::new());
+        let tell = || {
+            let done = done.load(Ordering::Relaxed).min(total);
+            progress(Event::Download { done, total });
+        };
+        tell();
+        let work = || {
+            while !failed.load(Ordering::Relaxed) {
+                let Some(package) = plan.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
+                let result = self.one(package, folder, &failed, &|bytes| {
+                    done.fetch_add(bytes, Ordering::Relaxed);
+                    tell();
+                });
+                failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..CONNECTIONS.min(plan.len()) {
+                scope.spawn(work);
+            }
+        });
+        let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
+        let mut from: Vec<_> = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        from.sort();
+        from.dedup();
+        Ok(from.into_iter().flatten().collect())
+    }
+
+    /// Returns the address of the mirror that had it, or nothing where it was called off.
+    fn one(
+        &self,
+        package: &Planned,
+        folder: &Path,
+        cancel: &AtomicBool,
+        read: &(dyn Fn(u64) + Sync),
+    ) -> Result<Option<String>, Absent> {
+        let mut damaged = None;
+        let mut answered = false;
+        for mirror in &self.each {
+            let is_silent = |m: &Mirror<'_>| m.silent.lock().is_ok_and(|silent| silent.is_some());
+            if is_silent(mirror) {
+                continue;
+            }
+            let left = fs::metadata(part(package, folder)).is_ok_and(|part| part.len() > 0);
+            let mut result = self.from(mirror.address, package, folder, cancel, read);
+            // What an earlier process left may not have been the beginning of it: once more, from nothing.
+            if let (true, Err(Trouble::Damaged(_))) = (left, &result) {
+                result = self.from(mirror.address, package, folder, cancel, read);
+            }
+            match result {
+                Ok(()) => return Ok(Some(mirror.address.to_owned())),
+                Err(Trouble::Missing) => answered = true,
+                // A mirror in the middle of an update, or somebody's login page: the next one may have it.
+                Err(Trouble::Damaged(error)) => damaged = Some(error),
+                Err(Trouble::Silent(reason)) => {
+                    if let Ok(mut silent) = mirror.silent.lock() {
+                        *silent = Some(reason);
+                    }
+                }
+                Err(Trouble::CalledOff) => return Ok(None),
+                Err(Trouble::Disk(error)) => return Err(error.into()),
+            }
+        }
+        if let Some(error) = damaged {
+            return Err(error.into());
+        }
+        if answered {
+            let package = format!("{} {}", package.name, package.version);
+            return Err(Absent::Gone { package });
+        }
+        Err(self.silence().into())
+    }
+
+    /// What all mirrors did instead of answering.
+    fn silence(&self) -> Error {
+        let of = |mirror: &Mirror<'_>| {
+            Some((mirror.address.to_owned(), mirror.silent.lock().ok()?.clone()?))
+        };
+        let each: Vec<_> = self.each.iter().filter_map(of).collect();
+        let names: Vec<_> = each.iter().map(|(address, _)| address.as_str()).collect();
+        let reasons: Vec<_> = each.iter().map(|(_, reason)| reason.as_str()).collect();
+        Error::Mirror { mirror: names.join(" and "), detail: reasons.join("; ") }
+    }
+
+    fn from(
+        &self,
+        mirror: &str,
+        package: &Planned,
+        folder: &Path,
+        cancel: &AtomicBool,
+        read: &(dyn Fn(u64) + Sync),
+    ) -> Result<(), Trouble> {
+        let part = part(package, folder);
+        let disk = |action| {
+            let path = part.clone();
+            move |error| Trouble::Disk(Error::io(action, &path)(error))
+        };
+        let address = format!("{}/{}", mirror.trim_end_matches('/'), package.path);
+        let written = match mirror.strip_prefix("file:") {
+            Some(root) => {
+                let path = Path::new(root).join(package.path.as_str());
+                let mut from = match File::open(&path) {
+                    Ok(file) => file,
+                    Err(error) if Path::new(root).is_dir() => {
+                        return Err(match error.kind() {
+                            io::ErrorKind::NotFound => Trouble::Missing,
+                            _ => Trouble::Silent(format!("{}: {error}", path.display())),
+                        });
+                    }
+                    Err(error) => return Err(Trouble::Silent(format!("{root}: {error}"))),
+                };
+                let mut to = File::create(&part).map_err(disk("create"))?;
+                copy(&mut from, &mut to, read)
+            }
+            None => {
+                let mut to = File::options()
+                    .create(true)
+                    .read(true)
+                    .append(true)
+                    .open(&part)
+                    .map_err(disk("create"))?;
+                let have = to.metadata().map_err(disk("read"))?.len();
+                // Longer than it should be: not the file that is wanted.
+                let have = if have > package.size {
+                    to.set_len(0).map_err(disk("write"))?;
+                    0
+                } else {
+                    have
+                };
+                read(have);
+                let quiet = |_: download::Event<'_>| ();
+                let opened =
+                    self.http.resume(&address, &package.name, (have, package.size), cancel, &quiet);
+                let mut from = opened.map_err(trouble)?;
+                let written = copy(&mut from, &mut to, read);
+                if let Some(failure) = from.failure.take() {
+                    return Err(trouble(failure));
+                }
+                written
+            }
+        };
+        written.map_err(disk("write"))?;
+        if let Err(error) = verify(package, &part) {
+            let _ = fs::remove_file(&part);
+            return Err(Trouble::Damaged(error));
+        }
+        fs::rename(&part, folder.join(package.file())).map_err(disk("rename"))
+    }
+}
+
+/// Where a package is while it is downloaded.
+fn part(package: &Planned, folder: &Path) -> PathBuf {
+    folder.join(format!("{}.part", package.file()))
+}
+
+enum Trouble {
+    Missing,
+    /// It is there, with other bytes.
+    Damaged(Error),
+    /// The mirror does not answer.
+    Silent(String),
+    /// Another package failed.
+    CalledOff,
+    /// This machine's.
+    Disk(Error),
+}
+
+fn trouble(failure: Failure) -> Trouble {
+    match failure {
+        Failure::Missing { .. } => Trouble::Missing,
+        Failure::Cancelled => Trouble::CalledOff,
+        other => Trouble::Silent(other.to_string()),
+    }
+}
+
+fn copy(from: &mut dyn Read, to: &mut File, read: &(dyn Fn(u64) + Sync)) -> io::Result<()> {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let n = match from.read(&mut buffer) {
+            Ok(0) => return to.flush(),
+            Ok(n) => n,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        to.write_all(&buffer[..n])?;
+        read(n as u64);
+    }
+}
