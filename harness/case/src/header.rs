@@ -158,6 +158,11 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let title = reader
         .required(&fields, "a case", "title")
         .and_then(|n| reader.text(n, "`title`").map(str::to_owned));
+    if let (Some(node), Some(title)) = (fields.get("title"), &title)
+        && title.trim_end().contains(char::is_control)
+    {
+        reader.mistake(node.at, "`title` must be one line without control characters");
+    }
     let texts = |reader: &mut Reader, key: &str| {
         fields.get(key).map(|n| reader.texts(n, &format!("`{key}`"))).unwrap_or_default()
     };

@@ -7,6 +7,7 @@ mod exec;
 mod export;
 mod minimise;
 mod mitigate;
+mod redact;
 mod report;
 
 use std::path::PathBuf;
@@ -24,6 +25,7 @@ pub(crate) use self::{
     export::Export,
     minimise::Minimise,
     mitigate::Mitigate,
+    redact::Redact,
     report::Report,
 };
 
@@ -130,6 +132,9 @@ pub(crate) enum Command {
     /// Write the upstream issue for a failing trial
     #[command(after_help = report::EXAMPLES)]
     Report(Report),
+    /// Take names, addresses and secrets out of evidence, so that it can be published
+    #[command(after_help = redact::EXAMPLES)]
+    Redact(Redact),
     /// Print the environment that a report would name
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(Doctor),

@@ -11,6 +11,7 @@ mod list;
 mod minimise;
 mod mitigate;
 mod prove;
+mod redact;
 mod report;
 mod rocm;
 mod run;
@@ -39,6 +40,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Minimise(args) => minimise::minimise(&args),
         Command::Mitigate(args) => mitigate::mitigate(&args),
         Command::Report(args) => report::report(&args),
+        Command::Redact(args) => redact::redact(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Device(args) => device::device(&args),
@@ -50,7 +52,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "rocrepro", &mut script);
-            outputs::print(&String::from_utf8_lossy(&script))?;
+            outputs::data(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
     }

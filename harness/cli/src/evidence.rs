@@ -9,6 +9,13 @@ use report::evidence::{Evidence, folder_name};
 
 use crate::Stop;
 
+/// The file that says which of the others are private.
+const PRIVATE_FILE: &str = "PRIVATE.txt";
+const PRIVATE: &str = "\
+report.md and the program beside it are for others to read. Everything else in this folder is as it was measured: it may name people, machines
+and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
+";
+
 /// The folder that was given, or the one named after the case in the current folder.
 pub(crate) fn folder(out: Option<&Path>, case: &str) -> PathBuf {
     out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf)
@@ -24,6 +31,7 @@ pub(crate) fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, St
 pub(crate) fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop> {
     let path = folder.join(name);
     std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join(PRIVATE_FILE), PRIVATE))
         .and_then(|()| std::fs::write(&path, text))
         .map_err(|e| cannot("write", &path, &e))?;
     Ok(path)

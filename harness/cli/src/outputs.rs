@@ -12,9 +12,25 @@ use supervise::{Durability, Journal};
 
 use crate::{Stop, stop::chain};
 
-/// Writes to standard output, with styles only where they are seen. A reader that closes the pipe has seen enough.
+/// Writes a view for people to standard output, with styles only where they are seen, and without anything else that acts on a
+/// terminal. A reader that closes the pipe has seen enough.
 pub(crate) fn print(text: &str) -> Result<(), Stop> {
-    match report::print(text) {
+    written(report::print(text))
+}
+
+/// Writes what a program reads to standard output, byte by byte: JSON, a schema, a source.
+pub(crate) fn data(text: &str) -> Result<(), Stop> {
+    let mut out = std::io::stdout().lock();
+    written(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Tells of something on standard error, as [`print`] does on standard output.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    anstream::eprintln!("{}", report::terminal(&text.to_string()));
+}
+
+fn written(written: std::io::Result<()>) -> Result<(), Stop> {
+    match written {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Stop::no_verdict(format!("error: cannot write to standard output: {error}")))
         }

@@ -79,7 +79,7 @@ impl View {
         if *last != stage {
             *last = stage;
             if !self.terminal {
-                eprintln!("{}: {text}", self.spec);
+                crate::outputs::note(format!("{}: {text}", self.spec));
             } else {
                 self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
                 self.bar.set_style(style(position.is_some()));

@@ -321,6 +321,14 @@ impl Session {
         self.environment.iter()
     }
 
+    /// What was given for this machine alone: values of variables that do not concern ROCm, and words of the launcher.
+    pub(crate) fn private_values(&self) -> Vec<String> {
+        let foreign =
+            self.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
+        let words = self.launcher.iter().flat_map(|word| word.split('=')).skip(1);
+        foreign.map(|(_, value)| value.clone()).chain(words.map(str::to_owned)).collect()
+    }
+
     /// What else was given on the command line that a trial depends on.
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
         let cases_from = self.cases_from.iter().flat_map(|from| {

@@ -40,7 +40,7 @@ impl Stop {
     /// Prints the message.
     pub fn report(self) -> ExitCode {
         if !self.message.is_empty() {
-            anstream::eprintln!("{}", self.message);
+            crate::outputs::note(&self.message);
         }
         ExitCode::from(self.code)
     }

@@ -295,7 +295,8 @@ fn record(
 
 /// The command that repeats a trial.
 pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
-    let mut text = format!("rocrepro run '{}' --rocm {}", job.id(), quoted(&session.stack.spec));
+    let mut text =
+        format!("rocrepro run {} --rocm {}", quoted(&job.id()), quoted(&session.stack.spec));
     match session.gfx() {
         Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
         None => text.push_str(" --device gpu"),

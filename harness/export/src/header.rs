@@ -21,11 +21,19 @@ pub struct Header {
     pub gfx: String,
 }
 
+/// Whether it is one of Unicode's controls of the direction of text, by which a comment can look like code.
+fn turns(c: char) -> bool {
+    matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
 impl Header {
     pub(crate) fn text(&self, plan: &Plan, form: Form) -> String {
         let mut out = String::new();
         let mut line = |text: &str| {
-            out.push_str(format!("// {text}").trim_end());
+            // A line end, or a backslash before it, would put the rest of a comment among the code; so would some that turn text.
+            let plain: String =
+                text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect();
+            out.push_str(format!("// {}", plain.trim_end_matches(['\\', ' '])).trim_end());
             out.push('\n');
         };
         line(&format!("{}.", self.title.trim_end_matches('.')));
@@ -60,8 +68,11 @@ impl Header {
             }
         };
         line(&format!("Build: {build}"));
-        let environment: Vec<String> =
-            plan.environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let environment: Vec<String> = plan
+            .environment
+            .iter()
+            .map(|(name, value)| format!("{name}={} ", shell_words::quote(value)))
+            .collect();
         let path = if form == Form::Hiprtc { "LD_LIBRARY_PATH=/opt/rocm/lib " } else { "" };
         line(&format!("Run:   {path}{}./repro", environment.concat()));
         out.push('\n');

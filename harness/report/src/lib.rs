@@ -16,6 +16,7 @@ mod prove;
 mod rates;
 mod record;
 mod table;
+mod text;
 mod timeline;
 mod words;
 
@@ -36,6 +37,7 @@ pub use record::{
     stderr_tail, to_line,
 };
 pub use table::{Rows, run_view};
+pub use text::{terminal, visible};
 pub use timeline::{Tested, timeline};
 pub use words::count;
 
@@ -46,6 +48,6 @@ pub use words::count;
 /// Those of writing, such as a closed pipe.
 pub fn print(view: &str) -> std::io::Result<()> {
     let mut out = anstream::stdout().lock();
-    out.write_all(view.as_bytes())?;
+    out.write_all(terminal(view).as_bytes())?;
     out.flush()
 }

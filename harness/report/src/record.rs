@@ -190,7 +190,7 @@ impl Device {
     pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
         let found = events.iter().find_map(|event| match event {
             Event::Device { count, name, gfx, emulated, .. } if *count > 0 => Some(Device {
-                name: name.clone(),
+                name: crate::text::visible(&name.replace('\n', " ")),
                 gfx: gfx.clone(),
                 emulated: emulated.is_some(),
                 proven: true,

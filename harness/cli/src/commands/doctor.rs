@@ -25,7 +25,11 @@ pub(crate) fn doctor(args: &Doctor) -> Result<ExitCode, Stop> {
     } else {
         machine.text()
     };
-    outputs::print(&text)?;
+    if args.json {
+        outputs::data(&text)?
+    } else {
+        outputs::print(&text)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,6 +58,13 @@ pub(crate) fn environment(with_torch: bool) -> (Environment, Identity) {
     }
     machine.not_read = not_read;
     (machine, who)
+}
+
+/// Who must not be named.
+pub(crate) fn whose() -> Identity {
+    let mut who = host::identity();
+    who.serials.extend(gpu::gpus(Path::new("/"), &mut Vec::new()).1);
+    who
 }
 
 /// Every ROCm that is there: installed, and fetched.

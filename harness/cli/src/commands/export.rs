@@ -80,7 +80,7 @@ fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop
         return Err(Stop::nothing(format!("{}: skipped: {}", job.id(), result.outcome.summary)));
     }
     write(&args.out, &result.text)?;
-    anstream::eprintln!("{}", line(&job.id(), &Ok(&result)));
+    outputs::note(line(&job.id(), &Ok(&result)));
     Ok(ExitCode::from(u8::from(!result.is_verified())))
 }
 
@@ -155,7 +155,7 @@ fn cancel() -> Result<Cancel, Stop> {
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {
     if out.as_os_str() == "-" {
-        return outputs::print(text);
+        return outputs::data(text);
     }
     std::fs::write(out, text)
         .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", out.display())))

@@ -73,7 +73,11 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     } else {
         report::mitigations(&result)
     };
-    outputs::print(&text)?;
+    if args.json {
+        outputs::data(&text)?
+    } else {
+        outputs::print(&text)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 

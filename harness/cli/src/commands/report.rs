@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     CaseLibrary, Session, Stop, args::Report, commands::setup::setup, evidence, outputs, select,
+    trial::quoted,
 };
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
@@ -34,7 +35,8 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         return Err(Stop::no_verdict("error: no run failed"));
     };
 
-    let (machine, who) = doctor::environment(form.is_some_and(about_torch));
+    let (machine, mut who) = doctor::environment(form.is_some_and(about_torch));
+    who.values = session.private_values();
     let mut environment = machine.redacted(&who);
     // What was logged before is not of this failure, and what is not under it does not matter to a reader.
     environment.kernel_log.clear();
@@ -68,7 +70,8 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         again: redact(&again(args, &subject, form), &who),
         record: redacted(failed, &who),
     };
-    let issue = Issue::new(&findings, form);
+    let program = findings.program.as_ref().map(|program| program.file.as_str());
+    let issue = Issue::new(&findings, form).published(&who, program);
     write(&folder, &runs, &issue)?;
     outputs::print(&summary(&folder, &findings, &issue, args.open))?;
     Ok(ExitCode::SUCCESS)
@@ -135,9 +138,13 @@ fn duplicates(
 
 /// The command that writes this report again.
 fn again(args: &Report, subject: &Subject<'_>, form: Option<Form>) -> String {
-    let mut text = format!("rocrepro report '{}' --rocm {}", subject.id(), args.on.target.rocm);
+    let mut text = format!(
+        "rocrepro report {} --rocm {}",
+        quoted(&subject.id()),
+        quoted(&args.on.target.rocm)
+    );
     for fault in &args.fault {
-        text.push_str(&format!(" --fault {fault}"));
+        text.push_str(&format!(" --fault {}", quoted(fault)));
     }
     if let Some(form) = form {
         text.push_str(&format!(" --for {form}"));
@@ -161,8 +168,11 @@ fn write(folder: &Path, runs: &Runs, issue: &Issue) -> Result<(), Stop> {
         lines.push('\n');
     }
     evidence::write_text(folder, RECORDS_FILE, &lines)?;
-    let title =
-        format!("<!-- title: {} -->\n<!-- repository: {} -->\n\n", issue.title, issue.repository);
+    let title = format!(
+        "<!-- title: {} -->\n<!-- repository: {} -->\n\n",
+        issue.title.replace("--", "- -"),
+        issue.repository
+    );
     evidence::write_text(folder, REPORT_FILE, &(title + &issue.markdown()))?;
     Ok(())
 }

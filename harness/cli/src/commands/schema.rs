@@ -7,9 +7,9 @@ const CASE_SCHEMA: &str = include_str!("../../../../cases/schema.json");
 
 pub(crate) fn schema(args: &Schema) -> Result<ExitCode, Stop> {
     if args.record {
-        outputs::print(&format!("{:#}\n", report::schema()))?;
+        outputs::data(&format!("{:#}\n", report::schema()))?;
     } else {
-        outputs::print(CASE_SCHEMA)?;
+        outputs::data(CASE_SCHEMA)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -335,6 +335,8 @@ mod tests {
             host: "workhorse".to_owned(),
             home: "/home/jane".to_owned(),
             serials: Vec::new(),
+            users: Vec::new(),
+            values: Vec::new(),
         };
         insta::assert_snapshot!(example().redacted(&who).text());
         insta::assert_snapshot!(Environment::default().text());

@@ -13,13 +13,17 @@ pub struct Identity {
     pub home: String,
     /// Serial numbers and other ids of the machine's parts.
     pub serials: Vec<String>,
+    /// Other login names of the same person, such as the one before `sudo`.
+    pub users: Vec<String>,
+    /// Values that were given to a run and are nobody else's business.
+    pub values: Vec<String>,
 }
 
 /// A login name that is everyone's.
 const ROOT: &str = "root";
 
 /// The text without host name, login name, home folder, serial numbers, mail addresses, MAC and IP addresses and UUIDs, each
-/// replaced by a word in angle brackets. Versions, build ids and PCI addresses stay: a maintainer needs them.
+/// and what looks like a password or a token, replaced by a word in angle brackets. Versions, build ids and PCI addresses stay: a maintainer needs them.
 ///
 /// Works on words, so that a text keeps its shape; lines stay lines.
 pub fn redact(text: &str, who: &Identity) -> String {
@@ -27,6 +31,10 @@ pub fn redact(text: &str, who: &Identity) -> String {
     for serial in who.serials.iter().filter(|s| s.len() >= 4) {
         text = text.replace(serial.as_str(), "<serial>");
     }
+    for value in who.values.iter().filter(|v| v.len() >= 4) {
+        text = text.replace(value.as_str(), "<value>");
+    }
+    text = secrets(&text);
     if who.home.len() > 1 {
         text = replace_path(&text, who.home.trim_end_matches('/'));
     }
@@ -34,8 +42,8 @@ pub fn redact(text: &str, who: &Identity) -> String {
     // Before the names, which can be part of an address.
     text = each_word(&text, |word| identifying(word).map(str::to_owned));
     let short = who.host.split('.').next().unwrap_or_default();
-    for (name, word) in
-        [(who.host.as_str(), "<host>"), (short, "<host>"), (who.user.as_str(), "<user>")]
+    let users = std::iter::once(&who.user).chain(&who.users).map(|user| (user.as_str(), "<user>"));
+    for (name, word) in [(who.host.as_str(), "<host>"), (short, "<host>")].into_iter().chain(users)
     {
         if !name.is_empty() && name != ROOT && name != "localhost" {
             text = replace_word(&text, name, word);
@@ -127,6 +135,78 @@ fn each_word(text: &str, replaced: impl Fn(&str) -> Option<String>) -> String {
     out
 }
 
+/// What stands after names such as `password=` or `API_TOKEN: `, and between `//user:` and `@` of an address.
+fn secrets(text: &str) -> String {
+    const NAMES: [&str; 8] =
+        ["password", "passwd", "secret", "token", "api_key", "apikey", "access_key", "credential"];
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let mut rest = line;
+        while let Some(at) = rest.find(['=', ':']) {
+            let (before, after) = rest.split_at(at);
+            let quoted = before.trim_end_matches([' ', '"', '\'']);
+            let mut name = quoted.rsplit(|c: char| !(c.is_alphanumeric() || c == '_' || c == '-'));
+            let name = name.next().unwrap_or_default().to_ascii_lowercase();
+            out.push_str(before);
+            out.push_str(&after[..1]);
+            rest = &after[1..];
+            let word = if NAMES.iter().any(|known| name.ends_with(known)) {
+                "<secret>"
+            } else if ["serial", "serialno", "serial_number"].contains(&name.as_str()) {
+                "<serial>"
+            } else if let Some(address) = rest.strip_prefix("//")
+                && let Some((owner, _)) = address.split_once('@')
+                && owner.contains(':')
+                && !owner.contains(|c: char| c.is_whitespace() || c == '/')
+            {
+                out.push_str("//<secret>");
+                rest = &address[owner.len()..];
+                continue;
+            } else {
+                continue;
+            };
+            let value = rest.trim_start_matches([' ', '\t', '"', '\'']);
+            let end = value.find(|c: char| c.is_whitespace() || "\"',;&".contains(c));
+            let end = end.unwrap_or(value.len());
+            // `token: ` of a sentence, and a variable that others fill in.
+            if end > 0 && !value.starts_with(['$', '<']) {
+                out.push_str(&rest[..rest.len() - value.len()]);
+                out.push_str(word);
+                rest = &value[end..];
+            }
+        }
+        out.push_str(rest);
+    }
+    out
+}
+
+/// Whether it has the form of a token of a service that names its tokens, or of a JSON Web Token.
+fn is_token(word: &str) -> bool {
+    const STARTS: [&str; 15] = [
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "hf_",
+        "sk-",
+        "xoxb-",
+        "xoxp-",
+        "AKIA",
+        "ASIA",
+        "pypi-",
+        "npm_",
+    ];
+    let body = STARTS.iter().find_map(|start| word.strip_prefix(start));
+    let long = |body: &str| {
+        body.len() >= 16 && body.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b))
+    };
+    body.is_some_and(long)
+        || (word.starts_with("eyJ") && word.matches('.').count() == 2 && word.len() >= 40)
+}
+
 /// What a word that identifies someone is replaced by.
 fn identifying(word: &str) -> Option<&'static str> {
     let address = word.rsplit_once(':').map_or(word, |(address, port)| {
@@ -136,13 +216,15 @@ fn identifying(word: &str) -> Option<&'static str> {
             word
         }
     });
-    if is_uuid(word) {
+    if is_token(word) {
+        Some("<secret>")
+    } else if is_uuid(word) {
         Some("<uuid>")
     } else if is_mac(word) {
         Some("<mac>")
     } else if is_mail(word) {
         Some("<mail>")
-    } else if is_ipv4(address) || is_ipv6(word) {
+    } else if is_ipv4(address) || (address != word && is_dotted(address)) || is_ipv6(word) {
         Some("<ip>")
     } else if let Some((key, _)) = word.split_once('-') {
         // rocminfo's ids of GPUs: `GPU-` and 16 hexadecimal digits.
@@ -179,6 +261,11 @@ fn is_mail(word: &str) -> bool {
     })
 }
 
+/// Four numbers up to 255 before a port are an address, whatever they are.
+fn is_dotted(word: &str) -> bool {
+    word.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| !ip.is_loopback() && !ip.is_unspecified())
+}
+
 /// Four numbers up to 255 are an address and no version where one is above 99 or the first is that of a private network.
 fn is_ipv4(word: &str) -> bool {
     let parts: Vec<&str> = word.split('.').collect();
@@ -192,7 +279,9 @@ fn is_ipv4(word: &str) -> bool {
 fn is_ipv6(word: &str) -> bool {
     let address = word.split('%').next().unwrap_or(word);
     // A PCI address such as 0000:03:00.0 and a `a::b` of C++ do not parse, or are too short to be an address.
-    address.matches(':').count() >= 3
+    let groups = address.matches(':').count();
+    let link_local = address.starts_with("fe80:") && groups >= 2;
+    (groups >= 3 || link_local)
         && address.parse::<Ipv6Addr>().is_ok_and(|ip| !ip.is_loopback() && !ip.is_unspecified())
 }
 
@@ -206,6 +295,8 @@ mod tests {
             host: "workhorse.example.org".to_owned(),
             home: "/data/people/jane".to_owned(),
             serials: vec!["PCB021343-0094".to_owned(), "x".to_owned()],
+            users: vec!["jdoe".to_owned()],
+            values: vec!["s3cr3t-licence".to_owned()],
         }
     }
 
@@ -230,6 +321,20 @@ mod tests {
         check("/data/people/janet/x", "/data/people/janet/x");
         check("\"/home/john.smith/venv/bin\" /Users/me", "\"~/venv/bin\" ~");
         check("/home/ /opt/rocm/home/", "/home/ /opt/rocm/home/");
+    }
+
+    #[test]
+    fn secrets_and_other_names() {
+        check("by jdoe, not jdoes", "by <user>, not jdoes");
+        check("LM_LICENSE=s3cr3t-licence", "LM_LICENSE=<value>");
+        check("password=hunter2 x", "password=<secret> x");
+        check("\"api_token\": \"abc\", y", "\"api_token\": \"<secret>\", y");
+        check("HF_TOKEN=hf_abc next", "HF_TOKEN=<secret> next");
+        check("serial: AB12", "serial: <serial>");
+        check("a ghp_0123456789abcdefghij in it", "a <secret> in it");
+        check("https://jane:pw@example.com/x", "https://<secret>@example.com/x");
+        check("1.2.3.4:8080 fe80::1", "<ip> <ip>");
+        check("token: $TOKEN, tokens = 3", "token: $TOKEN, tokens = 3");
     }
 
     #[test]

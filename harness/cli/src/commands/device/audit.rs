@@ -106,7 +106,7 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
     let request = Request { arches, libraries, sample: args.sample.map(Into::into) };
     let answer = ask(&stack, &request)?;
     for line in &answer.unreadable {
-        eprintln!("{line}");
+        outputs::note(line);
     }
     if answer.findings.iter().all(|finding| finding.instructions == 0) {
         return Err(Stop::nothing("nothing to read: the files hold no code for the architecture"));
@@ -117,7 +117,11 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
     } else {
         table::format(&answer.findings)
     };
-    outputs::print(&text)?;
+    if args.json {
+        outputs::data(&text)?
+    } else {
+        outputs::print(&text)?
+    }
     if !answer.unreadable.is_empty() {
         return Ok(ExitCode::from(3));
     }
@@ -210,7 +214,7 @@ pub(super) fn inside() -> Result<ExitCode, Stop> {
     }
     let json = serde_json::to_string(&answer)
         .map_err(|e| Stop::no_verdict(format!("error: no answer: {e}")))?;
-    outputs::print(&json)?;
+    outputs::data(&json)?;
     Ok(ExitCode::SUCCESS)
 }
 

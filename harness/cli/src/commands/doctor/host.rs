@@ -49,7 +49,35 @@ pub(super) fn identity() -> Identity {
         host: rustix::system::uname().nodename().to_string_lossy().into_owned(),
         home: variable("HOME"),
         serials: serials.collect(),
+        users: logins(),
+        values: Vec::new(),
     }
+}
+
+/// Login names of whoever is at work here: those that the environment has, that of the user id, and the owner of the current folder.
+fn logins() -> Vec<String> {
+    use std::os::unix::fs::MetadataExt;
+    let variables = ["USER", "LOGNAME", "SUDO_USER", "DOAS_USER", "USERNAME"];
+    let mut names: Vec<String> =
+        variables.iter().filter_map(|name| std::env::var(name).ok()).collect();
+    let home = std::env::var("HOME").unwrap_or_default();
+    if home.starts_with("/home/") {
+        names.extend(home.rsplit('/').next().map(str::to_owned));
+    }
+    let mut ids = vec![rustix::process::getuid().as_raw()];
+    ids.extend(fs::metadata(".").map(|folder| folder.uid()));
+    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    for account in accounts.lines() {
+        let mut fields = account.split(':');
+        let (name, id) = (fields.next(), fields.nth(1).and_then(|id| id.parse().ok()));
+        if id.is_some_and(|id: u32| ids.contains(&id)) {
+            names.extend(name.map(str::to_owned));
+        }
+    }
+    names.retain(|name| name.len() > 1);
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The name that /etc/os-release gives to people.

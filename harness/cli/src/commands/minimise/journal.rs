@@ -248,7 +248,7 @@ impl<'s> Runs<'s> {
         let calls = count(calls, "call");
         self.bar.set_message(format!("keeping {signature}, {calls} left"));
         if !std::io::stderr().is_terminal() {
-            eprintln!("{}: {calls} left", count(self.next, "run"));
+            crate::outputs::note(format!("{}: {calls} left", count(self.next, "run")));
         }
     }
 

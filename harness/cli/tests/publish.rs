@@ -1,0 +1,129 @@
+//! What leaves the machine or reaches a terminal: hostile texts are shown and not obeyed, the owner's are taken out, commands still run.
+
+use std::{
+    path::Path,
+    process::{Command, Output},
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_rocrepro");
+
+/// A name that a shell would take apart.
+const FILE: &str = "it's $HOME `a` \"case\".yaml";
+
+const CASE: &str = r#"
+title: "A <script>alert(1)</script> ![x](http://evil.example/y) @janedoe \u202ecase"
+about: "By janedoe, 10.1.2.3, API_TOKEN=abcdef0123 | <img src=x> [link](http://evil.example)"
+source: [this test]
+buffers:
+  src: {on: host.pageable, bytes: 64}
+  dst: {on: device, bytes: 64}
+steps:
+  - fill: src
+  - copy: {to: dst, from: src}
+  - check: dst
+faults: [copy.zero]
+"#;
+
+fn command(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).current_dir(folder).env("USER", "janedoe");
+    command.env_remove("ROCREPRO_ROCM").env("ROCREPRO_DEVICE_KIND", "emulated");
+    command
+}
+
+fn texts(output: &Output) -> String {
+    let both = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
+    String::from_utf8_lossy(&both).into_owned()
+}
+
+#[test]
+fn nothing_hostile_acts_and_the_command_runs_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join(FILE), CASE).expect("a file");
+    let output = command(folder.path(), &["run", "--cases-from", FILE, "--fault", "copy.zero"])
+        .output()
+        .expect("it starts");
+    let shown = texts(&output);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("\\u{202e}case") && !shown.contains('\u{202e}'), "{shown}");
+
+    let again = shown.lines().find_map(|line| line.trim().strip_prefix("Again: "));
+    let again = again.expect("there is a command").replacen("rocrepro", &format!("'{BINARY}'"), 1);
+    let output = Command::new("sh").args(["-c", &again]).current_dir(folder.path()).output();
+    let output = output.expect("a shell");
+    assert_eq!(output.status.code(), Some(1), "{again}: {}", texts(&output));
+    assert!(texts(&output).contains("wrong-data:dst.back:zero"), "{again}: {}", texts(&output));
+
+    let escape = CASE.replace("\\u202e", "\\e[2J");
+    std::fs::write(folder.path().join("escape.yaml"), escape).expect("a file");
+    let output = command(folder.path(), &["list", "--cases-from", "escape.yaml"]).output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(texts(&output).contains("without control characters"), "{}", texts(&output));
+    assert!(!texts(&output).contains('\u{1b}'), "{}", texts(&output));
+}
+
+#[test]
+fn a_report_names_nobody_and_its_command_can_be_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join(FILE), CASE).expect("a file");
+    let arguments = [
+        "report",
+        "it's $HOME `a` \"case\"",
+        "--cases-from",
+        FILE,
+        "--fault",
+        "copy.zero",
+        "--env",
+        "LICENCE_SERVER=27000@licences.acme.example",
+        "--env",
+        "HSA_XNACK=0",
+        "--launcher",
+        "env ACCOUNT=acme-secret-project",
+        "--repeat",
+        "2",
+        "--open",
+        "--out",
+        "found",
+    ];
+    let output = command(folder.path(), &arguments).output().expect("it starts");
+    let shown = texts(&output);
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    let report = std::fs::read_to_string(folder.path().join("found/report.md")).expect("a report");
+    for private in ["janedoe", "licences.acme", "acme-secret", "10.1.2.3", "abcdef0123", "\u{202e}"]
+    {
+        assert!(!report.contains(private), "{private}: {report}");
+        let address = shown.lines().find(|line| line.starts_with("https://")).expect("an address");
+        assert!(!address.contains(private), "{private}: {address}");
+    }
+    assert!(report.contains("--env \"LICENCE_SERVER=$LICENCE_SERVER\""), "{report}");
+    assert!(report.contains("HSA_XNACK=0"), "{report}");
+    // Outside of code nothing is markup of the case's.
+    let prose: String = report.split("```").step_by(2).collect();
+    for markup in ["<script>", "<img", "![x](", "[link](", "@janedoe"] {
+        assert!(!prose.contains(markup), "{markup}: {prose}");
+    }
+    let private = std::fs::read_to_string(folder.path().join("found/PRIVATE.txt")).expect("a note");
+    assert!(private.contains("rocrepro redact"), "{private}");
+
+    let raw = std::fs::read_to_string(folder.path().join("found/record.jsonl")).expect("records");
+    assert!(raw.contains("licences.acme"), "what was measured is kept: {raw}");
+    let redact = ["redact", "found", "--out", "public"];
+    let output = command(folder.path(), &redact).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", texts(&output));
+    for name in ["record.jsonl", "report.md"] {
+        let public =
+            std::fs::read_to_string(folder.path().join("public").join(name)).expect("it is there");
+        assert!(
+            !public.contains("licences.acme") && !public.contains("janedoe"),
+            "{name}: {public}"
+        );
+    }
+    let records =
+        std::fs::read_to_string(folder.path().join("public/record.jsonl")).expect("it is there");
+    for line in records.lines() {
+        report::parse(line).expect("a record stays one");
+    }
+    let output = command(folder.path(), &redact).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(2), "a folder that is there is not written to");
+}

@@ -1,0 +1,177 @@
+//! The boundary: what goes to other people passes here, whole texts at a time, whatever they were put together from.
+
+use serde_json::Value;
+
+use super::{
+    Block, Issue, concerns_rocm,
+    redact::{Identity, redact},
+};
+use crate::text::visible;
+
+/// A text that may be published: without names, addresses and secrets, without characters that act on a terminal or turn the
+/// order of letters, and with commands that others can run.
+pub fn publish(text: &str, who: &Identity) -> String {
+    visible(&redact(&commands(text), who))
+}
+
+/// The same for JSON: every text in it, and the environment of a run by the names of its variables.
+pub fn publish_json(value: Value, who: &Identity) -> Value {
+    match value {
+        Value::String(text) => Value::String(publish(&text, who)),
+        Value::Array(all) => all.into_iter().map(|v| publish_json(v, who)).collect(),
+        Value::Object(all) => {
+            let each = all.into_iter().map(|(key, value)| match value {
+                Value::Object(variables) if key == "environment" => {
+                    let kept = variables.into_iter().map(|(name, value)| {
+                        let value = if harmless(&name) {
+                            publish_json(value, who)
+                        } else {
+                            "<value>".into()
+                        };
+                        (name, value)
+                    });
+                    (key, Value::Object(kept.collect()))
+                }
+                value => (key, publish_json(value, who)),
+            });
+            Value::Object(each.collect())
+        }
+        other => other,
+    }
+}
+
+impl Issue {
+    /// The issue as others may read it.
+    pub fn published(mut self, who: &Identity, program: Option<&str>) -> Issue {
+        self.title = publish(&self.title, who);
+        // What looks like a name of a person in a program is a name of the program.
+        let unnamed =
+            Identity { user: String::new(), users: Vec::new(), host: String::new(), ..who.clone() };
+        for Block { name, text, .. } in self.sections.iter_mut().flat_map(|(_, blocks)| blocks) {
+            let of_program = program == Some(name.as_str());
+            *text = publish(text, if of_program { &unnamed } else { who });
+        }
+        self
+    }
+}
+
+/// Whether the value of a variable matters to a reader and is no business of its owner's alone.
+fn harmless(name: &str) -> bool {
+    concerns_rocm(name)
+}
+
+/// Commands in a text, as others can run them: variables that do not concern ROCm keep their names, and what starts a program on
+/// the reporter's machine is left out.
+fn commands(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("--") {
+        let (before, found) = rest.split_at(at);
+        let option = ["--env", "--launcher", "--worker"].into_iter().find(|option| {
+            found.strip_prefix(option).is_some_and(|after| after.starts_with([' ', '=']))
+        });
+        let Some(option) = option else {
+            out.push_str(&rest[..at + 2]);
+            rest = &rest[at + 2..];
+            continue;
+        };
+        // A whole word may be quoted: '--env=A=b c'.
+        let quote = before.chars().next_back().filter(|c| ['\'', '"'].contains(c));
+        let after = &found[option.len() + 1..];
+        let (word, after) = match quote {
+            Some(quote) => after.split_once(quote).unwrap_or((after, "")),
+            None => shell_word(after),
+        };
+        out.push_str(before.strip_suffix(quote.unwrap_or('\0')).unwrap_or(before));
+        let plain = shell_words::split(word).map(|words| words.join(" "));
+        let plain = if quote.is_some() { word.to_owned() } else { plain.unwrap_or_default() };
+        rest = after;
+        match plain.split_once('=') {
+            Some((name, _)) if option == "--env" && harmless(name) => {
+                let mark = quote.map(String::from).unwrap_or_default();
+                out.push_str(&format!("--env {mark}{word}{mark}"));
+            }
+            Some((name, _)) if option == "--env" => {
+                out.push_str(&format!("--env \"{name}=${name}\""));
+            }
+            _ => rest = after.strip_prefix(' ').unwrap_or(after),
+        }
+    }
+    out + rest
+}
+
+/// The first word of a command line and what follows it.
+fn shell_word(text: &str) -> (&str, &str) {
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, c) in text.char_indices() {
+        match (quote, c) {
+            _ if escaped => escaped = false,
+            (None | Some('"'), '\\') => escaped = true,
+            (Some(open), _) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '\'' | '"') => quote = Some(c),
+            (None, '`') => return text.split_at(at),
+            (None, _) if c.is_whitespace() => return text.split_at(at),
+            (None, _) => {}
+        }
+    }
+    (text, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who() -> Identity {
+        Identity {
+            user: "jane".to_owned(),
+            users: vec!["jdoe".to_owned()],
+            host: "workhorse".to_owned(),
+            home: "/home/jane".to_owned(),
+            serials: Vec::new(),
+            values: vec!["hunter2".to_owned()],
+        }
+    }
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(publish(text, &who()), expected);
+    }
+
+    #[test]
+    fn commands_stay_runnable() {
+        check(
+            "rocrepro run 'a[x=1]' --rocm debian:7.2.4 --env 'LICENCE=a b' --env HSA_XNACK=1 --launcher 'srun -A acme' --gfx gfx90a",
+            "rocrepro run 'a[x=1]' --rocm debian:7.2.4 --env \"LICENCE=$LICENCE\" --env HSA_XNACK=1 --gfx gfx90a",
+        );
+        check("x '--env=A=b c' '--launcher=srun -n1' y", "x --env \"A=$A\" y");
+        check("`rocrepro run a --env K='it'\\''s'`", "`rocrepro run a --env \"K=$K\"`");
+        check("give --env NAME", "give ");
+        check("a -- b --environment=x --env", "a -- b --environment=x --env");
+    }
+
+    #[test]
+    fn nothing_of_the_owner_stays() {
+        let text = "jane and jdoe on workhorse, /home/jane/x, the password hunter2, 10.1.2.3 \u{202e}\u{1b}[31m";
+        check(
+            text,
+            "<user> and <user> on <host>, ~/x, the password <value>, <ip> \\u{202e}\\u{1b}[31m",
+        );
+    }
+
+    #[test]
+    fn json_stays_json_and_keeps_what_matters() {
+        let record = serde_json::json!({
+            "again": "rocrepro run a --env TOKEN=abc",
+            "environment": {"HOME": "/home/jane", "API_KEY": "abc", "HSA_XNACK": "1"},
+            "list": ["jane", 3, null, {"deep": "ghp_0123456789abcdefghij0123456789abcdef"}],
+        });
+        let expected = serde_json::json!({
+            "again": "rocrepro run a --env \"TOKEN=$TOKEN\"",
+            "environment": {"HOME": "<value>", "API_KEY": "<value>", "HSA_XNACK": "1"},
+            "list": ["<user>", 3, null, {"deep": "<secret>"}],
+        });
+        assert_eq!(publish_json(record, &who()), expected);
+    }
+}

@@ -1,0 +1,133 @@
+//! Foreign texts on their way out: one function for each place where they are shown. JSON is data and passes as it is.
+
+use std::fmt::Write;
+
+/// Whether a character acts on what shows it: control characters, and those that turn or hide letters (Unicode TR 36, "Bidirectional
+/// text spoofing", and CVE-2021-42574).
+fn acts(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// A text of lines in which every character can be seen and none acts: others are written as `\u{1b}`.
+pub fn visible(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if acts(c) && c != '\n' && c != '\t' {
+            let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// A view for a terminal: [`visible`], but that colours and weights stay, which cannot move the cursor, hide a text or ask the
+/// terminal anything.
+pub fn terminal(view: &str) -> String {
+    let mut out = String::with_capacity(view.len());
+    let mut rest = view;
+    while let Some(at) = rest.find("\u{1b}[") {
+        out.push_str(&visible(&rest[..at]));
+        let after = &rest[at + 2..];
+        match after.split_once('m') {
+            Some((codes, after)) if are_styles(codes) => {
+                let _ = write!(out, "\u{1b}[{codes}m");
+                rest = after;
+            }
+            _ => {
+                out.push_str(&visible("\u{1b}["));
+                rest = after;
+            }
+        }
+    }
+    out + &visible(rest)
+}
+
+/// Reset, bold, dim, italic, underline and colours of ECMA-48's SGR; neither blinking nor what hides.
+fn are_styles(codes: &str) -> bool {
+    let mut codes = codes.split(';');
+    while let Some(code) = codes.next() {
+        let known = match code {
+            // A colour of 256, or by its parts.
+            "38" | "48" => {
+                let parts = match codes.next() {
+                    Some("5") => 1,
+                    Some("2") => 3,
+                    _ => return false,
+                };
+                (0..parts).all(|_| codes.next().is_some_and(|part| part.parse::<u8>().is_ok()))
+            }
+            "" | "0" | "1" | "2" | "3" | "4" | "22" | "23" | "24" | "39" | "49" => true,
+            other => other
+                .parse::<u8>()
+                .is_ok_and(|n| matches!(n, 30..=37 | 40..=47 | 90..=97 | 100..=107)),
+        };
+        if !known {
+            return false;
+        }
+    }
+    true
+}
+
+/// A text within a line of Markdown that shows as it is: no HTML, link, heading, table cell or mention comes of it.
+pub(crate) fn markdown(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    // Code within a sentence is welcome, where it ends.
+    let paired = text.matches('`').count() % 2 == 0;
+    let mut code = false;
+    for (at, c) in text.char_indices() {
+        match c {
+            '`' if paired => {
+                code = !code;
+                out.push(c);
+            }
+            _ if code => out.push(c),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '@' => out.push_str("&#64;"),
+            '`' | '|' => out.extend(['\\', c]),
+            '(' if text[..at].ends_with(']') => out.push_str("\\("),
+            '[' if text[..at].ends_with(['!', ']']) => out.push_str("\\["),
+            '#' | '-' | '+' | '*' | '=' if at == 0 => out.extend(['\\', c]),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_acts_on_a_terminal_but_styles() {
+        let check = |view: &str, expected: &str| assert_eq!(terminal(view), expected, "{view:?}");
+        check("plain\n\ttext é 日本", "plain\n\ttext é 日本");
+        check("\u{1b}[1m\u{1b}[31mred\u{1b}[0m", "\u{1b}[1m\u{1b}[31mred\u{1b}[0m");
+        check("\u{1b}[38;5;12mx\u{1b}[m", "\u{1b}[38;5;12mx\u{1b}[m");
+        check("\u{1b}[8mhidden", "\\u{1b}[8mhidden");
+        check("\u{1b}[2J\u{1b}[H", "\\u{1b}[2J\\u{1b}[H");
+        check("\u{1b}]0;title\u{7}", "\\u{1b}]0;title\\u{7}");
+        check("ok\rFAIL\u{8}", "ok\\u{d}FAIL\\u{8}");
+        check("\u{9b}31m\u{202e}txt\u{2066}\u{200b}", "\\u{9b}31m\\u{202e}txt\\u{2066}\\u{200b}");
+        check("\u{1b}[\u{1b}[31mx", "\\u{1b}[\u{1b}[31mx");
+    }
+
+    #[test]
+    fn sentences_stay_and_markup_does_not() {
+        let check = |text: &str, expected: &str| assert_eq!(markdown(text), expected, "{text:?}");
+        for plain in
+            ["dst.back (line 20, iteration 2): 2 of 2 bytes", "`a<b>` gives 1", "a_b [x=1] #2 50 %"]
+        {
+            check(plain, plain);
+        }
+        check("<script>x</script> <!-- -->", "&lt;script&gt;x&lt;/script&gt; &lt;!-- --&gt;");
+        check("[a](http://x) ![i](y) @jane", "[a]\\(http://x) !\\[i]\\(y) &#64;jane");
+        check("# head\n# next | cell", "\\# head # next \\| cell");
+        check("one ` tick", "one \\` tick");
+    }
+}
