@@ -40,6 +40,7 @@ fn pure(criterion: &mut Criterion) {
         order: "",
         environment: &nothing,
         launched: false,
+        able: judge::Able::Unknown,
         limits: &nothing,
         wanted: &wanted,
         spec: "bench",
@@ -73,7 +74,8 @@ fn observation(events: Vec<Event>) -> Observation {
     Observation {
         events,
         noise: Vec::new(),
-        end: End::Exited(0),
+        garbage: Vec::new(),
+        end: End::Exited(plan::WORKER_DONE),
         stderr: String::new(),
         stderr_dropped: 0,
         left_behind: 0,
@@ -83,11 +85,12 @@ fn observation(events: Vec<Event>) -> Observation {
 
 /// What a worker says when every call of the plan succeeds with the right bytes.
 fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
-    let hip = LoadedLibrary {
-        name: "libamdhip64.so.7".to_owned(),
-        path: "/stack/lib/libamdhip64.so.7".to_owned(),
+    let library = |name: &str| LoadedLibrary {
+        name: name.to_owned(),
+        path: format!("/stack/lib/{name}"),
         build_id: None,
     };
+    let all = ["libamdhip64.so.7", "libhsa-runtime64.so.1", "libamd_comgr.so.3"];
     let mut events = vec![
         Event::Hello {
             version: PLAN_VERSION,
@@ -97,13 +100,16 @@ fn events(lowered: &Lowered, wanted: &[(u32, u32, String)]) -> Vec<Event> {
             environment: BTreeMap::new(),
             limits: BTreeMap::new(),
         },
-        Event::Loaded { libraries: vec![hip] },
+        Event::Loaded { libraries: all.map(library).into() },
         Event::Device {
             hip_runtime: 70_253_211,
             count: 1,
             name: "bench".to_owned(),
             gfx: "gfx1151".to_owned(),
             memory: 4 << 30,
+            bdf: String::new(),
+            nodes: vec!["/dev/kfd".to_owned()],
+            refused: None,
             emulated: None,
         },
     ];

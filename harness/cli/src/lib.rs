@@ -10,6 +10,7 @@ mod device_library;
 mod diagnostics;
 mod evidence;
 mod library;
+mod machine;
 mod outputs;
 mod progress;
 mod scratch;

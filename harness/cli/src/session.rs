@@ -9,15 +9,17 @@ use std::{
 
 use clap::Parser;
 use device::{Arch, Config, Planted, Schedule};
+use judge::Able;
 use plan::Order;
 use rocm::{Extra, Spec, Stack};
-use supervise::{Limit, Limits, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Resource, Start};
 
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::{DeviceKind, On, Target},
     device_library,
     library::CasesFrom,
+    machine::{self, Turn},
     progress,
     scratch::{self, Scratch},
     stop::chain,
@@ -359,12 +361,14 @@ impl Session {
     /// Limits of the plan that cannot be.
     pub(crate) fn worker(
         &self,
+        stack: &Stack,
         order: &Order,
+        folder: &Path,
         device_config: Option<&str>,
     ) -> Result<Start, String> {
-        let mut start = self.start(&self.worker, device_config, &order.plan.environment);
+        let mut start = self.start_in(stack, &self.worker, device_config, &order.plan.environment);
         start.arguments.push(WORKER_ARGUMENT.into());
-        start.directory = Some((&order.spool).into());
+        start.directory = Some(folder.to_owned());
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
@@ -390,7 +394,17 @@ impl Session {
         device_config: Option<&str>,
         variables: &BTreeMap<String, String>,
     ) -> Start {
-        let inner = self.stack.command(program, self.device_folder.as_deref());
+        self.start_in(&self.stack, program, device_config, variables)
+    }
+
+    fn start_in(
+        &self,
+        stack: &Stack,
+        program: &Path,
+        device_config: Option<&str>,
+        variables: &BTreeMap<String, String>,
+    ) -> Start {
+        let inner = stack.command(program, self.device_folder.as_deref());
         let mut environment = BTreeMap::new();
         let mut set = |name: &OsStr, value: &OsStr| {
             environment.insert(name.to_owned(), value.to_owned());
@@ -432,9 +446,60 @@ impl Session {
         start.command(&[self.program.clone().into(), STARTER_ARGUMENT.into()], &self.launcher)
     }
 
+    /// What is known of this machine.
+    pub(crate) fn able(&self) -> Able {
+        machine::able(&self.stack.root, &self.device)
+    }
+
+    /// Remembers that the stack's runtime has started.
+    pub(crate) fn has_started(&self) {
+        machine::has_started(&self.stack.root, &self.device);
+    }
+
+    /// The other stacks of this machine, the one to try first last.
+    pub(crate) fn other_stacks(&self) -> Vec<Stack> {
+        let Ok(store) = rocm::Store::from_environment() else { return Vec::new() };
+        let listing = rocm::list(&store);
+        let fetched = listing.debian.into_iter().filter_map(|entry| entry.stack);
+        let all = listing.system.into_iter().chain(fetched);
+        all.filter(|stack| stack.root != self.stack.root).collect()
+    }
+
+    /// Why a trial may have failed because this machine did not let its worker write.
+    pub(crate) fn trouble(&self, spool: &Path) -> Option<String> {
+        machine::trouble(&[spool, &self.code_cache, &self.code_cache.join(TEMPORARY)])
+    }
+
+    /// The turn of a trial on a GPU, where trials run one at a time. None where the run was cancelled; nobody waits for an
+    /// emulated device.
+    pub(crate) fn turn(&self, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
+        let file = self.code_cache.join("turn-on-the-gpu");
+        machine::turn(&file, cancel)
+    }
+
+    /// Whether trials share the device with nobody.
+    pub(crate) fn takes_turns(&self) -> bool {
+        self.device == DeviceChoice::Gpu && self.jobs == NonZeroUsize::MIN
+    }
+
     /// Whether trials are started through another command.
     pub(crate) fn is_launched(&self) -> bool {
         !self.launcher.is_empty()
+    }
+
+    /// What trials run on, in one line.
+    pub fn stands_on(&self) -> String {
+        let rocm = self.rocm.as_ref().map_or_else(String::new, |rocm| format!("ROCm {rocm} "));
+        let device = match self.device {
+            DeviceChoice::Emulated(arch) => {
+                format!("the emulated {}; not a GPU result", arch.name())
+            }
+            DeviceChoice::Gpu if self.takes_turns() => {
+                "the AMD GPU of this machine, one trial at a time".to_owned()
+            }
+            DeviceChoice::Gpu => "the AMD GPU of this machine".to_owned(),
+        };
+        format!("{rocm}({}), on {device}", self.stack.spec)
     }
 
     /// The architecture that device 0 must have; none on a GPU, whose own word is taken.

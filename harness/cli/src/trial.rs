@@ -2,13 +2,14 @@ use std::{
     collections::{BTreeMap, hash_map::RandomState},
     ffi::OsString,
     hash::{BuildHasher, Hasher},
+    path::Path,
     time::SystemTime,
 };
 
 use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Config, Place, Planted};
-use judge::{Context, End, Limit, Observation, Outcome, judge, verdict};
-use plan::{Event, Order};
+use judge::{Able, Context, End, Limit, Observation, Outcome, judge, verdict};
+use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
@@ -127,6 +128,10 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, skipped(unmet)));
     }
+    let turn = if session.takes_turns() { session.turn(cancel) } else { Ok(None) };
+    if session.takes_turns() && matches!(turn, Ok(None)) {
+        return None;
+    }
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = &job.lowered.reference.expected;
@@ -137,26 +142,29 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         nonce: nonce.clone(),
         plan: job.lowered.plan.clone(),
         faults: of_place(&job.faults, Place::Call),
-        spool: spool.display().to_string(),
-        code_cache: Some(session.code_cache.display().to_string()),
+        // The folder that it starts in: a path need not be text.
+        spool: ".".to_owned(),
+        code_cache: session.code_cache.to_str().map(str::to_owned),
         writable: session.writable(),
         wanted: wanted.clone(),
     };
-    let told = folder
+    let told = turn
         .as_ref()
-        .map_err(|error| format!("no folder for the trial: {error}"))
-        .and_then(|_| Told::new(session, &order, config.as_ref()));
+        .map_err(|error| format!("no turn on the GPU: {error}"))
+        .and_then(|_| folder.as_ref().map_err(|e| format!("no folder for the trial: {e}")))
+        .and_then(|_| Told::new(session, &order, &spool, config.as_ref()));
     let (observation, usage) = match &told {
         Ok(told) => observe(session, told, cancel)?,
         Err(error) => (not_started(error.clone()), None),
     };
     let nothing = BTreeMap::new();
-    let context = Context {
+    let mut context = Context {
         plan: &job.lowered.plan,
         nonce: &nonce,
         order: told.as_ref().map_or("", |told| &told.digest),
         environment: told.as_ref().map_or(&nothing, |told| &told.environment),
         launched: session.is_launched(),
+        able: session.able(),
         limits: told.as_ref().map_or(&nothing, |told| &told.limits),
         wanted: &wanted,
         spec: &session.stack.spec,
@@ -167,9 +175,16 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         spool: &|name| std::fs::read(spool.join(name)).ok(),
     };
     let mut outcome = judge(&observation, &context);
-    // HIP's compiler needs temporary files; without space it crashes or exits, which is no news of ROCm.
+    if outcome.signature == judge::NOT_STARTED {
+        context.able = session.probe(cancel);
+        outcome = judge(&observation, &context);
+    }
+    if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
+        session.has_started();
+    }
+    // A compiler or runtime that cannot write crashes or exits, which is no news of ROCm.
     if outcome.kind.is_failure()
-        && let Some(full) = session.scratch.full()
+        && let Some(trouble) = session.trouble(&spool)
     {
         outcome = Outcome {
             kind: judge::Kind::NoVerdict,
@@ -177,7 +192,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
             ..outcome
         };
         outcome.details.insert(0, outcome.summary);
-        outcome.summary = full;
+        outcome.summary = trouble;
     }
     Some(record(session, job, &nonce, observation, usage, outcome))
 }
@@ -338,11 +353,21 @@ struct Told {
 }
 
 impl Told {
-    fn new(session: &Session, order: &Order, config: Option<&Config>) -> Result<Told, String> {
+    fn new(
+        session: &Session,
+        order: &Order,
+        folder: &Path,
+        config: Option<&Config>,
+    ) -> Result<Told, String> {
         let cannot = |error| format!("the plan cannot be sent: {error}");
         let config = config.map(serde_json::to_string).transpose().map_err(cannot)?;
-        let start = session.worker(order, config.as_deref())?;
-        let order = serde_json::to_vec(order).map_err(cannot)?;
+        let start = session.worker(&session.stack, order, folder, config.as_deref())?;
+        Told::of(start, order)
+    }
+
+    fn of(start: Start, order: &Order) -> Result<Told, String> {
+        let order = serde_json::to_vec(order)
+            .map_err(|error| format!("the plan cannot be sent: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         Ok(Told {
             digest: plan::digest(&order),
@@ -369,13 +394,63 @@ fn observe(
     Some((observation(seen), usage))
 }
 
+impl Session {
+    /// Whether this machine can run ROCm with another stack than this one, by a plan that does nothing.
+    fn probe(&self, cancel: &Cancel) -> Able {
+        let mut others = self.other_stacks();
+        while self.able() == Able::Unknown
+            && let Some(stack) = others.pop()
+        {
+            let nonce = nonce();
+            let Ok(folder) = self.scratch.trial() else { break };
+            let config = self.device_config(Vec::new());
+            let order = Order {
+                nonce: nonce.clone(),
+                plan: Plan::nothing(),
+                faults: Vec::new(),
+                spool: ".".to_owned(),
+                code_cache: None,
+                writable: None,
+                wanted: Vec::new(),
+            };
+            let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
+            let told = self.worker(&stack, &order, folder.path(), text.as_deref());
+            let told = told.and_then(|start| Told::of(start, &order));
+            let Ok(told) = told else { break };
+            let Some((seen, _)) = observe(self, &told, cancel) else { break };
+            let context = Context {
+                plan: &order.plan,
+                nonce: &nonce,
+                order: &told.digest,
+                environment: &told.environment,
+                launched: self.is_launched(),
+                limits: &told.limits,
+                able: Able::Unknown,
+                wanted: &[],
+                spec: &stack.spec,
+                rocm: None,
+                expect_gfx: self.gfx(),
+                emulated: config.as_ref(),
+                stack_root: Some(&stack.root),
+                spool: &|_| None,
+            };
+            if judge(&seen, &context).kind == judge::Kind::Pass {
+                crate::machine::has_started(&stack.root, &self.device);
+            }
+        }
+        self.able()
+    }
+}
+
 fn observation(seen: Observed) -> Observation {
     let mut events = Vec::new();
-    let mut noise = Vec::new();
+    let (mut noise, mut garbage) = (Vec::new(), Vec::new());
     for line in &seen.lines {
+        let text = || String::from_utf8_lossy(&line.text).into_owned();
         match serde_json::from_slice::<Event>(&line.text) {
             Ok(event) => events.push(event),
-            Err(_) => noise.push(String::from_utf8_lossy(&line.text).into_owned()),
+            Err(_) if events.is_empty() => noise.push(text()),
+            Err(_) => garbage.push(text()),
         }
     }
     let end = match seen.ended {
@@ -392,6 +467,7 @@ fn observation(seen: Observed) -> Observation {
     Observation {
         events,
         noise,
+        garbage,
         end,
         stderr: seen.stderr.to_text(),
         stderr_dropped: seen.stderr.dropped(),
@@ -404,6 +480,7 @@ fn not_started(why: String) -> Observation {
     Observation {
         events: Vec::new(),
         noise: Vec::new(),
+        garbage: Vec::new(),
         end: End::NotStarted(why),
         stderr: String::new(),
         stderr_dropped: 0,

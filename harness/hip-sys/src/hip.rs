@@ -22,6 +22,7 @@ functions! {
     fn hipGetDeviceCount(count: *mut c_int) -> c_int;
     fn hipGetDeviceProperties(properties: *mut c_void, device: c_int) -> c_int;
     fn hipGetDevicePropertiesR0600(properties: *mut c_void, device: c_int) -> c_int;
+    fn hipDeviceGetPCIBusId(address: *mut c_char, bytes: c_int, device: c_int) -> c_int;
     fn hipGetErrorName(error: c_int) -> *const c_char;
     fn hipGetLastError() -> c_int;
     fn hipDeviceSynchronize() -> c_int;
@@ -190,6 +191,18 @@ impl Hip {
         // SAFETY: as above.
         let name = name.ok().and_then(|name| unsafe { text(name) });
         name.unwrap_or_else(|| format!("hipError_t({status})"))
+    }
+
+    /// The PCI address of a device; empty where the runtime does not tell.
+    pub fn pci_address(&self, device: c_int) -> String {
+        let mut text = [0_u8; 64];
+        // SAFETY: the room has that many bytes, and the runtime writes a terminated string within them.
+        let status = unsafe { self.hipDeviceGetPCIBusId(text.as_mut_ptr().cast(), 63, device) };
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(0);
+        match status {
+            Ok(0) => String::from_utf8_lossy(&text[..end]).into_owned(),
+            _ => String::new(),
+        }
     }
 
     /// Reads the properties of a device, by the entry point whose layout this release documents.

@@ -12,6 +12,8 @@ pub struct Missing {
     pub what: String,
     /// What the loader said about every name that was tried.
     pub why: String,
+    /// Whether a library of that name is there, and cannot be loaded.
+    pub there: bool,
 }
 
 impl fmt::Display for Missing {
@@ -36,7 +38,7 @@ impl Shared {
     /// # Errors
     /// What the loader said about each of them.
     pub fn open<F: AsRef<OsStr>>(what: &str, files: &[F]) -> Result<Self, Missing> {
-        let mut why = Vec::new();
+        let (mut why, mut there) = (Vec::new(), false);
         for file in files {
             // Global and lazy is how the loader opens the libraries that a HIP program is linked with.
             // SAFETY: opening runs the library's initialisers. These are the ROCm libraries that the caller wants
@@ -48,10 +50,19 @@ impl Shared {
                         file: file.as_ref().to_string_lossy().into_owned().leak(),
                     });
                 }
-                Err(error) => why.push(reason(&error)),
+                Err(error) => {
+                    let said = reason(&error);
+                    // Of a library that it needs the loader names that one in these words.
+                    let absent = format!(
+                        "{}: cannot open shared object file: No such file or directory",
+                        file.as_ref().display()
+                    );
+                    there |= said != absent;
+                    why.push(said);
+                }
             }
         }
-        Err(Missing { what: what.to_owned(), why: why.join("; ") })
+        Err(Missing { what: what.to_owned(), why: why.join("; "), there })
     }
 
     /// The name or path that it was opened by.
@@ -84,7 +95,8 @@ impl Shared {
 
     /// That `function` is not in this library.
     pub(crate) fn lacks(&self, function: &str) -> Missing {
-        Missing { what: function.to_owned(), why: format!("{} does not export it", self.file) }
+        let why = format!("{} does not export it", self.file);
+        Missing { what: function.to_owned(), why, there: false }
     }
 }
 
@@ -173,8 +185,19 @@ mod tests {
             panic!("there is a libnothing");
         };
         assert_eq!(missing.what, "libnothing");
+        assert!(!missing.there, "{missing:?}");
         for file in ["libnothing.so.8", "libnothing.so.7"] {
             assert!(missing.why.contains(file), "{}", missing.why);
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_no_library_is_there() {
+        for file in ["/etc/passwd", "/"] {
+            let Err(missing) = Shared::open("libnothing", &["libnothing.so.8", file]) else {
+                panic!("{file} is a library")
+            };
+            assert!(missing.there, "{missing:?}");
         }
     }
 

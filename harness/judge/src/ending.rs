@@ -1,25 +1,37 @@
 //! How the process ended, judged by how far it had come.
 
+use plan::{PIPE_CLOSED, WORKER_DONE};
+
 use crate::{
     End, Kind, Limit, Location, Observation, Outcome, index::Index, proof::ended, trail::Trail,
     words,
 };
 
-/// Rust's exit status after a panic.
-const PANIC_STATUS: i32 = 101;
-/// The worker's exit status when it cannot carry out its order, and how the line begins that says why.
-const BROKEN_STATUS: i32 = 2;
-const BROKEN_LINE: &str = "worker: ";
-
 /// None where the process ended as it should.
-pub(crate) fn ending(seen: &Observation, trail: &Trail, index: &Index<'_>) -> Option<Outcome> {
+pub(crate) fn ending(
+    seen: &Observation,
+    launched: bool,
+    trail: &Trail,
+    index: &Index<'_>,
+) -> Option<Outcome> {
     if let Some(own) = not_the_trials(seen) {
         return Some(own);
     }
-    if trail.stopped && trail.open.is_empty() && seen.end == End::Exited(0) {
+    if trail.stopped && trail.open.is_empty() && seen.end == End::Exited(WORKER_DONE) {
         return None;
     }
+    if seen.end == End::Exited(0) && launched {
+        let summary = "the launcher ended with exit status 0, which is not the worker's".to_owned();
+        return Some(Outcome::no_verdict("launcher", summary));
+    }
     let site = Site::new(trail, index);
+    if seen.end == End::Exited(PIPE_CLOSED) {
+        let signature = format!("library-exit:{}", site.name);
+        let summary =
+            format!("a library closed the pipe that the worker reports on, {}", site.text);
+        let closed = Outcome::new(Kind::LibraryExit, signature, summary);
+        return Some(closed.at(site.at).with(site.others).with(last_words(seen)));
+    }
     if trail.done {
         return teardown(seen, trail, site);
     }
@@ -47,22 +59,14 @@ pub(crate) fn ending(seen: &Observation, trail: &Trail, index: &Index<'_>) -> Op
 /// The end of a process that has nothing to do with the stack.
 fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
-        End::Exited(PANIC_STATUS) if seen.stderr.contains("panicked at") => {
-            let summary = "the worker itself failed; this is a bug of rocrepro".to_owned();
-            let panic = seen.stderr.lines().skip_while(|line| !line.contains("panicked at"));
-            let lines = panic.take(3).map(str::to_owned);
-            Some(Outcome::no_verdict("worker", summary).with(lines))
+        // No library raises these on itself: a person, a session's end or the kernel, out of memory or at a limit of processor
+        // time or file sizes, did.
+        End::Signalled { signal: signal @ (1 | 2 | 9 | 15 | 24 | 25) } => {
+            Some(Outcome::no_verdict(
+                "killed",
+                format!("somebody else ended the worker by {}", words::signal(*signal)),
+            ))
         }
-        End::Exited(BROKEN_STATUS) => {
-            let line = seen.stderr.lines().rev().find_map(|l| l.strip_prefix(BROKEN_LINE))?;
-            let summary = format!("the worker could not carry out its order: {line}");
-            Some(Outcome::no_verdict("worker", summary))
-        }
-        // No library raises these on itself: a person, a session's end or the kernel, out of memory, did.
-        End::Signalled { signal: signal @ (1 | 2 | 9 | 15) } => Some(Outcome::no_verdict(
-            "killed",
-            format!("somebody else ended the worker by {}", words::signal(*signal)),
-        )),
         _ => None,
     }
 }
@@ -70,8 +74,8 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
 fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
     let text = if site.in_call { site.text } else { "after the teardown".to_owned() };
     let outcome = match &seen.end {
-        End::Exited(0) if trail.bye && seen.left_behind == 0 => return None,
-        End::Exited(0) if trail.bye => Outcome::new(
+        End::Exited(WORKER_DONE) if trail.bye && seen.left_behind == 0 => return None,
+        End::Exited(WORKER_DONE) if trail.bye => Outcome::new(
             Kind::Leak,
             "leak:process".to_owned(),
             format!(

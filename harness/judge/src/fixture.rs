@@ -12,7 +12,7 @@ use plan::{
     Reference, Step, Version, digest, reference,
 };
 
-use crate::{Context, End, Observation, Outcome, judge};
+use crate::{Able, Context, End, Observation, Outcome, judge};
 
 pub(crate) const NONCE: &str = "n0nce";
 const ORDER: &str = "0rder";
@@ -25,6 +25,9 @@ pub(crate) struct Run {
     pub(crate) files: HashMap<String, Vec<u8>>,
     pub(crate) rocm: Option<Version>,
     pub(crate) launched: bool,
+    pub(crate) able: Able,
+    /// None where the trial is for a GPU.
+    pub(crate) emulated: Option<Config>,
 }
 
 /// What a worker says first that found all as it was told.
@@ -148,11 +151,15 @@ impl Run {
                     name: "emulated gfx1151".to_owned(),
                     gfx: "gfx1151".to_owned(),
                     memory: 4 << 30,
+                    bdf: "0000:03:00.0".to_owned(),
+                    nodes: Vec::new(),
+                    refused: None,
                     emulated: Some(Identity { version: "0.1.0".to_owned(), config: config() }),
                 },
             ],
             noise: Vec::new(),
-            end: End::Exited(0),
+            garbage: Vec::new(),
+            end: End::Exited(plan::WORKER_DONE),
             stderr: String::new(),
             stderr_dropped: 0,
             left_behind: 0,
@@ -169,7 +176,15 @@ impl Run {
         }
         seen.events.push(Event::Bye);
         let rocm = Some(Version::new(7, 2, 4));
-        Run { plan, seen, files: HashMap::new(), rocm, launched: false }
+        Run {
+            plan,
+            seen,
+            files: HashMap::new(),
+            rocm,
+            launched: false,
+            able: Able::Unknown,
+            emulated: Some(config()),
+        }
     }
 
     /// Changes the bytes that one check read.
@@ -226,12 +241,13 @@ impl Run {
             order: ORDER,
             environment: &environment(),
             launched: self.launched,
+            able: self.able,
             limits: &limits(),
             wanted: &wanted,
             spec: "debian:7.2.4",
             rocm: self.rocm.clone(),
             expect_gfx: Some("gfx1151"),
-            emulated: Some(&config()),
+            emulated: self.emulated.as_ref(),
             stack_root: Some(Path::new(ROOT)),
             spool: &|name| self.files.get(name).cloned(),
         };

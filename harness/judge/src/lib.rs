@@ -31,9 +31,10 @@ mod tests;
 mod tests_bytes;
 
 pub use fault::expected_under;
-pub use observation::{Context, End, Limit, Observation};
+pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use plan::api;
+pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, phases};
 pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
@@ -44,7 +45,8 @@ pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
 /// 1. A run that does not prove who answered, from which stack and on which device, has no verdict, whatever else
 ///    it says; an exit status of 0 proves nothing.
 /// 2. A gap of the emulated device has no verdict, even where the runtime turned it into an error.
-/// 3. A missing library or function skips the trial.
+/// 3. A missing library or function skips the trial; one that is there and cannot be loaded fails it. So does a runtime that does
+///    not start, on a machine that is known to be able to run ROCm.
 /// 4. Else the first deviation in time decides: a status, a value, bytes, and last the way in which the process ended.
 pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     let version = match proof::proof(observation, context) {
@@ -53,7 +55,7 @@ pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
     };
     let index = index::Index::new(context.plan);
     let trail = trail::walk(observation, context, &index, &version);
-    let ended = ending::ending(observation, &trail, &index);
+    let ended = ending::ending(observation, context.launched, &trail, &index);
     let mut outcome = match (trail.deviation, ended) {
         (Some(mut first), Some(end)) if first.kind.is_failure() => {
             first.details.push(format!("Afterwards: {}", end.summary));
@@ -67,5 +69,5 @@ pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
         },
     };
     outcome.details.extend(trail.notes);
-    log::attribute_fault(outcome, observation)
+    log::attribute_fault(outcome, observation, trail.refused)
 }

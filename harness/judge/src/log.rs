@@ -22,12 +22,38 @@ pub(crate) fn own_failure(stderr: &str) -> Option<Outcome> {
     })
 }
 
-/// Makes a failure a memory fault where the device reported one. Wrong bytes that were read before
-/// keep their own outcome: they came first as far as can be told.
-pub(crate) fn attribute_fault(mut outcome: Outcome, observation: &Observation) -> Outcome {
-    let Some((kernel, text)) = memory_fault(&observation.stderr) else { return outcome };
+/// clr's own words for a queue that the device has given up; see `callbackQueue` in rocclr/device/rocm/rocdevice.cpp of ROCm/clr.
+const QUEUE_ABORT: &str = "aborting with error";
+
+/// Makes a failure a memory fault where the device reported one, and so a run whose statuses and bytes are all good: nobody was
+/// told of the fault. `refused` says that some call was. Wrong bytes that were read before keep their own outcome: they came first
+/// as far as can be told.
+pub(crate) fn attribute_fault(
+    mut outcome: Outcome,
+    observation: &Observation,
+    refused: bool,
+) -> Outcome {
+    let Some((kernel, text)) = memory_fault(&observation.stderr) else {
+        return match observation.stderr.lines().find(|line| line.contains(QUEUE_ABORT)) {
+            Some(line) if outcome.kind == Kind::Pass && !refused => Outcome::new(
+                Kind::ApiError,
+                "api-error:queue:aborted".to_owned(),
+                format!("a queue was aborted, and no call told of it: {}", line.trim()),
+            ),
+            _ => outcome,
+        };
+    };
     match outcome.kind {
-        Kind::ApiError | Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::TeardownCrash => {
+        Kind::Pass if refused => {
+            outcome.details.push(format!("The device also reported a fault: {text}"));
+            outcome
+        }
+        Kind::Pass
+        | Kind::ApiError
+        | Kind::Crash
+        | Kind::Hang
+        | Kind::LibraryExit
+        | Kind::TeardownCrash => {
             let site = kernel.unwrap_or_else(|| site(&outcome.at));
             let mut fault = Outcome::new(
                 Kind::MemoryFault,

@@ -10,8 +10,10 @@ use serde::{Deserialize, Serialize};
 pub struct Observation {
     /// What it reported, in order.
     pub events: Vec<Event>,
-    /// Lines on its event pipe that are no events.
+    /// Lines on its event pipe that are no events, before its first one: a launcher's greeting.
     pub noise: Vec<String>,
+    /// Such lines after its first event: somebody else writes on its pipe.
+    pub garbage: Vec<String>,
     /// How it ended.
     pub end: End,
     /// What was kept of its standard error.
@@ -59,6 +61,17 @@ pub enum Limit {
     Quiet,
 }
 
+/// Whether this machine is known to be able to run ROCm: only then is it the stack's doing if the runtime does not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Able {
+    /// Nothing is known.
+    Unknown,
+    /// Another stack has run a worker on the same device.
+    AnotherStack,
+    /// This stack has.
+    ThisStack,
+}
+
 /// What the trial was meant to be.
 #[derive(Clone)]
 pub struct Context<'a> {
@@ -78,6 +91,8 @@ pub struct Context<'a> {
     pub wanted: &'a [(u32, u32, String)],
     /// How the user names the stack, such as `debian:7.2.4`.
     pub spec: &'a str,
+    /// What is known of this machine besides.
+    pub able: Able,
     /// The stack's ROCm version; none where only the runtime can tell.
     pub rocm: Option<Version>,
     /// The architecture of device 0, such as `gfx1151`; features after a colon are compared only where they are given.

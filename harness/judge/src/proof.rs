@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use plan::{Event, LoadedLibrary, PLAN_VERSION, Version};
+use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, Refused, Version};
 
-use crate::{Context, End, Kind, Limit, Observation, Outcome, log, words};
+use crate::{Able, Context, End, Kind, Limit, Location, Observation, Outcome, log, words};
+
+/// The signature of a run whose runtime did not start, on a machine of which nothing else is known. With another [`Able`] it may
+/// be a failure.
+pub const NOT_STARTED: &str = "no-verdict:start";
 
 /// The version that expectations are looked up under, or the outcome of a run that proves nothing.
 pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
@@ -17,6 +21,7 @@ pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version
         return Err(Outcome::no_verdict("lost", summary).into());
     }
     hello(seen, context)?;
+    broken(seen)?;
     if let Some(own) = log::own_failure(&seen.stderr) {
         return Err(own.into());
     }
@@ -33,6 +38,9 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     let (version, nonce, order, environment, limits) = match seen.events.first() {
         Some(Event::Hello { version, nonce, pid: _, order, environment, limits }) => {
             (*version, nonce, order, environment, limits)
+        }
+        Some(Event::Broken { why }) => {
+            return no(format!("the worker could not carry out its order: {why}"));
         }
         Some(_) => return no("the worker did not begin by answering with its nonce".into()),
         None => {
@@ -56,6 +64,12 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
     }
     if order != context.order {
         return no("the worker was told something else than it was sent".into());
+    }
+    if seen.events.iter().skip(1).any(|event| matches!(event, Event::Hello { .. })) {
+        return no("two workers answered".into());
+    }
+    if let Some(line) = seen.garbage.first() {
+        return no(format!("something else than the worker wrote on its pipe: {line}"));
     }
     let differs = |about, told, found, added| {
         let all = differences(told, found, added);
@@ -83,17 +97,38 @@ fn differences(
     lost.chain(added.map(|(name, value)| format!("{name}={value}, which nobody set"))).collect()
 }
 
-/// The skip of a trial whose stack lacks something.
+/// No verdict where the worker says that it, or this machine, is at fault.
+fn broken(seen: &Observation) -> Result<(), Box<Outcome>> {
+    let why = seen.events.iter().find_map(|event| match event {
+        Event::Broken { why } => Some(why),
+        _ => None,
+    });
+    why.map_or(Ok(()), |why| {
+        let summary = format!("the worker could not carry out its order: {why}");
+        Err(unproven("worker", summary, seen))
+    })
+}
+
+/// The skip of a trial whose stack lacks something, or its failure where that is there and cannot be loaded.
 fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
-    let (what, why) = seen.events.iter().find_map(|event| match event {
-        Event::Missing { what, why } => Some((what, why)),
+    let (what, why, there) = seen.events.iter().find_map(|event| match event {
+        Event::Missing { what, why, there } => Some((what, why, *there)),
         _ => None,
     })?;
+    let said = [format!("The loader said: {why}")];
     let library = what.strip_prefix("lib").map(|rest| rest.split('.').next().unwrap_or(rest));
     // Every release has both; a file of that name that lacks their functions is not the library.
-    if matches!(library, Some("amdhip64" | "hiprtc")) {
+    let runtime = matches!(library, Some("amdhip64" | "hiprtc"));
+    if there && (!runtime || context.able != Able::Unknown) {
+        let summary = format!("{what} is in `{}` and cannot be loaded", context.spec);
+        let failure = Outcome::new(Kind::ApiError, format!("api-error:dlopen:{what}"), summary);
+        let at = Location { api: Some("dlopen".to_owned()), ..Location::phase(Phase::Load) };
+        return Some(failure.at(at).with(said));
+    }
+    if runtime {
         let summary = format!("the stack `{}` has no working HIP runtime: {why}", context.spec);
-        return Some(Outcome::no_verdict("stack", summary));
+        let unknown = Outcome::no_verdict(if there { "start" } else { "stack" }, summary);
+        return Some(unknown);
     }
     let summary = match library {
         Some(name) if context.spec.starts_with("debian:") => format!(
@@ -106,55 +141,81 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
         None => format!("needs a ROCm that has {what}; `{}` has not", context.spec),
     };
     let signature = format!("skip:{what}");
-    Some(Outcome::new(Kind::Skip, signature, summary).with([format!("The loader said: {why}")]))
+    Some(Outcome::new(Kind::Skip, signature, summary).with(said))
 }
 
-/// libamdhip64 comes from where it must.
+/// The runtime comes from where it must. On a GPU so do the libraries below it: whoever stands in for them answers instead of
+/// the hardware.
 fn stack(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
     let no = |summary| Err(unproven("stack", summary, seen));
-    let mut runtimes = libraries(seen).filter(|l| l.name.starts_with("libamdhip64.so"));
-    let Some(first) = runtimes.next() else {
-        return no(format!(
-            "the worker did not say which libamdhip64 it runs on ({})",
-            ended(&seen.end)
-        ));
+    let below: &[&str] = match context.emulated {
+        Some(_) => &[],
+        None => &["libhsa-runtime64", "libamd_comgr"],
     };
-    let Some(root) = context.stack_root else { return Ok(()) };
-    match std::iter::once(first).chain(runtimes).find(|l| !Path::new(&l.path).starts_with(root)) {
-        Some(foreign) => no(format!(
-            "libamdhip64 came from {}, outside the stack in {}",
-            foreign.path,
-            root.display()
-        )),
-        None => Ok(()),
+    for name in ["libamdhip64"].iter().chain(below) {
+        let mut paths: Vec<&str> = libraries(seen)
+            .filter(|l| l.name.starts_with(&format!("{name}.so")))
+            .map(|l| l.path.as_str())
+            .collect();
+        paths.sort_unstable();
+        paths.dedup();
+        let root = context.stack_root.map(|root| root.to_string_lossy().into_owned());
+        match (paths.as_slice(), root) {
+            // A process that died while its libraries were loaded could not name them; it was told where to look.
+            ([], _) if not_started(seen) => {}
+            ([], _) => {
+                return no(format!(
+                    "the worker did not say which {name} it runs on ({})",
+                    ended(&seen.end)
+                ));
+            }
+            ([_, _, ..], _) => {
+                return no(format!(
+                    "there are several {name} in the process: {}",
+                    paths.join(", ")
+                ));
+            }
+            ([path], Some(root)) if !Path::new(path).starts_with(&root) => {
+                return no(format!("{name} came from {path}, outside the stack in {root}"));
+            }
+            _ => {}
+        }
     }
+    Ok(())
+}
+
+/// Whether the worker ended before it could name its device.
+fn not_started(seen: &Observation) -> bool {
+    !seen.events.iter().any(|event| matches!(event, Event::Device { .. }))
 }
 
 /// The device is the one that the trial is for. Gives the ROCm version in force.
 fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outcome>> {
     let no = |summary| Err(unproven("device", summary, seen));
     let found = seen.events.iter().find_map(|event| match event {
-        Event::Device { hip_runtime, count, gfx, emulated, .. } => {
-            Some((*hip_runtime, *count, gfx.as_str(), emulated))
+        Event::Device { hip_runtime, count, gfx, nodes, refused, emulated, .. } => {
+            Some((*hip_runtime, *count, gfx.as_str(), nodes, refused.as_ref(), emulated))
         }
         _ => None,
     });
-    let Some((hip_runtime, count, gfx, emulated)) = found else {
-        return no(format!(
-            "the worker ended ({}) before it could name its device",
+    let unknown = || Version::new(0, 0, 0);
+    let Some((hip_runtime, count, gfx, nodes, refused, emulated)) = found else {
+        if context.able != Able::Unknown {
+            // How it ended is the failure.
+            return Ok(context.rocm.clone().unwrap_or_else(unknown));
+        }
+        let summary = format!(
+            "the worker ended ({}) before it could name its device, on a machine that is not known to run ROCm",
             ended(&seen.end)
-        ));
+        );
+        return Err(unproven("start", summary, seen));
     };
     let version = context.rocm.clone().unwrap_or_else(|| runtime_version(hip_runtime));
+    if let Some(refused) = refused {
+        return Err(refusal(refused, &version, seen, context));
+    }
     if count <= 0 {
-        let summary = match (context.emulated, context.expect_gfx) {
-            (Some(_), Some(gfx)) => format!(
-                "the runtime sees no device: ROCm {version} does not support the emulated {gfx} \
-                 that it was offered"
-            ),
-            _ => format!("the runtime of ROCm {version} sees no device"),
-        };
-        return Err(unproven("no-device", summary, seen));
+        return Err(unproven("no-device", no_device(&version, context), seen));
     }
     let base = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
     if let Some(want) = context.expect_gfx {
@@ -175,8 +236,43 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
                 no(format!("the emulated device is not set up as it was told: {}", all.join(", ")))
             }
         },
+        (None, None) if nodes.is_empty() => no(
+            "device 0 is no GPU: the worker has mapped neither /dev/kfd nor another node of a GPU driver"
+                .to_owned(),
+        ),
         (None, None) => Ok(version),
     }
+}
+
+fn no_device(version: &Version, context: &Context<'_>) -> String {
+    match (context.emulated, context.expect_gfx) {
+        (Some(_), Some(gfx)) => format!(
+            "the runtime sees no device: ROCm {version} does not support the emulated {gfx} that it was offered"
+        ),
+        _ => format!("the runtime of ROCm {version} sees no device"),
+    }
+}
+
+/// The first look at the device was refused. A release may not support a device that another one runs on.
+fn refusal(
+    Refused { api, status }: &Refused,
+    version: &Version,
+    seen: &Observation,
+    context: &Context<'_>,
+) -> Box<Outcome> {
+    let unsupported = ["hipErrorNoDevice", "hipErrorInvalidDevice"].contains(&status.as_str());
+    let needed = if unsupported { Able::ThisStack } else { Able::AnotherStack };
+    if context.able >= needed {
+        let signature = format!("api-error:{api}:{status}");
+        let summary = format!("{api} returned {status}, in phase init");
+        let at = Location { api: Some(api.clone()), ..Location::phase(Phase::Init) };
+        return Box::new(Outcome::new(Kind::ApiError, signature, summary).at(at));
+    }
+    if unsupported && context.able == Able::AnotherStack {
+        return unproven("no-device", no_device(version, context), seen);
+    }
+    let summary = format!("{api} returned {status}, on a machine that is not known to run ROCm");
+    unproven("start", summary, seen)
 }
 
 /// `HIP_VERSION` is major * 10^7 + minor * 10^5 + a build count (hip_version.h), and the build count is

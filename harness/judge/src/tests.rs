@@ -7,7 +7,7 @@ use plan::{ByVersion, Call, Event, Phase, VersionRange};
 use proptest::prelude::*;
 
 use crate::{
-    End, Kind, Limit, expected_under,
+    Able, End, Kind, Limit, expected_under,
     fixture::{Run, plan, step, there_and_back},
     phases,
 };
@@ -64,7 +64,7 @@ fn nothing_is_believed_without_proof() {
     no(without(|_| true), "worker", "said nothing and ended (exit status 0)");
     no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not begin");
     no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
-    no(without(|e| matches!(e, Event::Device { .. })), "device", "before it could name its device");
+    no(without(|e| matches!(e, Event::Device { .. })), "start", "before it could name its device");
     no(
         without(|e| matches!(e, Event::Data { step: 4, occurrence: 1, .. })),
         "worker",
@@ -171,6 +171,136 @@ fn a_worker_that_was_started_in_another_way_proves_nothing() {
 }
 
 #[test]
+fn a_worker_that_is_not_alone_proves_nothing() {
+    let no = |run: Run, summary: &str| {
+        check(&run, Kind::NoVerdict, "no-verdict:worker", summary);
+    };
+    let again = |n: usize| {
+        healthy().with(|run| {
+            let event = run.seen.events[n].clone();
+            run.seen.events.push(event);
+        })
+    };
+    no(again(0), "two workers answered");
+    let all = healthy().seen.events.len();
+    for n in 1..all {
+        let event = healthy().seen.events[n].clone();
+        match event {
+            Event::Loaded { .. } => check(&again(n), Kind::Pass, "pass", ""),
+            _ => no(again(n), "more than once"),
+        }
+    }
+    no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "on its pipe: garbage");
+    check(&healthy().with(|run| run.seen.noise.push("welcome".into())), Kind::Pass, "pass", "");
+    let second = healthy().with(|run| {
+        let mut libraries = match &run.seen.events[1] {
+            Event::Loaded { libraries } => libraries.clone(),
+            _ => unreachable!(),
+        };
+        libraries[0].path = format!("{}/other/libamdhip64.so.7", crate::fixture::ROOT);
+        run.seen.events.push(Event::Loaded { libraries });
+    });
+    check(&second, Kind::NoVerdict, "no-verdict:stack", "several libamdhip64");
+}
+
+#[test]
+fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
+    let segfault = || End::Signalled { signal: 11 };
+    let in_init = |end: End, able: Able| {
+        healthy().cut(|e| matches!(e, Event::Device { .. }), end).with(|run| {
+            run.able = able;
+            run.seen.events.insert(1, Event::Phase { phase: Phase::Load });
+            run.seen.events.push(Event::Phase { phase: Phase::Init });
+        })
+    };
+    check(
+        &in_init(segfault(), Able::Unknown),
+        Kind::NoVerdict,
+        crate::NOT_STARTED,
+        "not known to run",
+    );
+    check(&in_init(segfault(), Able::AnotherStack), Kind::Crash, "crash:init", "SIGSEGV");
+    check(&in_init(QUIET, Able::ThisStack), Kind::Hang, "hang:init", "");
+    check(&in_init(End::Exited(1), Able::ThisStack), Kind::LibraryExit, "library-exit:init", "");
+    let killed = in_init(End::Signalled { signal: 9 }, Able::ThisStack);
+    check(&killed, Kind::NoVerdict, "no-verdict:killed", "");
+    let in_load = healthy().cut(|e| matches!(e, Event::Loaded { .. }), segfault()).with(|run| {
+        run.able = Able::AnotherStack;
+        run.seen.events.push(Event::Phase { phase: Phase::Load });
+    });
+    check(&in_load, Kind::Crash, "crash:load", "");
+
+    let refused = |status: &str, able: Able| {
+        let mut run =
+            healthy().cut(|e| matches!(e, Event::Phase { .. }), End::Exited(plan::WORKER_DONE));
+        run.able = able;
+        if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
+            *refused = Some(plan::Refused { api: "hipInit".into(), status: status.into() });
+            *count = 0;
+        }
+        run
+    };
+    let memory = |able| refused("hipErrorOutOfMemory", able);
+    check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
+    let signature = "api-error:hipInit:hipErrorOutOfMemory";
+    check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
+    // Another release may support what this one does not.
+    let none = |able| refused("hipErrorNoDevice", able);
+    check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
+    check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "does not support");
+    check(&none(Able::ThisStack), Kind::ApiError, "api-error:hipInit:hipErrorNoDevice", "");
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_fails_the_trial() {
+    let lacks = |what: &str, able: Able| {
+        healthy().with(|run| {
+            run.able = able;
+            run.seen.events.truncate(1);
+            let (what, why) = (what.to_owned(), "undefined symbol: x".to_owned());
+            run.seen.events.push(Event::Missing { what, why, there: true });
+        })
+    };
+    let rand = lacks("libhiprand", Able::Unknown);
+    check(&rand, Kind::ApiError, "api-error:dlopen:libhiprand", "cannot be loaded");
+    assert_eq!(rand.judge().details, ["The loader said: undefined symbol: x"]);
+    check(&lacks("libamdhip64", Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "no working");
+    let hip = lacks("libamdhip64", Able::AnotherStack);
+    check(&hip, Kind::ApiError, "api-error:dlopen:libamdhip64", "");
+}
+
+#[test]
+fn a_gpu_shows_by_its_driver_and_the_stack_below() {
+    let library = |name: &str, root: &str| plan::LoadedLibrary {
+        name: name.to_owned(),
+        path: format!("{root}/lib/{name}"),
+        build_id: None,
+    };
+    let gpu = |change: fn(&mut Vec<plan::LoadedLibrary>, &mut Vec<String>)| {
+        healthy().with(|run| {
+            run.emulated = None;
+            let (mut driver, root) = (vec!["/dev/kfd".to_owned()], crate::fixture::ROOT);
+            let Event::Loaded { libraries } = &mut run.seen.events[1] else { unreachable!() };
+            libraries.push(library("libhsa-runtime64.so.1", root));
+            libraries.push(library("libamd_comgr.so.3", root));
+            change(libraries, &mut driver);
+            let Event::Device { nodes, emulated, .. } = &mut run.seen.events[2] else {
+                unreachable!()
+            };
+            (*nodes, *emulated) = (driver, None);
+        })
+    };
+    check(&gpu(|_, _| {}), Kind::Pass, "pass", "");
+    let no = |run: Run, why: &str, summary: &str| {
+        check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
+    };
+    no(gpu(|_, nodes| nodes.clear()), "device", "neither /dev/kfd");
+    no(gpu(|libraries, _| _ = libraries.remove(1)), "stack", "which libhsa-runtime64");
+    no(gpu(|libraries, _| _ = libraries.pop()), "stack", "which libamd_comgr");
+    no(gpu(|libraries, _| libraries[1].path = "/tmp/fake.so".into()), "stack", "outside the stack");
+}
+
+#[test]
 fn trouble_of_our_own_is_no_verdict() {
     let no = |run: Run, why: &str, summary: &str| {
         check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
@@ -180,13 +310,17 @@ fn trouble_of_our_own_is_no_verdict() {
     no(healthy().stderr("rocrepro-device: gap: kernel k: v_dot2\n"), "gap", "lacks something");
     no(healthy().stderr("abcrocrepro-device: internal error: oops"), "device-error", "oops");
     no(healthy().stderr("rocrepro-device: bad configuration: x"), "device-configuration", "x");
-    let panicked =
-        healthy().cut(begins(2, 0), End::Exited(101)).stderr("panicked at src/main.rs:1");
-    no(panicked, "worker", "a bug of rocrepro");
-    let order = "worker: buffer `x` has no guards\n";
-    let broken = healthy().cut(inside(2, 0), End::Exited(2)).stderr(order);
+    let broken = healthy().cut(inside(2, 0), End::Exited(2)).with(|run| {
+        run.seen.events.push(Event::Broken { why: "buffer `x` has no guards".into() });
+    });
     no(broken, "worker", "could not carry out its order: buffer `x` has no guards");
-    for signal in [1, 2, 9, 15] {
+    // Anybody can print and exit like that.
+    let printed = "thread 'main' panicked at src/main.rs:1\nworker: it is broken\n";
+    for status in [101, 2] {
+        let library = healthy().cut(inside(2, 0), End::Exited(status)).stderr(printed);
+        check(&library, Kind::LibraryExit, "library-exit:hipMemcpy", "ended itself");
+    }
+    for signal in [1, 2, 9, 15, 24, 25] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
     }
     let stopped = |run: &mut Run| run.seen.events.push(Event::Stopped { step: 2 });
@@ -200,7 +334,11 @@ fn what_a_stack_lacks_skips_the_trial() {
     let lacks = |what: &str| {
         healthy().with(|run| {
             run.seen.events.truncate(1);
-            run.seen.events.push(Event::Missing { what: what.into(), why: "not found".into() });
+            run.seen.events.push(Event::Missing {
+                what: what.into(),
+                why: "not found".into(),
+                there: false,
+            });
         })
     };
     let rand = "rocrepro rocm fetch debian:7.2.4 --with hiprand";
@@ -259,8 +397,8 @@ fn a_checked_call_that_fails_ends_the_plan() {
         run
     };
     let signature = "api-error:hipMemcpy:hipErrorInvalidValue";
-    check(&stop(End::Exited(0)), Kind::ApiError, signature, "");
-    assert_eq!(stop(End::Exited(0)).judge().details, Vec::<String>::new());
+    check(&stop(End::Exited(plan::WORKER_DONE)), Kind::ApiError, signature, "");
+    assert_eq!(stop(End::Exited(plan::WORKER_DONE)).judge().details, Vec::<String>::new());
     check(&stop(End::Signalled { signal: 11 }), Kind::ApiError, signature, "");
     let afterwards = "Afterwards: the process died of SIGSEGV between two calls, in phase teardown";
     assert_eq!(stop(End::Signalled { signal: 11 }).judge().details, [afterwards]);
@@ -376,6 +514,10 @@ fn teardown_is_judged_apart() {
     check(&ended(End::Signalled { signal: 11 }), kind, "teardown-crash", "SIGSEGV");
     let early = healthy().cut(|e| matches!(e, Event::Bye), End::Exited(0));
     check(&early, kind, "teardown-crash", "exit status 0");
+    // `_exit(0)` in a destructor, or in a handler of SIGSEGV there.
+    check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
+    let launched = ended(End::Exited(0)).with(|run| run.launched = true);
+    check(&launched, Kind::NoVerdict, "no-verdict:launcher", "not the worker's");
     check(&ended(QUIET), Kind::Hang, "hang:teardown", "the trial was over");
     let freed = healthy().returned(120, 1, "hipErrorInvalidValue", None);
     check(&freed, Kind::ApiError, "api-error:hipFree:hipErrorInvalidValue", "");
@@ -392,7 +534,15 @@ fn a_fault_of_the_device_explains_the_end() {
     check(&aborted().stderr(gpu), kind, "memory-fault:hipMemcpy", "by GPU node-1");
     let status = healthy().returned(2, 719, "hipErrorLaunchFailure", None).stderr(ours);
     check(&status, kind, "memory-fault:add_u32", "");
-    check(&healthy().stderr(ours), Kind::Pass, "pass", "");
+    check(&healthy().stderr(ours), kind, "memory-fault:add_u32", "the device reported a fault");
+    check(&healthy().stderr(gpu), kind, "memory-fault:device", "by GPU node-1");
+    let queue = ":0:rocdevice.cpp:2614: 3 us: Callback: Queue 0x7f aborting with error : HSA_STATUS_ERROR_X";
+    check(
+        &healthy().stderr(queue),
+        Kind::ApiError,
+        "api-error:queue:aborted",
+        "no call told of it",
+    );
     let wrong = healthy().read(4, 0, |got| got.fill(0)).stderr(ours);
     check(&wrong, Kind::WrongData, "wrong-data:back:zero", "");
 }
@@ -475,7 +625,7 @@ proptest! {
         prop_assert!(!outcome.signature.is_empty() && !outcome.signature.contains(' '));
         if outcome.kind == Kind::Pass {
             prop_assert!(run.seen.events.iter().any(|e| matches!(e, Event::Done)));
-            prop_assert_eq!(run.seen.end, End::Exited(0));
+            prop_assert_eq!(run.seen.end, End::Exited(plan::WORKER_DONE));
         }
     }
 

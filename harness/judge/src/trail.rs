@@ -24,6 +24,8 @@ pub(crate) struct Trail {
     pub(crate) stopped: bool,
     /// Checks whose bytes were reported, by step and occurrence.
     pub(crate) read: HashSet<(u32, u32)>,
+    /// Whether a call returned another status than success, as the plan wants or not.
+    pub(crate) refused: bool,
 }
 
 /// Reads the events in order.
@@ -50,7 +52,10 @@ pub(crate) fn walk(
             bye: false,
             stopped: false,
             read: HashSet::new(),
+            refused: false,
         },
+        entered: None,
+        begun: HashSet::new(),
     };
     for event in &seen.events {
         walker.event(event);
@@ -70,15 +75,29 @@ struct Walker<'a> {
     /// Microseconds of the first time that must be steady.
     time_at_first: Option<i128>,
     trail: Trail,
+    /// The last phase that the worker itself named.
+    entered: Option<Phase>,
+    /// Calls that were begun.
+    begun: HashSet<(u32, u32)>,
 }
 
 impl<'a> Walker<'a> {
     fn event(&mut self, event: &'a Event) {
+        if self.trail.bye && !matches!(event, Event::Loaded { .. }) {
+            self.deviate(Some(twice()));
+        }
         match event {
-            Event::Phase { phase } => self.trail.phase = *phase,
+            Event::Phase { phase } => {
+                if self.entered.is_some_and(|entered| entered >= *phase) {
+                    self.deviate(Some(twice()));
+                }
+                self.entered = Some(*phase);
+                self.trail.phase = *phase;
+            }
             Event::Begin { step, occurrence } => self.begin(*step, *occurrence),
             Event::End { step, occurrence, code, status, value, .. } => {
                 self.trail.open.retain(|open| *open != (*step, *occurrence));
+                self.trail.refused |= *code != 0;
                 let found = self.end(*step, *occurrence, *code, status, value.as_deref());
                 self.deviate(found);
             }
@@ -106,6 +125,7 @@ impl<'a> Walker<'a> {
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Missing { .. }
+            | Event::Broken { .. }
             | Event::Loaded { .. }
             | Event::Device { .. } => {}
         }
@@ -118,6 +138,9 @@ impl<'a> Walker<'a> {
     }
 
     fn begin(&mut self, step: u32, occurrence: u32) {
+        if !self.begun.insert((step, occurrence)) {
+            self.deviate(Some(twice()));
+        }
         match self.index.step(step).map(|s| &s.call) {
             // A block is not a call that could hang.
             Some(Call::Repeat { .. } | Call::Thread { .. }) => {}
@@ -248,6 +271,10 @@ impl<'a> Walker<'a> {
             _ => None,
         }
     }
+}
+
+fn twice() -> Outcome {
+    Outcome::no_verdict("worker", "the worker went through its plan more than once".to_owned())
 }
 
 fn stranger(step: u32) -> Outcome {

@@ -39,6 +39,8 @@ pub(crate) fn signal(number: i32) -> String {
         11 => "SIGSEGV",
         13 => "SIGPIPE",
         15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
         31 => "SIGSYS",
         _ => return format!("signal {number}"),
     };

@@ -57,6 +57,26 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// A plan that does nothing: whether the runtime starts is all that it tells.
+    pub fn nothing() -> Plan {
+        Plan {
+            version: PLAN_VERSION,
+            trial: "nothing".to_owned(),
+            environment: BTreeMap::new(),
+            limits: BTreeMap::new(),
+            libraries: Vec::new(),
+            functions: Vec::new(),
+            buffers: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            events: Vec::new(),
+            kernels: BTreeMap::new(),
+            setup: Vec::new(),
+            body: Vec::new(),
+            verify: Vec::new(),
+            teardown: Vec::new(),
+        }
+    }
+
     /// The four phases with their steps, in order.
     pub fn phases(&self) -> [(Phase, &[Step]); 4] {
         [

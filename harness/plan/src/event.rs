@@ -50,8 +50,16 @@ pub enum Event {
         what: String,
         /// What the loader said.
         why: String,
+        /// Whether the library is there all the same and cannot be loaded.
+        #[serde(default)]
+        there: bool,
     },
-    /// The libraries in the process, once after initialisation and again at the end when there are more.
+    /// The worker cannot carry out its order, by no fault of the stack or the device; it ends.
+    Broken {
+        /// Why.
+        why: String,
+    },
+    /// The libraries in the process, once they are loaded, and again after initialisation and at the end when there are more.
     Loaded {
         /// ROCm libraries, by path.
         libraries: Vec<LoadedLibrary>,
@@ -68,6 +76,15 @@ pub enum Event {
         gfx: String,
         /// Device memory, in bytes.
         memory: u64,
+        /// The PCI address of device 0, such as `0000:03:00.0`; empty where the runtime does not tell.
+        #[serde(default)]
+        bdf: String,
+        /// The nodes of the kernel's GPU drivers that are mapped into the worker, such as `/dev/kfd`.
+        #[serde(default)]
+        nodes: Vec<String>,
+        /// The call that was refused, for which nothing further is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<Refused>,
         /// The emulated device's own statement; none on a GPU.
         emulated: Option<device::Identity>,
     },
@@ -119,6 +136,22 @@ pub enum Event {
     Done,
     /// The teardown is over; only the process's own end is left.
     Bye,
+}
+
+/// Exit status of a worker that returned from its `main`. It is none that a program has by chance: a library that ends the
+/// process in its destructor, by `_exit(0)`, shows by another.
+pub const WORKER_DONE: i32 = 85;
+
+/// Exit status of a worker whose pipe of events was closed from within its process.
+pub const PIPE_CLOSED: i32 = 86;
+
+/// A call of the first look at the device that failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refused {
+    /// Its function.
+    pub api: String,
+    /// The status's name as the library spells it.
+    pub status: String,
 }
 
 /// A library mapped into the worker.

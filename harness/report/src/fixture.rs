@@ -36,6 +36,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         device: Device {
             name: "rocrepro emulated gfx1151".to_owned(),
             gfx: "gfx1151".to_owned(),
+            bdf: String::new(),
             emulated: true,
             proven: true,
             identity: Some(Identity { version: "0.1.0".to_owned(), config: Config::default() }),
@@ -146,6 +147,7 @@ pub(crate) fn on_gpu(mut record: Record) -> Record {
     record.device = Device {
         name: "AMD Radeon RX 7900 XTX".to_owned(),
         gfx: "gfx1100".to_owned(),
+        bdf: "0000:03:00.0".to_owned(),
         emulated: false,
         proven: true,
         identity: None,

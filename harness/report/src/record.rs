@@ -175,6 +175,9 @@ pub struct Device {
     pub name: String,
     /// Its architecture with features, such as `gfx90a:sramecc+:xnack-`.
     pub gfx: String,
+    /// Its PCI address, such as `0000:03:00.0`; empty where the runtime does not tell.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub bdf: String,
     /// Whether it is emulated. An emulated result is no GPU result.
     pub emulated: bool,
     /// Whether the worker proved this; else it is what was planned.
@@ -189,9 +192,10 @@ impl Device {
     /// What a worker reported, or what was planned where it did not come that far.
     pub fn seen(events: &[Event], planned_gfx: &str, planned_emulated: bool) -> Self {
         let found = events.iter().find_map(|event| match event {
-            Event::Device { count, name, gfx, emulated, .. } if *count > 0 => Some(Device {
+            Event::Device { count, name, gfx, bdf, emulated, .. } if *count > 0 => Some(Device {
                 name: crate::text::visible(&name.replace('\n', " ")),
                 gfx: gfx.clone(),
+                bdf: bdf.clone(),
                 emulated: emulated.is_some(),
                 proven: true,
                 identity: emulated.clone(),
@@ -201,6 +205,7 @@ impl Device {
         found.unwrap_or_else(|| Device {
             name: String::new(),
             gfx: planned_gfx.to_owned(),
+            bdf: String::new(),
             emulated: planned_emulated,
             proven: false,
             identity: None,

@@ -1,4 +1,9 @@
-use std::{fs, path::Path};
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Write,
+    path::Path,
+};
 
 use plan::{LoadedLibrary, digest};
 
@@ -7,7 +12,12 @@ const COMPILERS: [&str; 5] = ["libamdhip64", "libhiprtc", "libamd_comgr", "libLL
 
 /// The file name of a compiled kernel: a digest of all that decides its bytes. None where the compiler cannot be identified, so
 /// that nothing of another compiler is ever taken.
-pub(crate) fn key(source: &str, options: &[String], libraries: &[LoadedLibrary]) -> Option<String> {
+pub(crate) fn key(
+    source: &str,
+    options: &[String],
+    environment: &BTreeMap<String, String>,
+    libraries: &[LoadedLibrary],
+) -> Option<String> {
     let mut compilers = Vec::new();
     for library in libraries {
         if COMPILERS.iter().any(|name| library.name.starts_with(name)) {
@@ -19,20 +29,53 @@ pub(crate) fn key(source: &str, options: &[String], libraries: &[LoadedLibrary])
     // Without comgr in the process the compiler is not loaded yet.
     compilers.iter().find(|(name, _)| name.starts_with("libamd_comgr"))?;
     // Debug output separates and escapes the parts, so that no two lists look alike.
-    let identity = format!("{source:?} {options:?} {compilers:?}");
+    let variables: Vec<_> =
+        environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
+    let identity = format!("{source:?} {options:?} {variables:?} {compilers:?}");
     Some(format!("{}.co", digest(identity.as_bytes())))
 }
 
-/// A compiled kernel, where the cache has it.
+/// Variables that no compiler of a kernel looks at; any other may be one that adds options to it.
+const NO_MATTER: [&str; 11] = [
+    "PATH",
+    "HOME",
+    "LANG",
+    "XDG_RUNTIME_DIR",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "ROCM_PATH",
+    "AMD_COMGR_CACHE_DIR",
+    "AMD_COMGR_CACHE_POLICY",
+    "ROCREPRO_DEVICE",
+    "ROCREPRO_TRIAL",
+];
+
+/// A compiled kernel, where the cache has it whole: the code, and behind it the digest of the code.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
-    fs::read(file).ok().filter(|code| !code.is_empty())
+    let mut code = fs::read(file).ok()?;
+    let seal = code.split_off(code.len().checked_sub(SEAL)?);
+    if code.is_empty() || seal != digest(&code).as_bytes() {
+        eprintln!("worker: {} is damaged and is made again", file.display());
+        return None;
+    }
+    Some(code)
 }
+
+/// Bytes of a digest in hexadecimal.
+const SEAL: usize = 32;
 
 /// Adds a compiled kernel. Trials that run at the same time may both write it: each to a file of its own, and the last rename wins.
 /// Failure only costs the next trial a compilation.
 pub(crate) fn write(file: &Path, code: &[u8]) {
     let own = file.with_extension(std::process::id().to_string());
-    let written = fs::write(&own, code).and_then(|()| fs::rename(&own, file));
+    let seal = digest(code);
+    let written = File::create(&own).and_then(|mut part| {
+        part.write_all(code)?;
+        part.write_all(seal.as_bytes())?;
+        // Else a machine that goes down may keep the name and lose the bytes.
+        part.sync_all()?;
+        fs::rename(&own, file)
+    });
     if let Err(error) = written {
         eprintln!("worker: {} is not cached: {error}", file.display());
         // Nothing else can be done about a full disk.
@@ -57,7 +100,8 @@ mod tests {
         let hip = library("libamdhip64.so.7", Some("aa"));
         let comgr = library("libamd_comgr.so.3", Some("bb"));
         let options = ["--offload-arch=gfx1151".to_owned(), "-O3".to_owned()];
-        let base = key("source", &options, &[hip.clone(), comgr.clone()]).unwrap();
+        let none = BTreeMap::new();
+        let base = key("source", &options, &none, &[hip.clone(), comgr.clone()]).unwrap();
 
         let same = [
             ("source", &options[..], vec![comgr.clone(), hip.clone()]),
@@ -68,7 +112,7 @@ mod tests {
             ),
         ];
         for (source, options, libraries) in same {
-            assert_eq!(key(source, options, &libraries).as_ref(), Some(&base));
+            assert_eq!(key(source, options, &none, &libraries).as_ref(), Some(&base));
         }
         let merged = ["--offload-arch=gfx1151\", \"-O3".to_owned()];
         let different = [
@@ -78,14 +122,45 @@ mod tests {
             ("source", &options[..], vec![hip.clone(), library("libamd_comgr.so.3", Some("b2"))]),
         ];
         for (source, options, libraries) in different {
-            assert_ne!(key(source, options, &libraries), Some(base.clone()));
+            assert_ne!(key(source, options, &none, &libraries), Some(base.clone()));
         }
+        let with = |name: &str| -> BTreeMap<String, String> { [(name.into(), "1".into())].into() };
+        let libraries = [hip, library("libamd_comgr.so.3", Some("bb"))];
+        let same = key("source", &options, &with("TMPDIR"), &libraries);
+        assert_eq!(same.as_ref(), Some(&base));
+        let adds = key("source", &options, &with("HIPRTC_COMPILE_OPTIONS_APPEND"), &libraries);
+        assert_ne!(adds.as_ref(), Some(&base));
     }
 
     #[test]
     fn an_unidentified_compiler_is_not_cached() {
         let hip = library("libamdhip64.so.7", Some("aa"));
-        assert_eq!(key("source", &[], std::slice::from_ref(&hip)), None);
-        assert_eq!(key("source", &[], &[hip, library("libamd_comgr.so.3", None)]), None);
+        assert_eq!(key("source", &[], &BTreeMap::new(), std::slice::from_ref(&hip)), None);
+        assert_eq!(
+            key("source", &[], &BTreeMap::new(), &[hip, library("libamd_comgr.so.3", None)]),
+            None
+        );
+    }
+    #[test]
+    fn a_damaged_kernel_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kernel.co");
+        let code: Vec<u8> = (0..100).collect();
+        write(&file, &code);
+        assert_eq!(read(&file), Some(code.clone()));
+        let whole = fs::read(&file).unwrap();
+        for cut in 0..whole.len() {
+            fs::write(&file, &whole[..cut]).unwrap();
+            assert_eq!(read(&file), None, "cut at {cut}");
+        }
+        for at in 0..whole.len() {
+            let mut other = whole.clone();
+            other[at] ^= 0x10;
+            fs::write(&file, other).unwrap();
+            assert_eq!(read(&file), None, "bit of byte {at}");
+        }
+        write(&file, &code);
+        assert_eq!(read(&file), Some(code));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

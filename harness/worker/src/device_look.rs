@@ -6,7 +6,7 @@ use std::{
 use device::{BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, NEVER_WRITTEN_SYMBOL};
 use hip_sys::{Hip, Properties};
 use libloading::os::unix::{Library, RTLD_LAZY};
-use plan::Event;
+use plan::{Event, Refused};
 
 use crate::{broken::Broken, loaded};
 
@@ -16,6 +16,9 @@ pub(crate) struct Look {
     count: i32,
     /// Of device 0; none when there is no device.
     pub(crate) properties: Option<Properties>,
+    bdf: String,
+    nodes: Vec<String>,
+    refused: Option<Refused>,
     emulated: Option<Identity>,
 }
 
@@ -29,6 +32,9 @@ impl Look {
             name: properties.map(|p| p.name.clone()).unwrap_or_default(),
             gfx: properties.map(|p| p.gcn_arch_name.clone()).unwrap_or_default(),
             memory: properties.map_or(0, |p| p.total_global_mem),
+            bdf: self.bdf.clone(),
+            nodes: self.nodes.clone(),
+            refused: self.refused.clone(),
             emulated: self.emulated.clone(),
         }
     }
@@ -43,21 +49,22 @@ pub(crate) fn look(hip: &Hip) -> Result<Look, Broken> {
         hip.hipRuntimeGetVersion(&mut runtime)?;
         (init, hip.hipGetDeviceCount(&mut count)?)
     };
+    let mut statuses = vec![("hipInit", init), ("hipGetDeviceCount", counted)];
     let mut properties = None;
     if init != 0 || counted != 0 {
-        eprintln!(
-            "worker: hipInit says {}, hipGetDeviceCount says {}",
-            hip.error_name(init),
-            hip.error_name(counted)
-        );
         count = 0;
     } else if count > 0 {
-        let read = hip.properties(0)?;
-        properties = Some(read.map_err(|status| {
-            Broken(format!("the properties of device 0 are refused: {}", hip.error_name(status)))
-        })?);
+        match hip.properties(0)? {
+            Ok(read) => properties = Some(read),
+            Err(status) => statuses.push(("hipGetDeviceProperties", status)),
+        }
     }
-    Ok(Look { runtime, count, properties, emulated: identity()? })
+    let refused = statuses.into_iter().find(|(_, status)| *status != 0);
+    let refused = refused
+        .map(|(api, status)| Refused { api: api.to_owned(), status: hip.error_name(status) });
+    let bdf = if properties.is_some() { hip.pci_address(0) } else { String::new() };
+    let (nodes, emulated) = (loaded::driver_nodes(), identity()?);
+    Ok(Look { runtime, count, properties, bdf, nodes, refused, emulated })
 }
 
 type LineSymbol = unsafe extern "C" fn(u32);
@@ -101,15 +108,15 @@ pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: 
 
 /// The emulated device's own statement; none where libhsa-runtime64 is not ours.
 fn identity() -> Result<Option<Identity>, Broken> {
-    let libraries = loaded::rocm_libraries();
-    let Some(hsa) = libraries.iter().find(|l| l.name.starts_with("libhsa-runtime64")) else {
+    let Some(hsa) = loaded::file_of("libhsa-runtime64") else {
         return Ok(None);
     };
     // SAFETY: no initialiser runs, as the library is in the process already; else this fails.
-    let opened = unsafe { Library::open(Some(&hsa.path), RTLD_LAZY | libc::RTLD_NOLOAD) };
-    let Ok(library) = opened else {
-        return Ok(None);
-    };
+    let opened = unsafe { Library::open(Some(&hsa), RTLD_LAZY | libc::RTLD_NOLOAD) };
+    // Whether it is ours is then not known, and an emulated device must never pass for a GPU.
+    let library = opened.map_err(|error| {
+        Broken(format!("`{}` is in the process and cannot be asked: {error}", hsa.display()))
+    })?;
     // SAFETY: the symbol is ours, and `device` documents its type.
     let symbol = unsafe {
         library.get::<unsafe extern "C" fn() -> *const c_char>(IDENTITY_SYMBOL.as_bytes())

@@ -47,7 +47,7 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     };
     let options = [format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
     let file = machine.order.code_cache.as_deref().and_then(|folder| {
-        let key = cache::key(source, &options, &loaded::rocm_libraries())?;
+        let key = cache::key(source, &options, &crate::environment(), &loaded::rocm_libraries())?;
         Some(Path::new(folder).join(key))
     });
     if let Some(code) = file.as_deref().and_then(cache::read) {

@@ -22,8 +22,9 @@ mod needs;
 mod pipe;
 mod streams;
 
-use std::{collections::BTreeMap, ffi::OsString, process::ExitCode};
+use std::{collections::BTreeMap, ffi::OsString, panic::AssertUnwindSafe, process::ExitCode};
 
+use hip_sys::Missing;
 use plan::{Event, Order, PLAN_VERSION, Phase};
 use supervise::Resource;
 
@@ -37,22 +38,35 @@ use crate::{
 /// Exit code when the order cannot be carried out for a reason that is neither the stack's nor the device's.
 const BROKEN: u8 = 2;
 
+/// Exit code when it was carried out, as far as the stack lets it.
+const DONE: u8 = plan::WORKER_DONE as u8;
+
 /// The worker: reads an [`Order`] from standard input and writes [`Event`]s to what was standard output. Standard output itself is
 /// redirected to standard error, as libraries print on it.
 ///
-/// The exit code is 0 whatever the plan's calls answered, and 2 when the order could not be carried out; standard error then says why.
+/// The exit code is [`plan::WORKER_DONE`] whatever the plan's calls answered, and 2 when the order could not be carried out; standard error then says why.
 pub fn main() -> ExitCode {
-    match work() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(Broken(why)) => {
-            eprintln!("worker: {why}");
-            ExitCode::from(BROKEN)
+    let events = match Events::instead_of_stdout() {
+        Ok(events) => events,
+        Err(error) => {
+            eprintln!("worker: {error}");
+            return ExitCode::from(BROKEN);
         }
-    }
+    };
+    // What a panic leaves half-done is not looked at again.
+    let worked = std::panic::catch_unwind(AssertUnwindSafe(|| work(&events)));
+    let why = match worked {
+        Ok(Ok(())) => return ExitCode::from(DONE),
+        Ok(Err(Broken(why))) => why,
+        Err(_) => "it panicked, which is a bug of rocrepro; standard error says where".to_owned(),
+    };
+    eprintln!("worker: {why}");
+    // A library may print and exit as it likes, but it has no way to say this.
+    events.say(&Event::Broken { why });
+    ExitCode::from(BROKEN)
 }
 
-fn work() -> Result<(), Broken> {
-    let events = Events::instead_of_stdout()?;
+fn work(events: &Events) -> Result<(), Broken> {
     let line = leash::first_line()?;
     let order = parse(&line)?;
     // Before there is a second thread, which would stay as it is.
@@ -76,25 +90,27 @@ fn work() -> Result<(), Broken> {
     let libraries = match Libraries::load(&order.plan) {
         Ok(libraries) => libraries,
         Err(missing) => {
-            events.say(&Event::Missing { what: missing.what, why: missing.why });
+            let Missing { what, why, there } = missing;
+            events.say(&Event::Missing { what, why, there });
             return Ok(());
         }
     };
 
+    let mut reported = Vec::new();
+    report_loaded(events, &mut reported);
     events.say(&Event::Phase { phase: Phase::Init });
     let device = device_look::look(&libraries.hip)?;
-    let mut reported = Vec::new();
-    report_loaded(&events, &mut reported);
+    report_loaded(events, &mut reported);
     events.say(&device.event());
     let Some(device) = device.properties else {
         return Ok(());
     };
 
-    let machine = Machine::new(&order, &events, &libraries, device.gcn_arch_name);
+    let machine = Machine::new(&order, events, &libraries, device.gcn_arch_name);
     let mut flow = Flow::Go;
     for (phase, steps) in order.plan.phases() {
         if phase == Phase::Teardown {
-            report_loaded(&events, &mut reported);
+            report_loaded(events, &mut reported);
             if flow == Flow::Go {
                 events.say(&Event::Done);
             }
@@ -110,6 +126,7 @@ fn work() -> Result<(), Broken> {
             }
         }
     }
+    report_loaded(events, &mut reported);
     if flow == Flow::Go {
         events.say(&Event::Bye);
     }

@@ -1,7 +1,8 @@
 use std::{
-    ffi::{CStr, c_int, c_void},
+    ffi::{CStr, OsStr, c_int, c_void},
     fs,
-    path::Path,
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
     slice,
 };
 
@@ -18,23 +19,61 @@ const NT_GNU_BUILD_ID: u32 = 3;
 ///
 /// It asks the loader and not /proc, which a chroot may lack.
 pub(crate) fn rocm_libraries() -> Vec<LoadedLibrary> {
-    let mut found: Vec<LoadedLibrary> = Vec::new();
+    let library = |found: Found| LoadedLibrary {
+        name: found.name,
+        path: fs::canonicalize(&found.file).unwrap_or(found.file).to_string_lossy().into_owned(),
+        build_id: found.build_id,
+    };
+    found().into_iter().map(library).collect()
+}
+
+/// The file of the first library whose name begins so, by the name that the loader opened it by.
+pub(crate) fn file_of(name: &str) -> Option<PathBuf> {
+    found().into_iter().find(|found| found.name.starts_with(name)).map(|found| found.file)
+}
+
+/// The nodes of GPU drivers that are mapped into this process: without one of them no work reaches a GPU.
+pub(crate) fn driver_nodes() -> Vec<String> {
+    let maps = fs::read("/proc/self/maps").unwrap_or_default();
+    let maps = String::from_utf8_lossy(&maps);
+    let mut nodes: Vec<String> = maps
+        .lines()
+        .filter_map(|line| line.find("/dev/").map(|at| line[at..].to_owned()))
+        .filter(|node| DRIVERS.iter().any(|driver| node.starts_with(driver)))
+        .collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// Nodes of amdkfd, of amdgpu, and of the paravirtual GPU of WSL.
+const DRIVERS: [&str; 3] = ["/dev/kfd", "/dev/dri/", "/dev/dxg"];
+
+struct Found {
+    name: String,
+    /// Its bytes as they are: a path need not be text.
+    file: PathBuf,
+    build_id: Option<String>,
+}
+
+fn found() -> Vec<Found> {
+    let mut found: Vec<Found> = Vec::new();
     // SAFETY: the callback matches the declaration and is handed this vector, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut found).cast()) };
     found
 }
 
 /// # Safety
-/// Called by dl_iterate_phdr with the vector of [`rocm_libraries`].
+/// Called by dl_iterate_phdr with the vector of [`found`].
 unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
     // SAFETY: the loader passes a valid description, and the last argument is the vector.
-    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<LoadedLibrary>>()) };
+    let (info, found) = unsafe { (&*info, &mut *found.cast::<Vec<Found>>()) };
     if info.dlpi_name.is_null() {
         return 0;
     }
     // SAFETY: the loader's names are terminated strings.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) }.to_string_lossy().into_owned();
-    let Some(name) = Path::new(&path).file_name().map(|n| n.to_string_lossy().into_owned()) else {
+    let file = Path::new(OsStr::from_bytes(unsafe { CStr::from_ptr(info.dlpi_name) }.to_bytes()));
+    let Some(name) = file.file_name().map(|n| n.to_string_lossy().into_owned()) else {
         return 0;
     };
     if !PREFIXES.iter().any(|prefix| name.starts_with(prefix)) {
@@ -48,8 +87,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
         let notes = unsafe { slice::from_raw_parts(address, header.p_memsz as usize) };
         build_id(notes, header.p_align as usize)
     });
-    let path = fs::canonicalize(&path).map_or(path, |p| p.to_string_lossy().into_owned());
-    found.push(LoadedLibrary { name, path, build_id });
+    found.push(Found { name, file: file.to_owned(), build_id });
     0
 }
 

@@ -354,6 +354,7 @@ mod tests {
             "hipInit",
             "hipRuntimeGetVersion",
             "hipGetDeviceCount",
+            "hipDeviceGetPCIBusId",
             "hipGetDeviceProperties",
             "hipGetDevicePropertiesR0600",
             "hipGetErrorName",

@@ -32,9 +32,15 @@ impl Events {
         };
         line.push(b'\n');
         let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if pipe.write_all(&line).is_err() {
+        match pipe.write_all(&line) {
+            Ok(()) => {}
             // Nobody listens any more.
-            leash::end();
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => leash::end(),
+            Err(error) => {
+                eprintln!("the pipe of events was closed within this process: {error}");
+                // SAFETY: _exit takes any status. What would be reported is lost, so nothing further is tried.
+                unsafe { libc::_exit(plan::PIPE_CLOSED) }
+            }
         }
     }
 }

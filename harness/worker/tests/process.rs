@@ -136,6 +136,7 @@ fn short(events: &[Event]) -> Vec<String> {
                 format!("data {step}.{occurrence} {buffer}")
             }
             Event::Stopped { step } => format!("stopped {step}"),
+            Event::Broken { .. } => "broken".into(),
             Event::Done => "done".into(),
             Event::Bye => "bye".into(),
             Event::Hello { .. }
@@ -154,7 +155,7 @@ fn check(edit: &Value, expected: &[&str]) -> Result<(), Failed> {
     let after_init = said.iter().position(|s| s == "init").map_or(said.len(), |at| at + 1);
     let expected: Vec<_> = expected.iter().flat_map(|line| line.split(", ")).collect();
     assert_eq!(said[after_init..], expected[..], "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(plan::WORKER_DONE));
     Ok(())
 }
 
@@ -175,7 +176,7 @@ fn without_rocm_the_library_is_missing() -> Result<(), Failed> {
         return Err("nothing missing".into());
     };
     assert!(why.contains("libamdhip64.so.7") && why.contains("libamdhip64.so.5"), "{why}");
-    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.status.code(), Some(plan::WORKER_DONE));
     Ok(())
 }
 
@@ -195,7 +196,7 @@ fn a_missing_function_is_noticed_before_set_up() -> Result<(), Failed> {
     ] {
         let output = stack.talk(&edit)?;
         assert_eq!(short(&events(&output)?), ["start", "load", expected], "{edit}");
-        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(output.status.code(), Some(plan::WORKER_DONE));
     }
     Ok(())
 }

@@ -1,0 +1,152 @@
+//! What this machine does to trials: whether it is able to run them at all, whether it lets them write, whose turn it is.
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use judge::Able;
+use rustix::fs::{Access, FlockOperation, StatVfs, access, flock, statvfs};
+use supervise::Cancel;
+
+use crate::DeviceChoice;
+
+/// Below this many free bytes or files a trial's failure is put down to the full disk: HIP's compiler writes some hundred KiB for
+/// each kernel, in a few files.
+const LEAST_BYTES: u64 = 4 << 20;
+const LEAST_FILES: u64 = 64;
+
+/// Why a trial may have failed because of the folders that its worker writes to, where one of them is in a bad state.
+pub(crate) fn trouble(folders: &[&Path]) -> Option<String> {
+    folders.iter().find_map(|folder| {
+        let at = folder.display();
+        if !folder.is_dir() {
+            return Some(format!("`{at}`, which the worker writes to, is gone"));
+        }
+        if let Err(error) = access(*folder, Access::WRITE_OK | Access::EXEC_OK) {
+            let error = std::io::Error::from(error);
+            return Some(format!("the worker cannot write to `{at}`: {error}"));
+        }
+        let left = left(&statvfs(*folder).ok()?)?;
+        Some(format!("no space is left in `{at}` ({left}); free some, or name another place"))
+    })
+}
+
+/// What is left in a file system, where that is too little. One that does not count its files has no end of them.
+fn left(system: &StatVfs) -> Option<String> {
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    if free < LEAST_BYTES {
+        return Some(format!("{} KiB free", free >> 10));
+    }
+    (system.f_files > 0 && system.f_favail < LEAST_FILES)
+        .then(|| format!("{} files more", system.f_favail))
+}
+
+/// The stacks whose runtime has started in a worker of this process, each with the kind of device.
+static STARTED: Mutex<BTreeSet<(bool, PathBuf)>> = Mutex::new(BTreeSet::new());
+
+/// Remembers that a stack's runtime has started on the device.
+pub(crate) fn has_started(root: &Path, device: &DeviceChoice) {
+    let key = (*device == DeviceChoice::Gpu, root.to_owned());
+    STARTED.lock().unwrap_or_else(PoisonError::into_inner).insert(key);
+}
+
+/// What is known of this machine, with this stack and device.
+pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
+    let gpu = *device == DeviceChoice::Gpu;
+    let started = STARTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if started.contains(&(gpu, root.to_owned())) {
+        Able::ThisStack
+    } else if started.iter().any(|(other, _)| *other == gpu) {
+        Able::AnotherStack
+    } else {
+        Able::Unknown
+    }
+}
+
+/// The turn of one trial on a GPU that trials do not share; it ends when this is dropped, and however this process ends.
+pub(crate) struct Turn(#[allow(dead_code, reason = "the lock on it is what counts")] File);
+
+/// Waits for the turn, of whatever process of this user has it: `cargo nextest` starts one for each trial. None where the
+/// run was cancelled meanwhile.
+pub(crate) fn turn(file: &Path, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
+    let lock = File::options().create(true).truncate(false).write(true).open(file)?;
+    loop {
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(Turn(lock))),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if cancel.is_cancelled() {
+            return Ok(None);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::Arch;
+
+    #[test]
+    fn a_folder_that_cannot_be_written_is_trouble() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(trouble(&[folder.path()]), None);
+        let gone = folder.path().join("gone");
+        let told = trouble(&[folder.path(), &gone]).unwrap();
+        assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
+        // The kernel lets nobody write here, root neither.
+        let told = trouble(&[Path::new("/proc/self/task")]).unwrap_or_default();
+        assert!(told.contains("/proc/self/task"), "{told}");
+    }
+
+    #[test]
+    fn too_little_space_is_told() {
+        let of = |bytes: u64, files: u64, free: u64| {
+            let mut system = statvfs("/").unwrap();
+            (system.f_frsize, system.f_bavail) = (1, bytes);
+            (system.f_files, system.f_favail) = (files, free);
+            left(&system)
+        };
+        assert_eq!(of(1 << 30, 1000, 900), None);
+        assert_eq!(of(1 << 30, 0, 0), None);
+        assert_eq!(of(2048, 1000, 900).as_deref(), Some("2 KiB free"));
+        assert_eq!(of(1 << 30, 1000, 3).as_deref(), Some("3 files more"));
+    }
+
+    #[test]
+    fn a_start_says_something_of_its_own_kind_of_device() {
+        let emulated = DeviceChoice::Emulated(Arch::Gfx1151);
+        let (a, b) = (Path::new("/a stack of this test"), Path::new("/another stack"));
+        has_started(a, &emulated);
+        assert_eq!(able(a, &emulated), Able::ThisStack);
+        assert_eq!(able(a, &DeviceChoice::Emulated(Arch::Gfx90a)), Able::ThisStack);
+        assert_eq!(able(b, &emulated), Able::AnotherStack);
+        assert_eq!(able(a, &DeviceChoice::Gpu), Able::Unknown);
+    }
+
+    #[test]
+    fn turns_are_taken_one_after_the_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("turn");
+        let cancel = Cancel::new().unwrap();
+        let first = turn(&file, &cancel).unwrap();
+        assert!(first.is_some());
+        let second = std::thread::scope(|scope| {
+            let second = scope.spawn(|| turn(&file, &cancel).unwrap().is_some());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!second.is_finished());
+            drop(first);
+            second.join().unwrap()
+        });
+        assert!(second);
+        let held = turn(&file, &cancel).unwrap();
+        cancel.cancel();
+        assert!(turn(&file, &cancel).unwrap().is_none());
+        drop(held);
+    }
+}
