@@ -61,7 +61,7 @@ fn nothing_is_believed_without_proof() {
                 .for_each(change);
         })
     };
-    no(without(|_| true), "worker", "said nothing and ended (exit status 0)");
+    no(without(|_| true), "worker", "said nothing and ended (exit status 85)");
     no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not begin");
     no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
     no(without(|e| matches!(e, Event::Device { .. })), "start", "before it could name its device");
@@ -323,9 +323,10 @@ fn trouble_of_our_own_is_no_verdict() {
     for signal in [1, 2, 9, 15, 24, 25] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
     }
-    let stopped = |run: &mut Run| run.seen.events.push(Event::Stopped { step: 2 });
+    let stopped = |run: &mut Run| run.seen.events.insert(4, Event::Stopped { step: 2 });
     no(healthy().with(stopped), "worker", "stopped at hipMemcpy");
-    let stranger = |run: &mut Run| run.seen.events.push(Event::Begin { step: 999, occurrence: 0 });
+    let stranger =
+        |run: &mut Run| run.seen.events.insert(4, Event::Begin { step: 999, occurrence: 0 });
     no(healthy().with(stranger), "worker", "step 999");
 }
 
