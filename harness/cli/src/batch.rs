@@ -1,6 +1,6 @@
 //! Many trials at once: pool, journal, progress.
 
-use std::{io::IsTerminal, num::NonZeroUsize};
+use std::{collections::BTreeSet, io::IsTerminal, num::NonZeroUsize};
 
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -10,7 +10,7 @@ use supervise::{Cancel, Journal, for_each, in_order};
 use crate::{
     Session, Stop,
     stop::chain,
-    trial::{Job, run_trial},
+    trial::{Job, not_run as not_run_record, run_trial},
 };
 
 /// Runs the jobs and returns their records in the order of the jobs.
@@ -21,8 +21,27 @@ use crate::{
 pub(crate) fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,
-    mut journal: Option<Journal>,
+    journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
+    run_batch(session, &jobs, journal).map(|batch| (batch.records, batch.trouble))
+}
+
+/// What came of many trials.
+pub(crate) struct Batch {
+    /// Those that are over.
+    pub(crate) records: Vec<Record>,
+    /// Those that were planned and did not come to their end.
+    pub(crate) not_run: Vec<Record>,
+    /// Why, where the run itself went wrong.
+    pub(crate) trouble: Option<Stop>,
+}
+
+/// The same, with the trials that were not run.
+pub(crate) fn run_batch(
+    session: &Session,
+    jobs: &[Job<'_>],
+    mut journal: Option<Journal>,
+) -> Result<Batch, Stop> {
     let no_verdict = |e: &dyn std::error::Error| Stop::no_verdict(format!("error: {}", chain(e)));
     let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
     cancel.on_signals().map_err(|e| no_verdict(&e))?;
@@ -33,13 +52,19 @@ pub(crate) fn run_jobs(
         jobs.iter().map(|job| (job.id(), job.faults.clone())).collect();
 
     let mut records = Vec::with_capacity(jobs.len());
+    let mut unfinished: BTreeSet<usize> = (0..jobs.len()).collect();
     let mut trouble = None;
-    let mut keep = in_order(|_, record: Option<Record>| records.extend(record));
+    let mut keep = in_order(|index, record: Option<Record>| {
+        if record.is_some() {
+            unfinished.remove(&index);
+        }
+        records.extend(record);
+    });
     for_each(
         jobs,
         threads,
         &cancel,
-        |_, job| run_trial(session, &job, &cancel),
+        |_, job| run_trial(session, job, &cancel),
         |index, record: Option<Record>| {
             bar.inc(1);
             if let Some(record) = &record {
@@ -69,7 +94,8 @@ pub(crate) fn run_jobs(
             Some(Stop::no_verdict(format!("{stop}\n{}", not_run("stopped", finished, all))))
         }
     };
-    Ok((records, trouble))
+    let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index])).collect();
+    Ok(Batch { records, not_run, trouble })
 }
 
 fn not_run(why: &str, finished: usize, all: usize) -> String {

@@ -369,6 +369,7 @@ impl Session {
         let mut start = self.start_in(stack, &self.worker, device_config, &order.plan.environment);
         start.arguments.push(WORKER_ARGUMENT.into());
         start.directory = Some(folder.to_owned());
+        start.tell_end = true;
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
@@ -438,6 +439,7 @@ impl Session {
             directory: None,
             limits: BTreeMap::new(),
             fixed_addresses: self.emulation.schedule != Schedule::Eager,
+            tell_end: false,
         }
     }
 

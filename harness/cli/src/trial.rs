@@ -197,6 +197,19 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     Some(record(session, job, &nonce, observation, usage, outcome))
 }
 
+/// The record of a trial that was planned and did not come to its end.
+pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
+    let why = "the run ended before this trial was over";
+    let outcome = Outcome {
+        kind: judge::Kind::NoVerdict,
+        signature: "no-verdict:not-run".to_owned(),
+        at: judge::Location::default(),
+        summary: why.to_owned(),
+        details: Vec::new(),
+    };
+    record(session, job, "", not_started(why.to_owned()), None, outcome)
+}
+
 /// Why a case does not apply, in words that say what would make it run.
 fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option<String> {
     let needs = &case.needs;
@@ -391,7 +404,7 @@ fn observe(
         return None;
     }
     let usage = seen.usage;
-    Some((observation(seen), usage))
+    Some((observation(seen, session.is_launched()), usage))
 }
 
 impl Session {
@@ -442,14 +455,17 @@ impl Session {
     }
 }
 
-fn observation(seen: Observed) -> Observation {
+fn observation(seen: Observed, launched: bool) -> Observation {
     let mut events = Vec::new();
     let (mut noise, mut garbage) = (Vec::new(), Vec::new());
     for line in &seen.lines {
         let text = || String::from_utf8_lossy(&line.text).into_owned();
         match serde_json::from_slice::<Event>(&line.text) {
             Ok(event) => events.push(event),
-            Err(_) if events.is_empty() => noise.push(text()),
+            // A launcher greets before the worker's first word and after its end.
+            Err(_) if matches!(events.last(), None | Some(Event::Ended { .. })) => {
+                noise.push(text())
+            }
             Err(_) => garbage.push(text()),
         }
     }
@@ -464,6 +480,11 @@ fn observation(seen: Observed) -> Observation {
         Ended::Lost(error) => End::Lost(error.to_string()),
         _ => End::Lost("the worker ended in an unknown way".into()),
     };
+    let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
+    // A process that went to its end has finished its last line.
+    if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {
+        garbage.push(String::from_utf8_lossy(&seen.torn).into_owned());
+    }
     Observation {
         events,
         noise,
@@ -473,6 +494,27 @@ fn observation(seen: Observed) -> Observation {
         stderr_dropped: seen.stderr.dropped(),
         left_behind: seen.left_behind.len() as u32,
         wall: seen.wall,
+    }
+}
+
+/// How the worker itself ended, as its starter says last; the status that was seen is the launcher's.
+fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
+    let by_itself = matches!(seen, End::Exited(_) | End::Signalled { .. });
+    match events.last() {
+        Some(Event::Ended { exited: Some(code), .. }) if by_itself => {
+            let end = End::Exited(*code);
+            events.pop();
+            end
+        }
+        Some(Event::Ended { signal: Some(signal), .. }) if by_itself => {
+            let end = End::Signalled { signal: *signal };
+            events.pop();
+            end
+        }
+        Some(_) if by_itself => {
+            End::Lost("its launcher ended, and nothing says how the worker did".to_owned())
+        }
+        _ => seen,
     }
 }
 

@@ -331,7 +331,8 @@ fn output_that_cannot_be_written_is_no_success() {
 fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     let folder = folder(&[]);
     let record = folder.path().join("record.jsonl");
-    let command = rocrepro(&["run", "kernels", "--record", text(&record)]);
+    let junit = folder.path().join("junit.xml");
+    let command = rocrepro(&["run", "kernels", "--record", text(&record), "--junit", text(&junit)]);
     // Under timeout(1), which signals the run twice.
     let mut timeout = Command::new("timeout");
     timeout.arg("100").arg(command.get_program()).args(command.get_args());
@@ -352,10 +353,15 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     }
     let finished = format!("interrupted: {} of ", kept.lines().count());
     assert!(stderr.contains(&finished), "{stderr} with {} records", kept.lines().count());
+    // The others are in the report for CI as well, as trials without a verdict.
+    let planned = stderr.split("interrupted: ").nth(1).and_then(|rest| rest.split(' ').nth(2));
+    let xml = std::fs::read_to_string(&junit).expect("it is there");
+    let planned = format!("tests=\"{}\"", planned.expect("a number"));
+    assert!(xml.contains(&planned) && xml.contains("no-verdict:not-run"), "{planned}: {xml}");
     let left: Vec<PathBuf> = std::fs::read_dir(folder.path())
         .expect("it is there")
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| *path != record)
+        .filter(|path| *path != record && *path != junit)
         .collect();
     assert!(left.is_empty(), "temporary files are left: {left:?}");
 }

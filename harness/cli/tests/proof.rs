@@ -125,6 +125,28 @@ fn a_launcher_that_does_not_start_the_worker_is_no_verdict() {
     assert!(stderr.contains("`--launcher` is no command of a shell"), "{stderr}");
 }
 
+/// The exit status of a launcher, and what it leaves, are not the worker's.
+#[test]
+fn what_a_launcher_does_itself_is_no_failure() {
+    let check = |launcher: &str, signature: &str| {
+        let seen = record(&["--launcher", launcher]);
+        assert_eq!(seen.outcome.signature, signature, "{launcher}: {seen:?}");
+        assert!(!seen.environment.contains_key("LD_PRELOAD"));
+    };
+    check("sh -c '\"$@\"; exit 3' sh", "pass");
+    check("sh -c '\"$@\"; kill -SEGV $$' sh", "pass");
+    check("env LD_PRELOAD=/nonexistent/library.so", "pass");
+    check("sh -c 'echo a greeting; exec \"$@\"' sh", "pass");
+    check("sh -c '\"$@\"; echo goodbye' sh", "pass");
+    check("sh -c '\"$@\" | head -n 12' sh", "no-verdict:lost");
+    check("sh -c 'sleep 60 >/dev/null 2>&1 & exec \"$@\"' sh", "no-verdict:launcher");
+    // What the worker does shows through a launcher.
+    let crashing =
+        ["--fault", "call.crash,call=hipMemcpy", "--launcher", "sh -c '\"$@\"; exit 0' sh"];
+    let seen = record(&crashing);
+    assert_eq!(seen.outcome.signature, "crash:hipMemcpy", "{seen:?}");
+}
+
 #[test]
 fn limits_that_cannot_be_are_refused() {
     let output =

@@ -20,10 +20,6 @@ pub(crate) fn ending(
     if trail.stopped && trail.open.is_empty() && seen.end == End::Exited(WORKER_DONE) {
         return None;
     }
-    if seen.end == End::Exited(0) && launched {
-        let summary = "the launcher ended with exit status 0, which is not the worker's".to_owned();
-        return Some(Outcome::no_verdict("launcher", summary));
-    }
     let site = Site::new(trail, index);
     if seen.end == End::Exited(PIPE_CLOSED) {
         let signature = format!("library-exit:{}", site.name);
@@ -33,6 +29,10 @@ pub(crate) fn ending(
         return Some(closed.at(site.at).with(site.others).with(last_words(seen)));
     }
     if trail.done {
+        if seen.end == End::Exited(WORKER_DONE) && trail.bye && launched && seen.left_behind > 0 {
+            let summary = "a process was left behind, by the launcher or by the worker".to_owned();
+            return Some(Outcome::no_verdict("launcher", summary));
+        }
         return teardown(seen, trail, site);
     }
     let outcome = match &seen.end {

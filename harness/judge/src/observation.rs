@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Observation {
     /// What it reported, in order.
     pub events: Vec<Event>,
-    /// Lines on its event pipe that are no events, before its first one: a launcher's greeting.
+    /// Lines on its event pipe that are no events, before its first one and after its end: a launcher's greetings.
     pub noise: Vec<String>,
     /// Such lines after its first event: somebody else writes on its pipe.
     pub garbage: Vec<String>,

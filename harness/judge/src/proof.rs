@@ -111,10 +111,16 @@ fn broken(seen: &Observation) -> Result<(), Box<Outcome>> {
 
 /// The skip of a trial whose stack lacks something, or its failure where that is there and cannot be loaded.
 fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
-    let (what, why, there) = seen.events.iter().find_map(|event| match event {
-        Event::Missing { what, why, there } => Some((what, why, *there)),
-        _ => None,
-    })?;
+    let (index, what, why, there) =
+        seen.events.iter().enumerate().find_map(|(index, event)| match event {
+            Event::Missing { what, why, there } => Some((index, what, why, *there)),
+            _ => None,
+        })?;
+    let loaded = |event: &Event| matches!(event, Event::Phase { phase } if *phase > Phase::Load);
+    if seen.events[..index].iter().any(loaded) || index + 1 < seen.events.len() {
+        let summary = format!("the worker says that {what} is missing, and went on");
+        return Some(Outcome::no_verdict("worker", summary));
+    }
     let said = [format!("The loader said: {why}")];
     let library = what.strip_prefix("lib").map(|rest| rest.split('.').next().unwrap_or(rest));
     // Every release has both; a file of that name that lacks their functions is not the library.

@@ -190,6 +190,13 @@ fn a_worker_that_is_not_alone_proves_nothing() {
             _ => no(again(n), "more than once"),
         }
     }
+    let done = |run: &mut Run| run.seen.events.insert(4, Event::Done);
+    no(healthy().with(done), "more than once");
+    let missing = |run: &mut Run| {
+        let (what, why) = ("libhiprand".to_owned(), String::new());
+        run.seen.events.insert(6, Event::Missing { what, why, there: false });
+    };
+    no(healthy().with(missing), "is missing, and went on");
     no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "on its pipe: garbage");
     check(&healthy().with(|run| run.seen.noise.push("welcome".into())), Kind::Pass, "pass", "");
     let second = healthy().with(|run| {
@@ -517,8 +524,10 @@ fn teardown_is_judged_apart() {
     check(&early, kind, "teardown-crash", "exit status 0");
     // `_exit(0)` in a destructor, or in a handler of SIGSEGV there.
     check(&ended(End::Exited(0)), kind, "teardown-crash", "after the teardown: exit status 0");
-    let launched = ended(End::Exited(0)).with(|run| run.launched = true);
-    check(&launched, Kind::NoVerdict, "no-verdict:launcher", "not the worker's");
+    let left = || ended(End::Exited(plan::WORKER_DONE)).with(|run| run.seen.left_behind = 1);
+    check(&left(), Kind::Leak, "leak:process", "left a process behind");
+    let launched = left().with(|run| run.launched = true);
+    check(&launched, Kind::NoVerdict, "no-verdict:launcher", "by the launcher or by the worker");
     check(&ended(QUIET), Kind::Hang, "hang:teardown", "the trial was over");
     let freed = healthy().returned(120, 1, "hipErrorInvalidValue", None);
     check(&freed, Kind::ApiError, "api-error:hipFree:hipErrorInvalidValue", "");

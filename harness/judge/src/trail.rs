@@ -117,6 +117,7 @@ impl<'a> Walker<'a> {
                     format!("the worker stopped at {api} without a reason that can be seen"),
                 )));
             }
+            Event::Done if self.trail.done => self.deviate(Some(twice())),
             Event::Done => {
                 self.trail.done = true;
                 self.trail.phase = Phase::Teardown;
@@ -126,6 +127,7 @@ impl<'a> Walker<'a> {
             | Event::Confined { .. }
             | Event::Missing { .. }
             | Event::Broken { .. }
+            | Event::Ended { .. }
             | Event::Loaded { .. }
             | Event::Device { .. } => {}
         }

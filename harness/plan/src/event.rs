@@ -136,6 +136,15 @@ pub enum Event {
     Done,
     /// The teardown is over; only the process's own end is left.
     Bye,
+    /// How the process ended, as its starter says below a launcher, whose own exit status may be another.
+    Ended {
+        /// Its exit status, where it ended by itself.
+        #[serde(default)]
+        exited: Option<i32>,
+        /// The signal that ended it.
+        #[serde(default)]
+        signal: Option<i32>,
+    },
 }
 
 /// Exit status of a worker that returned from its `main`. It is none that a program has by chance: a library that ends the

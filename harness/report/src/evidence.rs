@@ -216,6 +216,8 @@ pub enum FactorKind {
     Env,
     /// The calls of the plan.
     Rewrite,
+    /// A limit of a resource.
+    Limit,
 }
 
 /// What a factor did.

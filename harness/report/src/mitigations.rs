@@ -67,6 +67,7 @@ pub fn mitigations(found: &Mitigations) -> String {
 fn name(factor: &Factor) -> String {
     match factor.kind {
         FactorKind::Env => format!("{}={}", factor.name, factor.value),
+        FactorKind::Limit => format!("--limit {}={}", factor.name, factor.value),
         FactorKind::Rewrite => factor.name.clone(),
     }
 }

@@ -11,7 +11,7 @@ use std::{
     io::{self, Write as _},
     os::unix::{
         ffi::{OsStrExt as _, OsStringExt as _},
-        process::CommandExt as _,
+        process::{CommandExt as _, ExitStatusExt as _},
     },
     path::{Path, PathBuf},
     process::{Command, ExitCode},
@@ -29,6 +29,7 @@ const DIRECTORY: &str = "--directory";
 const FIXED: &str = "--fixed-addresses";
 const LIMIT: &str = "--limit";
 const NOT_FROM: &str = "--not-from";
+const TELL: &str = "--tell-end";
 const END: &str = "--";
 
 /// What a process is started as, and what it must find.
@@ -46,6 +47,8 @@ pub struct Start {
     pub limits: BTreeMap<Resource, Limit>,
     /// Whether the kernel puts what it maps at the same addresses each time, where it can.
     pub fixed_addresses: bool,
+    /// Whether it is told on standard output how the program ended, where a launcher is between.
+    pub tell_end: bool,
 }
 
 impl Start {
@@ -60,6 +63,7 @@ impl Start {
         if launcher.is_empty() {
             command.env_clear();
         } else {
+            command.args(self.tell_end.then_some(TELL));
             let mut inherited = OsString::from(NOT_FROM);
             inherited.push("=");
             std::env::vars_os().for_each(|(name, value)| inherited.push(mark(&name, &value)));
@@ -88,7 +92,7 @@ impl Start {
 
     /// Reads the words of [`command`](Self::command) behind those of the starter. Gives besides what marks the variables that
     /// are not from the launcher.
-    fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Vec<u8>), BadWords> {
+    fn read(words: impl IntoIterator<Item = OsString>) -> Result<(Start, Launched), BadWords> {
         let mut words = words.into_iter();
         let mut start = Start {
             program: PathBuf::new(),
@@ -97,8 +101,9 @@ impl Start {
             directory: None,
             limits: BTreeMap::new(),
             fixed_addresses: false,
+            tell_end: false,
         };
-        let mut inherited = Vec::new();
+        let mut launched = Launched::default();
         loop {
             let word = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
             let bad = || BadWords(format!("the word `{}`", word.display()));
@@ -117,7 +122,9 @@ impl Start {
                 });
                 start.limits.extend([read?]);
             } else if let Some(marks) = word.as_bytes().strip_prefix(b"--not-from=") {
-                inherited = marks.to_vec();
+                launched.inherited = marks.to_vec();
+            } else if word == TELL {
+                launched.tell = true;
             } else {
                 let bytes = word.as_bytes();
                 let at = bytes.iter().position(|&b| b == b'=').filter(|at| *at > 0);
@@ -129,13 +136,18 @@ impl Start {
         let program = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
         start.program = program.into();
         start.arguments = words.collect();
-        Ok((start, inherited))
+        Ok((start, launched))
     }
 
-    /// What a starter does with the words behind its own: it becomes the program that they name. Comes back where it cannot.
+    /// What a starter does with the words behind its own: it becomes the program that they name. Below a launcher, whose own exit
+    /// status may be another, it starts it, waits for it, and says on standard output how it ended:
+    /// `{"event":"ended","exited":0}` or `{"event":"ended","signal":11}`.
     pub fn enter(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         let why = match Start::read(words) {
-            Ok((start, inherited)) => start.become_it(&inherited).to_string(),
+            Ok((start, launched)) => match start.become_it(&launched) {
+                Ok(code) => return code,
+                Err(error) => error.to_string(),
+            },
             Err(error) => error.to_string(),
         };
         // There is nobody to tell where standard error is closed.
@@ -143,16 +155,17 @@ impl Start {
         ExitCode::from(NOT_STARTED)
     }
 
-    fn become_it(self, inherited: &[u8]) -> io::Error {
+    fn become_it(self, launched: &Launched) -> io::Result<ExitCode> {
+        let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
-            let own = OF_SHELLS.iter().any(|shells| name == shells);
-            !own && !inherited.chunks(MARK).any(|marked| marked == mark(name, value).as_bytes())
+            // What it sets for the loader is meant for programs of its own.
+            let own = OF_SHELLS.iter().any(|shells| name == shells)
+                || name.as_bytes().starts_with(b"LD_");
+            !own && !inherited.clone().any(|marked| marked == mark(name, value).as_bytes())
         });
         let environment: BTreeMap<OsString, OsString> = launchers.chain(self.environment).collect();
         for (resource, limit) in self.limits {
-            if let Err(error) = resource.set(limit) {
-                return error;
-            }
+            resource.set(limit)?;
         }
         if self.fixed_addresses {
             fix_addresses();
@@ -162,10 +175,31 @@ impl Start {
         if let Some(directory) = &self.directory
             && let Err(error) = std::env::set_current_dir(directory)
         {
-            return cannot("enter", directory, &error);
+            return Err(cannot("enter", directory, &error));
         }
-        cannot("start", &self.program, &command.exec())
+        if !launched.tell {
+            return Err(cannot("start", &self.program, &command.exec()));
+        }
+        let status = command.status().map_err(|error| cannot("start", &self.program, &error))?;
+        let (how, number) = match (status.code(), status.signal()) {
+            (Some(code), _) => ("exited", code),
+            (None, signal) => ("signal", signal.unwrap_or(0)),
+        };
+        let line = format!("{{\"event\":\"ended\",\"{how}\":{number}}}\n");
+        // Where nobody listens any more, nobody misses it.
+        let _ = io::stdout().write_all(line.as_bytes()).and_then(|()| io::stdout().flush());
+        let code = status.code().unwrap_or(128 + number);
+        Ok(ExitCode::from(u8::try_from(code).unwrap_or(NOT_STARTED)))
     }
+}
+
+/// What a starter below a launcher is told besides.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Launched {
+    /// What marks the variables that are not from the launcher.
+    inherited: Vec<u8>,
+    /// Whether it is to say how the program ended.
+    tell: bool,
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> io::Error {
@@ -236,8 +270,9 @@ mod tests {
             ]
             .into(),
             fixed_addresses: true,
+            tell_end: false,
         };
-        assert_eq!(Start::read(start.words()), Ok((start, Vec::new())));
+        assert_eq!(Start::read(start.words()), Ok((start, Launched::default())));
         let least = Start {
             program: "p".into(),
             arguments: Vec::new(),
@@ -245,9 +280,10 @@ mod tests {
             directory: None,
             limits: BTreeMap::new(),
             fixed_addresses: false,
+            tell_end: false,
         };
         assert_eq!(least.words(), words(&["--", "p"]));
-        assert_eq!(Start::read(least.words()), Ok((least, Vec::new())));
+        assert_eq!(Start::read(least.words()), Ok((least, Launched::default())));
     }
 
     #[test]

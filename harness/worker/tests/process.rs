@@ -137,6 +137,7 @@ fn short(events: &[Event]) -> Vec<String> {
             }
             Event::Stopped { step } => format!("stopped {step}"),
             Event::Broken { .. } => "broken".into(),
+            Event::Ended { .. } => "ended".into(),
             Event::Done => "done".into(),
             Event::Bye => "bye".into(),
             Event::Hello { .. }

@@ -92,8 +92,14 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [Tried], set: &[usize]) -> Job<'j> {
         }
     }
     for change in set.iter().map(|n| &tried[*n].change) {
-        if let Change::Variable { name, value } = change {
-            job.lowered.plan.environment.insert(name.clone(), value.clone());
+        match change {
+            Change::Variable { name, value } => {
+                job.lowered.plan.environment.insert(name.clone(), value.clone());
+            }
+            Change::Limit { name, value } => {
+                job.lowered.plan.limits.insert(name.clone(), value.clone());
+            }
+            Change::Calls(_) => {}
         }
     }
     job
@@ -116,6 +122,7 @@ fn rate(tally: &Tally) -> Rate {
 fn factor((tried, (effect, tally)): (&Tried, &(Effect, Tally))) -> Factor {
     let (kind, name, value) = match &tried.change {
         Change::Variable { name, value } => (FactorKind::Env, name.clone(), value.clone()),
+        Change::Limit { name, value } => (FactorKind::Limit, name.clone(), value.clone()),
         Change::Calls(_) => (FactorKind::Rewrite, tried.name.clone(), String::new()),
     };
     Factor {

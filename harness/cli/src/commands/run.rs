@@ -7,7 +7,7 @@ use super::setup::setup;
 use crate::{
     CaseLibrary, Session, Stop,
     args::{Emulation, Run},
-    batch::run_jobs,
+    batch::{Batch, run_batch},
     outputs::{self, Junit},
     select::select,
     trial::{Job, lower_all},
@@ -37,13 +37,14 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
                 faults: faults.iter().map(|p| p.of_run(repetition.into())).collect(),
             })
         })
-        .collect();
-    let (records, trouble) = run_jobs(&session, jobs, journal)?;
+        .collect::<Vec<_>>();
+    let Batch { mut records, not_run, trouble } = run_batch(&session, &jobs, journal)?;
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, begun.elapsed());
     let shown = outputs::print(&view);
     if let Some(junit) = junit {
+        records.extend(not_run);
         junit.write(&records)?;
     }
     shown?;

@@ -203,6 +203,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     );
     let title = |factor: &Factor| match factor.kind {
         FactorKind::Env => format!("`{}={}`", factor.name, factor.value),
+        FactorKind::Limit => format!("limit `{}={}`", factor.name, factor.value),
         FactorKind::Rewrite => format!("calls: {}", factor.name),
     };
     let (without, with): (Vec<_>, Vec<_>) =

@@ -21,6 +21,7 @@ pub(super) struct Tried {
 
 pub(super) enum Change {
     Variable { name: String, value: String },
+    Limit { name: String, value: String },
     Calls(Box<Rewritten>),
 }
 
@@ -36,6 +37,7 @@ impl Tried {
     pub(super) fn title(&self) -> String {
         match &self.change {
             Change::Variable { name, value } => format!("{name}={value}"),
+            Change::Limit { name, value } => format!("--limit {name}={value}"),
             Change::Calls(_) => self.name.clone(),
         }
     }
@@ -56,6 +58,7 @@ pub(super) fn factors(
 ) -> Result<(Vec<Tried>, Vec<NotTried>), Stop> {
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
     variables_of(session, &mut tried, &mut not_tried)?;
+    limits(&mut tried);
     calls_of(subject, &mut tried, &mut not_tried)?;
     Ok((tried, not_tried))
 }
@@ -108,6 +111,17 @@ fn variables_of(
         }
     }
     Ok(())
+}
+
+/// The limits that decide how deep a library may call itself, as it does along the nodes of a graph.
+fn limits(tried: &mut Vec<Tried>) {
+    tried.extend(["64M", "512M"].map(|value| Tried {
+        name: "stack".to_owned(),
+        meaning: "The stack of the main thread is larger than the usual 8 MiB.".to_owned(),
+        since: None,
+        component: "recursion in the runtime (stack overflow)".to_owned(),
+        change: Change::Limit { name: "stack".to_owned(), value: value.to_owned() },
+    }));
 }
 
 /// Names of variables in a library, and whatever else looks like one.
