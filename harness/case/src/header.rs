@@ -7,6 +7,7 @@ use crate::{
     expression::evaluate,
     lower::analyse,
     matrix::{Matrix, read_matrix, read_selector},
+    names,
     read::Reader,
     yaml::{self, Node},
 };
@@ -181,6 +182,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     }
     reader.required(&fields, "a case", "steps");
     let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
+    names::check(reader, &root, &matrix);
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
     let before = reader.mistakes.len();
     let faults: Vec<_> = fields

@@ -10,6 +10,7 @@ mod expression;
 mod header;
 mod lower;
 mod matrix;
+mod names;
 mod plant;
 mod read;
 mod trust;

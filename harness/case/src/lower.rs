@@ -93,6 +93,9 @@ fn sound<T: Default>(
 /// Ending of the names of host buffers that checks copy device buffers to.
 pub const BACK: &str = ".back";
 
+/// Ending of the names of host buffers whose pattern set-up copies to device buffers.
+const INITIAL: &str = ".initial";
+
 fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();
     let line = mistake.line.max(1);
@@ -119,6 +122,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
+    /// Buffers that the case declares; lowering adds others.
+    declared: BTreeSet<String>,
     /// Buffers whose declaration has a mistake, which is told there.
     broken: BTreeSet<String>,
     /// Whether buffers, or kernels, may be meant that could not be read.
@@ -193,13 +198,24 @@ impl Scope<'_> {
 
     /// The buffer itself when the host can read it, else a host buffer that a copy before the
     /// check fills.
-    pub(crate) fn on_host(&mut self, name: String, at: At, before: &mut Vec<Step>) -> String {
+    pub(crate) fn on_host(
+        &mut self,
+        reader: &mut Reader,
+        name: String,
+        at: At,
+        before: &mut Vec<Step>,
+    ) -> String {
         let buffer = &self.buffers[&name];
         if buffer.memory.on_host() {
             return name;
         }
         let bytes = buffer.bytes;
         let back = format!("{name}{BACK}");
+        if self.declared.contains(&back) {
+            let message = format!("this needs a host buffer `{back}`, and the case has its own");
+            let help = format!("give the buffer `{back}` of the case another name");
+            reader.mistake_with_help(at, message, Some(help));
+        }
         let spec = beside(buffer);
         self.buffers.insert(back.clone(), spec);
         let call = Call::Copy {
@@ -249,6 +265,7 @@ fn assemble(
         matrix: &case.matrix,
         trial,
         buffers: BTreeMap::new(),
+        declared: BTreeSet::new(),
         broken: BTreeSet::new(),
         unknown_buffers: false,
         unknown_kernels: false,
@@ -298,6 +315,7 @@ fn assemble(
         scope.unknown_buffers = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
             reader.name(key, "a buffer");
+            scope.declared.insert(key.text.clone());
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
                     initial.insert(key.text.clone(), first);
@@ -306,6 +324,17 @@ fn assemble(
                 None => {
                     scope.broken.insert(key.text.clone());
                 }
+            }
+        }
+        for (key, value) in reader.entries(node, "`buffers`").unwrap_or_default() {
+            let staged = initial.get(&key.text).is_some_and(|first| matches!(first, Initial::Pattern))
+                && scope.buffers.get(&key.text).is_some_and(|b| !b.memory.on_host());
+            let from = format!("{}{INITIAL}", key.text);
+            if staged && scope.declared.contains(&from) {
+                let message =
+                    format!("`fill: pattern` needs a host buffer `{from}`, and the case has its own");
+                let help = format!("give the buffer `{from}` of the case another name");
+                reader.mistake_with_help(value.at, message, Some(help));
             }
         }
         // A larger one is never there. Of the others a file has fewer than 2^32.
@@ -446,6 +475,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     };
     let stream = || DEFAULT_STREAM.to_owned();
     let (mut setup, mut verify, mut teardown) = (Vec::new(), Vec::new(), Vec::new());
+    let lines = kernel_lines(&plan);
     let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
     // Newest first, as a careful program would.
     for step in plan.steps().into_iter().rev() {
@@ -516,7 +546,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
                 push(&mut setup, Call::Fill { buffer: name.clone(), stamp: 0 });
             }
             Initial::Pattern => {
-                let from = format!("{name}.initial");
+                let from = format!("{name}{INITIAL}");
                 staging.insert(from.clone(), beside(buffer));
                 push(&mut setup, Call::Alloc { buffer: from.clone(), stream: stream() });
                 push(&mut setup, Call::Poison { buffer: from.clone() });
@@ -541,6 +571,11 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     for name in staging.keys() {
         push(&mut teardown, Call::Free { buffer: name.clone(), stream: stream() });
     }
+    for step in &mut setup {
+        if let Call::Compile { kernel } | Call::Load { kernel } = &step.call {
+            step.line = lines.get(kernel).copied().unwrap_or(0);
+        }
+    }
     plan.buffers.extend(staging);
     // Set-up ends with an idle device, so that the body starts from a known state.
     push(&mut setup, Call::DeviceSynchronize);
@@ -555,6 +590,17 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     }
     stamp(&mut setup);
     Plan { setup, verify, teardown, ..plan }
+}
+
+/// The first line at which each kernel is used: what compiling and loading it are for.
+fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
+    let mut lines = BTreeMap::new();
+    for step in plan.steps() {
+        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = &step.call {
+            lines.entry(kernel.clone()).or_insert(step.line);
+        }
+    }
+    lines
 }
 
 /// The call that undoes a step's creation, unless the case makes it itself. A creation that may fail
