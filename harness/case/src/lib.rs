@@ -4,6 +4,7 @@
 //! turns one trial, perhaps with a planted fault, into a [`plan::Plan`]. This crate is pure: the text of cases and kernels
 //! comes from the caller.
 
+mod buffers;
 mod calls;
 mod diagnostic;
 mod expression;

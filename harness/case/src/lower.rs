@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use device::Planted;
 use plan::{
     Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
-    Reference, Step, StreamKind, may_succeed, races, reference,
+    Reference, Step, StreamKind, races, reference,
 };
 
 use crate::{
     At, Case, Diagnostic, Trial,
-    calls::{MEMORIES, STREAM_KINDS, VERBS, read_step, read_steps},
+    buffers::{Initial, read_buffer, refuse_large},
+    calls::{STREAM_KINDS, VERBS, read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -241,14 +242,6 @@ pub(crate) fn beside(device: &Buffer) -> Buffer {
     }
 }
 
-/// What the case says of a buffer's first content.
-#[derive(Clone, Copy)]
-enum Initial {
-    Poison,
-    Pattern,
-    Zero,
-}
-
 /// Bytes of all buffers of a case: the reference model keeps each in the memory of the host.
 const MOST_BYTES_TOGETHER: u64 = 16 << 30;
 
@@ -327,12 +320,14 @@ fn assemble(
             }
         }
         for (key, value) in reader.entries(node, "`buffers`").unwrap_or_default() {
-            let staged = initial.get(&key.text).is_some_and(|first| matches!(first, Initial::Pattern))
-                && scope.buffers.get(&key.text).is_some_and(|b| !b.memory.on_host());
+            let staged =
+                initial.get(&key.text).is_some_and(|first| matches!(first, Initial::Pattern))
+                    && scope.buffers.get(&key.text).is_some_and(|b| !b.memory.on_host());
             let from = format!("{}{INITIAL}", key.text);
             if staged && scope.declared.contains(&from) {
-                let message =
-                    format!("`fill: pattern` needs a host buffer `{from}`, and the case has its own");
+                let message = format!(
+                    "`fill: pattern` needs a host buffer `{from}`, and the case has its own"
+                );
                 let help = format!("give the buffer `{from}` of the case another name");
                 reader.mistake_with_help(value.at, message, Some(help));
             }
@@ -399,57 +394,6 @@ fn assemble(
 /// Whether it is a step, and none that `expect` takes.
 fn is_other_verb(name: &str) -> bool {
     !["check", "equal", "differ"].contains(&name) && VERBS.iter().any(|(verb, ..)| *verb == name)
-}
-
-/// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.
-fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
-    for (name, spec) in reader.entries(node, "`buffers`").unwrap_or_default() {
-        let Some(bytes) = plan.buffers.get(&name.text).map(|b| b.bytes) else { continue };
-        let steps = plan.steps();
-        let mut allocations = steps
-            .iter()
-            .filter(|s| matches!(&s.call, Call::Alloc { buffer, .. } if *buffer == name.text))
-            .peekable();
-        let never_there = allocations.peek().is_some() && allocations.all(|s| !may_succeed(s));
-        if bytes > MOST_BYTES && !never_there {
-            let at = match &spec.value {
-                Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
-                _ => None,
-            };
-            let at = at.map_or(spec.at, |(_, value)| value.at);
-            reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
-        }
-    }
-}
-
-fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, Initial)> {
-    let what = format!("buffer `{name}`");
-    let fields = reader.fields(node, &what, &["on", "bytes", "fill", "guarded"])?;
-    let memory =
-        reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", MEMORIES));
-    let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
-        let bytes = reader.number(n, "`bytes`")?;
-        if bytes == 0 {
-            reader.mistake(n.at, "`bytes` must be 1 to 4 GiB, not 0");
-            return None;
-        }
-        Some(bytes)
-    });
-    let initial = match fields.get("fill") {
-        Some(n) => {
-            let kinds = [("pattern", Initial::Pattern), ("zero", Initial::Zero)];
-            reader.choice(n, "`fill`", &kinds)?
-        }
-        None => Initial::Poison,
-    };
-    let guarded = match fields.get("guarded") {
-        Some(n) => reader.flag(n, "`guarded`")?,
-        None => true,
-    };
-    let memory = memory?;
-    // Stream-ordered memory comes and goes with the steps; nothing could be written around it.
-    let guarded = guarded && memory != Memory::DeviceAsync;
-    Some((Buffer { memory, bytes: bytes?, guarded }, initial))
 }
 
 /// Gives every fill its own stamp: the step's id.

@@ -59,7 +59,8 @@ impl<'n> Names<'n> {
 pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
     let Value::Map(keys) = &root.value else { return };
     let (mut streams, mut events) = (Names::default(), Names::default());
-    for (_, node) in keys.iter().filter(|(key, _)| ["steps", "expect"].contains(&key.text.as_str())) {
+    for (_, node) in keys.iter().filter(|(key, _)| ["steps", "expect"].contains(&key.text.as_str()))
+    {
         walk(node, matrix, &mut streams, &mut events);
     }
     let declared = keys.iter().find(|(key, _)| key.text == "streams").map(|(_, node)| &node.value);
@@ -73,12 +74,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
     events.tell(reader, &[], |name| format!("event `{name}` is never recorded"));
 }
 
-fn walk<'n>(
-    node: &'n Node,
-    matrix: &'n Matrix,
-    streams: &mut Names<'n>,
-    events: &mut Names<'n>,
-) {
+fn walk<'n>(node: &'n Node, matrix: &'n Matrix, streams: &mut Names<'n>, events: &mut Names<'n>) {
     let items = match &node.value {
         Value::List(items) => items,
         _ => return,

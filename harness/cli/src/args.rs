@@ -344,6 +344,10 @@ pub(crate) struct List {
     /// List the faults that each case declares, after the first trial that each concerns
     #[arg(long, conflicts_with = "trials")]
     pub(crate) faults: bool,
+
+    /// List the upstream issues that cases could show, and those that are related only
+    #[arg(long, conflicts_with_all = ["trials", "faults"])]
+    pub(crate) issues: bool,
 }
 
 #[derive(Args)]

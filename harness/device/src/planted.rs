@@ -96,7 +96,14 @@ fn always() -> f64 {
 impl From<Fault> for Planted {
     /// The fault at every opportunity.
     fn from(fault: Fault) -> Self {
-        Planted { fault, probability: 1.0, per: Per::Call, seed: 0, only: None, with: BTreeMap::new() }
+        Planted {
+            fault,
+            probability: 1.0,
+            per: Per::Call,
+            seed: 0,
+            only: None,
+            with: BTreeMap::new(),
+        }
     }
 }
 
@@ -104,9 +111,9 @@ impl Planted {
     /// Whether another one misbehaves in the same way; of the two one went through JSON and back, where a probability may lose
     /// its last bit.
     pub fn is_same(&self, other: &Planted) -> bool {
-        let Planted { fault, probability, per, seed, with } = self;
-        (fault, per, seed, with) == (&other.fault, &other.per, &other.seed, &other.with)
-            && (probability - other.probability).abs() < 1e-9
+        let Planted { fault, probability, per, seed, only, with } = self;
+        let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
+        (fault, per, seed, only, with) == others && (probability - other.probability).abs() < 1e-9
     }
 
     /// The number of one of the fault's own parameters; 0 where it has none of this name.

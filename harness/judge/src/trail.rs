@@ -4,7 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use plan::{Call, Event, Phase, Version};
 
-use crate::{Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, words};
+use crate::{
+    Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, words,
+};
 
 /// What the events of one worker say.
 pub(crate) struct Trail {

@@ -134,9 +134,9 @@ pub fn may_succeed(step: &Step) -> bool {
 
 /// Whether success is among the statuses that are right.
 pub fn accepts(names: &[String]) -> bool {
-    names.iter().any(|n| {
-        n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any"
-    })
+    names
+        .iter()
+        .any(|n| n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any")
 }
 
 /// The stream that orders a call; none for calls that belong to no stream.

@@ -131,7 +131,10 @@ impl Proof {
         let cells = || self.rows.iter().flat_map(|row| row.cells.values());
         let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
         let unnoticed = self.mutation.as_ref().is_some_and(|m| !m.unnoticed.is_empty());
-        if missed || unnoticed || !self.racy.is_empty() || self.rows.iter().any(|row| !row.unhealthy.is_empty())
+        if missed
+            || unnoticed
+            || !self.racy.is_empty()
+            || self.rows.iter().any(|row| !row.unhealthy.is_empty())
         {
             1
         } else if cells().any(|cell| matches!(cell, Cell::Unsure { .. })) {

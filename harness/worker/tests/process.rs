@@ -140,7 +140,8 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Done => "done".into(),
             Event::Bye => "bye".into(),
             Event::Acted { acts } => {
-                let acts: Vec<_> = acts.iter().map(|a| format!("{} {}", a.fault, a.times)).collect();
+                let acts: Vec<_> =
+                    acts.iter().map(|a| format!("{} {}", a.fault, a.times)).collect();
                 format!("acted {}", acts.join(" "))
             }
             Event::Hello { .. }

@@ -90,11 +90,13 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
             text.push_str(&format!("\n  {}\n", about.trim()));
         }
         text.push_str(&format!("\n  file      {}\n", library.path(&case.id)));
-        for link in &case.upstream {
-            if let Some((repository, number)) = link.split_once('#') {
-                text.push_str(&format!(
-                    "  upstream  https://github.com/{repository}/issues/{number}\n"
-                ));
+        for (word, links) in [("upstream", &case.upstream), ("related ", &case.related)] {
+            for link in links {
+                if let Some((repository, number)) = link.split_once('#') {
+                    text.push_str(&format!(
+                        "  {word}  https://github.com/{repository}/issues/{number}\n"
+                    ));
+                }
             }
         }
         for source in &case.source {

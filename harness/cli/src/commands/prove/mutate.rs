@@ -105,12 +105,8 @@ impl<'s, 'a> Search<'s, 'a> {
             }
             for statement in statements(&lowered.plan, &version) {
                 let key = (entry.case.id.clone(), statement.line, statement.what);
-                let none = || Target {
-                    at: BTreeMap::new(),
-                    hopes: Vec::new(),
-                    tried: 0,
-                    noticed: false,
-                };
+                let none =
+                    || Target { at: BTreeMap::new(), hopes: Vec::new(), tried: 0, noticed: false };
                 targets.entry(key).or_insert_with(none).at.insert(trial, statement);
             }
         }
@@ -213,21 +209,23 @@ impl<'s, 'a> Search<'s, 'a> {
         plantings: &[Planting],
         gone: Option<&[Statement]>,
     ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
-        let entries = plantings.iter().map(|(trial, fault)| (&self.selected[*trial], [fault.clone()]));
+        let entries =
+            plantings.iter().map(|(trial, fault)| (&self.selected[*trial], [fault.clone()]));
         let lowered = lower_each(self.library, entries)?;
-        let jobs = plantings.iter().zip(lowered).enumerate().map(|(n, ((trial, fault), mut lowered))| {
-            if let Some(gone) = gone {
-                lowered.plan = without(&lowered.plan, &gone[n]);
-                let left = &lowered.plan;
-                lowered.reference.expected.retain(|e| left.step(e.step).is_some());
-            }
-            Job {
-                case: self.selected[*trial].case,
-                trial: &self.selected[*trial].trial,
-                lowered,
-                faults: vec![fault.clone()],
-            }
-        });
+        let jobs =
+            plantings.iter().zip(lowered).enumerate().map(|(n, ((trial, fault), mut lowered))| {
+                if let Some(gone) = gone {
+                    lowered.plan = without(&lowered.plan, &gone[n]);
+                    let left = &lowered.plan;
+                    lowered.reference.expected.retain(|e| left.step(e.step).is_some());
+                }
+                Job {
+                    case: self.selected[*trial].case,
+                    trial: &self.selected[*trial].trial,
+                    lowered,
+                    faults: vec![fault.clone()],
+                }
+            });
         run_jobs(self.session, jobs.collect(), None)
     }
 
