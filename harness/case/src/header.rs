@@ -178,7 +178,10 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     for node in fields.get("related").map(|n| reader.list(n)).unwrap_or_default() {
         check_issue(reader, node);
         if matches!(&node.value, yaml::Value::Scalar(link) if upstream.contains(link)) {
-            reader.mistake(node.at, "the issue is in `upstream` too: either a trial can show it or none");
+            reader.mistake(
+                node.at,
+                "the issue is in `upstream` too: either a trial can show it or none",
+            );
         }
     }
     let source = texts(reader, "source");

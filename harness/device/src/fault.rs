@@ -195,7 +195,7 @@ faults! {
     CopyLate "copy.late" Device (ms: number(20, 1, HOUR))
         "A copy signals completion at once, and its bytes are fetched and arrive `ms` milliseconds later."
     CopyOverrun "copy.overrun" Device (bytes: number(16, 1, 256))
-        "A copy to device memory writes `bytes` zero bytes behind its end."
+        "A copy writes `bytes` zero bytes behind its end, where the device has memory there."
     CopyPageFault "copy.page-fault" Device
         "A copy touches memory that is not mapped."
     CopyTwice "copy.twice" Device

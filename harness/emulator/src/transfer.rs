@@ -78,9 +78,7 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
         Fate::Torn(torn_tail(len))
     } else if let Some(planted) = faults::taken(Fault::CopyMisplaced) {
         Fate::Misplaced(planted.amount("bytes") as usize)
-    } else if direction == Direction::HostToDevice
-        && let Some(planted) = faults::taken(Fault::CopyOverrun)
-    {
+    } else if let Some(planted) = faults::taken(Fault::CopyOverrun) {
         Fate::Overrun(planted.amount("bytes") as usize)
     } else if let Some(planted) = faults::taken(Fault::CopyLate) {
         Fate::Late(Duration::from_millis(planted.amount("ms")))
@@ -125,7 +123,7 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     // SAFETY: as above.
     unsafe { carry_out_now(rows, fate) };
     if let (Fate::Overrun(bytes), Some(row)) = (fate, rows.iter().rfind(|row| row.len > 0)) {
-        overrun(row.to as usize + row.len, bytes);
+        overrun(row.to + row.len, bytes);
     }
 }
 

@@ -147,13 +147,16 @@ impl Proof {
     }
 }
 
-/// Sorts the records of healthy runs and of runs with one planted fault each. `signature` gives the pattern that a record
+/// Sorts the records of healthy runs and of runs with one planted fault each. Those under a fault that is not noticed count for
+/// nothing where the trial fails as known without one. `signature` gives the pattern that a record
 /// under a fault must have, where its case declares one; else any outcome serves that shows the fault.
 pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
         cases.entry(&record.case).or_default().push(record);
     }
+    let failing = |r: &&Record| r.faults.is_empty() && r.verdict.kind == VerdictKind::Known;
+    let known: BTreeSet<&str> = records.iter().filter(failing).map(|r| r.trial.as_str()).collect();
     let rows = cases.into_iter().map(|(case, records)| {
         let unhealthy = records
             .iter()
@@ -163,7 +166,12 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .collect();
         let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
         for record in records {
-            if let [planted] = &record.faults[..] {
+            let [planted] = &record.faults[..] else { continue };
+            // What fails as known on the healthy device may hide a fault, which says nothing against the case.
+            let pattern = signature(record, planted.fault);
+            if !known.contains(record.trial.as_str())
+                || noticed(planted.fault, record, pattern).is_ok()
+            {
                 under.entry(planted.fault).or_default().push(record);
             }
         }
@@ -349,6 +357,21 @@ mod tests {
     fn idle(mut record: Record) -> Record {
         record.acts = record.faults.iter().map(|p| device::Acts::none(p.fault)).collect();
         record
+    }
+
+    #[test]
+    fn a_known_failure_may_hide_a_fault() {
+        let healthy = |kind| {
+            let mut record = failed("copies/a");
+            record.verdict.kind = kind;
+            vec![record]
+        };
+        let hidden = || vec![under(Fault::SignalStuck, failed("copies/a"))];
+        let caught = vec![under(Fault::CopyZero, failed("copies/a"))];
+        let known = proof(&[healthy(VerdictKind::Known), hidden(), caught]);
+        assert_eq!(known.exit_status(), 0);
+        assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
+        assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
     }
 
     #[test]

@@ -2,11 +2,12 @@
 //!
 //! A statement is noticed where a declared fault, all of it or one of its acts alone, turns nothing else red: without the statement
 //! the trial passes under the fault. That is first read from the places at which runs deviated, and then tried, with the
-//! statement taken away. Acts at a check's own line, where its copy to the host is, show nothing of the case.
+//! statement taken away. A copy that misbehaves at a check's own line is the one that the check brings with it, and shows nothing of
+//! the case.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use device::Planted;
+use device::{Act, Acts, Fault, Planted};
 use judge::{End, Kind, VerdictKind};
 use report::{Mutation, Record, Unnoticed};
 use rewrite::stated::{Statement, What, statements, without};
@@ -75,6 +76,11 @@ pub(super) fn mutate(
     Ok((search.result(), trouble))
 }
 
+/// Whether copies misbehave under it.
+fn is_of_copies(fault: Fault) -> bool {
+    fault.name().starts_with("copy.") || matches!(fault, Fault::SdmaZero | Fault::CacheStale)
+}
+
 struct Search<'s, 'a> {
     library: &'s CaseLibrary,
     selected: &'s [Selected<'a>],
@@ -126,7 +132,9 @@ impl<'s, 'a> Search<'s, 'a> {
         }
         for ((_, line, what), target) in &mut self.targets {
             let here = target.at.get(&trial).is_some_and(|s| Some(s.step) == red.step);
-            let own = |acts: &device::Acts| acts.first.iter().any(|act| act.line == *line);
+            let own = |acts: &Acts| {
+                is_of_copies(acts.fault) && acts.first.iter().any(|act| act.line == *line)
+            };
             if here && !(*what == What::Check && record.acts.iter().any(own)) {
                 target.hopes.push((trial, planted.clone()));
             }
@@ -165,7 +173,7 @@ impl<'s, 'a> Search<'s, 'a> {
     /// Acts of declared faults, each alone, that have not been run and may show a statement that is not noticed.
     fn next(&self, known: &BTreeMap<(usize, String), Record>) -> Vec<Planting> {
         let mut wanted = BTreeMap::new();
-        let declared: Vec<(usize, Planted, Vec<device::Act>)> = known
+        let declared: Vec<(usize, Planted, Vec<Act>)> = known
             .iter()
             .filter_map(|((trial, _), record)| {
                 let [planted] = &record.faults[..] else { return None };
@@ -183,7 +191,10 @@ impl<'s, 'a> Search<'s, 'a> {
                 if !target.at.contains_key(trial) {
                     continue;
                 }
-                for act in acts.iter().filter(|act| *what != What::Check || act.line != *line) {
+                let own = |act: &&Act| {
+                    *what == What::Check && is_of_copies(planted.fault) && act.line == *line
+                };
+                for act in acts.iter().filter(|act| !own(act)) {
                     let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
                     // What is near before the statement is likely to show there.
                     let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
