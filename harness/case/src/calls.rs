@@ -3,6 +3,7 @@
 mod answers;
 mod gemm;
 mod launch;
+mod statuses;
 mod verbs;
 
 use plan::{
@@ -60,10 +61,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let (mut returns, mut gives) = (None, None);
     for (key, value) in entries {
         match key.text.as_str() {
-            "returns" => {
-                returns = reader.by_version(value, "`returns`");
-                answers::check_returns(reader, value);
-            }
+            "returns" => returns = reader.by_version(value, "`returns`"),
             "gives" => gives = reader.by_version(value, "`gives`"),
             "when" => {
                 if !read_selector(reader, value, scope.matrix).matches(scope.trial) {
@@ -96,6 +94,9 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let Some((verb, keys, value)) = verb else {
         return reader.mistake(node.at, "a step needs a verb such as `copy`");
     };
+    if let Some((_, value)) = entries.iter().find(|(key, _)| key.text == "returns") {
+        answers::check_returns(reader, verb, value);
+    }
     if let Some((key, value)) = entries.iter().find(|(key, _)| key.text == "gives") {
         answers::check_gives(reader, verb, key, value);
     }
@@ -279,8 +280,14 @@ fn read_call(
             }
             Some(Call::Repeat { count, body })
         }
-        _ => None,
+        _ => unread(reader, verb, at),
     }
+}
+
+/// A verb of the table that nothing here reads: it must not be dropped in silence.
+fn unread(reader: &mut Reader, verb: &str, at: At) -> Option<Call> {
+    reader.mistake(at, format!("`{verb}` has no reader; this is a defect of rocrepro"));
+    None
 }
 
 fn memory_call(verb: &str, buffer: String, stream: String) -> Call {
@@ -330,7 +337,7 @@ fn simple(
         }
         "check" => {
             let buffer = scope.buffer(reader, node)?;
-            Some(Call::Check { buffer: scope.on_host(buffer, at, before) })
+            Some(Call::Check { buffer: scope.on_host(reader, buffer, at, before) })
         }
         "equal" | "differ" => {
             let [a, b] = reader.list(node) else {
@@ -343,7 +350,18 @@ fn simple(
                 reader.mistake(at_b, format!("`{verb}` compares `{a}` with itself"));
                 return None;
             }
-            let (a, b) = (scope.on_host(a, at, before), scope.on_host(b, at, before));
+            let (one, other) = (scope.buffers[&a].bytes, scope.buffers[&b].bytes);
+            if one != other {
+                let sizes = format!("`{a}` has {one} bytes and `{b}` has {other}");
+                reader.mistake_with_help(
+                    at_b,
+                    format!("{sizes}: they are never the same"),
+                    Some(format!("`{verb}` takes buffers of one size")),
+                );
+                return None;
+            }
+            let a = scope.on_host(reader, a, at, before);
+            let b = scope.on_host(reader, b, at, before);
             Some(if verb == "equal" { Call::Equal { a, b } } else { Call::Differ { a, b } })
         }
         "free_address" => {
@@ -371,7 +389,7 @@ fn simple(
                 "blaslt_destroy" => Call::BlasltDestroy { handle: name },
                 "rocblas_create" => Call::RocblasCreate { handle: name },
                 "rocblas_destroy" => Call::RocblasDestroy { handle: name },
-                _ => return None,
+                _ => return unread(reader, verb, at),
             })
         }
     }

@@ -7,6 +7,7 @@ use crate::{
     expression::evaluate,
     lower::analyse,
     matrix::{Matrix, read_matrix, read_selector},
+    names,
     read::Reader,
     yaml::{self, Node},
 };
@@ -20,8 +21,10 @@ pub struct Case {
     pub title: String,
     /// Why the case exists, for people.
     pub about: Option<String>,
-    /// Upstream issues or changes, `owner/repository#number`.
+    /// Upstream issues or changes whose symptom would turn a trial red, `owner/repository#number`.
     pub upstream: Vec<String>,
+    /// Upstream issues about the same thing whose symptom no trial could show.
+    pub related: Vec<String>,
     /// Other sources: documents, header files.
     pub source: Vec<String>,
     /// What a stack and device must have.
@@ -77,6 +80,7 @@ pub(crate) const KEYS: &[&str] = &[
     "title",
     "about",
     "upstream",
+    "related",
     "source",
     "matrix",
     "exclude",
@@ -167,20 +171,30 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         fields.get(key).map(|n| reader.texts(n, &format!("`{key}`"))).unwrap_or_default()
     };
     let about = fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned));
-    let upstream = texts(reader, "upstream");
+    let (upstream, related) = (texts(reader, "upstream"), texts(reader, "related"));
     for node in fields.get("upstream").map(|n| reader.list(n)).unwrap_or_default() {
         check_issue(reader, node);
     }
+    for node in fields.get("related").map(|n| reader.list(n)).unwrap_or_default() {
+        check_issue(reader, node);
+        if matches!(&node.value, yaml::Value::Scalar(link) if upstream.contains(link)) {
+            reader.mistake(
+                node.at,
+                "the issue is in `upstream` too: either a trial can show it or none",
+            );
+        }
+    }
     let source = texts(reader, "source");
-    if fields.get("upstream").is_none() && fields.get("source").is_none() {
+    if ["upstream", "related", "source"].iter().all(|key| fields.get(key).is_none()) {
         reader.mistake_with_help(
             fields.at,
             "a case needs a source",
-            Some("give `upstream` (issues) or `source` (documents)".into()),
+            Some("give `upstream` (issues that it can show), `related` (other issues) or `source` (documents)".into()),
         );
     }
     reader.required(&fields, "a case", "steps");
     let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
+    names::check(reader, &root, &matrix);
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
     let before = reader.mistakes.len();
     let faults: Vec<_> = fields
@@ -209,6 +223,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         title: title.unwrap_or_default(),
         about,
         upstream,
+        related,
         source,
         needs,
         faults,

@@ -4,12 +4,14 @@
 //! turns one trial, perhaps with a planted fault, into a [`plan::Plan`]. This crate is pure: the text of cases and kernels
 //! comes from the caller.
 
+mod buffers;
 mod calls;
 mod diagnostic;
 mod expression;
 mod header;
 mod lower;
 mod matrix;
+mod names;
 mod plant;
 mod read;
 mod trust;

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use device::Planted;
 use plan::{
     Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
-    Reference, Step, StreamKind, may_succeed, races, reference,
+    Reference, Step, StreamKind, races, reference,
 };
 
 use crate::{
     At, Case, Diagnostic, Trial,
-    calls::{MEMORIES, STREAM_KINDS, VERBS, read_step, read_steps},
+    buffers::{Initial, read_buffer, refuse_large},
+    calls::{STREAM_KINDS, VERBS, read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -93,6 +94,9 @@ fn sound<T: Default>(
 /// Ending of the names of host buffers that checks copy device buffers to.
 pub const BACK: &str = ".back";
 
+/// Ending of the names of host buffers whose pattern set-up copies to device buffers.
+const INITIAL: &str = ".initial";
+
 fn in_case(mistake: plan::Mistake, root: &Node, trial: &Trial) -> Diagnostic {
     let trial = trial.to_string();
     let line = mistake.line.max(1);
@@ -119,6 +123,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) matrix: &'a Matrix,
     pub(crate) trial: &'a Trial,
     pub(crate) buffers: BTreeMap<String, Buffer>,
+    /// Buffers that the case declares; lowering adds others.
+    declared: BTreeSet<String>,
     /// Buffers whose declaration has a mistake, which is told there.
     broken: BTreeSet<String>,
     /// Whether buffers, or kernels, may be meant that could not be read.
@@ -193,13 +199,24 @@ impl Scope<'_> {
 
     /// The buffer itself when the host can read it, else a host buffer that a copy before the
     /// check fills.
-    pub(crate) fn on_host(&mut self, name: String, at: At, before: &mut Vec<Step>) -> String {
+    pub(crate) fn on_host(
+        &mut self,
+        reader: &mut Reader,
+        name: String,
+        at: At,
+        before: &mut Vec<Step>,
+    ) -> String {
         let buffer = &self.buffers[&name];
         if buffer.memory.on_host() {
             return name;
         }
         let bytes = buffer.bytes;
         let back = format!("{name}{BACK}");
+        if self.declared.contains(&back) {
+            let message = format!("this needs a host buffer `{back}`, and the case has its own");
+            let help = format!("give the buffer `{back}` of the case another name");
+            reader.mistake_with_help(at, message, Some(help));
+        }
         let spec = beside(buffer);
         self.buffers.insert(back.clone(), spec);
         let call = Call::Copy {
@@ -225,14 +242,6 @@ pub(crate) fn beside(device: &Buffer) -> Buffer {
     }
 }
 
-/// What the case says of a buffer's first content.
-#[derive(Clone, Copy)]
-enum Initial {
-    Poison,
-    Pattern,
-    Zero,
-}
-
 /// Bytes of all buffers of a case: the reference model keeps each in the memory of the host.
 const MOST_BYTES_TOGETHER: u64 = 16 << 30;
 
@@ -249,6 +258,7 @@ fn assemble(
         matrix: &case.matrix,
         trial,
         buffers: BTreeMap::new(),
+        declared: BTreeSet::new(),
         broken: BTreeSet::new(),
         unknown_buffers: false,
         unknown_kernels: false,
@@ -298,6 +308,7 @@ fn assemble(
         scope.unknown_buffers = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
             reader.name(key, "a buffer");
+            scope.declared.insert(key.text.clone());
             match read_buffer(reader, &key.text, value) {
                 Some((buffer, first)) => {
                     initial.insert(key.text.clone(), first);
@@ -306,6 +317,19 @@ fn assemble(
                 None => {
                     scope.broken.insert(key.text.clone());
                 }
+            }
+        }
+        for (key, value) in reader.entries(node, "`buffers`").unwrap_or_default() {
+            let staged =
+                initial.get(&key.text).is_some_and(|first| matches!(first, Initial::Pattern))
+                    && scope.buffers.get(&key.text).is_some_and(|b| !b.memory.on_host());
+            let from = format!("{}{INITIAL}", key.text);
+            if staged && scope.declared.contains(&from) {
+                let message = format!(
+                    "`fill: pattern` needs a host buffer `{from}`, and the case has its own"
+                );
+                let help = format!("give the buffer `{from}` of the case another name");
+                reader.mistake_with_help(value.at, message, Some(help));
             }
         }
         // A larger one is never there. Of the others a file has fewer than 2^32.
@@ -372,57 +396,6 @@ fn is_other_verb(name: &str) -> bool {
     !["check", "equal", "differ"].contains(&name) && VERBS.iter().any(|(verb, ..)| *verb == name)
 }
 
-/// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.
-fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
-    for (name, spec) in reader.entries(node, "`buffers`").unwrap_or_default() {
-        let Some(bytes) = plan.buffers.get(&name.text).map(|b| b.bytes) else { continue };
-        let steps = plan.steps();
-        let mut allocations = steps
-            .iter()
-            .filter(|s| matches!(&s.call, Call::Alloc { buffer, .. } if *buffer == name.text))
-            .peekable();
-        let never_there = allocations.peek().is_some() && allocations.all(|s| !may_succeed(s));
-        if bytes > MOST_BYTES && !never_there {
-            let at = match &spec.value {
-                Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
-                _ => None,
-            };
-            let at = at.map_or(spec.at, |(_, value)| value.at);
-            reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
-        }
-    }
-}
-
-fn read_buffer(reader: &mut Reader, name: &str, node: &Node) -> Option<(Buffer, Initial)> {
-    let what = format!("buffer `{name}`");
-    let fields = reader.fields(node, &what, &["on", "bytes", "fill", "guarded"])?;
-    let memory =
-        reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", MEMORIES));
-    let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
-        let bytes = reader.number(n, "`bytes`")?;
-        if bytes == 0 {
-            reader.mistake(n.at, "`bytes` must be 1 to 4 GiB, not 0");
-            return None;
-        }
-        Some(bytes)
-    });
-    let initial = match fields.get("fill") {
-        Some(n) => {
-            let kinds = [("pattern", Initial::Pattern), ("zero", Initial::Zero)];
-            reader.choice(n, "`fill`", &kinds)?
-        }
-        None => Initial::Poison,
-    };
-    let guarded = match fields.get("guarded") {
-        Some(n) => reader.flag(n, "`guarded`")?,
-        None => true,
-    };
-    let memory = memory?;
-    // Stream-ordered memory comes and goes with the steps; nothing could be written around it.
-    let guarded = guarded && memory != Memory::DeviceAsync;
-    Some((Buffer { memory, bytes: bytes?, guarded }, initial))
-}
-
 /// Gives every fill its own stamp: the step's id.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
@@ -446,6 +419,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     };
     let stream = || DEFAULT_STREAM.to_owned();
     let (mut setup, mut verify, mut teardown) = (Vec::new(), Vec::new(), Vec::new());
+    let lines = kernel_lines(&plan);
     let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
     // Newest first, as a careful program would.
     for step in plan.steps().into_iter().rev() {
@@ -516,7 +490,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
                 push(&mut setup, Call::Fill { buffer: name.clone(), stamp: 0 });
             }
             Initial::Pattern => {
-                let from = format!("{name}.initial");
+                let from = format!("{name}{INITIAL}");
                 staging.insert(from.clone(), beside(buffer));
                 push(&mut setup, Call::Alloc { buffer: from.clone(), stream: stream() });
                 push(&mut setup, Call::Poison { buffer: from.clone() });
@@ -541,6 +515,11 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     for name in staging.keys() {
         push(&mut teardown, Call::Free { buffer: name.clone(), stream: stream() });
     }
+    for step in &mut setup {
+        if let Call::Compile { kernel } | Call::Load { kernel } = &step.call {
+            step.line = lines.get(kernel).copied().unwrap_or(0);
+        }
+    }
     plan.buffers.extend(staging);
     // Set-up ends with an idle device, so that the body starts from a known state.
     push(&mut setup, Call::DeviceSynchronize);
@@ -555,6 +534,17 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     }
     stamp(&mut setup);
     Plan { setup, verify, teardown, ..plan }
+}
+
+/// The first line at which each kernel is used: what compiling and loading it are for.
+fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
+    let mut lines = BTreeMap::new();
+    for step in plan.steps() {
+        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = &step.call {
+            lines.entry(kernel.clone()).or_insert(step.line);
+        }
+    }
+    lines
 }
 
 /// The call that undoes a step's creation, unless the case makes it itself. A creation that may fail

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use device::{Fault, Planted};
-use plan::{Call, Effect, Misbehaviour, Plan, Step, api, may_succeed};
+use plan::{Call, Effect, Misbehaviour, Plan, Step, accepts, api};
 
 /// Milliseconds; longer than any limit on a trial.
 const FOREVER: u64 = 86_400_000;
@@ -56,7 +56,12 @@ pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::GraphOverwriteOutput => {
             |step, _| matches!(step.call, Call::Copy { .. }).then_some(Effect::AfterNextLaunch)
         }
-        Fault::CallAccepted => |step, _| (!may_succeed(step)).then_some(Effect::Return(0)),
+        Fault::CallAccepted => {
+            |step, _| states(step, |names| !accepts(names)).then_some(Effect::Accept)
+        }
+        // hipErrorUnknown, hip/hip_runtime_api.h; 999 is HIPRAND_STATUS_INTERNAL_ERROR too.
+        Fault::CallDenied => |step, _| states(step, accepts).then_some(Effect::Deny(999)),
+        Fault::ValueWrong => |step, _| step.gives.is_some().then_some(Effect::OtherValue),
         Fault::HostFuncLost => {
             |step, _| matches!(step.call, Call::HostFunc { .. }).then_some(Effect::Return(0))
         }
@@ -113,6 +118,12 @@ fn code(status: &str) -> i32 {
         "hipErrorStreamCaptureUnsupported" => 900,
         _ => 999,
     }
+}
+
+/// Whether the case states the step's statuses, and those for some release are such. `any` states nothing.
+fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
+    let stated = |names: &[String]| !names.iter().any(|name| name == "any");
+    step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))
 }
 
 fn makes_node(call: &Call) -> bool {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, path::Path};
 
 use case::{Case, Kernels, lower, mistakes};
+use device::Fault;
 use proptest::prelude::*;
 
 mod texts;
@@ -16,6 +17,7 @@ fn every_trial_of_every_case_lowers() {
     assert!(!cases.is_empty());
     for (id, text) in cases {
         let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        let mut idle: BTreeSet<_> = case.faults.iter().map(|f| f.planted.to_string()).collect();
         for trial in case.trials() {
             let declared = case.faults.iter().filter(|f| f.on.matches(&trial));
             let faults = declared.map(|f| Some(f.planted.clone())).chain([None]);
@@ -27,12 +29,21 @@ fn every_trial_of_every_case_lowers() {
                 ids.sort_unstable();
                 ids.dedup();
                 assert_eq!(ids.len(), plan.steps().len(), "{id}{trial}: step ids are unique");
-                if fault.as_ref().is_some_and(|f| f.fault.place() == device::Place::Call) {
-                    let planted = plan.steps().iter().any(|s| !s.planted.is_empty());
-                    assert!(planted, "{id}{trial}: {fault:?} concerns no call");
+                let Some(fault) = fault else { continue };
+                let planted = plan.steps().iter().any(|s| !s.planted.is_empty());
+                let at_calls = fault.fault.place() == device::Place::Call;
+                // What a trial states may be nothing that these could belie.
+                let of_answers = [Fault::CallAccepted, Fault::CallDenied, Fault::ValueWrong];
+                assert!(
+                    planted || !at_calls || of_answers.contains(&fault.fault),
+                    "{id}{trial}: {fault} concerns no call"
+                );
+                if planted || !at_calls {
+                    idle.remove(&fault.to_string());
                 }
             }
         }
+        assert!(idle.is_empty(), "{id}: {idle:?} concern nothing that it does");
     }
 }
 

@@ -67,6 +67,34 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("kernel arguments of the wrong kind", with("", "  - launch: {kernel: add_u32, args: [dst, 5, src, -1]}\n")),
         ("a grid and items", with("", "  - launch: {kernel: copy_u32, args: [dst, src, 16], items: 16, grid: [1]}\n")),
         ("sizes that differ", with("", "  - copy: {to: big, from: src}\n")),
+        (
+            "a comparison of sizes that differ",
+            with("", "  - copy: {to: dst, from: src}\n  - equal: [big, dst]\n"),
+        ),
+        (
+            "buffers with the names of those that lowering adds",
+            with("", "  - copy: {to: dst, from: src}\n  - check: dst\n").replace(
+                "steps:",
+                "  dst.back: {on: host.pageable, bytes: 64}\n  in: {on: device, bytes: 4, fill: pattern}\n  in.initial: {on: \
+                 host.pageable, bytes: 4}\nsteps:",
+            ),
+        ),
+        (
+            "misspelt streams and events",
+            with(
+                "matrix: {which: [copying, computing]}\n",
+                "  - copy: {to: dst, from: src, stream: copying}\n  - record: {event: copied, stream: copying}\n  \
+                 - wait: {stream: $which, event: coppied}\n  - sync: coping\n  - sync: $which\n  - query_event: copied\n",
+            ),
+        ),
+        (
+            "statuses of nobody and of others",
+            with(
+                "",
+                "  - get_last_error:\n    returns: hipErrorInvalidValu\n  - sync: device\n    returns: \
+                 HIPRAND_STATUS_NOT_INITIALIZED\n  - rand_create: {generator: g}\n    returns: hipErrorInvalidValue\n",
+            ),
+        ),
         ("a copy past the end", with("", "  - copy: {to: dst, to_offset: 32, from: src, bytes: 64}\n")),
         (
             "sizes that nothing has",

@@ -325,6 +325,11 @@ pub(crate) struct Prove {
     /// the sanitizer then says why, in a run that `--record` leaves out
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(crate) schedules: u32,
+
+    /// Take away each check and each expected status and value of the cases, one at a time, and report those whose absence no
+    /// declared fault notices; `--record` leaves these runs out
+    #[arg(long)]
+    pub(crate) mutate: bool,
 }
 
 #[derive(Args)]
@@ -339,6 +344,10 @@ pub(crate) struct List {
     /// List the faults that each case declares, after the first trial that each concerns
     #[arg(long, conflicts_with = "trials")]
     pub(crate) faults: bool,
+
+    /// List the upstream issues that cases could show, and those that are related only
+    #[arg(long, conflicts_with_all = ["trials", "faults"])]
+    pub(crate) issues: bool,
 }
 
 #[derive(Args)]

@@ -7,8 +7,10 @@ use std::{
 };
 
 use case::{Case, Lowered, Trial, analyse, lower};
-use device::{Config, Place, Planted};
-use judge::{Able, Context, End, Limit, Observation, Outcome, judge, verdict};
+use device::{Acts, Config, Place, Planted};
+use judge::{
+    Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict,
+};
 use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
@@ -126,7 +128,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         .or_else(|| no_kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
     if let Some(unmet) = unmet {
         let nothing = not_started(String::new());
-        return Some(record(session, job, &nonce, nothing, None, skipped(unmet)));
+        return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
     }
     let turn = if session.takes_turns() { session.turn(cancel) } else { Ok(None) };
     if session.takes_turns() && matches!(turn, Ok(None)) {
@@ -174,10 +176,10 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         stack_root: Some(&session.stack.root),
         spool: &|name| std::fs::read(spool.join(name)).ok(),
     };
-    let mut outcome = judge(&observation, &context);
+    let (mut outcome, mut red) = judge_everywhere(&observation, &context);
     if outcome.signature == judge::NOT_STARTED {
         context.able = session.probe(cancel);
-        outcome = judge(&observation, &context);
+        (outcome, red) = judge_everywhere(&observation, &context);
     }
     if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
         session.has_started();
@@ -194,7 +196,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         outcome.details.insert(0, outcome.summary);
         outcome.summary = trouble;
     }
-    Some(record(session, job, &nonce, observation, usage, outcome))
+    Some(record(session, job, &nonce, observation, usage, (outcome, red)))
 }
 
 /// The record of a trial that was planned and did not come to its end.
@@ -266,7 +268,7 @@ fn record(
     nonce: &str,
     observation: Observation,
     usage: Option<Usage>,
-    outcome: Outcome,
+    (outcome, red): (Outcome, Vec<Location>),
 ) -> Record {
     let device = Device::seen(
         &observation.events,
@@ -297,6 +299,8 @@ fn record(
         title: job.case.title.clone(),
         upstream: job.case.upstream.clone(),
         faults: job.faults.clone(),
+        red,
+        acts: acts(&observation.events),
         verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
         outcome,
         stack: report::Stack::seen(
@@ -319,6 +323,15 @@ fn record(
         again: again(session, job),
         device,
     }
+}
+
+/// How often planted faults misbehaved, as the worker says.
+fn acts(events: &[Event]) -> Vec<Acts> {
+    let said = events.iter().find_map(|event| match event {
+        Event::Acted { acts } => Some(acts.clone()),
+        _ => None,
+    });
+    said.unwrap_or_default()
 }
 
 /// The command that repeats a trial.

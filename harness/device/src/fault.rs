@@ -194,6 +194,8 @@ faults! {
         "A copy arrives `bytes` bytes behind its place, and its end is cut off."
     CopyLate "copy.late" Device (ms: number(20, 1, HOUR))
         "A copy signals completion at once, and its bytes are fetched and arrive `ms` milliseconds later."
+    CopyOverrun "copy.overrun" Device (bytes: number(16, 1, 256))
+        "A copy writes `bytes` zero bytes behind its end, where the device has memory there."
     CopyPageFault "copy.page-fault" Device
         "A copy touches memory that is not mapped."
     CopyTwice "copy.twice" Device
@@ -259,7 +261,11 @@ faults! {
     HostFuncLost "host-func.lost" Call
         "A host function that is given to a stream is never called."
     CallAccepted "call.accepted" Call
-        "A call that must be refused answers success and does nothing."
+        "A call that is refused, as the case wants, answers success; each such call is an opportunity."
+    CallDenied "call.denied" Call
+        "A call that the case lets be refused, and that succeeds, answers hipErrorUnknown although it did its work."
+    ValueWrong "value.wrong" Call
+        "A call whose value the case states gives another one: a number that is not there, another word."
     CallCrash "call.crash" Call (call: name("hipMalloc", CALLS))
         "A call of `call` kills the process."
     CallHang "call.hang" Call (call: name("hipFreeAsync", CALLS))

@@ -5,12 +5,14 @@
 //! configuration that carries both from the command to the device through one environment variable.
 //! This crate does no I/O.
 
+mod acts;
 mod arch;
 mod config;
 mod fault;
 mod planted;
 mod schedule;
 
+pub use acts::{ACTS_SYMBOL, Act, Acts};
 pub use arch::{Arch, UnknownArch};
 pub use config::{
     BUFFER_SYMBOL, CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, LINE_SYMBOL,

@@ -31,6 +31,9 @@ pub struct Planted {
     /// Seed of the choice; the same seed misbehaves at the same opportunities.
     #[serde(default)]
     pub seed: u64,
+    /// The one opportunity that can be taken, counted from 1; without it each can be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<u64>,
     /// The fault's own values where they are not the usual ones, by the name of the [parameter](Fault::parameters).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub with: BTreeMap<String, Amount>,
@@ -93,7 +96,14 @@ fn always() -> f64 {
 impl From<Fault> for Planted {
     /// The fault at every opportunity.
     fn from(fault: Fault) -> Self {
-        Planted { fault, probability: 1.0, per: Per::Call, seed: 0, with: BTreeMap::new() }
+        Planted {
+            fault,
+            probability: 1.0,
+            per: Per::Call,
+            seed: 0,
+            only: None,
+            with: BTreeMap::new(),
+        }
     }
 }
 
@@ -101,9 +111,9 @@ impl Planted {
     /// Whether another one misbehaves in the same way; of the two one went through JSON and back, where a probability may lose
     /// its last bit.
     pub fn is_same(&self, other: &Planted) -> bool {
-        let Planted { fault, probability, per, seed, with } = self;
-        (fault, per, seed, with) == (&other.fault, &other.per, &other.seed, &other.with)
-            && (probability - other.probability).abs() < 1e-9
+        let Planted { fault, probability, per, seed, only, with } = self;
+        let others = (&other.fault, &other.per, &other.seed, &other.only, &other.with);
+        (fault, per, seed, only, with) == others && (probability - other.probability).abs() < 1e-9
     }
 
     /// The number of one of the fault's own parameters; 0 where it has none of this name.
@@ -141,6 +151,9 @@ impl Planted {
     /// Whether it misbehaves at the opportunity of this number, counted from 0 in each process. Nothing but the fault, its seed
     /// and the number decides.
     pub fn takes(&self, opportunity: u64) -> bool {
+        if self.only.is_some_and(|only| only != opportunity + 1) {
+            return false;
+        }
         let name = self.fault.name().bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)));
         let draw = if self.per == Per::Process { 0 } else { opportunity };
         let hash = mix(mix(self.seed ^ name) ^ draw);
@@ -148,7 +161,7 @@ impl Planted {
         ((hash >> 11) as f64) < self.probability * (1u64 << 53) as f64
     }
 
-    /// Sets a parameter by its name: one of the fault's own, or `probability`, `per` or `seed`.
+    /// Sets a parameter by its name: one of the fault's own, or `probability`, `per`, `seed` or `only`.
     ///
     /// # Errors
     /// What is wrong, and what could be written. Nothing is set then.
@@ -161,6 +174,11 @@ impl Planted {
             "seed" => {
                 let read = value.parse().ok();
                 self.seed = read.ok_or_else(|| self.bad(name, value, "a whole number"))?;
+            }
+            "only" => {
+                let read = value.parse().ok().filter(|number| *number > 0);
+                let read = read.ok_or_else(|| self.bad(name, value, "a number, counted from 1"))?;
+                self.only = Some(read);
             }
             "per" => {
                 self.per = match value {
@@ -202,6 +220,7 @@ impl Planted {
             }
             all.push(("seed", self.seed.to_string()));
         }
+        all.extend(self.only.map(|only| ("only", only.to_string())));
         all
     }
 
@@ -210,14 +229,15 @@ impl Planted {
         let own = self.with.iter().filter_map(|(name, amount)| self.wrong(name, amount));
         let never = !is_probability(self.probability);
         let never = never.then(|| self.bad("probability", self.probability, PROBABILITY));
-        own.chain(never).collect()
+        let none = (self.only == Some(0)).then(|| self.bad("only", 0, "a number, counted from 1"));
+        own.chain(never).chain(none).collect()
     }
 
     fn offered(&self) -> String {
         let own = self.fault.parameters().iter();
         let own = own.map(|p| format!("{}={}", p.name, p.values.usual()));
         let all: Vec<String> = own
-            .chain(["probability=0.2".to_owned(), "per=process".to_owned(), "seed=7".to_owned()])
+            .chain(["probability=0.2", "per=process", "seed=7", "only=3"].map(str::to_owned))
             .collect();
         format!("write {}", all.join(", "))
     }
@@ -293,6 +313,7 @@ mod tests {
             "copy.late,ms=50",
             "copy.zero,probability=0.25,seed=7",
             "launch.slow,factor=3,ms=9,probability=0.5,per=process,seed=1",
+            "copy.zero,only=2",
         ] {
             assert_eq!(text.parse::<Planted>().unwrap().to_string(), text);
         }
@@ -334,6 +355,13 @@ mod tests {
     }
 
     #[test]
+    fn one_opportunity_alone_can_be_taken() {
+        let planted: Planted = "copy.zero,only=3".parse().unwrap();
+        assert_eq!((0..9).filter(|n| planted.takes(*n)).collect::<Vec<_>>(), [2]);
+        assert!("copy.zero,only=0".parse::<Planted>().is_err());
+    }
+
+    #[test]
     fn what_is_wrong_is_said() {
         #[track_caller]
         fn check(text: &str, expected: &str) {
@@ -342,11 +370,11 @@ mod tests {
         check("copy.none", "no fault is called `copy.none`");
         check(
             "copy.late,m=5",
-            "`copy.late` has no parameter `m`; write ms=20, probability=0.2, per=process, seed=7",
+            "`copy.late` has no parameter `m`; write ms=20, probability=0.2, per=process, seed=7, only=3",
         );
         check(
             "copy.zero,often",
-            "`often` in `copy.zero,often`: write probability=0.2, per=process, seed=7",
+            "`often` in `copy.zero,often`: write probability=0.2, per=process, seed=7, only=3",
         );
         check("copy.late,ms=soon", "`ms=soon` of `copy.late`: write 1 to 3600000");
         for probability in ["0", "-0.5", "2", "NaN", "inf"] {
@@ -361,7 +389,7 @@ mod tests {
         check(
             "copy.late,ms=x,foo=3,probability=7,per=week,seed=-1",
             "`ms=x` of `copy.late`: write 1 to 3600000\n\
-             `copy.late` has no parameter `foo`; write ms=20, probability=0.2, per=process, seed=7\n\
+             `copy.late` has no parameter `foo`; write ms=20, probability=0.2, per=process, seed=7, only=3\n\
              `probability=7` of `copy.late`: write a number above 0 and at most 1\n\
              `per=week` of `copy.late`: write call or process\n\
              `seed=-1` of `copy.late`: write a whole number",

@@ -1,28 +1,63 @@
 //! Faults that are planted in the device on purpose.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    ffi::{CString, c_char},
+    sync::{
+        Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use device::{Fault, Planted};
+use device::{Acts, Fault, Planted};
 
-use crate::config;
+use crate::{config, sanitizer};
 
-/// The planted faults with the number of opportunities that each has had.
-struct Chooser(Vec<(Planted, AtomicU64)>);
+/// A planted fault, how many opportunities it has had, and which of them it took.
+struct Choice {
+    planted: Planted,
+    seen: AtomicU64,
+    acts: Mutex<Acts>,
+}
+
+impl Choice {
+    /// Notes an act at this opportunity.
+    fn acted(&self, opportunity: u64) {
+        let line = match sanitizer::current_line() {
+            // A program that is not a trial, or one that is not at its lines yet.
+            u32::MAX => 0,
+            line => line,
+        };
+        self.acts.lock().unwrap_or_else(PoisonError::into_inner).note(opportunity, line);
+    }
+}
+
+/// The planted faults.
+struct Chooser(Vec<Choice>);
 
 impl Chooser {
     fn new(planted: &[Planted]) -> Chooser {
-        Chooser(planted.iter().map(|p| (p.clone(), AtomicU64::new(0))).collect())
+        let choice = |planted: &Planted| Choice {
+            planted: planted.clone(),
+            seen: AtomicU64::new(0),
+            acts: Mutex::new(Acts::none(planted.fault)),
+        };
+        Chooser(planted.iter().map(choice).collect())
+    }
+
+    fn choice(&self, fault: Fault) -> Option<&Choice> {
+        self.0.iter().find(|choice| choice.planted.fault == fault)
     }
 
     /// The fault, where this opportunity to misbehave is taken. It depends on nothing but the seed, the
     /// fault and how many opportunities there were before.
     fn taken(&self, fault: Fault) -> Option<&Planted> {
-        let (planted, seen) = self.0.iter().find(|(planted, _)| planted.fault == fault)?;
-        let opportunity = seen.fetch_add(1, Ordering::Relaxed);
-        planted.takes(opportunity).then_some(planted)
+        let choice = self.choice(fault)?;
+        let opportunity = choice.seen.fetch_add(1, Ordering::Relaxed);
+        let takes = choice.planted.takes(opportunity);
+        takes.then(|| {
+            choice.acted(opportunity);
+            &choice.planted
+        })
     }
 }
 
@@ -41,15 +76,26 @@ pub(crate) fn taken(fault: Fault) -> Option<&'static Planted> {
     chooser().taken(fault)
 }
 
-/// Whether the opportunity of this number is taken: for those that may be looked at more than once.
+/// Whether the opportunity of this number is taken: for those that may be looked at more than once. Each look at which it is
+/// counts as an act.
 pub(crate) fn takes_at(fault: Fault, opportunity: u64) -> bool {
-    let planted = chooser().0.iter().find(|(planted, _)| planted.fault == fault);
-    planted.is_some_and(|(planted, _)| planted.takes(opportunity))
+    let choice = chooser().choice(fault).filter(|choice| choice.planted.takes(opportunity));
+    choice.inspect(|choice| choice.acted(opportunity)).is_some()
 }
 
 /// The fault, whether or not an opportunity is taken.
 pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
-    chooser().0.iter().map(|(planted, _)| planted).find(|planted| planted.fault == fault)
+    chooser().choice(fault).map(|choice| &choice.planted)
+}
+
+/// The JSON of a list of [`Acts`]: how often each planted fault misbehaved up to now.
+#[unsafe(no_mangle)]
+extern "C" fn rocrepro_device_acts() -> *const c_char {
+    let acts = |choice: &Choice| choice.acts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let all: Vec<Acts> = chooser().0.iter().map(acts).collect();
+    let json = serde_json::to_string(&all).unwrap_or_default();
+    // Whoever asks may keep it; once in a process is often.
+    CString::new(json).unwrap_or_default().into_raw()
 }
 
 #[cfg(test)]

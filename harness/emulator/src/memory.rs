@@ -41,7 +41,9 @@ pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
 pub(crate) fn told() -> u64 {
     let total = config::get().total_memory();
     match faults::planted(Fault::MemoryTotalWrong) {
-        Some(planted) if planted.takes(0) => total / 100 * planted.amount("percent").min(100),
+        Some(planted) if faults::takes_at(Fault::MemoryTotalWrong, 0) => {
+            total / 100 * planted.amount("percent").min(100)
+        }
         _ => total,
     }
 }
@@ -52,7 +54,7 @@ pub(crate) fn available(device: Agent) -> u64 {
     let free =
         config::get().total_memory().saturating_sub(used().get(&device.0).copied().unwrap_or(0));
     let second = ANSWERS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-    match faults::taken(Fault::MemoryFreeWrong).filter(|_| second) {
+    match second.then(|| faults::taken(Fault::MemoryFreeWrong)).flatten() {
         Some(planted) => free / 100 * planted.amount("percent").min(100),
         None => free,
     }

@@ -188,8 +188,9 @@ impl Queue {
         let mut found: Vec<Ready> = Vec::new();
         for (index, slot) in self.waiting().take(WINDOW) {
             let header = self.header(slot).load(Ordering::Acquire);
-            let ignored = faults::takes_at(Fault::QueueBarrierIgnored, index);
-            if header & packet::BARRIER_BIT != 0 && !found.is_empty() && !ignored {
+            // The fault acts where a barrier would have held the packet back.
+            let barrier = header & packet::BARRIER_BIT != 0 && !found.is_empty();
+            if barrier && !faults::takes_at(Fault::QueueBarrierIgnored, index) {
                 break;
             }
             match packets::holds_up(slot) {

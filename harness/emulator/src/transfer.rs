@@ -44,6 +44,8 @@ pub(crate) enum Fate {
     Torn(usize),
     /// Each row arrives this many bytes behind its place, and its end is cut off.
     Misplaced(usize),
+    /// All bytes arrive, and so many zeros behind them.
+    Overrun(usize),
     /// The bytes are moved so much later, and nobody is told.
     Late(Duration),
     /// All bytes arrive, and arrive again behind the next copy to the same place.
@@ -76,6 +78,8 @@ pub(crate) fn fate(len: usize, direction: Direction) -> Fate {
         Fate::Torn(torn_tail(len))
     } else if let Some(planted) = faults::taken(Fault::CopyMisplaced) {
         Fate::Misplaced(planted.amount("bytes") as usize)
+    } else if let Some(planted) = faults::taken(Fault::CopyOverrun) {
+        Fate::Overrun(planted.amount("bytes") as usize)
     } else if let Some(planted) = faults::taken(Fault::CopyLate) {
         Fate::Late(Duration::from_millis(planted.amount("ms")))
     } else if faults::takes(Fault::CopyTwice) {
@@ -118,6 +122,17 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     }
     // SAFETY: as above.
     unsafe { carry_out_now(rows, fate) };
+    if let (Fate::Overrun(bytes), Some(row)) = (fate, rows.iter().rfind(|row| row.len > 0)) {
+        overrun(row.to + row.len, bytes);
+    }
+}
+
+/// Writes zeros behind a copy, as far as there is memory.
+fn overrun(from: usize, bytes: usize) {
+    let map = memory::map();
+    let room = (1..=bytes).rev().find(|len| map.check(from, *len).is_ok()).unwrap_or(0);
+    // SAFETY: the range is mapped, and stays so while the map is held.
+    unsafe { std::ptr::write_bytes(from as *mut u8, 0, room) };
 }
 
 /// # Safety

@@ -250,7 +250,11 @@ impl<'a> Printer<'a> {
             Some(Effect::Return(_)) if matches!(step.call, Call::Compile { .. }) => {
                 return Err("a planted compile error has no place in a program".to_owned());
             }
-            Some(Effect::Return(code)) => self.refused(step, *code),
+            Some(Effect::Return(code) | Effect::Deny(code)) => self.refused(step, *code),
+            Some(Effect::Accept) => self.refused(step, 0),
+            Some(Effect::OtherValue) => {
+                return Err("a planted value has no place in a program".to_owned());
+            }
             Some(Effect::Twice) => {
                 self.call(step);
                 self.line("// Planted: the call above is made two times.");

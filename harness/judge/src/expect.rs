@@ -17,9 +17,9 @@ pub(crate) fn value_fits(wanted: &[String], value: &str) -> bool {
     wanted.iter().any(|w| w == value || w == "any" || bound_holds(w, value).unwrap_or(false))
 }
 
-/// Whether a time is at most 20 times the first one and a second, in microseconds. A busy host delays work by less than a second.
+/// Whether a time is none that ran backwards, and at most 20 times the first one and a second, in microseconds. A busy host delays work by less than a second.
 pub(crate) fn is_steady(first: i128, time: i128) -> bool {
-    time <= first.saturating_mul(20).saturating_add(1_000_000)
+    time >= 0 && time <= first.saturating_mul(20).saturating_add(1_000_000)
 }
 
 /// None where `bound` is no comparison or the value no number.
@@ -72,6 +72,7 @@ mod tests {
         check(3_000, 1_060_000, true);
         check(3_000, 1_060_001, false);
         check(0, 1, true);
+        check(-1, -1, false);
     }
 
     #[test]

@@ -1,6 +1,23 @@
 use device::Fault;
 
-use crate::Kind;
+use crate::{Kind, Outcome};
+
+/// Whether what happened under a planted fault is against something that the case states, so that the case is what noticed it: a
+/// check, a status or a value at one of its lines, or that the program ends well. The guards around buffers are the harness's own;
+/// they count for faults that are about them.
+pub fn is_stated(fault: Fault, outcome: &Outcome) -> bool {
+    match outcome.kind {
+        Kind::WrongData | Kind::ApiError | Kind::Leak => {
+            outcome.at.line.is_some() || is_about_guards(fault)
+        }
+        kind => kind.is_failure(),
+    }
+}
+
+/// Whether it writes where nobody looks but a guard.
+fn is_about_guards(fault: Fault) -> bool {
+    fault == Fault::CopyOverrun
+}
 
 /// The kinds of outcome by which a case notices a planted fault. Another failure under the fault
 /// does not count as noticing it: a test that crashes where it should see wrong bytes is itself suspect.
@@ -13,6 +30,7 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CopyMisplaced
         | Fault::CopyLate
         | Fault::CopyTwice
+        | Fault::CopyOverrun
         | Fault::CacheStale
         | Fault::KernelWrongArgs
         | Fault::KernelTwice
@@ -44,9 +62,11 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         Fault::RngCaptureError
         | Fault::GemmNotSupported
         | Fault::CallAccepted
+        | Fault::CallDenied
         | Fault::CallRefused
         | Fault::CaptureRefused
         | Fault::MemoryTotalWrong => &[Kind::ApiError],
+        Fault::ValueWrong => &[Kind::ApiError, Kind::Leak],
         Fault::CompileError => &[Kind::CompileError],
         Fault::HandleCrash | Fault::CallCrash => &[Kind::Crash],
         Fault::TeardownCrash => &[Kind::TeardownCrash],

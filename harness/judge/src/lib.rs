@@ -30,7 +30,7 @@ mod tests;
 #[cfg(test)]
 mod tests_bytes;
 
-pub use fault::expected_under;
+pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use plan::api;
@@ -49,9 +49,18 @@ pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
 ///    not start, on a machine that is known to be able to run ROCm.
 /// 4. Else the first deviation in time decides: a status, a value, bytes, and last the way in which the process ended.
 pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
+    judge_everywhere(observation, context).0
+}
+
+/// The outcome, and every place of the plan at which the trial deviated, the first one first, each step once. A trial that
+/// stopped at a call that failed shows none behind it, and one that proves nothing shows none at all.
+pub fn judge_everywhere(
+    observation: &Observation,
+    context: &Context<'_>,
+) -> (Outcome, Vec<Location>) {
     let version = match proof::proof(observation, context) {
         Ok(version) => version,
-        Err(outcome) => return *outcome,
+        Err(outcome) => return (*outcome, Vec::new()),
     };
     let index = index::Index::new(context.plan);
     let trail = trail::walk(observation, context, &index, &version);
@@ -69,5 +78,5 @@ pub fn judge(observation: &Observation, context: &Context<'_>) -> Outcome {
         },
     };
     outcome.details.extend(trail.notes);
-    log::attribute_fault(outcome, observation, trail.refused)
+    (log::attribute_fault(outcome, observation, trail.refused), trail.red)
 }

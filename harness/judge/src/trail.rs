@@ -4,12 +4,16 @@ use std::collections::{HashMap, HashSet};
 
 use plan::{Call, Event, Phase, Version};
 
-use crate::{Context, Kind, Observation, Outcome, data, data::Read, expect, index::Index, words};
+use crate::{
+    Context, Kind, Location, Observation, Outcome, data, data::Read, expect, index::Index, words,
+};
 
 /// What the events of one worker say.
 pub(crate) struct Trail {
     /// The first deviation in time.
     pub(crate) deviation: Option<Outcome>,
+    /// Where something deviated, the first deviation included, each step once.
+    pub(crate) red: Vec<Location>,
     /// Remarks that no verdict depends on.
     pub(crate) notes: Vec<String>,
     /// The last phase that was entered.
@@ -45,6 +49,7 @@ pub(crate) fn walk(
         time_at_first: None,
         trail: Trail {
             deviation: None,
+            red: Vec::new(),
             notes: Vec::new(),
             phase: Phase::Start,
             open: Vec::new(),
@@ -104,10 +109,8 @@ impl<'a> Walker<'a> {
             Event::Data { step, occurrence, buffer, bytes, digest, file } => {
                 self.trail.read.insert((*step, *occurrence));
                 let read = Read { buffer, bytes: *bytes, digest, file: file.as_deref() };
-                if self.trail.deviation.is_none() {
-                    let found = self.data(*step, *occurrence, read);
-                    self.deviate(found);
-                }
+                let found = self.data(*step, *occurrence, read);
+                self.deviate(found);
             }
             Event::Stopped { step } => {
                 self.trail.stopped = true;
@@ -129,14 +132,17 @@ impl<'a> Walker<'a> {
             | Event::Broken { .. }
             | Event::Ended { .. }
             | Event::Loaded { .. }
+            | Event::Acted { .. }
             | Event::Device { .. } => {}
         }
     }
 
     fn deviate(&mut self, found: Option<Outcome>) {
-        if self.trail.deviation.is_none() {
-            self.trail.deviation = found;
+        let Some(found) = found else { return };
+        if self.trail.red.iter().all(|at| at.step != found.at.step) {
+            self.trail.red.push(found.at.clone());
         }
+        self.trail.deviation.get_or_insert(found);
     }
 
     fn begin(&mut self, step: u32, occurrence: u32) {
@@ -261,6 +267,9 @@ impl<'a> Walker<'a> {
                 if equal == same {
                     return None;
                 }
+                if self.trail.deviation.is_some() {
+                    return Some(self.again(key));
+                }
                 Some(data::compared(self.context, self.index, key, &first, &read))
             }
             Call::Check { .. } | Call::Guards { .. } => {
@@ -268,10 +277,21 @@ impl<'a> Walker<'a> {
                 if wanted == read.digest {
                     return None;
                 }
+                if self.trail.deviation.is_some() {
+                    return Some(self.again(key));
+                }
                 Some(data::wrong(self.context, self.index, key, &read))
             }
             _ => None,
         }
+    }
+}
+
+impl Walker<'_> {
+    /// Wrong bytes behind the first deviation: where they are is told, and what they are is not.
+    fn again(&self, (step, occurrence): (u32, u32)) -> Outcome {
+        let at = self.index.location(step, occurrence);
+        Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
 }
 

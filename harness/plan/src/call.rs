@@ -215,6 +215,12 @@ pub struct Misbehaviour {
 pub enum Effect {
     /// It is not made and answers with this status code; 0 drops it unseen.
     Return(i32),
+    /// It is made, and answers success where it was refused.
+    Accept,
+    /// It is made, and answers with this status code where it was a success.
+    Deny(i32),
+    /// It is made, and gives another value than it gave.
+    OtherValue,
     /// It is made two times; the second status counts.
     Twice,
     /// It is made after a sleep, in milliseconds.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::{Call, CopyApi, HostFuncApi, Step};
+use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Step};
 
 /// The captures, graphs and executable graphs of a plan, followed in program order.
 #[derive(Default)]
@@ -11,15 +11,28 @@ pub(crate) struct Captures<'a> {
     streams: BTreeMap<&'a str, &'a str>,
     /// Events recorded in a capture, with the stream that began it.
     events: HashMap<&'a str, &'a str>,
-    open: HashMap<&'a str, Vec<&'a Step>>,
-    graphs: HashMap<&'a str, Vec<&'a Step>>,
-    execs: HashMap<&'a str, Vec<&'a Step>>,
+    open: HashMap<&'a str, Vec<Node<'a>>>,
+    graphs: HashMap<&'a str, Vec<Node<'a>>>,
+    execs: HashMap<&'a str, Vec<Node<'a>>>,
+    /// Streams of random generators, where they are not the null stream.
+    generators: HashMap<&'a str, &'a str>,
+}
+
+/// A captured call, or an event between captured calls, with the stream that it was given to.
+#[derive(Clone, Copy)]
+pub(crate) struct Node<'a> {
+    pub(crate) step: &'a Step,
+    pub(crate) stream: &'a str,
 }
 
 impl<'a> Captures<'a> {
     /// Takes a step into the capture that its stream is in, or that it brings its stream into. False: the call takes
     /// effect now.
     pub(crate) fn take(&mut self, step: &'a Step) -> bool {
+        if let Call::RandStream { generator, stream } = &step.call {
+            self.generators.insert(generator, stream);
+        }
+        let Some(stream) = self.stream(&step.call) else { return false };
         let origin = match &step.call {
             Call::EventRecord { event, stream } => {
                 match self.streams.get(stream.as_str()).copied() {
@@ -36,15 +49,24 @@ impl<'a> Captures<'a> {
                 }
                 origin
             }
-            call if recorded(call) => {
-                stream_of(call).and_then(|stream| self.streams.get(stream).copied())
-            }
+            call if recorded(call) => self.streams.get(stream).copied(),
             _ => None,
         };
         if let Some(origin) = origin {
-            self.open.entry(origin).or_default().push(step);
+            self.open.entry(origin).or_default().push(Node { step, stream });
         }
         origin.is_some()
+    }
+
+    /// The stream that orders a call, that of its generator for one that has none of its own.
+    pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
+        match call {
+            Call::RandGenerate { generator, .. } => {
+                Some(self.generators.get(generator.as_str()).copied().unwrap_or(DEFAULT_STREAM))
+            }
+            Call::EventRecord { stream, .. } | Call::StreamWaitEvent { stream, .. } => Some(stream),
+            call => stream_of(call),
+        }
     }
 
     /// Follows the calls that make and change captures and graphs; others do nothing.
@@ -93,11 +115,11 @@ impl<'a> Captures<'a> {
     ///
     /// # Errors
     /// There is none of this name.
-    pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<&'a Step>, String> {
+    pub(crate) fn nodes(&self, exec: &str) -> Result<Vec<Node<'a>>, String> {
         self.execs.get(exec).cloned().ok_or_else(|| format!("`{exec}` was not instantiated before"))
     }
 
-    fn graph(&self, graph: &str) -> Result<Vec<&'a Step>, String> {
+    fn graph(&self, graph: &str) -> Result<Vec<Node<'a>>, String> {
         self.graphs
             .get(graph)
             .cloned()
@@ -107,13 +129,14 @@ impl<'a> Captures<'a> {
 
 /// Whether a step with declared statuses may succeed; a call that must fail has no effect.
 pub fn may_succeed(step: &Step) -> bool {
-    step.returns.as_ref().is_none_or(|by| {
-        by.0.iter().any(|(_, names)| {
-            names.iter().any(|n| {
-                n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any"
-            })
-        })
-    })
+    step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts(names)))
+}
+
+/// Whether success is among the statuses that are right.
+pub fn accepts(names: &[String]) -> bool {
+    names
+        .iter()
+        .any(|n| n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any")
 }
 
 /// The stream that orders a call; none for calls that belong to no stream.
@@ -139,7 +162,10 @@ pub fn recorded(call: &Call) -> bool {
         Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
         Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
         Call::HostFunc { api, .. } => *api == HostFuncApi::LaunchHostFunc,
-        Call::Launch { .. } | Call::BlasltMatmul { .. } | Call::RocblasGemm { .. } => true,
+        Call::Launch { .. }
+        | Call::BlasltMatmul { .. }
+        | Call::RocblasGemm { .. }
+        | Call::RandGenerate { .. } => true,
         Call::Alloc { .. } | Call::Free { .. } => true,
         _ => false,
     }

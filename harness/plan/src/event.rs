@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use device::Planted;
+use device::{Acts, Planted};
 use serde::{Deserialize, Serialize};
 
 use crate::Phase;
@@ -131,6 +131,12 @@ pub enum Event {
     Stopped {
         /// The step that failed.
         step: u32,
+    },
+    /// How often each planted fault has misbehaved, those of the device and those at calls. Comes once, before
+    /// [`Done`](Event::Done) or after the plan was stopped.
+    Acted {
+        /// One entry for each fault.
+        acts: Vec<Acts>,
     },
     /// Everything but the teardown is over. What happens from here on is a teardown failure.
     Done,

@@ -16,11 +16,12 @@ mod matmul;
 mod model;
 mod order;
 mod pattern;
+mod promise;
 mod version;
 
 pub use api::api;
 pub use call::*;
-pub use captures::{may_succeed, recorded, stream_of};
+pub use captures::{accepts, may_succeed, recorded, stream_of};
 pub use event::*;
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, kernel};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};

@@ -48,6 +48,8 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
             summary: summary.to_owned(),
             details: Vec::new(),
         },
+        red: Vec::new(),
+        acts: Vec::new(),
         verdict: Verdict { kind: verdict, known },
         exit: End::Exited(0),
         phases: vec![PhaseUse { phase: Phase::Body, calls: 12, ns: 34_000 }],

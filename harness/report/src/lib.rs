@@ -30,7 +30,7 @@ pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use junit::junit;
 pub use mitigations::mitigations;
-pub use prove::{Cell, Proof, Racy, Row, matrix, prove, racy, result};
+pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{
     Device, FORMAT, Library, Record, RecordError, Stack, confined, date, found, parse, schema,

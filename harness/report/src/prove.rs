@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anstyle::{AnsiColor, Style};
 use device::{Fault, Schedule};
-use judge::{Kind, VerdictKind, expected_under, signature_fits};
+use judge::{Kind, VerdictKind, expected_under, is_stated, signature_fits};
 
 use crate::{
     Record,
@@ -19,10 +19,8 @@ pub enum Cell {
     },
     /// Trials passed, or failed in a way that does not show the fault.
     Missed {
-        /// These trials with what they did instead, by signature.
+        /// These trials with what they did instead, in words.
         trials: Vec<(String, String)>,
-        /// What was to be seen: a signature, or kinds of outcome.
-        wanted: String,
     },
     /// No trial missed it, and some have no verdict or were skipped.
     Unsure {
@@ -56,6 +54,28 @@ pub struct Racy {
     pub other: String,
     /// What the sanitizer says of it, which names the two accesses.
     pub watched: Option<String>,
+}
+
+/// The statements of the cases, each taken away once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mutation {
+    /// How many there are, in trials that pass on the healthy device.
+    pub all: usize,
+    /// Those whose absence no declared fault notices.
+    pub unnoticed: Vec<Unnoticed>,
+}
+
+/// A statement of a case that could be taken away, and the case would catch all that it catches now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unnoticed {
+    /// The case.
+    pub case: String,
+    /// The line.
+    pub line: u32,
+    /// The statement in a few words.
+    pub statement: String,
+    /// A trial that has it.
+    pub trial: String,
 }
 
 /// What happened, in a line.
@@ -98,6 +118,8 @@ pub struct Proof {
     pub rows: Vec<Row>,
     /// Trials whose result depends on the order in which unordered work is done.
     pub racy: Vec<Racy>,
+    /// What taking statements away showed, where that was asked for.
+    pub mutation: Option<Mutation>,
     /// The stacks and devices, in words.
     pub places: Vec<String>,
 }
@@ -108,7 +130,11 @@ impl Proof {
     pub fn exit_status(&self) -> u8 {
         let cells = || self.rows.iter().flat_map(|row| row.cells.values());
         let missed = cells().any(|cell| matches!(cell, Cell::Missed { .. }));
-        if missed || !self.racy.is_empty() || self.rows.iter().any(|row| !row.unhealthy.is_empty())
+        let unnoticed = self.mutation.as_ref().is_some_and(|m| !m.unnoticed.is_empty());
+        if missed
+            || unnoticed
+            || !self.racy.is_empty()
+            || self.rows.iter().any(|row| !row.unhealthy.is_empty())
         {
             1
         } else if cells().any(|cell| matches!(cell, Cell::Unsure { .. })) {
@@ -121,13 +147,16 @@ impl Proof {
     }
 }
 
-/// Sorts the records of healthy runs and of runs with one planted fault each. `signature` gives the pattern that a record
+/// Sorts the records of healthy runs and of runs with one planted fault each. Those under a fault that is not noticed count for
+/// nothing where the trial fails as known without one. `signature` gives the pattern that a record
 /// under a fault must have, where its case declares one; else any outcome serves that shows the fault.
 pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<String>) -> Proof {
     let mut cases: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
     for record in records {
         cases.entry(&record.case).or_default().push(record);
     }
+    let failing = |r: &&Record| r.faults.is_empty() && r.verdict.kind == VerdictKind::Known;
+    let known: BTreeSet<&str> = records.iter().filter(failing).map(|r| r.trial.as_str()).collect();
     let rows = cases.into_iter().map(|(case, records)| {
         let unhealthy = records
             .iter()
@@ -137,7 +166,12 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .collect();
         let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
         for record in records {
-            if let [planted] = &record.faults[..] {
+            let [planted] = &record.faults[..] else { continue };
+            // What fails as known on the healthy device may hide a fault, which says nothing against the case.
+            let pattern = signature(record, planted.fault);
+            if !known.contains(record.trial.as_str())
+                || noticed(planted.fault, record, pattern).is_ok()
+            {
                 under.entry(planted.fault).or_default().push(record);
             }
         }
@@ -148,6 +182,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
     Proof {
         rows: rows.collect(),
         racy: Vec::new(),
+        mutation: None,
         places: unique(records.iter().map(stack_and_device)),
     }
 }
@@ -159,33 +194,46 @@ fn cell(
 ) -> Cell {
     let mut by = BTreeSet::new();
     let mut missed = Vec::new();
-    let mut wanted = BTreeSet::new();
     let mut unclear = None;
     for record in records {
         let outcome = &record.outcome;
-        let pattern = signature(record, fault);
-        let caught = expected_under(fault).contains(&outcome.kind)
-            && pattern.as_ref().is_none_or(|p| signature_fits(p, &outcome.signature));
-        if caught {
-            by.insert(outcome.signature.clone());
-        } else if matches!(outcome.kind, Kind::NoVerdict | Kind::Skip) {
-            unclear.get_or_insert(&outcome.summary);
-        } else {
-            missed.push((record.trial.clone(), outcome.signature.clone()));
-            wanted.insert(pattern.unwrap_or_else(|| {
-                let names: Vec<&str> = expected_under(fault).iter().map(|k| k.name()).collect();
-                names.join(" or ")
-            }));
+        match noticed(fault, record, signature(record, fault)) {
+            _ if matches!(outcome.kind, Kind::NoVerdict | Kind::Skip) => {
+                unclear.get_or_insert(&outcome.summary);
+            }
+            Ok(()) => {
+                by.insert(outcome.signature.clone());
+            }
+            Err(why) => missed.push((record.trial.clone(), why)),
         }
     }
     if !missed.is_empty() {
-        let wanted: Vec<String> = wanted.into_iter().collect();
-        return Cell::Missed { trials: missed, wanted: wanted.join(" or ") };
+        return Cell::Missed { trials: missed };
     }
     match unclear {
         Some(why) => Cell::Unsure { why: why.clone() },
         None => Cell::Caught { by: by.into_iter().collect() },
     }
+}
+
+/// Whether the case noticed the fault in this run; else why that is not so, in words.
+fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(), String> {
+    let outcome = &record.outcome;
+    let got = &outcome.signature;
+    // A process that did not end well may have met the fault after its worker told of acts.
+    let all_told = record.exit == judge::End::Exited(0);
+    if all_told && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
+        return Err(format!("{got}; the fault never acted, so this trial cannot show it"));
+    }
+    let kinds = expected_under(fault);
+    if !kinds.contains(&outcome.kind) || pattern.as_ref().is_some_and(|p| !signature_fits(p, got)) {
+        let names = || kinds.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(" or ");
+        return Err(format!("{got} instead of {}", pattern.unwrap_or_else(names)));
+    }
+    if !is_stated(fault, outcome) {
+        return Err(format!("{got}, and nothing that the case states is red"));
+    }
+    Ok(())
 }
 
 const GOOD: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
@@ -235,6 +283,11 @@ pub fn matrix(proof: &Proof) -> String {
         count(cells().count(), "planted fault"),
         count(proof.rows.len(), "case")
     ));
+    if let Some(mutation) = &proof.mutation {
+        let noticed = mutation.all - mutation.unnoticed.len();
+        let all = mutation.all;
+        text.push_str(&format!("of {all} checks, statuses and values that cases state, the absence of {noticed} is noticed\n"));
+    }
     for place in &proof.places {
         text.push_str(&format!("{place}\n"));
     }
@@ -243,6 +296,13 @@ pub fn matrix(proof: &Proof) -> String {
 
 fn problems(proof: &Proof) -> Vec<String> {
     let mut lines = Vec::new();
+    for unnoticed in proof.mutation.iter().flat_map(|mutation| &mutation.unnoticed) {
+        let Unnoticed { case, line, statement, trial } = unnoticed;
+        lines.push(format!(
+            "{} {case}, line {line}: {statement}; without it every declared fault is caught as with it (seen in {trial})",
+            styled(BAD, "UNNOTICED")
+        ));
+    }
     for racy in &proof.racy {
         lines.push(format!(
             "{} {} is refused: its result depends on the order of unordered work",
@@ -264,10 +324,9 @@ fn problems(proof: &Proof) -> Vec<String> {
         for (fault, cell) in &row.cells {
             match cell {
                 Cell::Caught { .. } => {}
-                Cell::Missed { trials, wanted } => {
-                    lines.extend(trials.iter().map(|(trial, signature)| {
-                        let mark = styled(BAD, "MISSED");
-                        format!("{mark} {trial} under {fault}: {signature} instead of {wanted}")
+                Cell::Missed { trials } => {
+                    lines.extend(trials.iter().map(|(trial, why)| {
+                        format!("{} {trial} under {fault}: {why}", styled(BAD, "MISSED"))
                     }));
                 }
                 Cell::Unsure { why } => {
@@ -288,6 +347,58 @@ mod tests {
         prove(&records.concat(), |_, fault| {
             (fault == Fault::CopyTorn).then(|| "wrong-data:back:torn".to_owned())
         })
+    }
+
+    fn at_no_line(mut record: Record) -> Record {
+        record.outcome.at.line = None;
+        record
+    }
+
+    fn idle(mut record: Record) -> Record {
+        record.acts = record.faults.iter().map(|p| device::Acts::none(p.fault)).collect();
+        record
+    }
+
+    #[test]
+    fn a_known_failure_may_hide_a_fault() {
+        let healthy = |kind| {
+            let mut record = failed("copies/a");
+            record.verdict.kind = kind;
+            vec![record]
+        };
+        let hidden = || vec![under(Fault::SignalStuck, failed("copies/a"))];
+        let caught = vec![under(Fault::CopyZero, failed("copies/a"))];
+        let known = proof(&[healthy(VerdictKind::Known), hidden(), caught]);
+        assert_eq!(known.exit_status(), 0);
+        assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
+        assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
+    }
+
+    #[test]
+    fn guards_count_for_faults_about_guards() {
+        let healthy = vec![passed("copies/a")];
+        let red = |fault| vec![at_no_line(under(fault, failed("copies/a")))];
+        assert_eq!(proof(&[healthy.clone(), red(Fault::CopyOverrun)]).exit_status(), 0);
+        assert_eq!(proof(&[healthy, red(Fault::CopyZero)]).exit_status(), 1);
+    }
+
+    #[test]
+    fn a_statement_whose_absence_nobody_notices_is_told() {
+        let mut proof =
+            proof(&[vec![passed("graphs/b"), under(Fault::CopyZero, failed("graphs/b"))]]);
+        let unnoticed = Unnoticed {
+            case: "graphs/b".to_owned(),
+            line: 12,
+            statement: "returns of hipFree".to_owned(),
+            trial: "graphs/b[x=1]".to_owned(),
+        };
+        proof.mutation = Some(Mutation { all: 3, unnoticed: Vec::new() });
+        assert_eq!(proof.exit_status(), 0);
+        proof.mutation = Some(Mutation { all: 3, unnoticed: vec![unnoticed] });
+        assert_eq!(proof.exit_status(), 1);
+        let text = plain(&matrix(&proof));
+        assert!(text.contains("UNNOTICED graphs/b, line 12: returns of hipFree"), "{text}");
+        assert!(text.contains("of 3 checks, statuses and values that"), "{text}");
     }
 
     #[test]
@@ -313,6 +424,10 @@ mod tests {
             under(Fault::CopyDrop, passed("copies/a[x=2]")),
             // The case declares another signature.
             under(Fault::CopyTorn, failed("copies/a[x=1]")),
+            // A guard of the harness is red, and nothing that the case states.
+            under(Fault::CopyMisplaced, at_no_line(failed("copies/a[x=1]"))),
+            // Red for another reason.
+            idle(under(Fault::KernelTwice, failed("copies/a[x=1]"))),
         ];
         let unsure = || vec![under(Fault::CopyTorn, unproven("graphs/b"))];
         let bad = proof(&[healthy(), caught(), missed, unsure()]);

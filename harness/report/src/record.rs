@@ -1,8 +1,8 @@
 use std::{collections::BTreeMap, time::SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
-use device::{Identity, Planted};
-use judge::{End, Outcome, PhaseUse, Verdict};
+use device::{Acts, Identity, Planted};
+use judge::{End, Location, Outcome, PhaseUse, Verdict};
 use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +43,13 @@ pub struct Record {
     pub device: Device,
     /// What happened.
     pub outcome: Outcome,
+    /// Every place at which the trial deviated from its plan, the first one first, each step once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub red: Vec<Location>,
+    /// How often each planted fault misbehaved, as the worker says before it tears down; empty where it did not come that far.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Value>")]
+    pub acts: Vec<Acts>,
     /// What it means.
     pub verdict: Verdict,
     /// How the process ended.

@@ -2,4 +2,5 @@
 
 pub mod mitigations;
 pub mod reduce;
+pub mod stated;
 mod uses;

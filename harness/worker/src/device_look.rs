@@ -3,7 +3,9 @@ use std::{
     sync::OnceLock,
 };
 
-use device::{BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, NEVER_WRITTEN_SYMBOL};
+use device::{
+    ACTS_SYMBOL, Acts, BUFFER_SYMBOL, IDENTITY_SYMBOL, Identity, LINE_SYMBOL, NEVER_WRITTEN_SYMBOL,
+};
 use hip_sys::{Hip, Properties};
 use libloading::os::unix::{Library, RTLD_LAZY};
 use plan::{Event, Refused};
@@ -106,6 +108,19 @@ pub(crate) fn is_buffer(start: *const c_void, bytes: usize, guard: usize, name: 
     }
 }
 
+type ActsSymbol = unsafe extern "C" fn() -> *const c_char;
+
+/// Where the emulated device tells how often planted faults misbehaved.
+static ACTS: OnceLock<ActsSymbol> = OnceLock::new();
+
+/// How often each fault that is planted in an emulated device has misbehaved.
+pub(crate) fn acts() -> Vec<Acts> {
+    let Some(ask) = ACTS.get() else { return Vec::new() };
+    // SAFETY: the symbol is ours, its library stays loaded, and the text is terminated and never freed.
+    let text = unsafe { CStr::from_ptr(ask()) };
+    serde_json::from_slice(text.to_bytes()).unwrap_or_default()
+}
+
 /// The emulated device's own statement; none where libhsa-runtime64 is not ours.
 fn identity() -> Result<Option<Identity>, Broken> {
     let Some(hsa) = loaded::file_of("libhsa-runtime64") else {
@@ -136,6 +151,10 @@ fn identity() -> Result<Option<Identity>, Broken> {
     // SAFETY: as above.
     if let Ok(buffer) = unsafe { library.get::<BufferSymbol>(BUFFER_SYMBOL.as_bytes()) } {
         let _ = BUFFER.set(*buffer);
+    }
+    // SAFETY: as above.
+    if let Ok(acts) = unsafe { library.get::<ActsSymbol>(ACTS_SYMBOL.as_bytes()) } {
+        let _ = ACTS.set(*acts);
     }
     // SAFETY: as above; the string is terminated and never freed.
     let text = unsafe { CStr::from_ptr(symbol()) };

@@ -111,6 +111,10 @@ fn work(events: &Events) -> Result<(), Broken> {
     for (phase, steps) in order.plan.phases() {
         if phase == Phase::Teardown {
             report_loaded(events, &mut reported);
+            let acts = machine.acts();
+            if !acts.is_empty() {
+                events.say(&Event::Acted { acts });
+            }
             if flow == Flow::Go {
                 events.say(&Event::Done);
             }

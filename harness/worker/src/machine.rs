@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::Fault;
+use device::{Acts, Fault};
 use plan::{Call, DEFAULT_STREAM, Effect, Event, Misbehaviour, Order, Place, Plan, Step};
 
 use crate::{
@@ -58,6 +58,23 @@ impl Answer {
     }
 }
 
+/// A planted fault that misbehaves at a call, this time.
+struct Drawn<'s> {
+    fault: Fault,
+    opportunity: u64,
+    effect: &'s Effect,
+}
+
+/// A value that a call may give in the place of this one, and that is wrong.
+fn other_value(value: &str) -> String {
+    match value.trim().parse::<i64>() {
+        // No count, size or time is negative.
+        Ok(_) => "-1".to_owned(),
+        Err(_) if value == "none" => "active".to_owned(),
+        Err(_) => "none".to_owned(),
+    }
+}
+
 /// Executes the steps of one plan. Two host threads may share it: what changes is behind one lock, which is never
 /// held across a call.
 pub(crate) struct Machine<'a> {
@@ -78,6 +95,7 @@ pub(crate) struct State {
     pub(crate) spooled: u32,
     occurrences: HashMap<u32, u32>,
     opportunities: HashMap<Fault, u64>,
+    acts: Vec<Acts>,
     postponed: Vec<Step>,
 }
 
@@ -177,12 +195,15 @@ impl<'a> Machine<'a> {
     }
 
     fn step(&self, step: &Step) -> Result<Flow, Broken> {
-        let effect = self.drawn(step);
-        if effect == Some(&Effect::AfterNextLaunch) {
+        let drawn = self.drawn(step);
+        if let Some(drawn) = &drawn
+            && *drawn.effect == Effect::AfterNextLaunch
+        {
+            self.acted(drawn, step.line);
             self.state().postponed.push(step.clone());
             return Ok(Flow::Go);
         }
-        let flow = self.make(step, effect)?;
+        let flow = self.make(step, drawn.as_ref())?;
         match step.call {
             Call::GraphLaunch { .. } if flow == Flow::Go => self.make_postponed(),
             _ => Ok(flow),
@@ -202,7 +223,7 @@ impl<'a> Machine<'a> {
 
     /// How the call misbehaves this time. Each planted fault counts the calls that it concerns, whether or not another one is
     /// drawn there.
-    fn drawn<'s>(&self, step: &'s Step) -> Option<&'s Effect> {
+    fn drawn<'s>(&self, step: &'s Step) -> Option<Drawn<'s>> {
         if step.planted.is_empty() {
             return None;
         }
@@ -212,15 +233,37 @@ impl<'a> Machine<'a> {
             let next = state.opportunities.entry(*fault).or_insert(0);
             let planted = self.order.faults.iter().find(|planted| planted.fault == *fault);
             if planted.is_none_or(|planted| planted.takes(*next)) {
-                drawn = drawn.or(Some(effect));
+                drawn = drawn.or(Some(Drawn { fault: *fault, opportunity: *next, effect }));
             }
             *next += 1;
         }
         drawn
     }
 
+    /// How often each planted fault has misbehaved, at calls and in the device.
+    pub(crate) fn acts(&self) -> Vec<Acts> {
+        let mut acts = crate::device_look::acts();
+        let state = self.state();
+        let at_calls = self.order.faults.iter().map(|planted| {
+            let found = state.acts.iter().find(|acts| acts.fault == planted.fault);
+            found.cloned().unwrap_or_else(|| Acts::none(planted.fault))
+        });
+        acts.extend(at_calls);
+        acts
+    }
+
+    fn acted(&self, drawn: &Drawn<'_>, line: u32) {
+        let acts = &mut self.state().acts;
+        let known = acts.iter().position(|acts| acts.fault == drawn.fault);
+        let at = known.unwrap_or_else(|| {
+            acts.push(Acts::none(drawn.fault));
+            acts.len() - 1
+        });
+        acts[at].note(drawn.opportunity, line);
+    }
+
     /// Makes one call between its two events.
-    fn make(&self, step: &Step, effect: Option<&Effect>) -> Result<Flow, Broken> {
+    fn make(&self, step: &Step, drawn: Option<&Drawn<'_>>) -> Result<Flow, Broken> {
         let occurrence = {
             let mut state = self.state();
             let next = state.occurrences.entry(step.id).or_insert(0);
@@ -230,10 +273,27 @@ impl<'a> Machine<'a> {
         self.events.say(&Event::Begin { step: step.id, occurrence });
         crate::device_look::at_line(step.line);
         let start = Instant::now();
-        let answer = match effect.cloned() {
-            Some(Effect::Return(code)) => {
-                let functions = needs::functions_of(self.plan(), &step.call);
-                Answer::of(functions.first().map_or(Home::Hip, |f| Home::of(f)), code)
+        let home = || {
+            let functions = needs::functions_of(self.plan(), &step.call);
+            functions.first().map_or(Home::Hip, |f| Home::of(f))
+        };
+        let mut acts = true;
+        let answer = match drawn.map(|drawn| drawn.effect.clone()) {
+            Some(Effect::Return(code)) => Answer::of(home(), code),
+            Some(Effect::Accept) => {
+                let answer = self.call(step, occurrence)?;
+                acts = answer.code() != 0;
+                if acts { Answer::of(home(), 0) } else { answer }
+            }
+            Some(Effect::Deny(code)) => {
+                let answer = self.call(step, occurrence)?;
+                acts = answer.code() == 0;
+                if acts { Answer::of(home(), code) } else { answer }
+            }
+            Some(Effect::OtherValue) => {
+                let answer = self.call(step, occurrence)?;
+                acts = answer.value.is_some();
+                Answer { value: answer.value.as_deref().map(other_value), ..answer }
             }
             Some(Effect::Abort) => std::process::abort(),
             Some(Effect::Exit(code)) => std::process::exit(code),
@@ -247,6 +307,9 @@ impl<'a> Machine<'a> {
             }
             Some(Effect::AfterNextLaunch) | None => self.call(step, occurrence)?,
         };
+        if let Some(drawn) = drawn.filter(|_| acts) {
+            self.acted(drawn, step.line);
+        }
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let code = answer.code();
         let status =

@@ -140,6 +140,11 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Ended { .. } => "ended".into(),
             Event::Done => "done".into(),
             Event::Bye => "bye".into(),
+            Event::Acted { acts } => {
+                let acts: Vec<_> =
+                    acts.iter().map(|a| format!("{} {}", a.fault, a.times)).collect();
+                format!("acted {}", acts.join(" "))
+            }
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Loaded { .. }

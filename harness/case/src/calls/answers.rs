@@ -1,5 +1,6 @@
 //! What a step says of a call's answer: `returns` and `gives`.
 
+use super::statuses;
 use crate::{
     diagnostic::{nearest, suggest},
     read::Reader,
@@ -17,31 +18,20 @@ const GIVES: &[(&str, &[&str])] = &[
     ("find_symbol", &[]),
 ];
 
-/// Tells of statuses that no library has. Those of HIP are known by their form alone: releases add to them.
-pub(super) fn check_returns(reader: &mut Reader, node: &Node) {
+/// Tells of statuses that the verb's call cannot answer. Every library's success may be written `hipSuccess`.
+pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
+    let known = statuses::of(verb).iter().copied().chain(["any", "hipSuccess"]);
     for (text, item) in wanted(node) {
-        if !is_status(text) {
-            let help = match nearest(text, ["any", "hipSuccess"]) {
+        if !known.clone().any(|name| name == text) {
+            let help = match nearest(text, known.clone()) {
                 Some(word) => format!("did you mean `{word}`?"),
                 None => "write the name of the header, such as `hipErrorInvalidValue`, or `any`"
                     .to_owned(),
             };
-            reader.mistake_with_help(item.at, format!("`{text}` is no status"), Some(help));
+            let message = format!("`{text}` is no status of `{verb}`");
+            reader.mistake_with_help(item.at, message, Some(help));
         }
     }
-}
-
-fn is_status(text: &str) -> bool {
-    let named = |start: &str, letter: fn(char) -> bool| {
-        let rest = text.strip_prefix(start);
-        rest.is_some_and(|rest| !rest.is_empty() && rest.chars().all(letter))
-    };
-    let capital = |c: char| c.is_ascii_uppercase() || c == '_';
-    ["any", "hipSuccess"].contains(&text)
-        || named("hipError", |c| c.is_ascii_alphanumeric())
-        || named("HIPRAND_STATUS_", capital)
-        || named("HIPBLAS_STATUS_", capital)
-        || named("rocblas_status_", |c| c.is_ascii_lowercase() || c == '_')
 }
 
 /// Tells of values that the verb's call cannot give.

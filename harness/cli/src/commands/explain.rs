@@ -58,6 +58,7 @@ Every fault, of the device or at calls, may also have:
   probability  above 0 and at most 1: how likely it misbehaves at an opportunity; 1 unless given
   per          what an opportunity is: `call`, each copy, dispatch, allocation or call that it concerns, or `process`
   seed         which opportunities: the same seed misbehaves at the same ones; repeated runs count on from it
+  only         the one opportunity that can be taken, counted from 1 in each process
 On the command line: --fault copy.late,ms=50,probability=0.2,seed=7; in a case: {fault: copy.late, with: {ms: 50}}.
 Faults compose: --fault may be given several times. Of several at one call, the first that is drawn shows.
 ",
@@ -89,11 +90,13 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
             text.push_str(&format!("\n  {}\n", about.trim()));
         }
         text.push_str(&format!("\n  file      {}\n", library.path(&case.id)));
-        for link in &case.upstream {
-            if let Some((repository, number)) = link.split_once('#') {
-                text.push_str(&format!(
-                    "  upstream  https://github.com/{repository}/issues/{number}\n"
-                ));
+        for (word, links) in [("upstream", &case.upstream), ("related ", &case.related)] {
+            for link in links {
+                if let Some((repository, number)) = link.split_once('#') {
+                    text.push_str(&format!(
+                        "  {word}  https://github.com/{repository}/issues/{number}\n"
+                    ));
+                }
             }
         }
         for source in &case.source {

@@ -13,6 +13,18 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         outputs::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.issues {
+        let shown = |id: &str| selected.iter().any(|s| s.case.id == id);
+        for case in library.cases().filter(|case| shown(&case.id)) {
+            for (word, links) in [("shown", &case.upstream), ("related", &case.related)] {
+                for link in links {
+                    text.push_str(&format!("{link}\t{word}\t{}\n", case.id));
+                }
+            }
+        }
+        outputs::print(&text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.faults {
         for case in library.cases() {
             for declared in &case.faults {

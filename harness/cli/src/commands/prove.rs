@@ -1,7 +1,11 @@
+mod mutate;
+
 use std::process::ExitCode;
 
-use device::{Config, Schedule};
+use case::Lowered;
+use device::{Config, Planted, Schedule};
 use report::Record;
+use rewrite::stated::concerns;
 use supervise::Journal;
 
 use crate::{
@@ -25,9 +29,18 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     options.expect_hangs();
     let planned = with_declared_faults(&selected);
     let lowered = lower_each(&library, planned.iter().cloned())?;
+    let journal = outputs::journal(args.on.record.as_deref())?;
+    options.cases_from = args.selection.from.chosen();
+    let session = Session::open(options.clone())?;
+    // What a case states may depend on the release; a fault of an answer is planted where this one has it.
+    let concerned = |fault: &Option<Planted>, lowered: &Lowered| match (fault, &session.rocm) {
+        (Some(planted), Some(version)) => concerns(&lowered.plan, planted.fault, version),
+        _ => true,
+    };
     let jobs = planned
         .into_iter()
         .zip(lowered)
+        .filter(|((_, fault), lowered)| concerned(fault, lowered))
         .map(|((entry, fault), lowered)| Job {
             case: entry.case,
             trial: &entry.trial,
@@ -35,9 +48,6 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             faults: fault.into_iter().collect(),
         })
         .collect();
-    options.cases_from = args.selection.from.chosen();
-    let journal = outputs::journal(args.on.record.as_deref())?;
-    let session = Session::open(options.clone())?;
     let (records, mut trouble) = run_jobs(&session, jobs, journal)?;
     let mut orders = Vec::new();
     for schedule in schedules(args.schedules) {
@@ -56,6 +66,11 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         case.faults.iter().find(|f| f.planted.fault == fault)?.signature.clone()
     };
     let mut proof = report::prove(&records, signature);
+    if args.mutate && trouble.is_none() {
+        let (mutation, stop) = mutate::mutate(&library, &selected, &session, &records)?;
+        proof.mutation = Some(mutation);
+        trouble = stop;
+    }
     proof.racy = report::racy(&records, &orders);
     for racy in &mut proof.racy {
         // The sanitizer knows which accesses nothing orders, on any schedule. Its run explains a result and is none that was

@@ -1,0 +1,73 @@
+//! The buffers of a case.
+
+use plan::{Buffer, Call, MOST_BYTES, Memory, Plan, may_succeed};
+
+use crate::{
+    calls::MEMORIES,
+    read::Reader,
+    yaml::{Node, Value},
+};
+
+/// What the case says of a buffer's first content.
+#[derive(Clone, Copy)]
+pub(crate) enum Initial {
+    Poison,
+    Pattern,
+    Zero,
+}
+
+/// Reads a buffer with its first content.
+pub(crate) fn read_buffer(
+    reader: &mut Reader,
+    name: &str,
+    node: &Node,
+) -> Option<(Buffer, Initial)> {
+    let what = format!("buffer `{name}`");
+    let fields = reader.fields(node, &what, &["on", "bytes", "fill", "guarded"])?;
+    let memory =
+        reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", MEMORIES));
+    let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
+        let bytes = reader.number(n, "`bytes`")?;
+        if bytes == 0 {
+            reader.mistake(n.at, "`bytes` must be 1 to 4 GiB, not 0");
+            return None;
+        }
+        Some(bytes)
+    });
+    let initial = match fields.get("fill") {
+        Some(n) => {
+            let kinds = [("pattern", Initial::Pattern), ("zero", Initial::Zero)];
+            reader.choice(n, "`fill`", &kinds)?
+        }
+        None => Initial::Poison,
+    };
+    let guarded = match fields.get("guarded") {
+        Some(n) => reader.flag(n, "`guarded`")?,
+        None => true,
+    };
+    let memory = memory?;
+    // Stream-ordered memory comes and goes with the steps; nothing could be written around it.
+    let guarded = guarded && memory != Memory::DeviceAsync;
+    Some((Buffer { memory, bytes: bytes?, guarded }, initial))
+}
+
+/// Refuses buffers that are too large for the model, unless nothing but allocations that must fail has them.
+pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
+    for (name, spec) in reader.entries(node, "`buffers`").unwrap_or_default() {
+        let Some(bytes) = plan.buffers.get(&name.text).map(|b| b.bytes) else { continue };
+        let steps = plan.steps();
+        let mut allocations = steps
+            .iter()
+            .filter(|s| matches!(&s.call, Call::Alloc { buffer, .. } if *buffer == name.text))
+            .peekable();
+        let never_there = allocations.peek().is_some() && allocations.all(|s| !may_succeed(s));
+        if bytes > MOST_BYTES && !never_there {
+            let at = match &spec.value {
+                Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
+                _ => None,
+            };
+            let at = at.map_or(spec.at, |(_, value)| value.at);
+            reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Names of streams and events that a case uses without making anything of them: they are misspelt.
+//!
+//! Streams and events need no declaration, so a misspelt name would be one more of them. What shows it is that nothing is ever given
+//! to the stream, or that the event is never recorded, in any trial.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    At,
+    diagnostic::suggest,
+    matrix::Matrix,
+    read::Reader,
+    yaml::{Node, Value},
+};
+
+/// The names of one kind.
+#[derive(Default)]
+struct Names<'n> {
+    /// Whether it is made or given something anywhere, and where it stands first.
+    seen: BTreeMap<&'n str, (bool, At)>,
+    /// Whether a name could not be read, which may be any.
+    unknown: bool,
+}
+
+impl<'n> Names<'n> {
+    fn note(&mut self, node: &'n Node, active: bool, matrix: &'n Matrix) {
+        let Value::Scalar(text) = &node.value else { return };
+        match text.strip_prefix('$') {
+            Some(axis) => match matrix.axes.iter().find(|a| a.name == axis) {
+                Some(axis) => {
+                    axis.values.iter().for_each(|value| self.add(value, node.at, active));
+                }
+                None => self.unknown = true,
+            },
+            None if text.contains('$') => self.unknown = true,
+            None => self.add(text, node.at, active),
+        }
+    }
+
+    fn add(&mut self, name: &'n str, at: At, active: bool) {
+        self.seen.entry(name).or_insert((false, at)).0 |= active;
+    }
+
+    /// Tells of names that nothing is made of; `known` are those that need nothing.
+    fn tell(&self, reader: &mut Reader, known: &[&str], what: impl Fn(&str) -> String) {
+        if self.unknown {
+            return;
+        }
+        let made = || self.seen.iter().filter(|(_, (active, _))| *active).map(|(name, _)| *name);
+        for (name, (active, at)) in &self.seen {
+            if !active && !known.contains(name) {
+                reader.mistake_with_help(*at, what(name), suggest(name, made()));
+            }
+        }
+    }
+}
+
+/// Tells of the misspelt streams and events of a case.
+pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
+    let Value::Map(keys) = &root.value else { return };
+    let (mut streams, mut events) = (Names::default(), Names::default());
+    for (_, node) in keys.iter().filter(|(key, _)| ["steps", "expect"].contains(&key.text.as_str()))
+    {
+        walk(node, matrix, &mut streams, &mut events);
+    }
+    let declared = keys.iter().find(|(key, _)| key.text == "streams").map(|(_, node)| &node.value);
+    let mut known = vec![plan::DEFAULT_STREAM, "device"];
+    if let Some(Value::Map(entries)) = declared {
+        known.extend(entries.iter().map(|(key, _)| key.text.as_str()));
+    }
+    streams.tell(reader, &known, |name| {
+        format!("nothing is given to stream `{name}`, and `streams` does not declare it")
+    });
+    events.tell(reader, &[], |name| format!("event `{name}` is never recorded"));
+}
+
+fn walk<'n>(node: &'n Node, matrix: &'n Matrix, streams: &mut Names<'n>, events: &mut Names<'n>) {
+    let items = match &node.value {
+        Value::List(items) => items,
+        _ => return,
+    };
+    for item in items {
+        let Value::Map(entries) = &item.value else { continue };
+        for (key, value) in entries {
+            let verb = key.text.as_str();
+            match (verb, &value.value) {
+                ("thread", _) => walk(value, matrix, streams, events),
+                ("sync" | "query" | "is_capturing" | "destroy_stream", _) => {
+                    streams.note(value, false, matrix);
+                }
+                ("create_stream", _) => streams.note(value, true, matrix),
+                ("sync_event" | "query_event", _) => events.note(value, false, matrix),
+                (_, Value::Map(fields)) => {
+                    for (key, value) in fields {
+                        match key.text.as_str() {
+                            "steps" => walk(value, matrix, streams, events),
+                            "stream" => streams.note(value, true, matrix),
+                            "event" => events.note(value, verb == "record", matrix),
+                            "start" | "end" if verb == "elapsed" => {
+                                events.note(value, false, matrix);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+}

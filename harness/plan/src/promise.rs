@@ -1,0 +1,41 @@
+//! What the interface promises of the order of a call's work, towards the host and towards streams.
+//!
+//! | call | work belongs to | the host has waited when it returns |
+//! | --- | --- | --- |
+//! | hipMemcpy, hipMemcpyHtoD, hipMemcpyDtoH, hipMemcpyDtoD, hipMemcpy2D | the null stream | unless both sides are device memory \[1\] \[2\] |
+//! | hipMemcpyWithStream | its stream | the same |
+//! | hipMemcpyAsync, hipMemcpy2DAsync | its stream | no; a pageable source has been read \[3\] |
+//! | hipMemset, hipMemsetD32 | the null stream | no \[2\] |
+//! | hipMemsetAsync, hipMemsetD32Async | its stream | no |
+//! | hipModuleLaunchKernel, hipLaunchHostFunc, hipStreamAddCallback, hipGraphLaunch, GEMMs | its stream | no |
+//! | hiprandGenerate | the generator's stream | no \[4\] |
+//! | hipFree, hipHostFree, hipHostUnregister, hipModuleUnload, hipStreamDestroy | | yes, for everything |
+//!
+//! The null stream and blocking streams wait for each other; non-blocking streams wait for neither, and neither waits for
+//! them \[5\].
+//!
+//! 1. hip_runtime_api.h of 7.2.4, hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization"; clr,
+//!    hipamd/src/hip_memory.cpp, says the same of all of them. A GPU shows it: a copy inside the device on the null stream and an
+//!    asynchronous one behind it on a non-blocking stream overlap.
+//! 2. CUDA driver API, "API synchronization behavior", which HIP follows: of transfers "from device memory to device memory, no
+//!    host-side synchronization is performed", and transfers that involve unified memory are synchronous towards the host; memset
+//!    functions are asynchronous unless the target is pinned host or unified memory, on which cases must not rely.
+//! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed synchronously".
+//! 4. hiprand.h: generation is asynchronous in the stream that hiprandSetStream gave, else in the null stream.
+//! 5. hip_runtime_api.h, hipStreamNonBlocking.
+
+use crate::{CopyApi, Memory};
+
+/// Whether a flat copy, made by this function from one kind of memory to another, is over when it returns.
+pub(crate) fn copy_is_over(api: CopyApi, from: Memory, to: Memory) -> bool {
+    api != CopyApi::MemcpyAsync && !both_on_device(from, to)
+}
+
+/// Whether a copy of rows is over when it returns.
+pub(crate) fn rows_are_over(asynchronous: bool, from: Memory, to: Memory) -> bool {
+    !asynchronous && !both_on_device(from, to)
+}
+
+fn both_on_device(from: Memory, to: Memory) -> bool {
+    !from.on_host() && !to.on_host()
+}
