@@ -61,6 +61,9 @@ impl Printer<'_> {
         };
         self.declare_only(&step.call);
         self.line(format!("// Planted: {function} answers status {code} and is not made."));
+        if self.lean.is_some() {
+            return self.status(step, &format!("{ty}({code})"), success);
+        }
         let wanted =
             step.returns.as_ref().map(|by| by.at(self.version).cloned().unwrap_or_default());
         match wanted {
@@ -104,6 +107,7 @@ impl Printer<'_> {
             Call::Alloc { buffer, stream } => self.alloc(step, buffer, stream),
             Call::Free { buffer, stream } => self.free(step, buffer, stream),
             Call::Poison { buffer } => self.poison(step, buffer),
+            Call::Fill { buffer, stamp } if self.lean.is_some() => self.lean_fill(buffer, *stamp),
             Call::Fill { buffer, stamp } => {
                 self.need(Helper::FillPattern);
                 let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
@@ -120,6 +124,7 @@ impl Printer<'_> {
                 self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
             }
             Call::Copy { .. } | Call::Copy2d { .. } | Call::Set { .. } => self.transfer(step),
+            Call::Compile { kernel } if self.lean.is_some() => self.lean_compile(kernel),
             Call::Compile { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.need(Helper::Compile);
                 self.line(format!(

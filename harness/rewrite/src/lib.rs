@@ -1,5 +1,9 @@
 //! Plans turned into other plans: smaller ones, and ones that may avoid a bug. Pure.
 
+mod lean;
 pub mod mitigations;
 pub mod reduce;
 mod uses;
+
+pub use lean::{lean, leaner, unmade, without};
+pub use uses::related;

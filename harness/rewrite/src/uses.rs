@@ -118,6 +118,12 @@ pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
     }
 }
 
+/// Whether two calls name the same event, graph, executable graph, generator or handle.
+pub fn related(a: &Call, b: &Call) -> bool {
+    let named = objects(b);
+    objects(a).iter().any(|object| named.contains(object))
+}
+
 /// The steps of a block; none for a call.
 pub(crate) fn block(call: &Call) -> Option<&Vec<Step>> {
     match call {

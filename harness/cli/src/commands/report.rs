@@ -8,7 +8,7 @@ use judge::signature_fits;
 use plan::Library;
 use report::{
     Record,
-    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE, Setting},
+    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
     issue::{Duplicate, Findings, Form, Identity, Issue, redact},
 };
 
@@ -45,11 +45,20 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         .retain(|stack| stack.spec == failed.stack.spec || !stack.spec.starts_with("debian:"));
     let before = doctor::uptime();
     let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
-    let logs = logs::logs(&subject, &session, &failed, &who)?;
     let job = subject.job()?;
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
-    let on = Setting::of(&failed);
-    let program = program::program(&subject, minimised.as_ref(), &session, &on, &folder, &who)?;
+    let wanted = program::Wanted {
+        subject: &subject,
+        session: &session,
+        options: &options,
+        failed: &failed,
+        rate: runs.rate,
+        folder: &folder,
+        who: &who,
+    };
+    let found = wanted.program(minimised.as_ref())?;
+    let (program, log) = found.map_or((None, None), |found| (Some(found.program), found.log));
+    let logs = logs::logs(&subject, &session, &failed, log.as_deref(), &who)?;
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
