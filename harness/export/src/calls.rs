@@ -374,6 +374,7 @@ impl Printer<'_> {
                 let graph = self.making(Kind::Graph, graph);
                 format!("hipStreamEndCapture({}, &{graph})", self.stream(stream))
             }
+            Call::EmptyGraph { graph, nodes } => return self.empty_graph(step, graph, *nodes),
             Call::IsCapturing { stream } => return self.is_capturing(step, stream),
             Call::GraphNodeCount { graph } => {
                 let graph = self.name(Kind::Graph, graph);
@@ -436,6 +437,23 @@ impl Printer<'_> {
         self.value(step, &call, HIP, "hipModuleGetGlobal", &got, |wanted| {
             number_fits(&bytes, wanted)
         });
+    }
+
+    fn empty_graph(&mut self, step: &Step, graph: &str, nodes: u32) {
+        let graph = self.making(Kind::Graph, graph);
+        self.status(step, &format!("hipGraphCreate(&{graph}, 0)"), HIP);
+        let (before, node) =
+            (self.names.fresh(Kind::Value, "before"), self.names.fresh(Kind::Value, "node"));
+        let index = self.names.fresh(Kind::Loop, "n");
+        self.line(format!("hipGraphNode_t {before} = nullptr, {node} = nullptr;"));
+        self.line(format!(
+            "for (int {index} = 0; {index} < {nodes}; {index}++, {before} = {node})"
+        ));
+        let call = format!("hipGraphAddEmptyNode(&{node}, {graph}, &{before}, {index} > 0)");
+        let from = self.lines_made();
+        self.status(step, &call, HIP);
+        self.indent_since(from);
+        self.names.release(&index);
     }
 
     fn is_capturing(&mut self, step: &Step, stream: &str) {

@@ -90,8 +90,9 @@ impl Printer<'_> {
         self.line(format!("for (size_t {index} = 0; {index} < {bytes}; {index}++) {{"));
         self.line(format!("  if ({got}[{index}] == {right}[{index}]) continue;"));
         self.line(format!(
-            "  std::printf(\"FAIL: buffer {what}: byte %zu is %02x; expected was %02x\\n\", {index}, {got}[{index}], {right}[{index}]);"
+            "  std::printf(\"FAIL: buffer {what}: byte %zu is %02x; expected was %02x\\n\", {index},"
         ));
+        self.line(format!("              {got}[{index}], {right}[{index}]);"));
         self.line("  std::exit(1);");
         self.line("}");
         self.names.release(&index);

@@ -106,6 +106,17 @@ impl<'a> Printer<'a> {
         self.body.push('\n');
     }
 
+    /// How far the text goes.
+    pub(crate) fn lines_made(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Puts what was written since then one step to the right.
+    pub(crate) fn indent_since(&mut self, from: usize) {
+        let made = self.body.split_off(from);
+        made.lines().for_each(|line| self.body.push_str(&format!("  {line}\n")));
+    }
+
     pub(crate) fn lines(&mut self, lines: &[String]) {
         for line in lines {
             self.line(line);

@@ -138,6 +138,7 @@ fn maker(call: &Call) -> Option<(u8, &str)> {
         Call::Compile { kernel } => Some((KERNEL, kernel)),
         Call::EventCreate { .. }
         | Call::EndCapture { .. }
+        | Call::EmptyGraph { .. }
         | Call::GraphInstantiate { .. }
         | Call::RandCreate { .. }
         | Call::BlasltCreate { .. }

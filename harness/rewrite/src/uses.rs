@@ -93,6 +93,7 @@ pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
         | Call::EventQuery { event } => vec![(Kind::Event, event)],
         Call::EventElapsed { start, end } => vec![(Kind::Event, start), (Kind::Event, end)],
         Call::EndCapture { graph, .. }
+        | Call::EmptyGraph { graph, .. }
         | Call::GraphNodeCount { graph }
         | Call::GraphDestroy { graph } => vec![(Kind::Graph, graph)],
         Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {

@@ -14,7 +14,7 @@ use std::{
 
 use case::{FaultEntry, Header, Kernels};
 use device::Planted;
-use judge::{Kind, Outcome};
+use judge::{Kind, Outcome, signature_fits};
 use plan::Call;
 use report::{
     count,
@@ -238,6 +238,8 @@ fn prepare<'s>(
     ));
     space.failing = start.edited_id(first.at.step);
     space.signature = Some(first.signature.clone());
+    // Windows of other failures are not about what is left.
+    space.header.known.retain(|known| signature_fits(&known.signature, &first.signature));
     runs.oracle = match release {
         Some(release) => Oracle::Release(Box::new(release)),
         None if !job.faults.is_empty() => Oracle::Healthy,

@@ -168,7 +168,7 @@ fn memory_fault(stderr: &str) -> bool {
 fn ended(end: &Ended) -> String {
     match end {
         Ended::Exited(status) => format!("ended with exit status {status}"),
-        Ended::Signalled { signal, .. } => format!("died of signal {signal}"),
+        Ended::Signalled { signal, .. } => format!("died of {}", judge::signal(*signal)),
         Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
             "hung and was killed".to_owned()
         }
