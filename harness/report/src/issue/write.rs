@@ -423,10 +423,11 @@ pub(super) fn steps(findings: &Findings) -> String {
         Some(Passes { on, rate }) => {
             let _ = write!(
                 text,
-                "\n\nThe same program passed in {} of {} runs on {}.",
+                "\n\nThe same program passed in {} of {} runs on {}{}.",
                 rate.runs - rate.failed,
                 rate.runs,
-                place(on)
+                place(on),
+                if findings.planted.is_empty() { "" } else { ", without the planted fault" }
             );
         }
         None if findings.planted.is_empty() => text.push_str(

@@ -23,16 +23,16 @@ pub(super) fn logs(
     of_program: Option<&str>,
     who: &Identity,
 ) -> Result<Vec<Log>, Stop> {
+    let plan = subject.job()?.lowered.plan;
     if let Some(text) = of_program {
-        let (call, text) = last_call(&plain(text), failed);
-        let title = format!("AMD_LOG_LEVEL=4 of the program {call}");
+        let (call, text) = last_call(&plain(text), culprit(&plan, failed));
+        let title = format!("AMD_LOG_LEVEL=4 of the program, {call}");
         return Ok(vec![Log { title, text: redact(&text, who) }]);
     }
     let folder = session
         .scratch
         .trial()
         .map_err(|e| Stop::no_verdict(format!("error: no folder for the logs: {e}")))?;
-    let plan = subject.job()?.lowered.plan;
     let file = |name: &str| folder.path().join(name).display().to_string();
     let mut variables = vec![
         ("AMD_LOG_LEVEL".to_owned(), "4".to_owned()),
@@ -101,9 +101,9 @@ fn plain(text: &str) -> String {
 }
 
 /// The end of a program's log, which ends where it fails: from the last time that it made the failing call.
-fn last_call(text: &str, failed: &Record) -> (String, String) {
+fn last_call(text: &str, function: Option<&str>) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
-    let function = failed.outcome.at.api.as_deref().unwrap_or_default();
+    let function = function.unwrap_or_default();
     let entered = |line: &&str| !function.is_empty() && line.contains(&format!("{function} ("));
     let (title, from) = match lines.iter().rposition(entered) {
         Some(at) => (format!("from {function} on"), at),
