@@ -220,6 +220,11 @@ fn read_call(
         "end_capture" => {
             Some(Call::EndCapture { stream: args.stream()?, graph: args.name("graph")? })
         }
+        "empty_graph" => {
+            let graph = args.name("graph")?;
+            let nodes = args.required("nodes")?;
+            Some(Call::EmptyGraph { graph, nodes: args.reader.number32(nodes, "`nodes`")? })
+        }
         "instantiate" => {
             Some(Call::GraphInstantiate { exec: args.name("exec")?, graph: args.name("graph")? })
         }

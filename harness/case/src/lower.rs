@@ -554,7 +554,9 @@ fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
         return None;
     }
     let destroy = match &step.call {
-        Call::EndCapture { graph, .. } => Call::GraphDestroy { graph: graph.clone() },
+        Call::EndCapture { graph, .. } | Call::EmptyGraph { graph, .. } => {
+            Call::GraphDestroy { graph: graph.clone() }
+        }
         Call::GraphInstantiate { exec, .. } => Call::GraphExecDestroy { exec: exec.clone() },
         Call::RandCreate { generator, .. } => Call::RandDestroy { generator: generator.clone() },
         Call::BlasltCreate { handle } => Call::BlasltDestroy { handle: handle.clone() },

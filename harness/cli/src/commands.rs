@@ -10,6 +10,7 @@ mod export;
 mod list;
 mod minimise;
 mod mitigate;
+mod oracle;
 mod prove;
 mod redact;
 mod report;

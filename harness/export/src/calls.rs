@@ -61,6 +61,9 @@ impl Printer<'_> {
         };
         self.declare_only(&step.call);
         self.line(format!("// Planted: {function} answers status {code} and is not made."));
+        if self.lean.is_some() {
+            return self.status(step, &format!("{ty}({code})"), success);
+        }
         let wanted =
             step.returns.as_ref().map(|by| by.at(self.version).cloned().unwrap_or_default());
         match wanted {
@@ -104,6 +107,7 @@ impl Printer<'_> {
             Call::Alloc { buffer, stream } => self.alloc(step, buffer, stream),
             Call::Free { buffer, stream } => self.free(step, buffer, stream),
             Call::Poison { buffer } => self.poison(step, buffer),
+            Call::Fill { buffer, stamp } if self.lean.is_some() => self.lean_fill(buffer, *stamp),
             Call::Fill { buffer, stamp } => {
                 self.need(Helper::FillPattern);
                 let (name, bytes) = (self.name(Kind::Buffer, buffer), self.buffer(buffer).bytes);
@@ -120,6 +124,7 @@ impl Printer<'_> {
                 self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
             }
             Call::Copy { .. } | Call::Copy2d { .. } | Call::Set { .. } => self.transfer(step),
+            Call::Compile { kernel } if self.lean.is_some() => self.lean_compile(kernel),
             Call::Compile { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.need(Helper::Compile);
                 self.line(format!(
@@ -369,6 +374,7 @@ impl Printer<'_> {
                 let graph = self.making(Kind::Graph, graph);
                 format!("hipStreamEndCapture({}, &{graph})", self.stream(stream))
             }
+            Call::EmptyGraph { graph, nodes } => return self.empty_graph(step, graph, *nodes),
             Call::IsCapturing { stream } => return self.is_capturing(step, stream),
             Call::GraphNodeCount { graph } => {
                 let graph = self.name(Kind::Graph, graph);
@@ -431,6 +437,23 @@ impl Printer<'_> {
         self.value(step, &call, HIP, "hipModuleGetGlobal", &got, |wanted| {
             number_fits(&bytes, wanted)
         });
+    }
+
+    fn empty_graph(&mut self, step: &Step, graph: &str, nodes: u32) {
+        let graph = self.making(Kind::Graph, graph);
+        self.status(step, &format!("hipGraphCreate(&{graph}, 0)"), HIP);
+        let (before, node) =
+            (self.names.fresh(Kind::Value, "before"), self.names.fresh(Kind::Value, "node"));
+        let index = self.names.fresh(Kind::Loop, "n");
+        self.line(format!("hipGraphNode_t {before} = nullptr, {node} = nullptr;"));
+        self.line(format!(
+            "for (int {index} = 0; {index} < {nodes}; {index}++, {before} = {node})"
+        ));
+        let call = format!("hipGraphAddEmptyNode(&{node}, {graph}, &{before}, {index} > 0)");
+        let from = self.lines_made();
+        self.status(step, &call, HIP);
+        self.indent_since(from);
+        self.names.release(&index);
     }
 
     fn is_capturing(&mut self, step: &Step, stream: &str) {

@@ -9,6 +9,10 @@ impl Printer<'_> {
     pub(crate) fn check(&mut self, call: &Call) {
         let bytes = |name: &str, this: &Self| this.plan.buffers.get(name).map_or(0, |b| b.bytes);
         match call {
+            Call::Check { buffer } if self.lean.is_some() => {
+                let (got, want) = (self.name(Kind::Buffer, buffer), want(&mut self.names, buffer));
+                self.lean_bytes(buffer, &got, &want, bytes(buffer, self));
+            }
             Call::Check { buffer } => {
                 self.need(Helper::Check);
                 let (got, want) = (self.name(Kind::Buffer, buffer), want(&mut self.names, buffer));
@@ -19,6 +23,12 @@ impl Printer<'_> {
             }
             Call::Equal { a, b } | Call::Differ { a, b } => {
                 let equal = matches!(call, Call::Equal { .. });
+                if self.lean.is_some() {
+                    let names = [self.name(Kind::Buffer, a), self.name(Kind::Buffer, b)];
+                    let bytes = bytes(a, self).min(bytes(b, self));
+                    let [first, second] = &names;
+                    return self.lean_pair([a, b], [first, second], bytes, equal);
+                }
                 self.need(if equal { Helper::CheckEqual } else { Helper::CheckDiffer });
                 let function = if equal { "check_equal" } else { "check_differ" };
                 let (first, second) = (self.name(Kind::Buffer, a), self.name(Kind::Buffer, b));
@@ -41,6 +51,9 @@ impl Printer<'_> {
 
     /// A call with a status, checked as its step says. `success` is what its library calls success.
     pub(crate) fn status(&mut self, step: &Step, call: &str, success: &str) {
+        if let Some(lean) = self.lean {
+            return self.lean_status(lean, step, call, success);
+        }
         let text = self.with_status(step, call, success);
         self.line(format!("{text};"));
     }
@@ -73,6 +86,16 @@ impl Printer<'_> {
         got: &str,
         fits: impl Fn(&str) -> String,
     ) {
+        if let Some(lean) = self.lean {
+            self.lean_status(lean, step, call, success);
+            let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
+            let wanted = wanted.filter(|w| lean.is_about(step) && w.iter().all(|w| w != "any"));
+            if let Some(wanted) = wanted {
+                let fits: Vec<String> = wanted.iter().map(|w| fits(w)).collect();
+                self.lean_value(function, got, &wanted.join(" or "), &fits.join(" || "));
+            }
+            return;
+        }
         let status = self.with_status(step, call, success);
         let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
         let Some(wanted) = wanted.filter(|w| !w.iter().any(|w| w == "any")) else {

@@ -138,6 +138,7 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
             vec![(Kind::Event, event, false), stream(s)]
         }
         Call::EndCapture { stream: s, graph } => vec![(Kind::Graph, graph, true), stream(s)],
+        Call::EmptyGraph { graph, .. } => vec![(Kind::Graph, graph, true)],
         Call::GraphNodeCount { graph } | Call::GraphDestroy { graph } => {
             vec![(Kind::Graph, graph, false)]
         }

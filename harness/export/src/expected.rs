@@ -184,6 +184,7 @@ impl<'a> Expected<'a> {
                 });
                 self.graphs.insert(graph, function);
             }
+            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, None)),
             Call::EventRecord { event, stream } => {
                 match self.capturing.get(stream.as_str()).copied() {
                     Some(origin) => self.captured_events.insert(event, origin),

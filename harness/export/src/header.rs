@@ -27,9 +27,13 @@ fn turns(c: char) -> bool {
 }
 
 impl Header {
-    pub(crate) fn text(&self, plan: &Plan, form: Form) -> String {
+    /// Without the empty lines where the program is `short`.
+    pub(crate) fn text(&self, plan: &Plan, form: Form, short: bool) -> String {
         let mut out = String::new();
         let mut line = |text: &str| {
+            if short && text.is_empty() {
+                return;
+            }
             // A line end, or a backslash before it, would put the rest of a comment among the code; so would some that turn text.
             let plain: String =
                 text.chars().map(|c| if c.is_control() || turns(c) { ' ' } else { c }).collect();

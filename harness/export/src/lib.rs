@@ -11,6 +11,7 @@ mod checks;
 mod declare;
 mod expected;
 mod header;
+mod lean;
 mod libraries;
 mod math;
 mod memory;
@@ -20,5 +21,6 @@ mod support;
 mod trace;
 
 pub use header::Header;
+pub use lean::print_lean;
 pub use printer::{Form, print};
 pub use trace::{Difference, Trace, differences, trace};

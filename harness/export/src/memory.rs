@@ -22,6 +22,9 @@ impl Printer<'_> {
         if guarded {
             self.need(Helper::Guard);
         }
+        if memory == Memory::HostPageable && self.lean.is_some() && !guarded {
+            return self.lean_host_alloc(buffer);
+        }
         if matches!(memory, Memory::HostPageable | Memory::HostRegistered) {
             self.need(Helper::HostAlloc);
             let ty = if self.declares(Kind::Buffer, buffer) { "unsigned char* " } else { "" };

@@ -39,6 +39,7 @@ impl Kind {
 /// Words that mean something else in the printed programs.
 const RESERVED: &[&str] = &[
     "Bfloat16",
+    "CHECK",
     "GUARD",
     "GUARD_BYTE",
     "Half",

@@ -8,6 +8,7 @@ use crate::{
     Header,
     declare::Declared,
     expected::Expected,
+    lean::Lean,
     names::{Kind, Names},
     support::{self, Helper},
 };
@@ -61,6 +62,8 @@ pub(crate) struct Printer<'a> {
     pub(crate) names: Names,
     pub(crate) helpers: BTreeSet<Helper>,
     pub(crate) expected: Expected<'a>,
+    /// Whether the program is about one failure only.
+    pub(crate) lean: Option<Lean>,
     declared: Declared,
     /// Loop variables with their counts, outermost first.
     pub(crate) loops: Vec<(String, u32)>,
@@ -71,7 +74,7 @@ pub(crate) struct Printer<'a> {
 }
 
 impl<'a> Printer<'a> {
-    fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
+    pub(crate) fn new(plan: &'a Plan, form: Form, version: &'a Version) -> Self {
         let mut names = Names::default();
         // Buffers first: they are what the reader looks for.
         for buffer in plan.buffers.keys() {
@@ -85,6 +88,7 @@ impl<'a> Printer<'a> {
             names,
             helpers: BTreeSet::new(),
             expected: Expected::new(plan),
+            lean: None,
             declared: Declared::new(plan),
             loops: Vec::new(),
             body: String::new(),
@@ -100,6 +104,17 @@ impl<'a> Printer<'a> {
             self.body.push_str(text);
         }
         self.body.push('\n');
+    }
+
+    /// How far the text goes.
+    pub(crate) fn lines_made(&self) -> usize {
+        self.body.len()
+    }
+
+    /// Puts what was written since then one step to the right.
+    pub(crate) fn indent_since(&mut self, from: usize) {
+        let made = self.body.split_off(from);
+        made.lines().for_each(|line| self.body.push_str(&format!("  {line}\n")));
     }
 
     pub(crate) fn lines(&mut self, lines: &[String]) {
@@ -191,7 +206,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    fn steps(&mut self, steps: &'a [Step]) -> Result<(), String> {
+    pub(crate) fn steps(&mut self, steps: &'a [Step]) -> Result<(), String> {
         for step in steps {
             self.step(step)?;
         }
@@ -300,8 +315,8 @@ impl<'a> Printer<'a> {
         Ok(())
     }
 
-    fn assemble(mut self, header: &Header) -> String {
-        let mut out = header.text(self.plan, self.form);
+    pub(crate) fn assemble(mut self, header: &Header) -> String {
+        let mut out = header.text(self.plan, self.form, self.lean.is_some());
         let mut hoisted = String::new();
         for line in self.declared.lines(&mut self.names) {
             hoisted.push_str(&format!("  {line}\n"));
@@ -314,13 +329,20 @@ impl<'a> Printer<'a> {
         if self.expected.uses_views() {
             self.need(Helper::As);
         }
-        self.need(Helper::Require);
+        if self.lean.is_none() {
+            self.need(Helper::Require);
+        }
         if self.body.contains("POISON") || hoisted.contains("POISON") {
             self.need(Helper::Poison);
         }
-        let mut failures = Some("static int failures = 0;\n");
+        let mut failures = self.lean.is_none().then_some("static int failures = 0;\n");
         for helper in &self.helpers {
             let text = helper.text();
+            let checks = helper == &Helper::LeanCheck || helper == &Helper::NameHip;
+            if checks && self.lean.is_some() && !self.helpers.contains(&Helper::NameRtc) {
+                functions.push_str(&crate::lean::of_hip_alone(*helper));
+                continue;
+            }
             if text.contains("failures")
                 && let Some(line) = failures.take()
             {
@@ -344,7 +366,7 @@ impl<'a> Printer<'a> {
         let kernels = self.kernel_texts();
         let main = format!(
             "int main() {{\n{}{hoisted}{}}}\n",
-            self.greeting(),
+            if self.lean.is_some() { "" } else { self.greeting() },
             if hoisted.is_empty() { self.body.clone() } else { format!("\n{}", self.body) }
         );
         let all = format!("{functions}{kernels}{main}");

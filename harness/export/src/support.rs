@@ -32,6 +32,7 @@ helpers! {
     NameBlaslt "name_blaslt" []
     NameRocblas "name_rocblas" []
     FunctionOf "function_of" []
+    LeanCheck "lean_check" [NameHip]
     Require "require" [FunctionOf NameHip]
     ExpectStatus "expect_status" [FunctionOf NameHip]
     ExpectValue "expect_value" []
@@ -105,7 +106,7 @@ pub(crate) fn includes(text: &str) -> Vec<&'static str> {
         ("<chrono>", &["std::chrono"]),
         ("<cmath>", &["std::fma"]),
         ("<cstdint>", &["int8_t", "int32_t", "uint16_t", "uint32_t", "uint64_t"]),
-        ("<cstdio>", &["std::printf"]),
+        ("<cstdio>", &["std::printf", "std::puts"]),
         ("<cstdlib>", &["std::exit", "std::abort", "std::aligned_alloc", "std::free"]),
         ("<cstring>", &["std::mem", "std::strcspn"]),
         ("<functional>", &["std::function"]),

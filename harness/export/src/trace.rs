@@ -58,6 +58,8 @@ const MAKES: &[&str] = &[
     "hipEventCreateWithFlags",
     "hipEventElapsedTime",
     "hipGraphInstantiate",
+    "hipGraphCreate",
+    "hipGraphAddEmptyNode",
     "hipModuleLoadData",
     "hipModuleGetFunction",
     "hipModuleGetGlobal",

@@ -81,6 +81,8 @@ functions! {
     fn hipStreamBeginCapture(stream: *mut c_void, mode: c_int) -> c_int;
     fn hipStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int;
     fn hipStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int;
+    fn hipGraphCreate(graph: *mut *mut c_void, flags: c_uint) -> c_int;
+    fn hipGraphAddEmptyNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize) -> c_int;
     fn hipGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize) -> c_int;
     fn hipGraphInstantiate(exec: *mut *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, log: *mut c_char, log_bytes: usize) -> c_int;
     fn hipGraphLaunch(exec: *mut c_void, stream: *mut c_void) -> c_int;

@@ -38,6 +38,7 @@ pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, phases};
 pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
+pub use words::signal;
 
 /// What happened in one trial.
 ///

@@ -8,13 +8,12 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The exact (Clopper-Pearson) confidence interval of the probability at 95 %. Where all runs or none were hit,
-    /// only one side is open and gets the whole 5 %: no hit in n runs bounds the probability at about 3 / n.
+    /// The exact (Clopper-Pearson) two-sided confidence interval of the probability at 95 %: each side gets half of the 5 %.
     ///
     /// Source: Clopper and Pearson, Biometrika 26 (1934).
     pub fn interval(self) -> (f64, f64) {
         let Rate { hits, runs } = self;
-        let miss = if hits == 0 || hits >= runs { 0.05 } else { 0.025 };
+        let miss = 0.025;
         let low = match hits {
             0 => 0.0,
             // So small a probability gives this many hits or more only rarely.
@@ -69,10 +68,11 @@ mod tests {
             let near = |a: f64, b: f64| (a - b).abs() < 5e-5;
             assert!(near(got.0, low) && near(got.1, high), "{hits} of {runs}: {got:?}");
         };
-        check(0, 30, 0.0, 0.0950);
-        check(0, 300, 0.0, 0.0099);
-        check(30, 30, 0.9050, 1.0);
-        check(1, 1, 0.05, 1.0);
+        check(0, 30, 0.0, 0.1157);
+        check(0, 300, 0.0, 0.0122);
+        check(30, 30, 0.8843, 1.0);
+        check(1, 1, 0.025, 1.0);
+        check(5, 5, 0.4782, 1.0);
         check(5, 10, 0.1871, 0.8129);
         check(1, 5, 0.0051, 0.7164);
         check(1, 20, 0.0013, 0.2487);

@@ -25,7 +25,7 @@ pub(crate) fn any_of(items: &[String]) -> String {
 }
 
 /// The name of a signal on Linux (signal(7)); its number where it has no common name.
-pub(crate) fn signal(number: i32) -> String {
+pub fn signal(number: i32) -> String {
     let name = match number {
         1 => "SIGHUP",
         2 => "SIGINT",

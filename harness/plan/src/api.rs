@@ -64,6 +64,7 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
         Call::EventElapsed { .. } => "hipEventElapsedTime",
         Call::BeginCapture { .. } => "hipStreamBeginCapture",
         Call::EndCapture { .. } => "hipStreamEndCapture",
+        Call::EmptyGraph { .. } => "hipGraphAddEmptyNode",
         Call::IsCapturing { .. } => "hipStreamIsCapturing",
         Call::GraphNodeCount { .. } => "hipGraphGetNodes",
         Call::GraphInstantiate { .. } => "hipGraphInstantiate",

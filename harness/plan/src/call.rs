@@ -322,6 +322,8 @@ pub enum Call {
     BeginCapture { stream: Name, mode: CaptureMode },
     /// hipStreamEndCapture.
     EndCapture { stream: Name, graph: Name },
+    /// hipGraphCreate, and hipGraphAddEmptyNode `nodes` times, each node after the one before.
+    EmptyGraph { graph: Name, nodes: u32 },
     /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
     IsCapturing { stream: Name },
     /// hipGraphGetNodes; gives the number of nodes.

@@ -86,6 +86,8 @@ impl<'a> Captures<'a> {
                     steps.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
                 self.graphs.insert(graph, steps);
             }
+            // Its nodes do nothing.
+            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, Vec::new())),
             Call::GraphInstantiate { exec, graph } => {
                 let steps = self.graph(graph)?;
                 self.execs.insert(exec, steps);
@@ -123,7 +125,7 @@ impl<'a> Captures<'a> {
         self.graphs
             .get(graph)
             .cloned()
-            .ok_or_else(|| format!("graph `{graph}` was not captured before"))
+            .ok_or_else(|| format!("graph `{graph}` was not made before"))
     }
 }
 

@@ -140,6 +140,19 @@ pub struct Minimised {
     pub others: Vec<OtherFailure>,
     /// The minimal case, as in [`CASE_FILE`].
     pub yaml: String,
+    /// Where every candidate had to pass; none where no such place was found, so that nothing tells a case that is wrong itself
+    /// from one that shows a bug.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<Passes>,
+}
+
+/// Runs where something must pass.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Passes {
+    /// Where: another release, or the device without the planted faults.
+    pub on: Setting,
+    /// Failures there.
+    pub rate: Rate,
 }
 
 /// An element of the minimal case, and why it is needed.
@@ -351,12 +364,18 @@ pub struct Exported {
     /// The command that runs it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub run: String,
-    /// Runs of the built program that failed as the trial does, of all runs; none where it was not run.
+    /// Runs of the built program that showed the reported failure, of all runs; none where it was not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified: Option<Rate>,
     /// On what it was verified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on: Option<Setting>,
+    /// How the program itself ended, such as `died of SIGSEGV`, or what it printed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// Runs of the program where it must pass.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passes: Option<Passes>,
     /// Whether program and trial made the same API calls in the same order; none where that was not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces_equal: Option<bool>,
@@ -409,6 +428,6 @@ mod tests {
     #[test]
     fn nothing_ran_bounds_nothing() {
         assert_eq!(Rate::default().interval(), None);
-        assert!(Rate { failed: 0, runs: 30 }.interval().is_some_and(|(_, high)| high < 0.1));
+        assert!(Rate { failed: 0, runs: 30 }.interval().is_some_and(|(_, high)| high < 0.12));
     }
 }

@@ -39,7 +39,7 @@ pub use record::{
 pub use table::{Rows, run_view};
 pub use text::{terminal, visible};
 pub use timeline::{Tested, timeline};
-pub use words::count;
+pub use words::{count, without_lines};
 
 /// Writes a view to standard output, with its styles only where they are seen: not into a pipe, and not
 /// where `NO_COLOR` is set.

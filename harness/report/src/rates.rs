@@ -37,7 +37,7 @@ pub(crate) fn rates(records: &[Record]) -> String {
         }
         let kind = if rate.hits == 0 { VerdictKind::Pass } else { VerdictKind::NewsFail };
         let count = styled(words::style(kind), format!("{} of {} failed", rate.hits, rate.runs));
-        text.push_str(&format!("{trial}{under}: {count}; {bounds} (95 % confidence)\n"));
+        text.push_str(&format!("{trial}{under}: {count}; {bounds} (95 % interval, two-sided)\n"));
         for (signature, n) in signatures {
             text.push_str(&format!("    {n} x {signature}\n"));
         }

@@ -16,6 +16,31 @@ pub(crate) fn styled(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// A sentence of a verdict without the places in the case file that it names: ` (line 20, iteration 2)`.
+pub fn without_lines(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(" (line ") {
+        let (before, from) = rest.split_at(at);
+        let Some(end) = from.find(')') else { break };
+        out.push_str(before);
+        rest = &from[end + 1..];
+    }
+    out += rest;
+    without_number(&out, " written at line ", " written")
+}
+
+/// A text with every `words` and the number after it replaced.
+fn without_number(text: &str, words: &str, by: &str) -> String {
+    let mut parts = text.split(words);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        out.push_str(by);
+        out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    out
+}
+
 /// The word of a verdict in a table.
 pub(crate) fn word(kind: VerdictKind) -> &'static str {
     match kind {
@@ -160,6 +185,13 @@ pub fn count<N: From<u8> + PartialEq + Display>(n: N, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_in_a_case_are_left_out() {
+        let text = "dst.back (line 20, iteration 2): 2 of 2 bytes wrong; right is written at line 14 (by src)";
+        assert_eq!(without_lines(text), "dst.back: 2 of 2 bytes wrong; right is written (by src)");
+        assert_eq!(without_lines("a (line 3"), "a (line 3");
+    }
 
     #[test]
     fn issues_become_links() {

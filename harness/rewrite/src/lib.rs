@@ -1,6 +1,10 @@
 //! Plans turned into other plans: smaller ones, and ones that may avoid a bug. Pure.
 
+mod lean;
 pub mod mitigations;
 pub mod reduce;
 pub mod stated;
 mod uses;
+
+pub use lean::{lean, leaner, unmade, without};
+pub use uses::related;

@@ -40,6 +40,10 @@ pub enum Edit {
     DropVariable(String),
     /// Makes the captured calls where their graph is launched, without any graph.
     Ungraph,
+    /// Makes a graph of as many empty nodes, in a chain, instead of the capture that this call begins.
+    EmptyGraph(u32),
+    /// Makes a graph of this many empty nodes.
+    Nodes(u32, u32),
     /// Puts the steps of a block in its place, once.
     Inline(u32),
     /// Runs a block this many times.
@@ -89,6 +93,12 @@ fn one(plan: &mut Plan, edit: &Edit) {
         Edit::DropStream(name) => drop(plan.streams.remove(name)),
         Edit::DropVariable(name) => drop(plan.environment.remove(name)),
         Edit::Ungraph => tidied(plan, |plan| plan.body = graphs::ungraph(&plan.body)),
+        Edit::EmptyGraph(id) => tidied(plan, |plan| graphs::empty(&mut plan.body, *id)),
+        Edit::Nodes(id, most) => change(plan, *id, |call| {
+            if let Call::EmptyGraph { nodes, .. } = call {
+                *nodes = (*nodes).min(*most);
+            }
+        }),
         Edit::Inline(id) => inline(&mut plan.body, *id),
         Edit::Count(id, count) => change(plan, *id, |call| {
             if let Call::Repeat { count: old, .. } = call {

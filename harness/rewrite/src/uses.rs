@@ -93,6 +93,7 @@ pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
         | Call::EventQuery { event } => vec![(Kind::Event, event)],
         Call::EventElapsed { start, end } => vec![(Kind::Event, start), (Kind::Event, end)],
         Call::EndCapture { graph, .. }
+        | Call::EmptyGraph { graph, .. }
         | Call::GraphNodeCount { graph }
         | Call::GraphDestroy { graph } => vec![(Kind::Graph, graph)],
         Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
@@ -116,6 +117,12 @@ pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
         | Call::RocblasDestroy { handle } => vec![(Kind::Handle, handle)],
         _ => Vec::new(),
     }
+}
+
+/// Whether two calls name the same event, graph, executable graph, generator or handle.
+pub fn related(a: &Call, b: &Call) -> bool {
+    let named = objects(b);
+    objects(a).iter().any(|object| named.contains(object))
 }
 
 /// The steps of a block; none for a call.

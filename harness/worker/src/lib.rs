@@ -46,6 +46,7 @@ const DONE: u8 = plan::WORKER_DONE as u8;
 ///
 /// The exit code is [`plan::WORKER_DONE`] whatever the plan's calls answered, and 2 when the order could not be carried out; standard error then says why.
 pub fn main() -> ExitCode {
+    die_as_a_program_does();
     let events = match Events::instead_of_stdout() {
         Ok(events) => events,
         Err(error) => {
@@ -64,6 +65,15 @@ pub fn main() -> ExitCode {
     // A library may print and exit as it likes, but it has no way to say this.
     events.say(&Event::Broken { why });
     ExitCode::from(BROKEN)
+}
+
+/// Takes the handlers away that Rust's start-up installs: a stack that overflows in a library ends this process by SIGSEGV, as it
+/// ends any program, and not by the SIGABRT of a handler that says so.
+fn die_as_a_program_does() {
+    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+        // SAFETY: SIG_DFL is no function of ours, and no other thread runs yet that could rely on a handler.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
 }
 
 fn work(events: &Events) -> Result<(), Broken> {

@@ -357,6 +357,7 @@ impl<'a> Machine<'a> {
             | Call::EventElapsed { .. }
             | Call::BeginCapture { .. }
             | Call::EndCapture { .. }
+            | Call::EmptyGraph { .. }
             | Call::IsCapturing { .. }
             | Call::GraphNodeCount { .. }
             | Call::GraphInstantiate { .. }

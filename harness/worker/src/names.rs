@@ -116,6 +116,7 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         | Call::EventSynchronize { event: e }
         | Call::EventQuery { event: e } => event(e),
         Call::DeviceSynchronize
+        | Call::EmptyGraph { .. }
         | Call::GraphNodeCount { .. }
         | Call::GraphInstantiate { .. }
         | Call::GraphExecUpdate { .. }

@@ -140,6 +140,20 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
                 machine.made(Kind::Graph, graph, new, code);
                 code
             }
+            Call::EmptyGraph { graph, nodes } => {
+                let mut new = ptr::null_mut();
+                let mut code = hip.hipGraphCreate(&mut new, 0)?;
+                let mut last = ptr::null_mut();
+                for n in 0..*nodes {
+                    if code != 0 {
+                        break;
+                    }
+                    let before = last;
+                    code = hip.hipGraphAddEmptyNode(&mut last, new, &before, (n > 0).into())?;
+                }
+                machine.made(Kind::Graph, graph, new, code);
+                code
+            }
             Call::IsCapturing { stream } => {
                 let mut status = -1;
                 let code = hip.hipStreamIsCapturing(stream_of(stream), &mut status)?;

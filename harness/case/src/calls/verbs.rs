@@ -49,6 +49,7 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ("wait", &["stream", "event"], "make a stream wait for an event"),
     ("begin_capture", &["stream", "mode"], "begin to capture a stream"),
     ("end_capture", &["stream", "graph"], "end a capture and keep its graph"),
+    ("empty_graph", &["graph", "nodes"], "make a graph of this many empty nodes in a chain"),
     ("is_capturing", &[], "give a stream's capture status: none, active or invalidated"),
     ("node_count", &[], "give the number of nodes of a graph"),
     ("instantiate", &["exec", "graph"], "make an executable graph"),

@@ -201,6 +201,9 @@ impl Steps {
                 on(stream).into_iter().chain([("graph", plain(graph))]).collect(),
             ),
             Call::IsCapturing { stream } => format!("is_capturing: {}", plain(stream)),
+            Call::EmptyGraph { graph, nodes } => {
+                verb("empty_graph", vec![("graph", plain(graph)), ("nodes", nodes.to_string())])
+            }
             Call::GraphNodeCount { graph } => format!("node_count: {}", plain(graph)),
             Call::GraphInstantiate { exec, graph } => {
                 verb("instantiate", vec![("exec", plain(exec)), ("graph", plain(graph))])

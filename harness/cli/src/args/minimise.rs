@@ -36,6 +36,11 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 
+    /// A release on which the trial passes, such as `debian:5.7.1`: every smaller case must pass there, too [default: the nearest
+    /// that is fetched or installed and on which it passes]
+    #[arg(long, value_name = "STACK")]
+    pub(crate) passes_on: Option<String>,
+
     /// The folder for what is found [default: rocrepro-<case name>]
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,

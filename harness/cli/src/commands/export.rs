@@ -2,6 +2,7 @@
 
 pub(crate) mod build;
 mod seen;
+pub(crate) mod short;
 pub(crate) mod verify;
 
 use std::{num::NonZeroUsize, path::Path, process::ExitCode};
@@ -75,7 +76,7 @@ fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop
     }
     let (cancel, folder) = (cancel()?, tools(session)?);
     let toolchain = Toolchain::find(session, args.form, folder.path())?;
-    let result = exported(session, &toolchain, job, args.form, args.repeat, &cancel)?;
+    let result = exported(session, &toolchain, job, args.form, args.repeat, None, &cancel)?;
     if result.of == 0 {
         return Err(Stop::nothing(format!("{}: skipped: {}", job.id(), result.outcome.summary)));
     }
@@ -108,7 +109,7 @@ fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode
         jobs,
         threads,
         &cancel,
-        |_, job| exported(session, &toolchain, &job, args.form, args.repeat, &cancel),
+        |_, job| exported(session, &toolchain, &job, args.form, args.repeat, None, &cancel),
         &mut keep,
     );
     drop(keep);

@@ -1,7 +1,9 @@
 mod compare;
+mod identity;
 mod journal;
 mod show;
 mod space;
+mod words;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,21 +14,22 @@ use std::{
 
 use case::{FaultEntry, Header, Kernels};
 use device::Planted;
-use judge::{Kind, Outcome};
+use judge::{Kind, Outcome, signature_fits};
 use plan::Call;
 use report::{
     count,
-    evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Rate, Setting},
+    evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Passes, Rate, Setting},
 };
 use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, reduce};
 use supervise::Cancel;
 
 pub use self::compare::{Comparison, Simulated, compare};
 use self::{
-    journal::{About, Runs},
+    identity::Identity,
+    journal::{About, Oracle, Runs},
     space::{Candidate, Plans, calls, every},
 };
-use super::setup::setup;
+use super::{oracle::Elsewhere, setup::setup};
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
@@ -48,6 +51,8 @@ pub(crate) struct MinimiseOptions {
     pub(crate) journal: Option<PathBuf>,
     /// Whether to go on with what the journal holds, instead of starting it anew.
     pub(crate) resume: bool,
+    /// Where to look for a release on which the trial passes; none to look nowhere.
+    pub(crate) elsewhere: Option<Elsewhere>,
 }
 
 impl Default for MinimiseOptions {
@@ -57,6 +62,7 @@ impl Default for MinimiseOptions {
             budget: Duration::from_secs(1800),
             journal: None,
             resume: false,
+            elsewhere: None,
         }
     }
 }
@@ -81,6 +87,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
     jobs.sort_by_key(|(_, lowered)| simplicity(lowered));
+    let elsewhere = Elsewhere { options: options.clone(), named: args.passes_on.clone() };
     let session = Session::open(options)?;
     let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
     cancel.on_signals().map_err(|e| no_verdict(&e))?;
@@ -92,6 +99,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
         budget: Duration::from_secs(args.budget_seconds.into()),
         journal: Some(folder.join(journal::FILE)),
         resume: args.resume,
+        elsewhere: Some(elsewhere),
     };
     std::fs::create_dir_all(&folder).map_err(|e| {
         Stop::usage(format!("error: cannot make the folder `{}`: {e}", folder.display()))
@@ -215,9 +223,14 @@ fn prepare<'s>(
     let start = space.candidate(&job.lowered.plan).map_err(|why| {
         Stop::no_verdict(format!("error: the trial cannot be written as a case: {why}"))
     })?;
-    let about = About::of(session, job);
+    let release = match &options.elsewhere {
+        Some(elsewhere) if job.faults.is_empty() => elsewhere.find(session, job, cancel)?,
+        _ => None,
+    };
+    let about = About::of(session, job, release.as_ref());
     let mut runs = Runs::open(session, &job.faults, options, cancel, &about)?;
     let first = first_failure(&mut runs, &space, &start, job)?;
+    space.header.title = words::title(&first);
     space.header.about = Some(format!(
         "Reduced from `{}`, which failed with the signature `{}`.",
         job.id(),
@@ -225,17 +238,23 @@ fn prepare<'s>(
     ));
     space.failing = start.edited_id(first.at.step);
     space.signature = Some(first.signature.clone());
-    if space.expecting(&job.lowered.plan).is_some() {
-        if job.faults.is_empty() {
-            // No healthy device is at hand that would tell a wrong expectation from the failure.
-            space.kept = before(&job.lowered.plan.body, space.failing);
-        } else {
-            runs.control = true;
-            // A trial that fails without the fault too has nothing healthy to be compared with.
-            let healthy = runs.control(&start, &space.run_key(&start)).flatten();
-            runs.control = healthy.is_none_or(|outcome| outcome.kind == Kind::Pass);
-        }
+    // Windows of other failures are not about what is left.
+    space.header.known.retain(|known| signature_fits(&known.signature, &first.signature));
+    runs.oracle = match release {
+        Some(release) => Oracle::Release(Box::new(release)),
+        None if !job.faults.is_empty() => Oracle::Healthy,
+        None => Oracle::None,
+    };
+    // A trial that fails without the fault too has nothing healthy to be compared with.
+    let passes = runs.elsewhere(&start, &space.run_key(&start)).flatten();
+    if passes.is_some_and(|outcome| outcome.kind != Kind::Pass) {
+        runs.oracle = Oracle::None;
     }
+    if matches!(runs.oracle, Oracle::None) && space.expecting(&job.lowered.plan, &first).is_some() {
+        // Nothing tells a wrong expectation from the failure.
+        space.kept = before(&job.lowered.plan.body, space.failing);
+    }
+    runs.identity = Some(Identity::of(&start, &first));
     runs.found(&first.signature);
     let settings = Settings { deterministic: certain(&job.faults), ..Settings::default() };
     // The header has changed, and with it the text.
@@ -261,6 +280,7 @@ pub(crate) fn minimise_job(
         prepare(session, library, job, options, cancel)?;
     let result = reduce(&space, start, settings, &mut runs);
     runs.finish()?;
+    let passes = passes(&runs, &result.candidate);
     let setting = setting(session, job, &result.candidate, &runs, cancel)?;
     Ok(Minimisation {
         complete: result.complete,
@@ -269,7 +289,7 @@ pub(crate) fn minimise_job(
             .iter()
             .map(|(signature, (_, candidate))| (signature.clone(), candidate.text().to_owned()))
             .collect(),
-        found: minimised(job, &first, &result, setting, runs.started),
+        found: Minimised { passes, ..minimised(job, &first, &result, setting, runs.started) },
     })
 }
 
@@ -378,7 +398,24 @@ fn minimised(
             })
             .collect(),
         yaml: candidate.text().to_owned(),
+        passes: None,
     }
+}
+
+/// Runs of the minimal case where it must pass.
+const PASSES: u32 = 3;
+
+/// What the minimal case does where it must pass; none where there is no such place.
+fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
+    let mut rate = Rate::default();
+    let mut on = None;
+    for _ in 0..PASSES {
+        let Some(record) = runs.consult(candidate) else { break };
+        rate.runs += 1;
+        rate.failed += u32::from(record.outcome.kind != Kind::Pass);
+        on = Some(Setting::of(&record));
+    }
+    on.map(|on| Passes { on, rate })
 }
 
 impl Runner<Candidate> for Runs<'_> {
@@ -387,11 +424,15 @@ impl Runner<Candidate> for Runs<'_> {
         Some(match outcome.kind {
             Kind::Pass => Seen::Pass,
             Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
-            _ if self.is_wanted(&outcome.signature) => match self.control(candidate, key)? {
-                // It fails without the fault too, so it is itself wrong.
-                Some(healthy) if healthy.kind != Kind::Pass => Seen::Pass,
+            _ if self.is_wanted(candidate, &outcome) => match self.elsewhere(candidate, key)? {
+                // It fails where it must pass, so it is itself wrong.
+                Some(other) if other.kind != Kind::Pass => Seen::Pass,
                 _ => Seen::Same,
             },
+            // The same signature at another place is another failure.
+            _ if outcome.signature == self.wanted() => {
+                Seen::Other(format!("{} at another call", outcome.signature))
+            }
             _ => Seen::Other(outcome.signature),
         })
     }

@@ -8,7 +8,7 @@ use judge::signature_fits;
 use plan::Library;
 use report::{
     Record,
-    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE, Setting},
+    evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
     issue::{Duplicate, Findings, Form, Identity, Issue, redact},
 };
 
@@ -45,17 +45,27 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         .retain(|stack| stack.spec == failed.stack.spec || !stack.spec.starts_with("debian:"));
     let before = doctor::uptime();
     let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
-    let logs = logs::logs(&subject, &session, &failed, &who)?;
     let job = subject.job()?;
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
-    let on = Setting::of(&failed);
-    let program = program::program(&subject, minimised.as_ref(), &session, &on, &folder, &who)?;
+    let wanted = program::Wanted {
+        subject: &subject,
+        session: &session,
+        options: &options,
+        failed: &failed,
+        rate: runs.rate,
+        folder: &folder,
+        who: &who,
+    };
+    let found = wanted.program(minimised.as_ref())?;
+    let (program, log) = found.map_or((None, None), |found| (Some(found.program), found.log));
+    let logs = logs::logs(&subject, &session, &failed, log.as_deref(), &who)?;
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
         rate: runs.rate,
         others: runs.others.clone(),
         program,
+        packages: packages(&session, &failed),
         case: library.text(&subject.selected.case.id).to_owned(),
         controls,
         minimised,
@@ -92,6 +102,30 @@ fn about<E: Evidence>(
     Ok(found.filter(|found| *trial(found) == failed.trial))
 }
 
+/// The packages of a fetched stack whose libraries were in the failing process. In the place of libhsa-runtime64 stands the
+/// emulated device.
+fn packages(session: &Session, failed: &Record) -> Vec<(String, String)> {
+    let loaded: Vec<String> = failed
+        .stack
+        .libraries
+        .iter()
+        .filter_map(|library| library.name.split(".so").next())
+        .filter(|name| !failed.device.emulated || *name != "libhsa-runtime64")
+        .map(|name| name.replace('_', "-"))
+        .collect();
+    // The version of the interface follows the name.
+    let of = |package: &str, library: &String| {
+        let rest = package.to_lowercase();
+        let rest = rest.strip_prefix(&library.to_lowercase()).map(str::to_owned);
+        rest.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || "-.".contains(c)))
+    };
+    let packages = session.stack.manifest.iter().flat_map(|manifest| &manifest.packages);
+    packages
+        .filter(|package| loaded.iter().any(|library| of(&package.name, library)))
+        .map(|package| (package.name.clone(), package.version.clone()))
+        .collect()
+}
+
 /// Variables of the trial beyond a stock environment.
 fn variables(
     session: &Session,
@@ -114,7 +148,13 @@ fn duplicates(
         let same_libraries = case.needs.libraries == libraries;
         for known in &case.known {
             let own = case.id == subject.selected.case.id;
-            if (own && !known.on.matches(&subject.selected.trial))
+            let version = failed.stack.rocm.as_ref();
+            let here = version.is_some_and(|version| known.rocm.contains(version));
+            // A window that takes any failure of a kind says nothing about this one.
+            let vague = known.signature.split(':').nth(1).is_none_or(|part| part == "*");
+            if !here
+                || vague
+                || (own && !known.on.matches(&subject.selected.trial))
                 || (!own && !same_libraries)
                 || !signature_fits(&known.signature, &failed.outcome.signature)
             {
@@ -184,6 +224,13 @@ fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> Str
         "  belongs to  https://github.com/{} ({} form)\n",
         issue.repository, issue.form
     ));
+    let mut issues: Vec<_> =
+        findings.duplicates.iter().flat_map(|d| d.known.upstream.clone()).collect();
+    issues.sort();
+    issues.dedup();
+    if !issues.is_empty() {
+        text.push_str(&format!("  known as    {}\n", issues.join(", ")));
+    }
     text.push_str(&format!("  rate        {}\n", findings.rate));
     for control in &findings.controls {
         text.push_str(&format!("  control     {}: {}\n", control.what, control.rate));

@@ -42,6 +42,8 @@ pub struct Findings {
     pub logs: Vec<Log>,
     /// Lines that the kernel logged meanwhile, redacted.
     pub kernel_log: Vec<String>,
+    /// The distribution's packages of ROCm that ran, with their versions; empty for a stack of another kind.
+    pub packages: Vec<(String, String)>,
     /// Libraries besides HIP and hipRTC that the trial calls.
     pub libraries: Vec<Library>,
     /// Known failures of the library with the same signature.

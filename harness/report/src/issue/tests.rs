@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     evidence::{
         Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Minimised, Mitigations,
-        Needed, NotTried, OtherFailure, Rate, Setting, Skipped,
+        Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped,
     },
     fixture::{failed, on_gpu, under},
 };
@@ -29,6 +29,7 @@ fn planted() -> Findings {
         component: "copy engine".to_owned(),
     };
     Findings {
+        packages: vec![("libamdhip64-7".to_owned(), "7.2.4-1".to_owned())],
         planted: vec!["copy.zero,probability=0.5,seed=3".to_owned()],
         about: Some("On gfx11 small pageable copies\nwere lost".to_owned()),
         rate: rate(5, 10),
@@ -45,6 +46,8 @@ fn planted() -> Findings {
                 run: "./repro".to_owned(),
                 verified: Some(rate(5, 5)),
                 on: Some(on.clone()),
+                ended: Some("FAIL: buffer back: byte 0 is 00; expected was e9".to_owned()),
+                passes: Some(Passes { on: on.clone(), rate: rate(0, 3) }),
                 traces_equal: Some(true),
             }),
         }),
@@ -80,6 +83,7 @@ fn planted() -> Findings {
             ],
             others: vec![OtherFailure { signature: "crash:hipFree".to_owned(), count: 2 }],
             yaml: "title: x\n".to_owned(),
+            passes: None,
         }),
         mitigations: Some(Mitigations {
             trial: record.trial.clone(),

@@ -6,8 +6,10 @@ use judge::Kind;
 
 use super::{Control, Findings, Home};
 use crate::{
-    evidence::{Factor, FactorKind, FactorVerdict, Needed, OtherFailure, Rate},
-    words::{count, link, stack_and_device, unique, window},
+    evidence::{
+        Exported, Factor, FactorKind, FactorVerdict, Needed, OtherFailure, Passes, Rate, Setting,
+    },
+    words::{count, link, stack_and_device, unique, window, without_lines},
 };
 
 /// A text in a fence that is longer than any in it.
@@ -92,25 +94,52 @@ pub(super) fn notice(findings: &Findings) -> String {
     }
     let device = &findings.record.device;
     if device.emulated {
-        let gfx = &device.gfx;
+        let (gfx, builds) = (&device.gfx, builds(findings));
+        let program = match alone(findings) {
+            Some(needs) => format!("; the program below needs nothing but {needs}"),
+            None => String::new(),
+        };
         notes.push(format!(
-            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and the libraries are the released ones, unmodified; \
-             below the HSA interface stands an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it \
-             may have bugs of its own. **Please confirm on hardware**; the program below needs nothing but HIP."
+            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and the libraries are {builds}; below the HSA \
+             interface stands an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it may have bugs \
+             of its own. **Please confirm on hardware**{program}."
         ));
     }
     notes.iter().map(|note| format!("> {note}")).collect::<Vec<_>>().join("\n>\n")
 }
 
+/// Whose builds ran: those of a distribution carry its patches.
+fn builds(findings: &Findings) -> String {
+    let spec = &findings.record.stack.spec;
+    match findings.packages.is_empty() {
+        true => format!("those of `{spec}`, as they were found there"),
+        false => "Debian's packages as released, which carry Debian's patches and are named below"
+            .to_owned(),
+    }
+}
+
+/// What a program needs besides a C++ compiler, where that is little.
+fn alone(findings: &Findings) -> Option<&'static str> {
+    let program = findings.program.as_ref()?;
+    let hiprtc = program.text.contains("<hip/hiprtc.h>");
+    findings.libraries.is_empty().then_some(if hiprtc { "HIP and hipRTC" } else { "HIP" })
+}
+
+/// What happened, without places in a case file where a reader has a program instead.
+fn summary(findings: &Findings) -> String {
+    let text = &findings.record.outcome.summary;
+    if findings.program.is_some() { without_lines(text) } else { text.clone() }
+}
+
 /// The problem in one paragraph.
 pub(super) fn problem(findings: &Findings) -> String {
     let record = &findings.record;
-    let mut text = sentence(&record.outcome.summary);
+    let mut text = sentence(&summary(findings));
     if let Some(about) = &findings.about {
         let _ =
             write!(text, " {}", sentence(&about.split_whitespace().collect::<Vec<_>>().join(" ")));
     }
-    if record.outcome.summary.contains("line ") {
+    if findings.program.is_none() && record.outcome.summary.contains("(line ") {
         text.push_str(" (Line numbers are those of the case, at the end.)");
     }
     let _ = write!(text, " Seen with {}.", stack_and_device(record));
@@ -160,7 +189,7 @@ pub(super) fn actual(findings: &Findings) -> String {
     let mut text = format!("{} (signature `{}`)", symptom(findings), record.outcome.signature);
     let mut lines = record.outcome.details.clone();
     if let judge::End::Signalled { signal } = record.exit {
-        lines.insert(0, format!("the process ended by signal {signal}"));
+        lines.insert(0, format!("the process ended by {}", judge::signal(signal)));
     }
     if !lines.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("", &lines.join("\n")));
@@ -206,11 +235,25 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         FactorKind::Limit => format!("limit `{}={}`", factor.name, factor.value),
         FactorKind::Rewrite => format!("calls: {}", factor.name),
     };
-    let (without, with): (Vec<_>, Vec<_>) =
-        found.factors.iter().partition(|f| f.verdict == FactorVerdict::NoEffect);
+    let of = |wanted: fn(&FactorVerdict) -> bool| {
+        let found = found.factors.iter().filter(|f| wanted(&f.verdict));
+        found.map(|f| format!("{} ({})", title(f), f.rate)).collect::<Vec<_>>()
+    };
+    let lists = [
+        ("Helps", of(|v| *v == FactorVerdict::Helped)),
+        ("Fails in another way", of(|v| matches!(v, FactorVerdict::ChangedSignature { .. }))),
+        ("Undecided", of(|v| *v == FactorVerdict::Undecided)),
+        ("Does not help", of(|v| *v == FactorVerdict::NoEffect)),
+    ];
+    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
+    let lists: Vec<_> =
+        lists.map(|(what, names)| format!("* **{what}:** {}", names.join(", "))).collect();
+    text.push_str(&lists.join("\n"));
+    let with: Vec<_> =
+        found.factors.iter().filter(|f| f.verdict != FactorVerdict::NoEffect).collect();
     if !with.is_empty() {
         text.push_str(
-            "| change | failures | effect | what it changes |\n| --- | --- | --- | --- |",
+            "\n\n| change | failures | without it | effect | what it changes |\n| --- | --- | --- | --- | --- |",
         );
     }
     for factor in with {
@@ -218,22 +261,15 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             FactorVerdict::Helped => "**helps**".to_owned(),
             FactorVerdict::NoEffect => "none".to_owned(),
             FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
-            FactorVerdict::Undecided => "not decided".to_owned(),
+            FactorVerdict::Undecided => "undecided".to_owned(),
         };
         let _ = write!(
             text,
-            "\n| {} | {} | {effect} | {} |",
+            "\n| {} | {} | {} | {effect} | {} |",
             title(factor),
             factor.rate,
+            found.base,
             factor.meaning
-        );
-    }
-    if !without.is_empty() {
-        let names: Vec<_> = without.iter().map(|f| format!("{} ({})", title(f), f.rate)).collect();
-        let _ = write!(
-            text,
-            "\n\nDo not help, each stopped at its first failure: {}.",
-            names.join(", ")
         );
     }
     match found.minimal_set.as_slice() {
@@ -353,30 +389,84 @@ pub(super) fn steps(findings: &Findings) -> String {
             fenced("sh", &findings.record.again)
         );
     };
-    let mut text = format!(
-        "Stand-alone program `{}`; it needs nothing but what the build line names.",
-        program.file
-    );
-    let exported = program.exported.as_ref();
-    let lines: Vec<&str> = exported
-        .iter()
-        .flat_map(|e| [e.build.as_str(), e.run.as_str()])
+    let mut text = match alone(findings) {
+        Some(needs) => {
+            format!("Stand-alone program `{}`; it needs nothing but {needs}.", program.file)
+        }
+        None => {
+            format!("Stand-alone program `{}`; the build line names the libraries.", program.file)
+        }
+    };
+    let Some(exported) = &program.exported else { return text };
+    let lines: Vec<&str> = [exported.build.as_str(), exported.run.as_str()]
+        .into_iter()
         .filter(|line| !line.is_empty())
         .collect();
     if !lines.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("sh", &lines.join("\n")));
     }
-    if let Some(verified) = exported.and_then(|e| e.verified) {
-        let _ =
-            write!(text, "\n\nBuilt and run before filing: {verified} runs failed as described.");
+    let Some(verified) = exported.verified else {
+        return text + "\n\n**Not built or run yet**: no HIP headers or compiler were there.";
+    };
+    if exported.build.contains("/opt/rocm") {
+        let _ = write!(
+            text,
+            "\n\nThe paths are those of an installation in /opt/rocm; here the same command was given the headers and libraries of \
+             `{}`.",
+            findings.record.stack.spec
+        );
     }
-    if exported.and_then(|e| e.traces_equal) == Some(true) {
+    let _ = write!(text, "\n\n{}", ran(exported, verified));
+    if exported.traces_equal == Some(true) && verified.failed == verified.runs {
         text.push_str(" Its API calls are those of the test, in the same order (traces compared).");
     }
-    if exported.is_some_and(|e| e.verified.is_none()) {
-        text.push_str("\n\n**Not built or run yet**: no HIP headers or compiler were there.");
+    match &exported.passes {
+        Some(Passes { on, rate }) => {
+            let _ = write!(
+                text,
+                "\n\nThe same program passed in {} of {} runs on {}{}.",
+                rate.runs - rate.failed,
+                rate.runs,
+                place(on),
+                if findings.planted.is_empty() { "" } else { ", without the planted fault" }
+            );
+        }
+        None if findings.planted.is_empty() => text.push_str(
+            "\n\nNo release was found on which it passes, so nothing but its text says that the program itself is right.",
+        ),
+        None => {}
     }
     text
+}
+
+/// What the runs of the program showed.
+fn ran(exported: &Exported, verified: Rate) -> String {
+    let Rate { failed, runs } = verified;
+    if failed == 0 {
+        return format!(
+            "**It was built and run {runs} times and did not show this failure**: the test of rocrepro at the end does."
+        );
+    }
+    let mut text = format!(
+        "Built and run before filing: it failed as described in {failed} of {runs} fresh processes."
+    );
+    if let Some(ended) = &exported.ended {
+        let _ = write!(text, " A failing run ended so: `{ended}`.");
+    }
+    if failed < runs {
+        // As many runs as show it once with 95 %.
+        let miss = 1.0 - f64::from(failed) / f64::from(runs);
+        let most = (0.05_f64.ln() / miss.ln()).ceil();
+        let _ = write!(text, " In a loop: `for i in $(seq {most}); do ./repro || break; done`.");
+    }
+    text
+}
+
+/// Where something ran: `ROCm 5.7.1 (debian:5.7.1) on the emulated gfx1100`.
+fn place(on: &Setting) -> String {
+    let rocm = on.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
+    let emulated = if on.emulated { "the emulated " } else { "" };
+    format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)
 }
 
 /// The program's text.
@@ -410,6 +500,11 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
             let _ = write!(text, "\n| {} | {id} |", library.name);
         }
     }
+    if !findings.packages.is_empty() {
+        let names: Vec<_> =
+            findings.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let _ = write!(text, "\n\nDebian packages, with Debian's patches: {}.", names.join(", "));
+    }
     if !findings.variables.is_empty() {
         let given: Vec<_> = findings.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
         let _ = write!(
@@ -423,10 +518,24 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
     text
 }
 
-/// The case, by which the runs can be made again.
+/// The case, by which the runs can be made again: the minimal one where there is one.
 pub(super) fn case(findings: &Findings) -> String {
-    let again = fenced("sh", &findings.record.again);
-    folded("The case, for rocrepro", &format!("{again}\n\n{}", fenced("yaml", &findings.case)))
+    let record = &findings.record;
+    let Some(minimal) = &findings.minimised else {
+        let again = fenced("sh", &record.again);
+        return folded(
+            "The case, for rocrepro",
+            &format!("{again}\n\n{}", fenced("yaml", &findings.case)),
+        );
+    };
+    let trial = format!("'{}'", record.trial);
+    let smaller = record.again.replacen(&trial, "--cases-from case.yaml", 1);
+    let again =
+        fenced("sh", &format!("{smaller}   # reduced\n{}   # as it was found", record.again));
+    folded(
+        "The reduced case, case.yaml, for rocrepro",
+        &format!("{again}\n\n{}", fenced("yaml", &minimal.yaml)),
+    )
 }
 
 /// The machine.

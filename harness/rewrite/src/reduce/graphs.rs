@@ -13,6 +13,29 @@ pub(super) fn ungraph(steps: &[Step]) -> Vec<Step> {
     state.steps(steps)
 }
 
+/// Replaces the capture that a step begins by a graph of empty nodes, as many as calls are recorded.
+pub(super) fn empty(steps: &mut Vec<Step>, begin: u32) {
+    let Some(at) = steps.iter().position(|s| s.id == begin) else { return };
+    let Call::BeginCapture { stream, .. } = &steps[at].call else { return };
+    let ends =
+        |s: &Step| matches!(&s.call, Call::EndCapture { stream: ended, .. } if ended == stream);
+    let Some(length) = steps[at..].iter().position(ends) else { return };
+    let Call::EndCapture { graph, .. } = &steps[at + length].call else { return };
+    let call =
+        Call::EmptyGraph { graph: graph.clone(), nodes: nodes(&steps[at..at + length]).max(1) };
+    let made = Step { call, returns: None, gives: None, planted: Vec::new(), ..steps[at].clone() };
+    steps.splice(at..=at + length, [made]);
+}
+
+fn nodes(steps: &[Step]) -> u32 {
+    let each = steps.iter().map(|step| match &step.call {
+        Call::Repeat { count, body } => nodes(body).saturating_mul(*count),
+        Call::Thread { body } => nodes(body),
+        call => u32::from(plan::recorded(call)),
+    });
+    each.fold(0, u32::saturating_add)
+}
+
 /// What is captured: a stream and its steps.
 #[derive(Clone, Default)]
 struct Captured {
@@ -64,6 +87,7 @@ impl State {
                 let steps = self.captures.remove(stream).unwrap_or_default();
                 self.graphs.insert(graph.clone(), Captured { origin: stream.clone(), steps });
             }
+            Call::EmptyGraph { graph, .. } => drop(self.graphs.remove(graph)),
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
                 if let Some(captured) = self.graphs.get(graph) {
                     self.execs.insert(exec.clone(), captured.clone());

@@ -28,6 +28,8 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
             Tree::Halves(singles(&all)),
         ]),
         Tree::Each(edits(ungraph.then_some(Edit::Ungraph).into_iter().collect())),
+        Tree::Each(edits(empty_graphs(plan))),
+        Tree::Each(lengths(&all)),
         Tree::Halves(blocks(&plan.body)),
         Tree::Halves(streams(plan, &all)),
         Tree::Halves(edits(unused(plan, &all))),
@@ -36,6 +38,25 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
         Tree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
     ]);
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
+}
+
+/// A chain of empty nodes in the place of each capture.
+fn empty_graphs(plan: &Plan) -> Vec<Edit> {
+    let begins = plan.body.iter().filter(|s| matches!(s.call, Call::BeginCapture { .. }));
+    begins.map(|s| Edit::EmptyGraph(s.id)).collect()
+}
+
+/// Shorter chains of empty nodes.
+fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
+    let chains = all.iter().filter_map(|step| match step.call {
+        Call::EmptyGraph { nodes, .. } => Some((step.id, nodes)),
+        _ => None,
+    });
+    let levels = |(id, nodes): (u32, u32)| {
+        let shorter = (0..31).map(|n| 1 << n).filter(|n| *n < nodes);
+        Tree::Edit(shorter.map(|n| Edit::Nodes(id, n)).collect())
+    };
+    chains.map(levels).collect()
 }
 
 /// Calls between the beginning and the end of a capture, on whatever stream.

@@ -50,6 +50,8 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             };
             (text, vec![*id])
         }
+        Edit::EmptyGraph(id) => ("nodes that do work".to_owned(), vec![*id]),
+        Edit::Nodes(id, _) => (format!("length of the {}", about(*id)), vec![*id]),
         Edit::Merge { from, to } => (format!("stream {from} apart from {to}"), Vec::new()),
         Edit::Blocking(name) => (format!("non-blocking stream {name}"), Vec::new()),
         Edit::Memory(name, _) => {
@@ -106,6 +108,7 @@ fn words(call: &Call) -> String {
         Call::BeginCapture { stream, .. } => format!("begin of the capture of {stream}"),
         Call::EndCapture { stream, .. } => format!("end of the capture of {stream}"),
         Call::IsCapturing { stream } => format!("capture status of {stream}"),
+        Call::EmptyGraph { nodes, .. } => format!("graph of {nodes} empty nodes"),
         Call::GraphNodeCount { graph } => format!("node count of {graph}"),
         Call::GraphInstantiate { exec, .. } => format!("instantiation of {exec}"),
         Call::GraphLaunch { exec, .. } => format!("launch of graph {exec}"),

@@ -98,7 +98,8 @@ impl Toolchain {
                 command
             }
         };
-        command.args(["-std=c++17", "-O0", "-pthread", "-w", "-D__HIP_PLATFORM_AMD__"]);
+        // These are the options of the build line in the program.
+        command.args(["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"]);
         command.arg("-I").arg(&self.include);
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)

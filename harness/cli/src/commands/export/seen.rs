@@ -9,7 +9,7 @@ pub(crate) struct Seen {
     pub(crate) kind: Kind,
     /// Empty where the kind says all.
     pub(crate) place: String,
-    /// The status that a call returned instead of an expected one.
+    /// The status or value that a call gave instead of an expected one, or whether wrong bytes are `zero` or `poison`.
     pub(crate) status: Option<String>,
     /// The program's own line.
     pub(crate) line: String,
@@ -23,10 +23,12 @@ impl Seen {
             Kind::Pass | Kind::TeardownCrash | Kind::Skip | Kind::NoVerdict => String::new(),
             _ => outcome.signature.split(':').nth(1).unwrap_or_default().to_owned(),
         };
-        let status = outcome
-            .signature
-            .strip_prefix("api-error:")
-            .and_then(|rest| Some(rest.split_once(':')?.1.to_owned()));
+        let detail = outcome.signature.splitn(3, ':').nth(2).map(str::to_owned);
+        let status = match outcome.kind {
+            Kind::ApiError => detail.map(|detail| number(&place, detail)),
+            Kind::WrongData => detail.filter(|class| matches!(class.as_str(), "zero" | "poison")),
+            _ => None,
+        };
         Seen { kind: outcome.kind, place, status, line: outcome.summary.clone() }
     }
 
@@ -39,7 +41,11 @@ impl Seen {
         let stderr = seen.stderr.to_text();
         let place = open.unwrap_or_default().to_owned();
         if let Some(line) = failed {
-            return failure(line);
+            let mut found = failure(line);
+            if found.kind == Kind::WrongData {
+                found.status = wrong_bytes(&lines).map(str::to_owned);
+            }
+            return found;
         }
         let (kind, line) = match &seen.ended {
             Ended::Exited(0) if over => (Kind::Pass, "PASS".to_owned()),
@@ -66,8 +72,58 @@ impl Seen {
             // A program only knows the HIP call that it was in, a trial also those of the libraries above and of the host;
             // that both were in the same HIP call is for the traces to say.
             Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::MemoryFault => true,
+            Kind::ApiError if !is_number(&trial.status) && is_number(&self.status) => {
+                self.place == trial.place
+            }
+            // Only zero and poison can be told from few bytes.
+            Kind::WrongData if trial.status.is_none() => self.place == trial.place,
             _ => self.place == trial.place && self.status == trial.status,
         }
+    }
+
+    /// Whether the program showed a failure: what it says of itself fits, and where it died or hung, it did so in the same
+    /// call of the HIP runtime, as far as the log of its calls tells.
+    pub(crate) fn shows(&self, failure: &Seen) -> bool {
+        let in_call = matches!(failure.kind, Kind::Crash | Kind::Hang | Kind::LibraryExit);
+        let known = failure.place.starts_with("hip") && !self.place.is_empty();
+        self.fits(failure) && (!in_call || !known || self.place == failure.place)
+    }
+}
+
+fn is_number(status: &Option<String>) -> bool {
+    status.as_ref().is_some_and(|text| text.parse::<i64>().is_ok())
+}
+
+/// A program prints the capture status as its number (`hipStreamCaptureStatus` in hip_runtime_api.h).
+fn number(place: &str, value: String) -> String {
+    match (place, value.as_str()) {
+        ("hipStreamIsCapturing", "none") => "0".to_owned(),
+        ("hipStreamIsCapturing", "active") => "1".to_owned(),
+        ("hipStreamIsCapturing", "invalidated") => "2".to_owned(),
+        _ => value,
+    }
+}
+
+/// What the wrong bytes that a program shows are: all zero, or all the poison of a fresh buffer.
+fn wrong_bytes(lines: &[String]) -> Option<&'static str> {
+    let short = lines.iter().find_map(|line| {
+        let (_, rest) = line.split_once(": byte ")?;
+        Some(rest.split_once(" is ")?.1.split(';').next()?.to_owned())
+    });
+    let long = || {
+        let shown = |label: &str| {
+            lines.iter().find_map(|line| Some(line.trim().strip_prefix(label)?.trim().to_owned()))
+        };
+        let (got, right) = (shown("got ")?, shown("expected ")?);
+        let wrong = got.split(' ').zip(right.split(' ')).filter(|(a, b)| a != b);
+        Some(wrong.map(|(got, _)| got).collect::<Vec<_>>().join(" "))
+    };
+    let bytes = short.or_else(long)?;
+    let all = |byte: &str| bytes.split(' ').all(|one| one == byte);
+    match () {
+        () if all("00") => Some("zero"),
+        () if all("a5") => Some("poison"),
+        () => None,
     }
 }
 
@@ -86,7 +142,7 @@ impl std::fmt::Display for Seen {
 /// `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did not compile`.
 fn failure(line: &str) -> Seen {
     let text = line.strip_prefix("FAIL: ").unwrap_or(line);
-    let mut words = text.split([' ', ':']).filter(|word| !word.is_empty());
+    let mut words = text.split([' ', ':', '(']).filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
     let (kind, place) = match first {
         "buffer" => (Kind::WrongData, words.next().unwrap_or_default()),
@@ -100,8 +156,9 @@ fn failure(line: &str) -> Seen {
         }
         function => (Kind::ApiError, function),
     };
-    let status = text.split_once(" returned ").and_then(|(_, rest)| rest.split(';').next());
-    Seen { kind, place: place.to_owned(), status: status.map(str::to_owned), line: text.to_owned() }
+    let answered = text.split_once(" returned ").or_else(|| text.split_once(" gave "));
+    let status = answered.and_then(|(_, rest)| rest.split(';').next());
+    Seen { kind, place: place.to_owned(), status: status.map(str::to_owned), line: line.to_owned() }
 }
 
 fn memory_fault(stderr: &str) -> bool {
@@ -111,7 +168,7 @@ fn memory_fault(stderr: &str) -> bool {
 fn ended(end: &Ended) -> String {
     match end {
         Ended::Exited(status) => format!("ended with exit status {status}"),
-        Ended::Signalled { signal, .. } => format!("died of signal {signal}"),
+        Ended::Signalled { signal, .. } => format!("died of {}", judge::signal(*signal)),
         Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
             "hung and was killed".to_owned()
         }
@@ -123,6 +180,52 @@ fn ended(end: &Ended) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn of(lines: &[&str]) -> Seen {
+        let found = lines.iter().map(|l| (*l).to_owned()).collect::<Vec<_>>();
+        let said = failure(lines[0]);
+        if said.kind != Kind::WrongData {
+            return said;
+        }
+        Seen { status: wrong_bytes(&found).map(str::to_owned), ..said }
+    }
+
+    #[test]
+    fn a_program_that_passes_or_fails_otherwise_does_not_show_a_failure() {
+        let trial = |kind, signature: &str| {
+            Seen::of_trial(&Outcome {
+                kind,
+                signature: signature.to_owned(),
+                at: judge::Location::default(),
+                summary: String::new(),
+                details: Vec::new(),
+            })
+        };
+        let zero = trial(Kind::WrongData, "wrong-data:dst.back:zero");
+        assert!(of(&["FAIL: buffer dst.back: byte 3 is 00; expected was 4f"]).shows(&zero));
+        assert!(!of(&["FAIL: buffer dst.back: byte 3 is a5; expected was 4f"]).shows(&zero));
+        let long = [
+            "FAIL: buffer dst.back: 1 of 2 bytes are wrong",
+            "  got      01 00",
+            "  expected 01 4f",
+        ];
+        assert!(of(&long).shows(&zero));
+        let pass =
+            Seen { kind: Kind::Pass, place: String::new(), status: None, line: "PASS".to_owned() };
+        assert!(!pass.shows(&zero));
+        let active = trial(Kind::ApiError, "unexpected-value:hipStreamIsCapturing:active");
+        assert!(of(&["FAIL: hipStreamIsCapturing gave 1; expected was none"]).shows(&active));
+        assert!(!of(&["FAIL: hipStreamIsCapturing gave 2; expected was none"]).shows(&active));
+        let crash = trial(Kind::Crash, "crash:hipGraphInstantiate");
+        let died = |place: &str| Seen {
+            kind: Kind::Crash,
+            place: place.to_owned(),
+            status: None,
+            line: String::new(),
+        };
+        assert!(died("hipGraphInstantiate").shows(&crash));
+        assert!(!died("hipMalloc").shows(&crash));
+    }
 
     #[test]
     fn a_line_names_its_kind_and_place() {
@@ -137,7 +240,12 @@ mod tests {
             "FAIL: hipMalloc returned hipErrorOutOfMemory; expected was success (line 7)",
             "api-error:hipMalloc:hipErrorOutOfMemory",
         );
-        check("FAIL: hipGraphGetNodes gave 3; expected was 4", "api-error:hipGraphGetNodes");
+        check("FAIL: hipGraphGetNodes gave 3; expected was 4", "api-error:hipGraphGetNodes:3");
+        check(
+            "FAIL: hipStreamQuery(s) returned hipErrorUnknown; expected was hipSuccess (line 7)",
+            "api-error:hipStreamQuery:hipErrorUnknown",
+        );
+        check("FAIL: buffer dst.back: byte 3 is 00; expected was 4f", "wrong-data:dst.back");
         check(
             "FAIL: launch returned hipErrorUnknown; expected was success (line 7)",
             "api-error:hipModuleLaunchKernel:hipErrorUnknown",

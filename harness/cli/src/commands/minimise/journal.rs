@@ -14,7 +14,7 @@ use report::{Record, count};
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
-use super::{MinimiseOptions, no_verdict, space::Candidate};
+use super::{MinimiseOptions, identity::Identity, no_verdict, space::Candidate};
 use crate::{
     Session, Stop,
     trial::{Job, run_trial},
@@ -33,10 +33,13 @@ pub(super) struct About {
     stack: String,
     gfx: Option<String>,
     faults: Vec<Planted>,
+    /// The release on which every candidate must pass.
+    #[serde(default)]
+    oracle: Option<String>,
 }
 
 impl About {
-    pub(super) fn of(session: &Session, job: &Job<'_>) -> About {
+    pub(super) fn of(session: &Session, job: &Job<'_>, oracle: Option<&Session>) -> About {
         About {
             rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
             trial: job.id(),
@@ -44,6 +47,7 @@ impl About {
             stack: session.stack.spec.clone(),
             gfx: session.gfx().map(str::to_owned),
             faults: job.faults.clone(),
+            oracle: oracle.map(|session| session.stack.spec.clone()),
         }
     }
 }
@@ -63,6 +67,27 @@ enum Line {
     },
 }
 
+/// What every candidate must pass on, lest it be wrong itself.
+pub(super) enum Oracle {
+    /// There is none: nothing tells a program that is wrong from one that shows a bug.
+    None,
+    /// The device without the planted faults.
+    Healthy,
+    /// A release on which the trial passes.
+    Release(Box<Session>),
+}
+
+impl Oracle {
+    /// What it is called in the journal.
+    fn name(&self) -> Option<String> {
+        match self {
+            Oracle::None => None,
+            Oracle::Healthy => Some("healthy".to_owned()),
+            Oracle::Release(session) => Some(format!("on {}", session.stack.spec)),
+        }
+    }
+}
+
 /// Starts runs, or answers from the journal where it has them: the same search asks the same questions.
 pub(super) struct Runs<'s> {
     session: &'s Session,
@@ -73,9 +98,11 @@ pub(super) struct Runs<'s> {
     /// Outcomes from before the signature was known.
     before: Vec<(String, Outcome)>,
     signature: Option<String>,
-    /// Whether each candidate is run without the planted faults as well.
-    pub(super) control: bool,
-    controls: HashMap<String, Outcome>,
+    /// What each candidate that fails is run on as well.
+    pub(super) oracle: Oracle,
+    verdicts: HashMap<String, Outcome>,
+    /// The failure in question, beyond its signature.
+    pub(super) identity: Option<Identity>,
     /// Runs in all, with those of the journal: the seed of the next one.
     next: u64,
     /// Processes started.
@@ -147,8 +174,9 @@ impl<'s> Runs<'s> {
             answers,
             before: Vec::new(),
             signature: None,
-            control: false,
-            controls: HashMap::new(),
+            oracle: Oracle::None,
+            verdicts: HashMap::new(),
+            identity: None,
             next,
             started: 0,
             most: options.budget_runs,
@@ -183,15 +211,19 @@ impl<'s> Runs<'s> {
     }
 
     fn start(&mut self, candidate: &Candidate, key: &str, faults: Vec<Planted>) -> Option<Record> {
-        let mut lowered = candidate.lowered().clone();
-        if faults.is_empty() {
-            let plan = &mut lowered.plan;
-            for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
-                healthy(phase);
-            }
-        }
-        let job = Job { case: candidate.case(), trial: candidate.trial(), lowered, faults };
+        let job = Job {
+            case: candidate.case(),
+            trial: candidate.trial(),
+            lowered: candidate.lowered().clone(),
+            faults,
+        };
         let record = run_trial(self.session, &job, self.cancel)?;
+        self.note(key, &record);
+        Some(record)
+    }
+
+    /// Counts a run and keeps it.
+    fn note(&mut self, key: &str, record: &Record) {
         let seed = self.next;
         self.started += 1;
         self.next += 1;
@@ -203,25 +235,46 @@ impl<'s> Runs<'s> {
                 self.trouble = Some(no_verdict(&error));
             }
         }
-        Some(record)
     }
 
-    /// The outcome of a candidate on the healthy device, where that is asked for. The outer None is that of
-    /// [`Runs::outcome`].
-    pub(super) fn control(&mut self, candidate: &Candidate, key: &str) -> Option<Option<Outcome>> {
-        if !self.control {
-            return Some(None);
-        }
-        if let Some(known) = self.controls.get(key) {
+    /// The outcome of a candidate where it must pass, run once; the inner None where there is no such place. The outer None is
+    /// that of [`Runs::outcome`].
+    pub(super) fn elsewhere(
+        &mut self,
+        candidate: &Candidate,
+        key: &str,
+    ) -> Option<Option<Outcome>> {
+        let Some(name) = self.oracle.name() else { return Some(None) };
+        if let Some(known) = self.verdicts.get(key) {
             return Some(Some(known.clone()));
         }
-        let key = format!("{key} healthy");
-        let outcome = match self.answers.get_mut(&key).and_then(VecDeque::pop_front) {
+        let noted = format!("{key} {name}");
+        let outcome = match self.answers.get_mut(&noted).and_then(VecDeque::pop_front) {
             Some(outcome) => outcome,
-            None => self.start(candidate, &key, Vec::new())?.outcome,
+            None => {
+                let record = self.consult(candidate)?;
+                self.note(&noted, &record);
+                record.outcome
+            }
         };
-        self.controls.insert(key.trim_end_matches(" healthy").to_owned(), outcome.clone());
+        self.verdicts.insert(key.to_owned(), outcome.clone());
         Some(Some(outcome))
+    }
+
+    /// One run of a candidate where it must pass.
+    pub(super) fn consult(&self, candidate: &Candidate) -> Option<Record> {
+        let mut lowered = candidate.lowered().clone();
+        let plan = &mut lowered.plan;
+        for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
+            healthy(phase);
+        }
+        let session = match &self.oracle {
+            Oracle::None => return None,
+            Oracle::Healthy => self.session,
+            Oracle::Release(session) => session,
+        };
+        let (case, trial) = (candidate.case(), candidate.trial());
+        run_trial(session, &Job { case, trial, lowered, faults: Vec::new() }, self.cancel)
     }
 
     fn remember(&mut self, key: &str, outcome: &Outcome) {
@@ -239,8 +292,15 @@ impl<'s> Runs<'s> {
         }
     }
 
-    pub(super) fn is_wanted(&self, signature: &str) -> bool {
-        self.signature.as_deref() == Some(signature)
+    /// The signature in question.
+    pub(super) fn wanted(&self) -> &str {
+        self.signature.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a candidate failed in the way in question: with its signature, in the same call, after the same call.
+    pub(super) fn is_wanted(&self, candidate: &Candidate, outcome: &Outcome) -> bool {
+        self.signature.as_deref() == Some(outcome.signature.as_str())
+            && self.identity.as_ref().is_none_or(|identity| identity.fits(candidate, outcome))
     }
 
     pub(super) fn progress(&mut self, calls: u32) {

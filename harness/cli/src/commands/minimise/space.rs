@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, rc::Rc};
 
 use case::{Case, Header, Kernels, Lowered, Trial, lower, write};
 use device::{Place, Planted};
+use judge::{Kind, Outcome};
 use plan::{Call, Plan, Step, may_succeed};
 use rewrite::reduce::{Edit, apply, reductions};
 use search::reduce::{Made, Space, Tree};
@@ -134,7 +135,11 @@ impl Plans {
 
     /// The failing step of an edited plan, where it expects a certain status or value, compares two buffers, or is itself planted.
     /// The static checks do not know whether the plan is still right when calls around it are gone.
-    pub(super) fn expecting<'p>(&self, plan: &'p Plan) -> Option<&'p Step> {
+    pub(super) fn expecting<'p>(&self, plan: &'p Plan, first: &Outcome) -> Option<&'p Step> {
+        // What dies or hangs is wrong whatever it was expected to answer.
+        if !matches!(first.kind, Kind::ApiError | Kind::WrongData) {
+            return None;
+        }
         let failing = every(&plan.body).into_iter().find(|s| Some(s.id) == self.failing)?;
         let compares = matches!(failing.call, Call::Equal { .. } | Call::Differ { .. });
         (compares

@@ -15,18 +15,24 @@ use crate::{Session, Stop};
 /// Lines of the runtime's log that are kept, from the failing call on.
 const LINES: usize = 80;
 
-/// Logs of one more failing run.
+/// Logs of the program, or of one more failing run where there is none of the program or a library has a log of its own.
 pub(super) fn logs(
     subject: &Subject<'_>,
     session: &Session,
     failed: &Record,
+    of_program: Option<&str>,
     who: &Identity,
 ) -> Result<Vec<Log>, Stop> {
+    let plan = subject.job()?.lowered.plan;
+    if let Some(text) = of_program {
+        let (call, text) = last_call(&plain(text), culprit(&plan, failed));
+        let title = format!("AMD_LOG_LEVEL=4 of the program, {call}");
+        return Ok(vec![Log { title, text: redact(&text, who) }]);
+    }
     let folder = session
         .scratch
         .trial()
         .map_err(|e| Stop::no_verdict(format!("error: no folder for the logs: {e}")))?;
-    let plan = subject.job()?.lowered.plan;
     let file = |name: &str| folder.path().join(name).display().to_string();
     let mut variables = vec![
         ("AMD_LOG_LEVEL".to_owned(), "4".to_owned()),
@@ -94,6 +100,28 @@ fn plain(text: &str) -> String {
     out + rest
 }
 
+/// The end of a program's log, which ends where it fails: from the last time that it made the failing call.
+fn last_call(text: &str, function: Option<&str>) -> (String, String) {
+    let lines: Vec<&str> = text.lines().collect();
+    let function = function.unwrap_or_default();
+    let entered = |line: &&str| !function.is_empty() && line.contains(&format!("{function} ("));
+    let (title, from) = match lines.iter().rposition(entered) {
+        Some(at) => (format!("from {function} on"), at),
+        None => ("at its end".to_owned(), lines.len().saturating_sub(LINES)),
+    };
+    (title, shown(&lines, from))
+}
+
+/// Some lines of a log from one on.
+fn shown(lines: &[&str], from: usize) -> String {
+    let mut kept = lines[from..].iter().take(LINES).copied().collect::<Vec<_>>().join("\n");
+    let more = lines.len().saturating_sub(from + LINES);
+    if more > 0 {
+        kept.push_str(&format!("\n[{more} more lines]"));
+    }
+    kept
+}
+
 /// The part of a log from the failing call on, and what that is called.
 fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, String) {
     let lines: Vec<&str> = text.lines().collect();
@@ -107,12 +135,7 @@ fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, Strin
         (Some(function), Some(line)) => (format!("from {function} on"), *line),
         _ => ("at the end".to_owned(), lines.len().saturating_sub(LINES)),
     };
-    let mut kept = lines[from..].iter().take(LINES).copied().collect::<Vec<_>>().join("\n");
-    let more = lines.len().saturating_sub(from + LINES);
-    if more > 0 {
-        kept.push_str(&format!("\n[{more} more lines]"));
-    }
-    (title, kept)
+    (title, shown(&lines, from))
 }
 
 /// The function whose call failed; where the host read wrong bytes, the last call before that could have written them.

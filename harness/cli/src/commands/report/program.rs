@@ -1,10 +1,13 @@
-//! The stand-alone program of a report: that of the minimal case where there is one, checked before it is shown.
+//! The stand-alone program of a report: the shortest one that showed the failure, or that of the trial.
 
 use std::path::Path;
 
 use export::Form;
+use judge::Outcome;
+use plan::Version;
 use report::{
-    evidence::{CASE_FILE, Exported, Minimised, Rate, Setting},
+    Record,
+    evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
     issue::{Identity, Program, redact},
 };
 use supervise::Cancel;
@@ -12,94 +15,185 @@ use supervise::Cancel;
 use super::super::{
     export::{
         build::Toolchain,
+        short::{Bench, shortest},
         tools,
         verify::{exported, printed},
     },
-    subject::Subject,
+    oracle::Elsewhere,
+    subject::{Runs, Subject},
 };
-use crate::{CaseLibrary, CasesFrom, Selected, Session, Stop, evidence};
+use crate::{CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence};
 
-/// Runs of the program before it is shown.
+/// Runs of a program before it is shown.
 const RUNS: u32 = 3;
+/// Runs of a minimal case, for a failure that comes now and then.
+const LOOKS: u32 = 20;
 
-/// Exports the trial, or its minimal case, into the folder; none where it cannot be written as a program.
-pub(super) fn program(
-    subject: &Subject<'_>,
-    minimised: Option<&Minimised>,
-    session: &Session,
-    on: &Setting,
-    folder: &Path,
-    who: &Identity,
-) -> Result<Option<Program>, Stop> {
-    let case = folder.join(CASE_FILE);
-    if minimised.is_some()
-        && let Ok(library) = CaseLibrary::load(Some(&CasesFrom { path: case, trusted: false }))
-        && let Some(case) = library.cases().next()
-        && let Some(trial) = case.trials().into_iter().next()
-    {
-        let faults = subject.faults.clone();
-        let minimal = Subject { library: &library, selected: Selected { case, trial }, faults };
-        let found = of(&minimal, &subject.id(), session, on, folder, who)?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    of(subject, &subject.id(), session, on, folder, who)
+/// What a program is made for.
+pub(super) struct Wanted<'a> {
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) session: &'a Session,
+    pub(super) options: &'a SessionOptions,
+    pub(super) failed: &'a Record,
+    pub(super) rate: Rate,
+    pub(super) folder: &'a Path,
+    pub(super) who: &'a Identity,
 }
 
-fn of(
-    subject: &Subject<'_>,
-    trial: &str,
-    session: &Session,
-    on: &Setting,
-    folder: &Path,
-    who: &Identity,
-) -> Result<Option<Program>, Stop> {
-    let job = subject.job()?;
-    let form = Form::Hiprtc;
-    let tools = tools(session)?;
-    let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-    // Without headers or compiler the program is shown all the same, as one that nobody has tried.
-    let verified = match Toolchain::find(session, form, tools.path()) {
-        Ok(toolchain) => match exported(session, &toolchain, &job, form, RUNS, &cancel) {
-            Ok(done) => Some(done),
-            Err(stop) => {
-                anstream::eprintln!("the program was not verified: {stop}");
-                None
+/// A program with what the runtime logged of it; no log where the program was not run.
+pub(super) struct Found {
+    pub(super) program: Program,
+    pub(super) log: Option<String>,
+}
+
+impl Wanted<'_> {
+    /// Makes a program of the minimal case where there is one, or of the trial, and puts it into the folder; none where it cannot
+    /// be written as a program.
+    pub(super) fn program(&self, minimised: Option<&Minimised>) -> Result<Option<Found>, Stop> {
+        let case = self.folder.join(CASE_FILE);
+        if minimised.is_some()
+            && let Ok(library) = CaseLibrary::load(Some(&CasesFrom { path: case, trusted: false }))
+            && let Some(case) = library.cases().next()
+            && let Some(trial) = case.trials().into_iter().next()
+        {
+            let faults = self.subject.faults.clone();
+            let minimal = Subject { library: &library, selected: Selected { case, trial }, faults };
+            let signature = Some(self.failed.outcome.signature.clone());
+            let runs = Runs::with_signature(
+                minimal.run(self.session, LOOKS.min(self.looks()), 0, &[])?,
+                signature,
+            );
+            if let Some(failed) = runs.failed()
+                && let Some(found) = self.of(&minimal, &failed.outcome, runs.rate)?
+            {
+                return Ok(Some(found));
             }
-        },
-        Err(stop) => {
-            anstream::eprintln!("the program was not verified: {stop}");
-            None
         }
-    };
-    let text = match &verified {
-        Some(done) => done.text.clone(),
-        None => match printed(session, &job, form, Vec::new(), Vec::new()) {
-            Ok(text) => text,
-            Err(stop) => {
-                anstream::eprintln!("{stop}");
-                return Ok(None);
+        self.of(self.subject, &self.failed.outcome, self.rate)
+    }
+
+    /// Runs that show whether a minimal case fails every time, or often enough to see it once.
+    fn looks(&self) -> u32 {
+        if self.rate.failed == self.rate.runs { RUNS } else { LOOKS }
+    }
+
+    fn of(&self, subject: &Subject<'_>, goal: &Outcome, rate: Rate) -> Result<Option<Found>, Stop> {
+        match self.short(subject, goal, rate) {
+            Ok(Some(found)) => return Ok(Some(found)),
+            Ok(None) => {}
+            Err(stop) => anstream::eprintln!("no short program: {stop}"),
+        }
+        self.long(subject, goal)
+    }
+
+    fn short(
+        &self,
+        subject: &Subject<'_>,
+        goal: &Outcome,
+        rate: Rate,
+    ) -> Result<Option<Found>, Stop> {
+        let mut job = subject.job()?;
+        // The program is of the trial that was reported, however small it became.
+        job.lowered.plan.trial = self.subject.id();
+        let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
+        let version = self.session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
+        let bench = Bench::new(self.session, version.clone())?;
+        let elsewhere = Elsewhere { options: self.options.clone(), named: None };
+        let release = match job.faults.is_empty() {
+            // A smaller case may pass where the trial fails in another way.
+            true => elsewhere.find(self.session, &self.subject.job()?, &cancel)?,
+            false => None,
+        };
+        let other = match &release {
+            Some(release) => Bench::new(release, version)
+                .map_err(|stop| anstream::eprintln!("not tried on {}: {stop}", release.stack.spec))
+                .ok(),
+            None => None,
+        };
+        let Some(short) = shortest(&bench, other.as_ref(), &job, goal, rate, &cancel)? else {
+            return Ok(None);
+        };
+        let passes = short.elsewhere.map(|rate| {
+            let mut on = Setting::of(self.failed);
+            on.faults.clear();
+            if let (Some(release), Some(_)) = (&release, &other) {
+                on.stack = release.stack.spec.clone();
+                on.rocm = release.rocm.as_ref().map(ToString::to_string);
+                on.gfx = release.gfx().unwrap_or(&on.gfx).to_owned();
             }
-        },
-    };
-    // A name in the program's text is no name of a person.
-    let text = redact(&text, &Identity { user: String::new(), host: String::new(), ..who.clone() });
-    let line = |label: &str| {
-        let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));
-        found.unwrap_or_default().trim().to_owned()
-    };
-    let found = Exported {
-        trial: trial.to_owned(),
-        form: form.name().to_owned(),
-        path: form.file().to_owned(),
-        build: line("Build:"),
-        run: line("Run:"),
-        verified: verified.as_ref().map(|done| Rate { failed: done.verified, runs: done.of }),
-        on: verified.as_ref().map(|_| on.clone()),
-        traces_equal: verified.as_ref().map(|done| done.difference.is_none()),
-    };
-    evidence::write_text(folder, form.file(), &text)?;
-    evidence::write(folder, &found)?;
-    Ok(Some(Program { file: form.file().to_owned(), language: "cpp", text, exported: Some(found) }))
+            Passes { on, rate }
+        });
+        let exported = Exported {
+            verified: Some(short.failed),
+            on: Some(Setting::of(self.failed)),
+            ended: Some(short.ended),
+            passes,
+            ..self.written(&short.text)
+        };
+        let log = Some(short.log);
+        Ok(Some(Found { program: self.keep(&short.text, exported)?, log }))
+    }
+
+    /// The trial as it is, with everything that it looks at.
+    fn long(&self, subject: &Subject<'_>, goal: &Outcome) -> Result<Option<Found>, Stop> {
+        let job = subject.job()?;
+        let (form, session) = (Form::Hiprtc, self.session);
+        let tools = tools(session)?;
+        let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
+        let verified = Toolchain::find(session, form, tools.path()).and_then(|toolchain| {
+            exported(session, &toolchain, &job, form, RUNS, Some(goal), &cancel)
+        });
+        // Without headers or compiler the program is shown all the same, as one that nobody has tried.
+        let verified = verified
+            .map_err(|stop| anstream::eprintln!("the program was not verified: {stop}"))
+            .ok();
+        let text = match &verified {
+            Some(done) => done.text.clone(),
+            None => match printed(session, &job, form, Vec::new(), Vec::new()) {
+                Ok(text) => text,
+                Err(stop) => {
+                    anstream::eprintln!("{stop}");
+                    return Ok(None);
+                }
+            },
+        };
+        let exported = Exported {
+            verified: verified.as_ref().map(|done| Rate { failed: done.verified, runs: done.of }),
+            on: verified.as_ref().map(|_| Setting::of(self.failed)),
+            traces_equal: verified.as_ref().map(|done| done.difference.is_none()),
+            ..self.written(&text)
+        };
+        Ok(Some(Found { program: self.keep(&text, exported)?, log: None }))
+    }
+
+    /// What the program's own header says of how it is built and run.
+    fn written(&self, text: &str) -> Exported {
+        let line = |label: &str| {
+            let found = text.lines().find_map(|l| l.strip_prefix("// ")?.strip_prefix(label));
+            found.unwrap_or_default().trim().to_owned()
+        };
+        Exported {
+            trial: self.subject.id(),
+            form: Form::Hiprtc.name().to_owned(),
+            path: Form::Hiprtc.file().to_owned(),
+            build: line("Build:"),
+            run: line("Run:"),
+            verified: None,
+            on: None,
+            ended: None,
+            passes: None,
+            traces_equal: None,
+        }
+    }
+
+    /// Puts the program into the folder.
+    fn keep(&self, text: &str, exported: Exported) -> Result<Program, Stop> {
+        // A name in the program's text is no name of a person.
+        let nobody = Identity { user: String::new(), host: String::new(), ..self.who.clone() };
+        let text = redact(text, &nobody);
+        let file = Form::Hiprtc.file();
+        evidence::write_text(self.folder, file, &text)?;
+        evidence::write(self.folder, &exported)?;
+        Ok(Program { file: file.to_owned(), language: "cpp", text, exported: Some(exported) })
+    }
 }

@@ -1,0 +1,295 @@
+//! What `minimise` and `report` make of the real differences between releases and of planted bugs, tried by another hand: the
+//! attached program is compiled by its own build line and run where it must fail and where it must pass, its lines are left out
+//! one by one, and the sentences of the report are compared with what that showed.
+
+use std::{
+    fs,
+    os::unix::process::ExitStatusExt,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+/// Lines of the longest program.
+const LINES: usize = 60;
+
+/// A trial with a release on which it fails, and one on which it passes.
+struct Difference {
+    trial: &'static str,
+    fails: (&'static str, &'static str),
+    /// None where it passes nowhere.
+    passes: Option<(&'static str, &'static str)>,
+    fault: Option<&'static str>,
+    signature: &'static str,
+}
+
+const fn real(
+    trial: &'static str,
+    fails: (&'static str, &'static str),
+    passes: Option<(&'static str, &'static str)>,
+    signature: &'static str,
+) -> Difference {
+    Difference { trial, fails, passes, fault: None, signature }
+}
+
+const fn planted(trial: &'static str, fault: &'static str, signature: &'static str) -> Difference {
+    let here = ("debian:7.2.4", "gfx1151");
+    Difference { trial, fails: here, passes: Some(here), fault: Some(fault), signature }
+}
+
+fn rocrepro(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the command starts")
+}
+
+/// What a command printed, all of it where it ended otherwise.
+fn good(folder: &Path, arguments: &[&str]) -> String {
+    let output = rocrepro(folder, arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let all = format!("{arguments:?}\n{}\n{}", text(&output.stdout), text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{all}");
+    text(&output.stdout)
+}
+
+/// A release with its headers.
+struct Release {
+    spec: &'static str,
+    gfx: &'static str,
+    fault: Option<&'static str>,
+    root: PathBuf,
+    include: PathBuf,
+}
+
+/// What a program did.
+#[derive(Debug, PartialEq)]
+enum Did {
+    Passed,
+    /// What it printed, or the signal that it died of.
+    Failed(String),
+}
+
+impl Release {
+    fn new(
+        at: &Path,
+        (spec, gfx): (&'static str, &'static str),
+        fault: Option<&'static str>,
+    ) -> Release {
+        good(at, &["rocm", "fetch", spec, "--with", "dev"]);
+        let root = PathBuf::from(good(at, &["rocm", "path", spec]).trim());
+        // The rest of the folder is another C library's.
+        let include = at.join(format!("include-{}-{}", spec.replace(':', "-"), fault.is_some()));
+        fs::create_dir_all(&include).expect("a folder");
+        let hip = include.join("hip");
+        if !hip.exists() {
+            std::os::unix::fs::symlink(root.join("usr/include/hip"), hip).expect("a link");
+        }
+        Release { spec, gfx, fault, root, include }
+    }
+
+    /// Compiles a program by its own build line, with the paths of this release in the place of /opt/rocm.
+    fn compile(&self, at: &Path, text: &str) -> Option<PathBuf> {
+        let build =
+            text.lines().find_map(|line| line.strip_prefix("// Build: ")).expect("a build line");
+        let (source, program) = (at.join("tried.cpp"), at.join("tried"));
+        fs::write(&source, text).expect("written");
+        let mut words = build.split(' ');
+        let mut command = Command::new(words.next().expect("a compiler"));
+        for word in words {
+            match word {
+                "-I/opt/rocm/include" => command.arg("-I").arg(&self.include),
+                "-L/opt/rocm/lib" => command.arg("-Wl,--allow-shlib-undefined"),
+                "repro.cpp" => command.arg(&source),
+                "repro" => command.arg(&program),
+                library if library.starts_with("-l") => match self.library(&library[2..]) {
+                    Some(file) => command.arg(file),
+                    // Older releases have hipRTC in the runtime.
+                    None => &mut command,
+                },
+                other => command.arg(other),
+            };
+        }
+        let output = command.output().expect("the compiler starts");
+        output.status.success().then_some(program)
+    }
+
+    fn library(&self, name: &str) -> Option<PathBuf> {
+        let folder = self.root.join("usr/lib/x86_64-linux-gnu");
+        let file = folder.join(format!("lib{name}.so"));
+        file.exists().then_some(file)
+    }
+
+    fn run(&self, at: &Path, program: &Path) -> Did {
+        let mut arguments =
+            vec!["exec", "--device", "emulated", "--rocm", self.spec, "--gfx", self.gfx];
+        arguments.extend(self.fault.iter().flat_map(|fault| ["--fault", fault]));
+        let program = program.display().to_string();
+        arguments.push(&program);
+        let output = rocrepro(at, &arguments);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = text.lines().find(|line| line.starts_with("FAIL: ")).map(str::to_owned);
+        match (output.status.signal(), said) {
+            (Some(signal), _) => Did::Failed(format!("died of {}", judge::signal(signal))),
+            (None, Some(said)) => Did::Failed(said),
+            (None, None) if output.status.success() && text.contains("PASS") => Did::Passed,
+            (None, None) => Did::Failed(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
+    fn tried(&self, at: &Path, text: &str) -> Option<Did> {
+        let program = self.compile(at, text)?;
+        Some(self.run(at, &program))
+    }
+}
+
+/// What a failure is called, without the places in the program.
+fn kind(did: &Did) -> String {
+    match did {
+        Did::Passed => "passed".to_owned(),
+        Did::Failed(said) => {
+            // The line of a program whose lines are left out is another one.
+            let said = said.split(" (line ").next().unwrap_or_default();
+            // Which byte it is depends on what else is left.
+            said.split(": byte ").next().unwrap_or_default().to_owned()
+        }
+    }
+}
+
+/// Leaves lines of `main` out, one at a time and with the line after; what still shows the failure and passes where it must.
+fn removable(
+    at: &Path,
+    text: &str,
+    fails: &Release,
+    passes: &Release,
+    wanted: &str,
+) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begin = lines.iter().position(|l| l.starts_with("int main()")).expect("main") + 1;
+    let end = lines.len() - 1;
+    let mut found = Vec::new();
+    for from in begin..end {
+        for length in [1, 2] {
+            // The last line says that all is well; who removes it changes what passing is.
+            if from + length > end - 1 {
+                continue;
+            }
+            let kept = lines[..from].iter().chain(&lines[from + length..]);
+            let shorter = kept.copied().collect::<Vec<_>>().join("\n") + "\n";
+            let shows = fails.tried(at, &shorter).is_some_and(|did| kind(&did) == wanted);
+            if shows && passes.tried(at, &shorter) == Some(Did::Passed) {
+                found.push(lines[from..from + length].join(" / "));
+            }
+        }
+    }
+    found
+}
+
+/// The number before a word, such as 3 in `in 3 of 3 fresh`.
+fn counts(text: &str, before: &str, after: &str) -> Option<(u32, u32)> {
+    let rest = &text[text.find(before)? + before.len()..];
+    let (k, n) = rest[..rest.find(after)?].split_once(" of ")?;
+    Some((k.trim().parse().ok()?, n.trim().parse().ok()?))
+}
+
+#[track_caller]
+fn check(difference: &Difference) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let Difference { trial, fails, passes, fault, signature } = difference;
+    let failing = Release::new(at, *fails, *fault);
+    let passing = passes.map(|place| Release::new(at, place, None));
+    let mut on =
+        vec![*trial, "--out", "out", "--device", "emulated", "--rocm", fails.0, "--gfx", fails.1];
+    on.extend(fault.iter().flat_map(|fault| ["--fault", fault]));
+    good(at, &[&["minimise"], on.as_slice()].concat());
+    good(at, &[&["report", "--repeat", "3"], on.as_slice()].concat());
+    let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect(name);
+    let (text, report) = (read("repro.cpp"), read("report.md"));
+    let json = |name: &str| serde_json::from_str::<serde_json::Value>(&read(name)).expect("JSON");
+    let (minimised, exported) = (json("minimise.json"), json("export.json"));
+    assert_eq!(minimised["signature"], *signature);
+
+    // The program, by another hand.
+    let shown = format!("{text}\n{report}");
+    assert!(text.lines().count() <= LINES, "{} lines\n{shown}", text.lines().count());
+    assert!(text.lines().all(|line| line.len() <= 120 || line.starts_with("//")), "{shown}");
+    let did = failing.tried(at, &text).unwrap_or_else(|| panic!("it does not compile\n{shown}"));
+    assert_ne!(did, Did::Passed, "{shown}");
+    if let Some(passing) = &passing {
+        assert_eq!(passing.tried(at, &text), Some(Did::Passed), "{shown}");
+        let left = removable(at, &text, &failing, passing, &kind(&did));
+        assert!(left.is_empty(), "could go: {left:#?}\n{shown}");
+    }
+
+    // The sentences of the report.
+    assert!(report.contains(&text), "the attached program is another\n{shown}");
+    let said = counts(&report, "it failed as described in ", " fresh processes");
+    let number = |value: &serde_json::Value| value.as_u64().map(|n| n as u32);
+    let verified = &exported["verified"];
+    assert_eq!(said, number(&verified["failed"]).zip(number(&verified["runs"])), "{shown}");
+    assert!(said.is_some_and(|(k, n)| k == n && n >= 3), "{shown}");
+    let Did::Failed(end) = &did else { panic!("{shown}") };
+    if end.starts_with("FAIL: ") || end.starts_with("died of ") {
+        let sentence = format!("A failing run ended so: `{end}`.");
+        assert!(report.contains(&sentence), "{sentence}\n{shown}");
+    }
+    if let Some((_, line)) = end.split_once(" (line ") {
+        let line: usize = line.trim_end_matches(')').parse().expect("a number");
+        let call = end.trim_start_matches("FAIL: ").split('(').next().unwrap_or_default();
+        let there = text.lines().nth(line - 1).unwrap_or_default();
+        assert!(there.contains(call), "line {line} is {there:?}\n{shown}");
+    }
+    if let Some(signal) = end.strip_prefix("died of ") {
+        let others = ["SIGABRT", "SIGSEGV", "SIGBUS"].into_iter().filter(|other| *other != signal);
+        for other in others {
+            let written = report.lines().filter(|line| !line.starts_with(':'));
+            assert!(!written.into_iter().any(|line| line.contains(other)), "{other}\n{shown}");
+        }
+    }
+    match (&passing, fault) {
+        (Some(_), None) => {
+            let passed = counts(&report, "The same program passed in ", " runs on");
+            assert!(passed.is_some_and(|(k, n)| k == n && n >= 3), "{shown}");
+        }
+        (None, _) => assert!(report.contains("No release was found on which it passes"), "{shown}"),
+        (Some(_), Some(_)) => assert!(report.contains("planted on purpose"), "{shown}"),
+    }
+    let manifest = fs::read_to_string(failing.root.join("manifest.json")).expect("a manifest");
+    let packages =
+        report.lines().find_map(|l| l.strip_prefix("Debian packages, with Debian's patches: "));
+    let packages = packages.unwrap_or_else(|| panic!("no packages\n{shown}")).trim_end_matches('.');
+    for package in packages.split(", ") {
+        let (name, version) = package.split_once(' ').expect("a name and a version");
+        let named = format!("\"name\": \"{name}\"");
+        let at = manifest.find(&named).unwrap_or_else(|| panic!("{name} is not in the manifest"));
+        assert!(manifest[at..].lines().nth(1).is_some_and(|l| l.contains(version)), "{package}");
+    }
+    assert!(!report.contains("unmodified"), "{shown}");
+}
+
+macro_rules! differences {
+    ($($name:ident: $difference:expr;)*) => {
+        $(#[test]
+        fn $name() {
+            check(&$difference);
+        })*
+    };
+}
+
+const NEW: (&str, &str) = ("debian:7.2.4", "gfx1151");
+const OLD: (&str, &str) = ("debian:5.2.3", "gfx90a");
+const GOOD: Option<(&str, &str)> = Some(("debian:5.7.1", "gfx1100"));
+
+differences! {
+    a_long_chain: real("graphs/long-chain[nodes=30000]", NEW, Some(("debian:6.4.3", "gfx1151")), "crash:hipGraphInstantiate");
+    a_pool_allocation_in_the_null_stream: real("capture/pool-allocation-in-null-stream[thread=capturing,mode=global]", NEW, GOOD, "crash:hipMallocAsync");
+    a_synchronous_copy_in_a_capture: real("capture/synchronous-copy-on-stream[mode=global,direction=to_device]", ("debian:6.4.3", "gfx1151"), Some(NEW), "api-error:hipMemcpyWithStream:hipSuccess");
+    a_second_capture: real("capture/retry-after-invalidated-capture[node=copy]", NEW, GOOD, "api-error:hipMemcpyAsync:hipErrorInvalidValue");
+    a_stream_after_an_invalidated_capture: real("capture/stream-after-invalidated-capture[mode=global]", NEW, GOOD, "unexpected-value:hipStreamIsCapturing:invalidated");
+    an_unjoined_fork: real("capture/unjoined-fork[mode=global]", NEW, None, "unexpected-value:hipStreamIsCapturing:active");
+    a_memset_at_an_odd_address: real("copies/memset[offset=1,bytes=1,async=false,words=false]", OLD, Some(("debian:5.7.1", "gfx90a")), "memory-fault:__amd_rocclr_fillBufferAligned");
+    a_launch_that_is_not_captured: real("graphs/replay-changing-input[words=16,host=pageable]", OLD, Some(("debian:5.7.1", "gfx90a")), "unexpected-value:hipGraphGetNodes:0");
+
+    zeros_instead_of_a_copy: planted("copies/small-sizes[bytes=64,host=pageable,api=memcpy]", "copy.zero", "wrong-data:dst.back:zero");
+}
