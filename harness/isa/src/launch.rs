@@ -154,7 +154,7 @@ impl Grid<'_> {
 
     fn work(&self) -> Part {
         let mut group = Group {
-            code: Code::new(self.launch.arch, self.space),
+            code: Code::new(self.launch.arch, self.descriptor.lanes, self.space),
             detours: Detours::default(),
             machine: Machine::new(self.space),
             waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
@@ -270,6 +270,8 @@ fn initial_scalars(
         // TTMP9 is the group's x, TTMP7 its y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
+        // TTMP8\[29:25\] is the number of the wave in its group (LLVM, `lowerWaveID` in AMDGPULegalizerInfo.cpp).
+        wave.scalar[usize::from(register::TTMP) + 8] = wave.index << 25;
     } else {
         for (axis, id) in group.iter().enumerate() {
             if descriptor.rsrc2 >> (7 + axis) & 1 == 1 {

@@ -25,6 +25,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unnamed;
 mod value;
 mod vector;
 mod wave;

@@ -29,6 +29,8 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use device::Arch;
+
 use crate::{
     exec::{Binder, Bound},
     text::{Text, Unsupported},
@@ -37,6 +39,11 @@ use crate::{
 pub(crate) use buffer::SWIZZLE_ENABLE;
 pub(crate) use indexed::moved;
 pub(crate) use rounded::{ROUND, bind as bind_rounded, is_rounded};
+
+/// An operation that is not the same on all architectures.
+fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
+    Box::new(move |text| choose(text.site.arch)(text))
+}
 
 pub(crate) type Table = HashMap<String, Arc<Binder>>;
 

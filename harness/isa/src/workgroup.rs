@@ -63,7 +63,7 @@ impl Group<'_> {
             while left > 0 && pc.wrapping_sub(page.base) < PAGE {
                 let instruction =
                     page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
-                (last, pc) = (pc, pc + instruction.size);
+                (last, pc) = (pc, pc + instruction.site.size);
                 left -= 1;
                 // Others neither look at the address nor change it.
                 if instruction.directs {
@@ -95,7 +95,7 @@ impl Group<'_> {
     /// A turn for a wave whose instructions do not do what they ordinarily do.
     fn turn_on_detour(&mut self, index: usize) -> Result<(), Trap> {
         let Group { code, detours, machine, waves, entry, limit } = self;
-        let (arch, checked) = (code.arch(), machine.checks.is_some());
+        let checked = machine.checks.is_some();
         let wave = &mut waves[index];
         for _ in 0..TURN {
             if wave.state != State::Running || wave.detours == 0 {
@@ -105,12 +105,10 @@ impl Group<'_> {
             let missing = |missing| missing_trap(missing, pc, *entry);
             let page = code.page(pc).map_err(missing)?;
             let instruction = page.instruction(pc).map_err(missing)?;
-            let other = detours
-                .find(&instruction.text, arch, pc, instruction.size, wave, checked)
-                .map_err(|Unsupported| {
-                    missing(Missing::Unimplemented(instruction.text.to_string()))
-                })?;
-            wave.pc = pc + instruction.size;
+            let other = detours.find(&instruction.text, &instruction.site, wave, checked).map_err(
+                |Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())),
+            )?;
+            wave.pc = pc + instruction.site.size;
             wave.executed += 1;
             let exec = other.unwrap_or(&*instruction.exec);
             if let Err(stop) = exec.run(wave, machine) {
@@ -148,6 +146,10 @@ fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
             instruction: at("instruction fetch", pc, entry),
         },
         Missing::Illegal => Trap::IllegalInstruction { instruction: at("?", pc, entry) },
+        Missing::Unnamed(word) => {
+            let text = format!("{word:#010x}, which the disassembler of this stack does not know");
+            Trap::Unimplemented { instruction: at(&text, pc, entry) }
+        }
         Missing::Unimplemented(text) => Trap::Unimplemented { instruction: at(&text, pc, entry) },
         Missing::NoDisassembler(reason) => Trap::NoDisassembler { reason },
     }

@@ -108,6 +108,10 @@ pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
 }
 
 pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
+    // Infinity times a factor that is too small would be no number.
+    if !x.is_finite() {
+        return if x.is_nan() { x + x } else { x };
+    }
     let n = n.clamp(-2200, 2200);
     if n < -1022 {
         // The first factor keeps the value normal, so that only the second one rounds.

@@ -4,7 +4,7 @@ use super::{Table, operations};
 use crate::{
     exec::{Binder, on_wave},
     float16::{F16, add_to_odd},
-    source::Part,
+    source::{Part, Place},
     text::{Base, Text, Unsupported},
     value::Value,
     vector::{accumulate, binary, ternary, unary},
@@ -57,13 +57,11 @@ pub(super) fn mixed<R: Value>(
             let mut bare = text.clone();
             bare.operands[position + 1].negate = false;
             bare.operands[position + 1].absolute = false;
-            let source = if half {
-                bare.plain_source::<F16>(position + 1)?
-            } else {
-                bare.plain_source::<f32>(position + 1)?
-            };
-            let constant = matches!(operand.base, Base::Constant(_));
-            let part = if bit(&select, position) && !constant { Part::HIGH } else { Part::LOW };
+            let mut source = bare.plain_source::<f32>(position + 1)?;
+            if let (true, Base::Constant(constant)) = (half, &operand.base) {
+                source.place = Place::Constant(F16::packed(*constant).into());
+            }
+            let part = if bit(&select, position) { Part::HIGH } else { Part::LOW };
             sources.push((source, half, part, operand.negate, operand.absolute));
         }
         let row = text.row(0, 1)?;

@@ -59,7 +59,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         if rest.starts_with("addtid") {
             return Err(Unsupported);
         }
-        let transfer = Transfer::parse_load(rest, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(rest, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = text.plain_source::<u32>(1)?;
         return on_machine(move |wave, machine| {
@@ -247,7 +247,7 @@ fn permute(text: &Text, push: bool) -> Bound {
 fn swizzle(text: &Text) -> Bound {
     let target = text.row(0, 1)?;
     let source = text.plain_source::<u32>(1)?;
-    let pattern = usize::from(text.immediate);
+    let pattern = usize::from(text.site.immediate);
     if pattern >= 0xc000 {
         // FFT and rotate modes.
         return Err(Unsupported);

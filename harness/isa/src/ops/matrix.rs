@@ -31,8 +31,9 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// Elements of A or B in one lane, and the registers that hold them: no instruction has more.
+/// Elements of A in one lane, of B where A is sparse, and the registers that hold them: no instruction has more.
 const MOST_VALUES: usize = 16;
+const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
 /// Of four neighbours in a row of A, two are not stored and count as zeros.
@@ -71,13 +72,13 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
     /// The elements of A or B: by value of a lane, then by lane.
     #[inline(always)]
-    fn load(
+    fn load<const MOST: usize>(
         &self,
         wave: &Wave,
         (row, input): (usize, Input),
         values: usize,
-    ) -> [[T; 64]; MOST_VALUES] {
-        let mut elements = [[T::ZERO; 64]; MOST_VALUES];
+    ) -> [[T; 64]; MOST] {
+        let mut elements = [[T::ZERO; 64]; MOST];
         let rows = (values * input.bits()).div_ceil(32);
         for half in 0..wave.halves() {
             let mut words = [&wave.vector[row][half]; MOST_WORDS];
@@ -173,11 +174,22 @@ fn flush<T: Accumulator>(values: &mut [T], least: f32) {
 const LEAST_F16: f32 = 6.103_515_6e-5;
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N, SPARSE> {
-    // EXEC does not count: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let in_b = if SPARSE { 2 * self.values } else { self.values };
-        let (mut a, mut b) = (self.load(wave, self.a, self.values), self.load(wave, self.b, in_b));
+        if SPARSE {
+            self.multiply::<MOST_SPARSE>(wave, 2 * self.values);
+        } else {
+            self.multiply::<MOST_VALUES>(wave, self.values);
+        }
+    }
+}
+
+impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
+    // EXEC does not count: all lanes take part.
+    #[inline(always)]
+    fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
+        let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
+        let mut b = self.load::<MOST>(wave, self.b, in_b);
         if self.flush {
             let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
             for lanes in a.iter_mut().chain(&mut b) {
@@ -302,12 +314,12 @@ pub(crate) fn bind(text: &Text) -> Bound {
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     // Broadcasts of blocks and lane groups: no shipped kernel has them. Where A is sparse, these fields choose an index.
     text.only(if sparse { &["cbsz", "abid"] } else { &[] })?;
-    let (input, _) = inputs(name.input, text.arch).ok_or(Unsupported)?;
+    let (input, _) = inputs(name.input, text.site.arch).ok_or(Unsupported)?;
     let (a_row, words) = registers(text, 1)?;
     let values = words * 32 / input.bits();
     let (size, elements) = (name.size, name.size * name.k);
     let in_b = if sparse { 2 * values } else { values };
-    if values == 0 || in_b > MOST_VALUES || elements == 0 || 64 * in_b % elements != 0 {
+    if values == 0 || values > MOST_VALUES || elements == 0 || 64 * in_b % elements != 0 {
         return Err(Unsupported);
     }
     let blocks = 64 * in_b / elements;
@@ -328,7 +340,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
     let shape = Shape {
         a: (a_row, input),
-        b: (registers(text, 2)?.0, inputs(name.input, text.arch).ok_or(Unsupported)?.1),
+        b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
             true if text.number("cbsz")? != 0 => Some(0),
@@ -341,7 +353,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         elements: size * size * blocks / 64,
         places,
         // MIOpen's documentation, "MI200 MFMA behavior specifics".
-        flush: text.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
+        flush: text.site.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
         clamp: false,
     };
     match (name.output, size) {
@@ -363,7 +375,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     } else {
         &["op_sel", "neg_lo", "clamp"]
     })?;
-    let (mut a, mut b) = inputs(name.input, text.arch).ok_or(Unsupported)?;
+    let (mut a, mut b) = inputs(name.input, text.site.arch).ok_or(Unsupported)?;
     let negate = text.list("neg_lo").unwrap_or_default();
     let set = |source: usize| negate.get(source) == Some(&1);
     match (&mut a, &mut b) {
@@ -373,12 +385,11 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         _ => {}
     }
     let (a_row, words) = registers(text, 1)?;
-    let values = words * 32 / a.bits();
     let (_, d_words) = registers(text, 0)?;
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
     // GFX11 repeats A and B in each group of 16 lanes; GFX12 spreads k over the groups.
-    let spread = text.arch == Arch::Gfx1201;
+    let spread = text.site.arch == Arch::Gfx1201;
     let (elements, output) = match (half, spread) {
         (false, _) => (d_words, Output::Whole),
         (true, true) => (2 * d_words, Output::Packed { bfloat }),
@@ -393,8 +404,13 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
     let groups = 256 / elements / 16;
     let k_groups = if spread { groups } else { 1 };
+    // Elements of 4 bits may leave half of a register unused.
+    let values = name.k / k_groups / if sparse { 2 } else { 1 };
+    if (values * a.bits()).div_ceil(32) != words || groups * 16 != text.site.lanes {
+        return Err(Unsupported);
+    }
     let in_b = if sparse { 2 * values } else { values };
-    if in_b > MOST_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
+    if values > MOST_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
         return Err(Unsupported);
     }
     let mut places = Vec::new();

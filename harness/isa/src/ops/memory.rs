@@ -510,7 +510,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         return super::transpose::bind(text, segment, name);
     }
     if let Some(name) = operation.strip_prefix("load_") {
-        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, segment, 1, 2)?;
         let block = Block::new(address, row, transfer);

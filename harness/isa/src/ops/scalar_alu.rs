@@ -304,7 +304,7 @@ pub(crate) fn register(table: &mut Table) {
 
         "s_movk_i32" => with_immediate(|_, k| (i32::from(k as i16) as u32, None));
         "s_cmovk_i32" => Box::new(|text: &Text| {
-            let (target, k) = (text.scalar(0, 1)?, i32::from(text.immediate as i16) as u32);
+            let (target, k) = (text.scalar(0, 1)?, i32::from(text.site.immediate as i16) as u32);
             on_wave(move |wave| if wave.scc() { wave.scalar[usize::from(target)] = k })
         });
         "s_addk_i32" | "s_addk_co_i32" => with_immediate(|a, k| {
@@ -378,11 +378,11 @@ pub(crate) fn register(table: &mut Table) {
         "s_getreg_b32" => get_register();
         "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();
         "s_denorm_mode" => Box::new(|text: &Text| {
-            let denormals = u32::from(text.immediate & 0xf) << 4;
+            let denormals = u32::from(text.site.immediate & 0xf) << 4;
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf0) | denormals))
         });
         "s_round_mode" => Box::new(|text: &Text| {
-            let rounding = u32::from(text.immediate & 0xf);
+            let rounding = u32::from(text.site.immediate & 0xf);
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf) | rounding))
         });
         "s_memtime" => Box::new(|text: &Text| {

@@ -7,6 +7,7 @@ use device::Arch::{self, *};
 use crate::{
     AddressSpace,
     program::bind,
+    text::Site,
     text::register::EXEC,
     wave::{Machine, Wave},
 };
@@ -42,7 +43,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     let mut machine = Machine::new(&memory);
     machine.lds = vec![0; 512];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let Ok(exec) = bind(line, arch, 0, 8, 0) else { panic!("not bound: {line}") };
+        let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
         exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
     }
     (wave, words)
