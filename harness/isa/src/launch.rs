@@ -17,7 +17,7 @@ use crate::{
     program::{Code, Detours},
     text::{PRIVATE_APERTURE, register},
     wave::{HALF, INDEXING, Machine, ROWS, Row, State, Wave, active},
-    workgroup::Group,
+    workgroup::{Clock, Group},
 };
 
 /// The largest workgroup of any architecture, in work-items.
@@ -160,6 +160,7 @@ impl Grid<'_> {
             waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,
+            clock: Clock::new(self.launch.turns, 0),
         };
         let mut executed = Executed::default();
         while !self.stopped.load(Ordering::Relaxed) {
@@ -181,6 +182,7 @@ impl Grid<'_> {
 
     /// Executes the workgroup of that number and id to its end.
     fn execute(&self, group: &mut Group<'_>, number: u64, id: [u32; 3]) -> Result<(), Trap> {
+        group.clock = Clock::new(self.launch.turns, number);
         group.machine.lds.clear();
         group.machine.lds.resize(self.launch.group_segment_bytes as usize, 0);
         for (wave, items) in group.waves.iter_mut().zip(&self.items) {

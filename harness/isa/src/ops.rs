@@ -47,13 +47,19 @@ fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
 
 pub(crate) type Table = HashMap<String, Arc<Binder>>;
 
+/// Adds an operation, of which there is one for each name.
+pub(crate) fn add(table: &mut Table, name: &str, binder: Arc<Binder>) {
+    let before = table.insert(name.to_owned(), binder);
+    assert!(before.is_none(), "two operations are called {name}");
+}
+
 /// One line per operation: its names over the generations, and what it does.
 macro_rules! operations {
     ($table:ident; $($($name:literal)|+ => $binder:expr;)+) => {
         $(
             let binder: std::sync::Arc<$crate::exec::Binder> = std::sync::Arc::new($binder);
             for name in [$($name),+] {
-                $table.insert(name.to_owned(), binder.clone());
+                $crate::ops::add($table, name, binder.clone());
             }
         )+
     };

@@ -239,6 +239,115 @@ fn nans_of_conversions() {
     check(Gfx1100, "v_pack_b32_f16 v0, v1, v2", &[0x7c09, 0x3c00], 0x3c00_7c09);
 }
 
+/// Against the formulas of the RDNA 4 ISA guide, worked out by hand.
+#[test]
+fn video_and_cube_operations() {
+    let (a, b) = (0x0102_0304, 0x0403_0001);
+    check(
+        Gfx1100,
+        "v_lerp_u8 v0, v1, v2, v3",
+        &[0x0103_05ff, 0x0202_0401, 0x0100_0100],
+        0x0202_0580,
+    );
+    check(Gfx1100, "v_sad_hi_u8 v0, v1, v2, v3", &[a, b, 10], (10 << 16) + 10);
+    check(Gfx1100, "v_sad_u16 v0, v1, v2, v3", &[a, b, 10], 0x0301 + 0x0303 + 10);
+    check(Gfx1100, "v_msad_u8 v0, v1, v2, v3", &[a, b, 10], 3 + 1 + 3 + 10);
+    let pairs = vector(
+        Gfx1100,
+        "v_qsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
+        &[0x0403_0201, 0x0807_0605, 0x0101_0101, 0xffff_0001, 5],
+    );
+    // Bytes 1 2 3 4 differ from ones by 6 in all, each step adds 4; the second sum wraps.
+    assert_eq!(pairs, 7 | 9 << 16 | 19 << 32 | 18 << 48);
+    let pairs = vector(
+        Gfx1100,
+        "v_mqsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
+        &[0x0403_0201, 0x0807_0605, 0x0100_0001, 0, 0],
+    );
+    assert_eq!(pairs, 3 | 5 << 16 | 7 << 32 | 9 << 48);
+    let words = vector(
+        Gfx1100,
+        "v_mqsad_u32_u8 v[0:3], v[1:2], v3, v[4:7]",
+        &[0x0403_0201, 0x0807_0605, 0x0100_0001, 100, 200, 0, 0],
+    );
+    assert_eq!(words, 103 | 205 << 32);
+    for (direction, face, s, t, major) in [
+        ([3.0, 1.0, 2.0], 0.0, -2.0, -1.0, 6.0),
+        ([-3.0, 1.0, 2.0], 1.0, 2.0, -1.0, -6.0),
+        ([1.0, 3.0, 2.0], 2.0, 1.0, 2.0, 6.0),
+        ([1.0, -3.0, 2.0], 3.0, 1.0, -2.0, -6.0),
+        ([1.0, 2.0, 3.0], 4.0, 1.0, -2.0, 6.0),
+        ([1.0, 2.0, -3.0], 5.0, -1.0, -2.0, -6.0),
+    ] {
+        for (name, expected) in [("id", face), ("sc", s), ("tc", t), ("ma", major)] {
+            check(
+                Gfx90a,
+                &format!("v_cube{name}_f32 v0, v1, v2, v3"),
+                &direction.map(f),
+                f(expected),
+            );
+        }
+    }
+    check(Gfx1100, "v_cvt_off_f32_i4 v0, v1", &[0x78], f(-0.5));
+    check(Gfx1201, "v_cvt_pk_i16_f32 v0, v1, v2", &[f(-1.5), f(1e9)], 0x7fff_ffff);
+    check(Gfx1201, "v_cvt_pk_u16_f32 v0, v1, v2", &[f(-1.5), f(3.9)], 0x0003_0000);
+    check(Gfx1201, "v_cvt_pk_norm_i16_f16 v0, v1, v2", &[0x3c00, 0xbc00], 0x8001_7fff);
+    check(Gfx90a, "v_subrev_u32_e64 v0, v1, v2 clamp", &[5, 3], 0);
+    check(Gfx90a, "v_subrev_u16_e64 v0, v1, v2 clamp", &[5, 3], 0);
+}
+
+#[test]
+fn minima_that_pass_on_nans() {
+    let (quiet, signalling) = (0x7fc0_0001, 0x7f80_0002);
+    check(Gfx1201, "v_minimum_f32 v0, v1, v2", &[f(1.0), quiet], quiet);
+    check(Gfx1201, "v_maximum_f32 v0, v1, v2", &[quiet, signalling], 0x7fc0_0002);
+    check(Gfx1201, "v_minimum_f32 v0, v1, v2", &[f(0.0), f(-0.0)], f(-0.0));
+    check(Gfx1201, "v_maximum3_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(3.0));
+    check(Gfx1201, "v_minimummaximum_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(2.0));
+    check(Gfx1201, "v_maximum_f16 v0, v1, v2", &[0x3c00, 0x7e01], 0x7e01);
+    check(Gfx1201, "v_pk_minimum_f16 v0, v1, v2", &[0x3c00_7e01, 0x4000_3c00], 0x3c00_7e01);
+    // jnp.clip in half precision.
+    check(Gfx1100, "v_maxmin_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
+    check(Gfx1100, "v_minmax_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
+    check(Gfx1100, "v_frexp_exp_i16_f16 v0, v1", &[0x4400], 3);
+    check(Gfx1100, "v_frexp_mant_f16 v0, v1", &[0x4600], 0x3a00);
+}
+
+#[test]
+fn lanes_by_a_register_and_by_patterns() {
+    let moved = |arch, text: &str, immediate: u16| {
+        let mut wave = wave(arch);
+        for lane in 0..wave.lanes {
+            wave.set_lane(1, lane, lane as u32 + 100);
+            wave.set_lane(2, lane, 4 * (lane as u32 + 3));
+        }
+        wave.set_pair(EXEC, !(1 << 4));
+        let site = Site { immediate, ..Site::of(arch) };
+        let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
+        exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
+        (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
+    };
+    let var = moved(Gfx1201, "v_permlane16_var_b32 v0, v1, v2", 0);
+    // Lane 1 asks for lane 16 modulo 16, which is lane 0, and lane 17 for its own row's.
+    assert_eq!((var[1], var[17], var[4]), (100, 116, 0));
+    assert_eq!(moved(Gfx1201, "v_permlanex16_var_b32 v0, v1, v2", 0)[1], 116);
+    assert_eq!(
+        moved(Gfx1201, "ds_bpermute_fi_b32 v0, v2, v1", 0)[1],
+        104,
+        "inactive lanes are read"
+    );
+    assert_eq!(moved(Gfx1201, "ds_bpermute_b32 v0, v2, v1", 0)[1], 0);
+    let rotated =
+        moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(ROTATE,0,3)", 0xc000 | 3 << 5);
+    assert_eq!((rotated[0], rotated[30], rotated[32], rotated[63]), (103, 101, 135, 134));
+    let right = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(ROTATE,1,3)", 0xc400 | 3 << 5);
+    assert_eq!((right[0], right[3], right[33]), (129, 100, 162));
+    let fft = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(FFT,0)", 0xe000);
+    assert_eq!((fft[1], fft[2], fft[3], fft[33]), (116, 108, 124, 148));
+    let fft = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(FFT,16)", 0xe010);
+    assert_eq!((fft[1], fft[2], fft[17]), (108, 0, 124), "the second asks for the inactive lane 4");
+}
+
 #[test]
 fn scales_and_bytes_at_their_ends() {
     for arch in Arch::ALL {
@@ -464,6 +573,7 @@ fn scalar_operations() {
 fn unknown_instructions_and_modifiers_are_refused() {
     for text in [
         "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15] cbsz:1",
+        "v_mfma_f32_32x32x1f32 a[0:31], v0, v1, a[0:31] cbsz:1 abid:2",
         "v_dot4_i32_i8 v0, v1, v2, v3 op_sel_hi:[0,1,1]",
         "v_add_u32_e64 v0, v1, v2 frobnicate:1",
         "v_add_i16 v0, v1, v2 mul:3",

@@ -161,6 +161,18 @@ pub(crate) fn register(table: &mut Table) {
             binary(|a: f32, b: f32| signed_normal(a) | signed_normal(b) << 16);
         "v_cvt_pknorm_u16_f32" | "v_cvt_pk_norm_u16_f32" =>
             binary(|a: f32, b: f32| unsigned_normal(a) | unsigned_normal(b) << 16);
+        "v_cvt_pknorm_i16_f16" | "v_cvt_pk_norm_i16_f16" =>
+            binary(|a: F16, b: F16| signed_normal(a.to_f32()) | signed_normal(b.to_f32()) << 16);
+        "v_cvt_pknorm_u16_f16" | "v_cvt_pk_norm_u16_f16" =>
+            binary(|a: F16, b: F16| unsigned_normal(a.to_f32()) | unsigned_normal(b.to_f32()) << 16);
+        "v_cvt_norm_i16_f16" => unary(|a: F16| signed_normal(a.to_f32()) as u16);
+        "v_cvt_norm_u16_f16" => unary(|a: F16| unsigned_normal(a.to_f32()) as u16);
+        "v_cvt_pk_i16_f32" => binary(|a: f32, b: f32| {
+            u32::from(a as i16 as u16) | u32::from(b as i16 as u16) << 16
+        });
+        "v_cvt_pk_u16_f32" => binary(|a: f32, b: f32| u32::from(a as u16) | u32::from(b as u16) << 16);
+        // Four bits with a sign, in sixteenths.
+        "v_cvt_off_f32_i4" => unary(|a: u32| ((a << 28) as i32 >> 28) as f32 / 16.0);
         "v_cvt_pk_u8_f32" => ternary(|a: f32, byte: u32, c: u32| put_byte(a.round_ties_even(), byte, c));
     }
 }

@@ -146,8 +146,8 @@ fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
             if signed { clamp_signed(sum, c) } else { (sum + i64::from(c)).min(0xffff_ffff) as u32 }
         }));
     for name in names {
-        table.insert((*name).to_owned(), wrap.clone());
-        table.insert(format!("{name} clamp"), saturate.clone());
+        super::add(table, name, wrap.clone());
+        super::add(table, &format!("{name} clamp"), saturate.clone());
     }
 }
 

@@ -45,6 +45,44 @@ struct Sparse {
     shift: usize,
 }
 
+/// Which blocks and lanes of A and B others use as well.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// CBSZ: so many blocks, as a power of two, have the A of one of them, whose number among these is ABID.
+    blocks: u32,
+    of: usize,
+    /// BLGP: which lanes each lane takes its part of B from.
+    lanes: usize,
+}
+
+impl Share {
+    /// Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction calculator.
+    fn parse(text: &Text, blocks: usize) -> Result<Share, Unsupported> {
+        let field = |name| usize::try_from(text.number(name)?).map_err(|_| Unsupported);
+        let (cbsz, of, lanes) = (field("cbsz")?, field("abid")?, field("blgp")?);
+        if cbsz > 4 || 1 << cbsz > blocks || of >= 1 << cbsz || lanes > 7 {
+            return Err(Unsupported);
+        }
+        Ok(Share { blocks: cbsz as u32, of, lanes })
+    }
+
+    /// The block whose A a block uses.
+    fn block(self, block: usize) -> usize {
+        (block >> self.blocks << self.blocks) + self.of
+    }
+
+    /// The lane whose part of B a lane uses.
+    fn lane(self, lane: usize) -> usize {
+        match self.lanes {
+            1 => lane % 32,
+            2 => lane % 32 + 32,
+            3 => (lane + 16) % 64,
+            part @ 4..=7 => lane % 16 + 16 * (part - 4),
+            _ => lane,
+        }
+    }
+}
+
 /// One instruction with matrices of N by K and K by N.
 struct Multiply<T, const N: usize, const SPARSE: bool> {
     a: (usize, Input),
@@ -54,6 +92,7 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     /// Elements of A in each lane; of B as many, or twice as many where A is sparse.
     values: usize,
     sparse: Sparse,
+    share: Share,
     /// Independent products of one instruction.
     blocks: usize,
     /// Groups of N lanes, with all blocks in each, that hold different k.
@@ -190,6 +229,11 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
     fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
         let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
         let mut b = self.load::<MOST>(wave, self.b, in_b);
+        if self.share.lanes != 0 {
+            for lanes in &mut b {
+                *lanes = std::array::from_fn(|lane| lanes[self.share.lane(lane)]);
+            }
+        }
         if self.flush {
             let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
             for lanes in a.iter_mut().chain(&mut b) {
@@ -216,8 +260,9 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                 }
                 for k_group in 0..self.k_groups {
                     let first = N * (block + self.blocks * k_group);
+                    let first_of_a = N * (self.share.block(block) + self.blocks * k_group);
                     for (value, scalars) in a.iter().enumerate().take(self.values) {
-                        let scalar = scalars[first + row];
+                        let scalar = scalars[first_of_a + row];
                         let index =
                             if SPARSE { self.index(wave, value, first + row) } else { value };
                         let vector = &b[index][first..first + N];
@@ -312,8 +357,8 @@ pub(crate) fn bind(text: &Text) -> Bound {
 }
 
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
-    // Broadcasts of blocks and lane groups: no shipped kernel has them. Where A is sparse, these fields choose an index.
-    text.only(if sparse { &["cbsz", "abid"] } else { &[] })?;
+    // Where A is sparse, two of these fields choose an index.
+    text.only(if sparse { &["cbsz", "abid"] } else { &["cbsz", "abid", "blgp"] })?;
     let (input, _) = inputs(name.input, text.site.arch).ok_or(Unsupported)?;
     let (a_row, words) = registers(text, 1)?;
     let values = words * 32 / input.bits();
@@ -347,6 +392,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
             true => Some(text.number("abid")?),
             false => None,
         },
+        share: if sparse { Share::default() } else { Share::parse(text, blocks)? },
         blocks,
         k_groups: groups.checked_div(blocks).filter(|n| *n > 0).ok_or(Unsupported)?,
         output: Output::Whole,
@@ -425,6 +471,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, b),
         values,
         sparse: if sparse { Some(text.number("index_key")?) } else { None },
+        share: Share::default(),
         blocks: 1,
         k_groups,
         output,
@@ -455,6 +502,7 @@ struct Shape {
     values: usize,
     /// Which of the indices in the register, where A is sparse.
     sparse: Option<i64>,
+    share: Share,
     blocks: usize,
     k_groups: usize,
     output: Output,
@@ -511,6 +559,7 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         d,
         values: shape.values,
         sparse,
+        share: shape.share,
         blocks: shape.blocks,
         k_groups: shape.k_groups,
         output: shape.output,

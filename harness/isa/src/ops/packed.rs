@@ -207,6 +207,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_pk_mul_f16" => two(via(|a, b| a * b));
         "v_pk_min_f16" | "v_pk_min_num_f16" => two(via(super::float::min_f32));
         "v_pk_max_f16" | "v_pk_max_num_f16" => two(via(super::float::max_f32));
+        "v_pk_minimum_f16" => two(via(super::float::minimum_f32));
+        "v_pk_maximum_f16" => two(via(super::float::maximum_f32));
         "v_pk_fma_f16" => three(false, |a: F16, b: F16, c: F16| a.mul_add(b, c));
         "v_pk_fmac_f16" => three(true, |a: F16, b: F16, c: F16| a.mul_add(b, c));
         "v_pk_add_u16" | "v_pk_add_i16" => two(|a: u16, b: u16| a.wrapping_add(b));

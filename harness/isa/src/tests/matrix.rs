@@ -352,3 +352,43 @@ fn all_ones_count_the_products() {
         }
     }
 }
+
+/// Products of one row, of 4 by 1 and 1 by 4 in 16 blocks: what each block takes for A and each lane for B.
+/// Source: the CDNA 3 ISA guide, "MFMA broadcasting values".
+#[test]
+fn blocks_and_lanes_are_shared() {
+    let run = |modifiers: &str| {
+        let mut wave = Wave::new(64);
+        for lane in 0..64 {
+            wave.set_lane(A, lane, (lane as f32 + 1.0).to_bits());
+            wave.set_lane(B, lane, (1000.0 * (lane as f32 + 1.0)).to_bits());
+        }
+        execute(
+            Gfx90a,
+            &mut wave,
+            &format!("v_mfma_f32_4x4x1f32 v[0:3], v{A}, v{B}, 0 {modifiers}"),
+        );
+        // Row 1 of D: the second of four rows of A, by the column of B.
+        [0, 5, 20, 63].map(|lane| f32::from_bits(wave.lane(1, lane)))
+    };
+    let product = |a: f32, b: f32| 1000.0 * (a + 1.0) * (b + 1.0);
+    assert_eq!(run(""), [product(1., 0.), product(5., 5.), product(21., 20.), product(61., 63.)]);
+    // Four blocks have the A of the third of them.
+    let shared = [product(9., 0.), product(9., 5.), product(25., 20.), product(57., 63.)];
+    assert_eq!(run("cbsz:2 abid:2"), shared);
+    for (blgp, lanes) in [
+        (1, [0., 5., 20., 31.]),
+        (2, [32., 37., 52., 63.]),
+        (3, [16., 21., 36., 15.]),
+        (4, [0., 5., 4., 15.]),
+        (7, [48., 53., 52., 63.]),
+    ] {
+        let expected = [
+            product(1., lanes[0]),
+            product(5., lanes[1]),
+            product(21., lanes[2]),
+            product(61., lanes[3]),
+        ];
+        assert_eq!(run(&format!("blgp:{blgp}")), expected, "{blgp}");
+    }
+}

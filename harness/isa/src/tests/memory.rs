@@ -150,6 +150,20 @@ fn lds_far_out_of_range_reads_zero() {
     }
 }
 
+/// The LDS of these tests ends at 512. The sanitizer's view of the same is in the tests of the checks.
+#[test]
+fn lds_out_of_range_reads_zero_and_drops_writes() {
+    let text = "v_mov_b32 v6, 0x1fc
+        ds_store_b64 v6, v[2:3]
+        v_mov_b32 v7, 0x200
+        ds_store_b32 v7, v2
+        ds_add_rtn_u32 v8, v7, v2
+        ds_load_b32 v9, v7
+        ds_load_b32 v10, v6";
+    let (wave, _) = run(Gfx1151, 0, 0, 1, text);
+    assert_eq!([8, 9, 10].map(|row| wave.lane(row, 0)), [0, 0, 0xaaaa_0000]);
+}
+
 #[test]
 fn halves_of_a_wave_load_from_lds_on_their_own() {
     // Lane 40 reads far outside, all others their own store; the address is the destination.
