@@ -34,7 +34,7 @@ impl Clock {
                 self.state ^= self.state << 13;
                 self.state ^= self.state >> 7;
                 self.state ^= self.state << 17;
-                1 << (self.state >> 32) % 12
+                1 << ((self.state >> 32) % 12)
             }
         }
     }

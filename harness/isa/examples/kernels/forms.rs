@@ -61,7 +61,8 @@ struct Modifiers {
 
 impl Modifiers {
     fn is_none(&self) -> bool {
-        let bits = [self.negate, self.absolute, self.op_sel, self.low_twice, self.neg_lo, self.neg_hi];
+        let bits =
+            [self.negate, self.absolute, self.op_sel, self.low_twice, self.neg_lo, self.neg_hi];
         bits == [0; 6] && !self.clamp
     }
 }
@@ -132,7 +133,9 @@ impl Form {
             .collect();
         let kind = if self.op.result.bits() == 64 { "unsigned long long" } else { "unsigned" };
         let (text, inputs) = (self.text(), inputs.join(", "));
-        format!("{{ {kind} d = 0; asm volatile(\"{text}\" : \"=&v\"(d) : {inputs}); o[{number} * 64 + i] = d; }}\n")
+        format!(
+            "{{ {kind} d = 0; asm volatile(\"{text}\" : \"=&v\"(d) : {inputs}); o[{number} * 64 + i] = d; }}\n"
+        )
     }
 
     /// The result of one lane, whose sources hold these bits.
@@ -142,7 +145,8 @@ impl Form {
             Source::Scalar => first[index],
             Source::Constant(_, value) => self.op.sources[index].constant(value),
         };
-        let bits: Vec<u64> = (0..self.sources.len()).map(|index| self.modified(index, of(index))).collect();
+        let bits: Vec<u64> =
+            (0..self.sources.len()).map(|index| self.modified(index, of(index))).collect();
         let get = |index: usize| bits.get(index).copied().unwrap_or(0);
         let result = (self.op.model)([get(0), get(1), get(2)]);
         if self.modifiers.clamp { self.op.result.clamped(result) } else { result }
@@ -220,7 +224,9 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                     continue;
                 }
                 // `-1.0` would be read as another constant; `-|1|` is none.
-                if !op.sources[index].is_packed() && (modifiers.negate | modifiers.absolute) & 1 << index != 0 {
+                if !op.sources[index].is_packed()
+                    && (modifiers.negate | modifiers.absolute) & 1 << index != 0
+                {
                     continue;
                 }
                 with(Source::Constant(text, value));
@@ -233,15 +239,45 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
 /// Bits for a source of that kind: the ends of its range, and others.
 fn inputs(of: Of, source: u64) -> Vec<u64> {
     let special: &[u64] = match of {
-        Of::F16 | Of::PackedF16 => &[0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7bff, 0x0001, 0x83ff, 0x0400, 0x3555],
-        Of::F32 => &[0, 0x8000_0000, 0x3f80_0000, 0x7f80_0000, 0xff80_0000, 0x7f7f_ffff, 1, 0x807f_ffff, 0x4b00_0001],
-        Of::F64 => &[0, 1 << 63, 0x3ff0_0000_0000_0000, 0x7ff0_0000_0000_0000, 0xffef_ffff_ffff_ffff, 1],
-        _ => &[0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0x8000, 0xffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 31, 33],
+        Of::F16 | Of::PackedF16 => {
+            &[0, 0x8000, 0x3c00, 0xbc00, 0x7c00, 0xfc00, 0x7bff, 0x0001, 0x83ff, 0x0400, 0x3555]
+        }
+        Of::F32 => &[
+            0,
+            0x8000_0000,
+            0x3f80_0000,
+            0x7f80_0000,
+            0xff80_0000,
+            0x7f7f_ffff,
+            1,
+            0x807f_ffff,
+            0x4b00_0001,
+        ],
+        Of::F64 => {
+            &[0, 1 << 63, 0x3ff0_0000_0000_0000, 0x7ff0_0000_0000_0000, 0xffef_ffff_ffff_ffff, 1]
+        }
+        _ => &[
+            0,
+            1,
+            0x7f,
+            0x80,
+            0xff,
+            0x7fff,
+            0x8000,
+            0xffff,
+            0x7fff_ffff,
+            0x8000_0000,
+            0xffff_ffff,
+            31,
+            33,
+        ],
     };
     let mut state = source.wrapping_mul(0x9e37_79b9_7f4a_7c15) + 1;
     (0..ITEMS)
         .map(|item| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let mixed = state ^ state >> 31;
             match special.get(item / (source as usize + 1)) {
                 Some(low) if of.is_packed() => low & 0xffff | mixed << 16 & 0xffff_0000,
@@ -260,7 +296,10 @@ fn agree(of: Of, got: u64, want: u64) -> bool {
         Of::PackedF16 => (0..2).all(|half| agree(Of::F16, halves(got)[half], halves(want)[half])),
         _ => {
             let (got, want) = (got & of.mask(), want & of.mask());
-            got == want || float(of, got).zip(float(of, want)).is_some_and(|(g, w)| g.is_nan() && w.is_nan())
+            got == want
+                || float(of, got)
+                    .zip(float(of, want))
+                    .is_some_and(|(g, w)| g.is_nan() && w.is_nan())
         }
     }
 }
@@ -327,7 +366,11 @@ fn run(device: &Device, batch: &[Form]) -> Result<Vec<String>, Trap> {
             let want = form.model(sources(item), sources(0));
             let got = output[number * ITEMS + item];
             (!agree(form.op.result, got, want)).then(|| {
-                format!("{}: of {:x?} gives {got:#x}, must be {want:#x}", form.text(), sources(item))
+                format!(
+                    "{}: of {:x?} gives {got:#x}, must be {want:#x}",
+                    form.text(),
+                    sources(item)
+                )
             })
         });
         different.extend(wrong);

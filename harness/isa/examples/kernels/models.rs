@@ -62,7 +62,7 @@ impl Of {
             return Of::F16.clamped(bits & 0xffff) | Of::F16.clamped(bits >> 16 & 0xffff) << 16;
         }
         match float(self, bits) {
-            Some(value) if !(value > 0.0) => 0,
+            Some(value) if value.is_nan() || value <= 0.0 => 0,
             Some(value) if value >= 1.0 => from_float(self, 1.0),
             _ => bits,
         }
@@ -80,7 +80,11 @@ impl Of {
             Of::F64 => 0x0008_0000_0000_0000,
             _ => return bits,
         };
-        if float(self, bits).is_some_and(f64::is_nan) { bits & self.mask() | quiet } else { bits & self.mask() }
+        if float(self, bits).is_some_and(f64::is_nan) {
+            bits & self.mask() | quiet
+        } else {
+            bits & self.mask()
+        }
     }
 }
 
@@ -180,8 +184,35 @@ fn single(value: f32) -> u64 {
 }
 
 fn halves(f: impl Fn([u64; 3]) -> u64, [a, b, c]: [u64; 3]) -> u64 {
-    let part = |shift: u32| f([a >> shift & 0xffff, b >> shift & 0xffff, c >> shift & 0xffff]) & 0xffff;
+    let part =
+        |shift: u32| f([a >> shift & 0xffff, b >> shift & 0xffff, c >> shift & 0xffff]) & 0xffff;
     part(0) | part(16) << 16
+}
+
+/// A double times a power of two, rounded once where it becomes denormal.
+fn ldexp(bits: u64, n: i32) -> u64 {
+    let value = d(bits);
+    if value == 0.0 || !value.is_finite() {
+        return bits;
+    }
+    let (sign, exponent) = (bits & 1 << 63, (bits >> 52 & 0x7ff) as i64);
+    let fraction = bits & ((1 << 52) - 1);
+    let significand = if exponent == 0 { fraction } else { fraction | 1 << 52 };
+    // Of the last bit, counted from that of the denormals; normalised, so that a sum with the exponent is enough.
+    let up = i64::from(significand.leading_zeros()) - 11;
+    let (significand, last) = (significand << up, exponent.max(1) - 1 - up + i64::from(n));
+    let magnitude = match last {
+        2046.. => 0x7ff << 52,
+        0.. => ((last as u64) << 52) + significand,
+        ..-54 => 0,
+        _ => {
+            let lost = (-last) as u32;
+            let (kept, rest) = (significand >> lost, significand & ((1 << lost) - 1));
+            let half = 1u64 << (lost - 1);
+            kept + u64::from(rest > half || rest == half && kept % 2 == 1)
+        }
+    };
+    sign | magnitude
 }
 
 fn signed16(value: u64) -> i64 {
@@ -206,7 +237,14 @@ fn extreme(of: Of, a: u64, b: u64, greatest: bool) -> u64 {
 
 macro_rules! op {
     ($name:expr, $sources:expr, $result:expr, $model:expr) => {
-        Op { name: $name, sources: $sources, result: $result, short: false, clamps: false, model: $model }
+        Op {
+            name: $name,
+            sources: $sources,
+            result: $result,
+            short: false,
+            clamps: false,
+            model: $model,
+        }
     };
 }
 
@@ -224,12 +262,19 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     let gfx9 = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
     let gfx11 = matches!(arch, Arch::Gfx1100 | Arch::Gfx1151 | Arch::Gfx1201);
     let gfx12 = arch == Arch::Gfx1201;
-    let by = |condition: bool, yes: &'static str, no: &'static str| if condition { yes } else { no };
+    let by =
+        |condition: bool, yes: &'static str, no: &'static str| if condition { yes } else { no };
     let mut list = vec![
         op!("v_pk_add_u16", &[PackedU16; 2], PackedU16, |s| halves(|[a, b, _]| a + b, s)),
-        op!("v_pk_sub_i16", &[PackedU16; 2], PackedU16, |s| halves(|[a, b, _]| a.wrapping_sub(b), s)),
+        op!("v_pk_sub_i16", &[PackedU16; 2], PackedU16, |s| halves(
+            |[a, b, _]| a.wrapping_sub(b),
+            s
+        )),
         op!("v_pk_mul_lo_u16", &[PackedU16; 2], PackedU16, |s| halves(|[a, b, _]| a * b, s)),
-        op!("v_pk_lshlrev_b16", &[PackedU16; 2], PackedU16, |s| halves(|[a, b, _]| b << (a & 15), s)),
+        op!("v_pk_lshlrev_b16", &[PackedU16; 2], PackedU16, |s| halves(
+            |[a, b, _]| b << (a & 15),
+            s
+        )),
         op!("v_pk_ashrrev_i16", &[PackedU16; 2], PackedU16, |s| {
             halves(|[a, b, _]| (signed16(b) >> (a & 15)) as u64, s)
         }),
@@ -244,27 +289,21 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         clamps(op!("v_pk_mul_f16", &[PackedF16; 2], PackedF16, |s| {
             halves(|[a, b, _]| to_f16(from_f16(a) * from_f16(b)), s)
         })),
-        op!("v_pk_fma_f16", &[PackedF16; 3], PackedF16, |s| halves(|[a, b, c]| fma_f16(a, b, c), s)),
+        op!("v_pk_fma_f16", &[PackedF16; 3], PackedF16, |s| halves(
+            |[a, b, c]| fma_f16(a, b, c),
+            s
+        )),
         op!(by(gfx12, "v_pk_min_num_f16", "v_pk_min_f16"), &[PackedF16; 2], PackedF16, |s| {
             halves(|[a, b, _]| extreme(F16, a, b, false), s)
         }),
         clamps(short(op!("v_add_f32", &[F32; 2], F32, |[a, b, _]| single(f(a) + f(b))))),
         clamps(short(op!("v_mul_f32", &[F32; 2], F32, |[a, b, _]| single(f(a) * f(b))))),
         clamps(op!("v_fma_f32", &[F32; 3], F32, |[a, b, c]| single(f(a).mul_add(f(b), f(c))))),
-        short(op!(by(gfx12, "v_max_num_f32", "v_max_f32"), &[F32; 2], F32, |[a, b, _]| extreme(F32, a, b, true))),
+        short(op!(by(gfx12, "v_max_num_f32", "v_max_f32"), &[F32; 2], F32, |[a, b, _]| extreme(
+            F32, a, b, true
+        ))),
         op!("v_fma_f64", &[F64; 3], F64, |[a, b, c]| d(a).mul_add(d(b), d(c)).to_bits()),
-        op!("v_ldexp_f64", &[F64, U32], F64, |[a, n, _]| {
-            // Two factors that a double has, one after the other; a third for the rest.
-            let n = (n as i32).clamp(-3000, 3000);
-            if n >= -900 { return (0..3).fold(d(a), |x, i| x * 2f64.powi(n * (i + 1) / 3 - n * i / 3)).to_bits() }
-            // Far below, all but infinities, NaNs and what is huge become zero.
-            let far = d(a) * 2f64.powi(-800);
-            if n < -2200 && d(a).is_finite() { return (0f64).copysign(d(a)).to_bits() }
-            if !d(a).is_finite() { return a }
-            let rest = n + 800;
-            if far.abs() < f64::MIN_POSITIVE { return (0f64).copysign(d(a)).to_bits() }
-            if rest >= -1022 { (far * 2f64.powi(rest)).to_bits() } else { (0f64).copysign(d(a)).to_bits() }
-        }),
+        op!("v_ldexp_f64", &[F64, U32], F64, |[a, n, _]| ldexp(a, n as i32)),
         op!("v_perm_b32", &[U32; 3], U32, |[a, b, s]| {
             (0..4).fold(0, |result, i| {
                 let byte = match s >> (8 * i) & 0xff {
@@ -288,7 +327,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         op!("v_lerp_u8", &[U32; 3], U32, |[a, b, c]| {
             (0..4).fold(0, |r, i| {
                 let byte = |x: u64| x >> (8 * i) & 0xff;
-                r | (byte(a) + byte(b) + (byte(c) & 1)) / 2 << (8 * i)
+                r | ((byte(a) + byte(b) + (byte(c) & 1)) / 2) << (8 * i)
             })
         }),
         op!("v_med3_i32", &[U32; 3], U32, |s| {
@@ -307,7 +346,7 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
             c & !(0xff << at) | rounded << at
         }),
         op!("v_lshlrev_b64", &[U32, U64], U64, |[n, a, _]| a << (n & 63)),
-        op!("v_mul_hi_u32", &[U32; 2], U32, |[a, b, _]| a * b >> 32),
+        op!("v_mul_hi_u32", &[U32; 2], U32, |[a, b, _]| (a * b) >> 32),
         short(op!(by(gfx9, "v_add_u32", "v_add_nc_u32"), &[U32; 2], U32, |[a, b, _]| a + b)),
         short(op!("v_lshrrev_b32", &[U32; 2], U32, |[n, a, _]| a >> (n & 31))),
         short(op!("v_cvt_f32_u32", &[U32], F32, |[a, _, _]| single(a as f32))),
@@ -317,10 +356,24 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
         })),
     ];
     if gfx9 {
-        list.push(op!("v_mad_u32_u24", &[U32; 3], U32, |[a, b, c]| (a & 0xff_ffff) * (b & 0xff_ffff) + c));
+        list.push(op!("v_mad_u32_u24", &[U32; 3], U32, |[a, b, c]| (a & 0xff_ffff)
+            * (b & 0xff_ffff)
+            + c));
+    }
+    // From GFX11 on the assembler wants to know which half of a register is meant.
+    if !gfx11 {
+        list.push(clamps(short(op!("v_add_f16", &[F16; 2], F16, |[a, b, _]| to_f16(
+            from_f16(a) + from_f16(b)
+        )))));
+        list.push(op!("v_fma_f16", &[F16; 3], F16, |[a, b, c]| fma_f16(a, b, c)));
+        list.push(op!(by(gfx9, "v_add_u16", "v_add_nc_u16"), &[U16; 2], U16, |[a, b, _]| a + b));
     }
     if gfx11 {
-        list.push(op!(by(gfx12, "v_minmax_num_f32", "v_minmax_f32"), &[F32; 3], F32, |[a, b, c]| {
+        list.push(op!(by(gfx12, "v_minmax_num_f32", "v_minmax_f32"), &[F32; 3], F32, |[
+            a,
+            b,
+            c,
+        ]| {
             extreme(F32, extreme(F32, a, b, false), c, true)
         }));
     }

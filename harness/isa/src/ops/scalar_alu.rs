@@ -245,7 +245,9 @@ pub(crate) fn register(table: &mut Table) {
         "s_flbit_i32_i64" | "s_cls_i32_i64" => unary(sign_bits_64);
         "s_quadmask_b32" => unary_nz(|a: u32| quads(a.into(), 32) as u32);
         "s_quadmask_b64" => unary_nz(|a: u64| quads(a, 64));
-        "s_bitreplicate_b64_b32" => unary(|a: u32| (0..32).fold(0u64, |bits, i| bits | u64::from(a >> i & 1) * 3 << (2 * i)));
+        "s_bitreplicate_b64_b32" => unary(|a: u32| {
+            (0..32).fold(0u64, |bits, i| bits | (u64::from(a >> i & 1) * 3) << (2 * i))
+        });
         "s_wqm_b32" => unary_nz(|a: u32| whole_quad(u64::from(a), 32) as u32);
         "s_wqm_b64" => unary_nz(|a: u64| whole_quad(a, 64));
         "s_bitset0_b32" => set_bit::<u32>(false);
