@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 
 use device::Arch;
 use fuzz::{Block, Space};
-use isa::{Executed, Launch, Trap, Written};
+use isa::{Executed, Launch, Trap, Turns, Written};
 use libfuzzer_sys::fuzz_target;
 
 /// Bytes of code.
@@ -51,6 +51,7 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
         arch: Arch::ALL[usize::from(flags & 0x0f) % Arch::ALL.len()],
         step_limit: STEPS,
         threads: 1,
+            turns: Turns::default(),
     };
     isa::launch(&launch, &space)
 }

@@ -1,4 +1,4 @@
-use std::{fmt, str::FromStr};
+use std::{fmt, num::NonZeroU64, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -12,8 +12,11 @@ pub enum Schedule {
     /// As late as the interface allows: nothing is carried out before somebody waits for it, and then nothing that the
     /// wait does not need.
     Lazy,
-    /// One of the legal orders of queues, copy engines and host, chosen by this seed.
+    /// One of the legal orders of queues, copy engines, host and waves, chosen by this seed.
     Seeded(u64),
+    /// As [`Schedule::Eager`], but with turns of so many instructions for the waves of a workgroup, instead of a few: a race
+    /// between waves may show in numbers on long or on short ones alone.
+    Waves(NonZeroU64),
 }
 
 impl fmt::Display for Schedule {
@@ -22,6 +25,7 @@ impl fmt::Display for Schedule {
             Schedule::Eager => f.write_str("eager"),
             Schedule::Lazy => f.write_str("lazy"),
             Schedule::Seeded(seed) => write!(f, "seeded={seed}"),
+            Schedule::Waves(turn) => write!(f, "waves={turn}"),
         }
     }
 }
@@ -32,7 +36,11 @@ pub struct UnknownSchedule(pub String);
 
 impl fmt::Display for UnknownSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is no schedule; there are eager, lazy and seeded=N", self.0)
+        write!(
+            f,
+            "`{}` is no schedule; there are eager, lazy, seeded=N and waves=N (N from 1 on)",
+            self.0
+        )
     }
 }
 
@@ -43,10 +51,13 @@ impl FromStr for Schedule {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let seeded = |text: &str| text.strip_prefix("seeded=")?.parse().ok().map(Schedule::Seeded);
+        let waves = |text: &str| text.strip_prefix("waves=")?.parse().ok().map(Schedule::Waves);
         match text {
             "eager" => Ok(Schedule::Eager),
             "lazy" => Ok(Schedule::Lazy),
-            other => seeded(other).ok_or_else(|| UnknownSchedule(other.to_owned())),
+            other => seeded(other)
+                .or_else(|| waves(other))
+                .ok_or_else(|| UnknownSchedule(other.to_owned())),
         }
     }
 }
@@ -69,10 +80,11 @@ mod tests {
 
     #[test]
     fn a_schedule_is_read_back_as_it_is_shown() {
-        for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::Seeded(7)] {
+        let waves = Schedule::Waves(NonZeroU64::MIN);
+        for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::Seeded(7), waves] {
             assert_eq!(schedule.to_string().parse(), Ok(schedule));
         }
-        for text in ["", "late", "seeded", "seeded=", "seeded=-1", "seeded=x"] {
+        for text in ["", "late", "seeded", "seeded=", "seeded=-1", "seeded=x", "waves=0"] {
             assert_eq!(text.parse::<Schedule>(), Err(UnknownSchedule(text.to_owned())));
         }
     }

@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::{Fault, Planted};
+use device::{Fault, Planted, Schedule};
 use isa::{
-    AccessKind, AddressSpace, Executed, LARGEST_WORKGROUP, Launch, Trap, Unordered, Written,
+    AccessKind, AddressSpace, Executed, LARGEST_WORKGROUP, Launch, Trap, Turns, Unordered, Written,
 };
 
 use crate::{
@@ -123,6 +123,11 @@ pub(crate) fn run(
             arch: config::get().arch,
             step_limit: isa::DEFAULT_STEP_LIMIT,
             threads: config::get().threads,
+            turns: match config::get().schedule {
+                Schedule::Waves(turn) => Turns::Of(turn.get()),
+                Schedule::Seeded(seed) => Turns::Seeded(seed),
+                Schedule::Eager | Schedule::Lazy => Turns::default(),
+            },
         };
         // A kernel may write signals, which nobody announces.
         let _writer = events::SilentWriter::new();

@@ -97,7 +97,9 @@ impl Audit {
 
     /// Decodes one instruction; `None` is no instruction.
     fn look(&mut self, window: &[u8], address: u64) -> Result<Option<(usize, usize)>, String> {
-        let Some(Decoded { text, size, exec }) = decode(self.arch, address, window)? else {
+        let Some(Decoded { text, site, exec }) =
+            decode(self.arch, self.arch.wave_size() as usize, address, window)?
+        else {
             return Ok(None);
         };
         let missing = exec.is_err();
@@ -106,7 +108,7 @@ impl Audit {
             self.kinds.push(Kind { name, missing, example: text.clone(), count: 0 });
             self.kinds.len() - 1
         });
-        Ok(Some((kind, size as usize)))
+        Ok(Some((kind, site.size as usize)))
     }
 
     /// What was found, by opcode.

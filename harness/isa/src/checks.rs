@@ -187,7 +187,7 @@ impl Checks {
         }
         for Touch { piece, at, .. } in &self.touches {
             if let Location::Lds(offset) = at
-                && let Ok(there) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
+                && let Ok(Some(there)) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
             {
                 self.before.extend_from_slice(there);
             }
@@ -203,7 +203,7 @@ impl Checks {
         for Touch { piece, at, .. } in &self.touches {
             let Location::Lds(offset) = at else { continue };
             let piece = &checked.pieces[*piece];
-            let Ok(now) = machine.lds(*offset, piece.bytes as usize) else { continue };
+            let Ok(Some(now)) = machine.lds(*offset, piece.bytes as usize) else { continue };
             let Some((was, rest)) = before.split_at_checked(now.len()) else { break };
             before = rest;
             self.races.touch(piece.kind, wave.index, checked.pc, *offset, (was, now))?;

@@ -150,5 +150,7 @@ pub(crate) fn disassemble(
     // SAFETY: `info` came from the same library; the session outlives the call that uses it.
     let status =
         unsafe { (library.disassemble)(info, address, (&raw mut session).cast(), &mut size) };
-    Ok((status == 0 && size > 0).then(|| (session.text.trim().to_owned(), size)))
+    let text = session.text.trim();
+    let named = status == 0 && size > 0 && !text.is_empty();
+    Ok(named.then(|| (text.to_owned(), size)))
 }

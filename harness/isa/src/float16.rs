@@ -24,6 +24,11 @@ impl F16 {
         f32::from_bits(scaled.to_bits() | sign)
     }
 
+    /// The same, with a quiet NaN for a signalling one.
+    pub(crate) fn quiet(self) -> F16 {
+        F16(if self.0 & 0x7fff > 0x7c00 { self.0 | 0x0200 } else { self.0 })
+    }
+
     /// Rounds to nearest, ties to even.
     pub(crate) fn from_f32(value: f32) -> F16 {
         let bits = value.to_bits();

@@ -14,6 +14,10 @@ pub(crate) struct Float8 {
     fnuz: bool,
 }
 
+/// What GFX12 makes of the NaNs of OCP's formats; the NaNs that it makes of those of binary32, 0xff and 0xfe, have their
+/// sign set as well. Measured on a Radeon RX 9070 XT.
+const MEASURED_NAN: f32 = f32::from_bits(0xffc0_0000);
+
 impl Float8 {
     /// By `fp8` or `bf8` in the name of an instruction.
     pub(crate) fn named(name: &str, arch: Arch) -> Option<Float8> {
@@ -46,12 +50,17 @@ impl Float8 {
     pub(crate) fn to_f32(self, bits: u8) -> f32 {
         let negative = bits & 0x80 != 0;
         let magnitude = bits & 0x7f;
-        if self.fnuz && bits == 0x80 || !self.fnuz && self.exponent == 4 && magnitude == 0x7f {
+        if self.fnuz && bits == 0x80 {
             return f32::NAN;
         }
-        if !self.fnuz && self.exponent == 5 && magnitude >= 0x7c {
-            let value = if magnitude == 0x7c { f32::INFINITY } else { f32::NAN };
-            return if negative { -value } else { value };
+        if !self.fnuz && magnitude > self.greatest() {
+            // The only code between is that of infinity, which `fp8` has not.
+            let infinite = self.exponent == 5 && magnitude == 0x7c;
+            return match (infinite, negative) {
+                (false, _) => MEASURED_NAN,
+                (true, true) => f32::NEG_INFINITY,
+                (true, false) => f32::INFINITY,
+            };
         }
         let fraction = u32::from(magnitude) & ((1 << self.fraction()) - 1);
         let exponent = i32::from(magnitude >> self.fraction());
@@ -81,10 +90,18 @@ impl Float8 {
     /// The code of a value whose magnitude `to_integer` rounds, in units of its last place.
     fn encode(self, value: f32, to_integer: impl Fn(f64) -> f64) -> u8 {
         let sign = if value.is_sign_negative() { 0x80 } else { 0 };
-        let nan = if self.fnuz { 0x80 } else { sign | 0x7f };
-        let overflow = if !self.fnuz && self.exponent == 5 { sign | 0x7c } else { nan };
+        // What is too large is an infinity, or NaN where the format has none.
+        let overflow = match (self.fnuz, self.exponent) {
+            (true, _) => 0x80,
+            (false, 5) => sign | 0x7c,
+            (false, _) => sign | 0x7f,
+        };
         if value.is_nan() {
-            return nan;
+            return match (self.fnuz, self.exponent) {
+                (true, _) => 0x80,
+                (false, 5) => 0xfe,
+                (false, _) => 0xff,
+            };
         }
         if value.is_infinite() {
             return overflow;

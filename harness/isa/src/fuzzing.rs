@@ -6,7 +6,7 @@ use crate::{
     AddressSpace,
     exec::processor_lacks,
     program::{Detours, bind, watch},
-    text::register,
+    text::{Site, register},
     wave::{Machine, State, Wave},
 };
 
@@ -43,15 +43,16 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
     for (index, line) in text.lines().enumerate() {
         // Where it is and what its first dword holds differ from line to line; branches and SOPK take both.
         let (address, immediate) = (0x1000 + index as u64 * 8, (index as u16).wrapping_mul(0x4321));
-        let mut exec = bind(line, arch, address, 8, immediate);
+        let site = Site { arch, lanes, address, size: 8, immediate };
+        let mut exec = bind(line, &site);
         if space.is_watched() {
-            exec = watch(exec, line, arch, address, 8);
+            exec = watch(exec, line, &site);
         }
         let Ok(exec) = exec else { continue };
         let mut detours = Detours::default();
         let exec = match wave.detours {
             0 => &*exec,
-            _ => match detours.find(line, arch, address, 8, &wave, space.is_watched()) {
+            _ => match detours.find(line, &site, &wave, space.is_watched()) {
                 Ok(other) => other.unwrap_or(&*exec),
                 Err(_) => continue,
             },

@@ -17,7 +17,7 @@ use crate::{
     program::{Code, Detours},
     text::{PRIVATE_APERTURE, register},
     wave::{HALF, INDEXING, Machine, ROWS, Row, State, Wave, active},
-    workgroup::Group,
+    workgroup::{Clock, Group},
 };
 
 /// The largest workgroup of any architecture, in work-items.
@@ -154,12 +154,13 @@ impl Grid<'_> {
 
     fn work(&self) -> Part {
         let mut group = Group {
-            code: Code::new(self.launch.arch, self.space),
+            code: Code::new(self.launch.arch, self.descriptor.lanes, self.space),
             detours: Detours::default(),
             machine: Machine::new(self.space),
             waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,
+            clock: Clock::new(self.launch.turns, 0),
         };
         let mut executed = Executed::default();
         while !self.stopped.load(Ordering::Relaxed) {
@@ -181,6 +182,7 @@ impl Grid<'_> {
 
     /// Executes the workgroup of that number and id to its end.
     fn execute(&self, group: &mut Group<'_>, number: u64, id: [u32; 3]) -> Result<(), Trap> {
+        group.clock = Clock::new(self.launch.turns, number);
         group.machine.lds.clear();
         group.machine.lds.resize(self.launch.group_segment_bytes as usize, 0);
         for (wave, items) in group.waves.iter_mut().zip(&self.items) {
@@ -270,6 +272,8 @@ fn initial_scalars(
         // TTMP9 is the group's x, TTMP7 its y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
+        // TTMP8\[29:25\] is the number of the wave in its group (LLVM, `lowerWaveID` in AMDGPULegalizerInfo.cpp).
+        wave.scalar[usize::from(register::TTMP) + 8] = wave.index << 25;
     } else {
         for (axis, id) in group.iter().enumerate() {
             if descriptor.rsrc2 >> (7 + axis) & 1 == 1 {

@@ -25,6 +25,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod text;
+mod unnamed;
 mod value;
 mod vector;
 mod wave;
@@ -106,6 +107,25 @@ pub struct Launch<'a> {
     /// Threads that share the workgroups, at least one. With several the order of what workgroups do to the same bytes
     /// differs from run to run.
     pub threads: u32,
+    /// How long the turns of the waves of a workgroup are.
+    pub turns: Turns,
+}
+
+/// How many instructions a wave executes before the next one of its workgroup does: waves may wait for each other without
+/// a barrier, and race.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turns {
+    /// So many, at least one.
+    Of(u64),
+    /// From one to a few thousand, by a seed.
+    Seeded(u64),
+}
+
+impl Default for Turns {
+    /// A few: hardware issues the waves of a workgroup side by side, so that none gets far ahead without a wait.
+    fn default() -> Turns {
+        Turns::Of(16)
+    }
 }
 
 /// What a finished dispatch did.
@@ -145,7 +165,8 @@ pub enum Trap {
         /// The `s_trap`.
         instruction: At,
     },
-    /// An access past the LDS of the workgroup. Hardware returns zero here and drops the write.
+    /// An access past the LDS of the workgroup, where hardware reads zero and drops what is written. Only launches that are
+    /// watched end this way.
     LdsOutOfRange {
         /// Byte offset in the LDS.
         offset: u64,
@@ -274,7 +295,11 @@ impl fmt::Display for Trap {
             }
             Trap::Abort { instruction } => write!(f, "device-side abort: {instruction}"),
             Trap::LdsOutOfRange { offset, size, instruction } => {
-                write!(f, "LDS access at {offset:#x} of {size:#x} bytes by {instruction}")
+                write!(
+                    f,
+                    "LDS access at {offset:#x} of {size:#x} bytes by {instruction}; hardware reads zero there and \
+                     drops what is written"
+                )
             }
             Trap::NeverWritten { address, read, how, instruction } => {
                 write!(

@@ -29,6 +29,8 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use device::Arch;
+
 use crate::{
     exec::{Binder, Bound},
     text::{Text, Unsupported},
@@ -38,7 +40,18 @@ pub(crate) use buffer::SWIZZLE_ENABLE;
 pub(crate) use indexed::moved;
 pub(crate) use rounded::{ROUND, bind as bind_rounded, is_rounded};
 
+/// An operation that is not the same on all architectures.
+fn by_arch(choose: impl Fn(Arch) -> Binder + Send + Sync + 'static) -> Binder {
+    Box::new(move |text| choose(text.site.arch)(text))
+}
+
 pub(crate) type Table = HashMap<String, Arc<Binder>>;
+
+/// Adds an operation, of which there is one for each name.
+pub(crate) fn add(table: &mut Table, name: &str, binder: Arc<Binder>) {
+    let before = table.insert(name.to_owned(), binder);
+    assert!(before.is_none(), "two operations are called {name}");
+}
 
 /// One line per operation: its names over the generations, and what it does.
 macro_rules! operations {
@@ -46,7 +59,7 @@ macro_rules! operations {
         $(
             let binder: std::sync::Arc<$crate::exec::Binder> = std::sync::Arc::new($binder);
             for name in [$($name),+] {
-                $table.insert(name.to_owned(), binder.clone());
+                $crate::ops::add($table, name, binder.clone());
             }
         )+
     };

@@ -12,7 +12,8 @@ use crate::{
     disassembler::{self, LONGEST},
     exec::{Bound, Exec, on_machine},
     ops,
-    text::{Base, Text, Unsupported, register},
+    text::{Base, Site, Text, Unsupported, register},
+    unnamed,
     wave::{Row, Wave},
 };
 
@@ -21,7 +22,7 @@ pub(crate) const PAGE: u64 = 4096;
 /// A decoded instruction.
 pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
-    pub(crate) size: u64,
+    pub(crate) site: Site,
     pub(crate) text: Box<str>,
     /// Whether it may direct the wave elsewhere, stop it, or change what instructions do. None but scalar ones does.
     pub(crate) directs: bool,
@@ -32,6 +33,8 @@ pub(crate) struct Instruction {
 pub(crate) struct Page {
     pub(crate) base: u64,
     arch: Arch,
+    /// Lanes of the waves that execute it.
+    lanes: usize,
     checked: bool,
     bytes: Vec<u8>,
     slots: Box<[OnceLock<Instruction>; (PAGE / 4) as usize]>,
@@ -41,28 +44,27 @@ pub(crate) struct Page {
 pub(crate) enum Missing {
     Unmapped,
     Illegal,
+    /// The disassembler has no name for it; its first dword.
+    Unnamed(u32),
     Unimplemented(String),
     NoDisassembler(String),
 }
 
-/// By architecture, whether launches are watched, and address.
-type Pages = HashMap<(Arch, bool, u64), Arc<Page>>;
+/// By architecture, lanes of a wave, whether launches are watched, and address.
+type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
 /// The pages that one launch uses, each checked once against memory.
 pub(crate) struct Code<'a> {
     arch: Arch,
+    lanes: usize,
     space: &'a dyn AddressSpace,
     pages: Vec<Arc<Page>>,
 }
 
 impl<'a> Code<'a> {
-    pub(crate) fn new(arch: Arch, space: &'a dyn AddressSpace) -> Code<'a> {
-        Code { arch, space, pages: Vec::new() }
-    }
-
-    pub(crate) fn arch(&self) -> Arch {
-        self.arch
+    pub(crate) fn new(arch: Arch, lanes: usize, space: &'a dyn AddressSpace) -> Code<'a> {
+        Code { arch, lanes, space, pages: Vec::new() }
     }
 
     /// The page that holds `pc`.
@@ -84,14 +86,14 @@ impl<'a> Code<'a> {
     fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
         let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
-        let (arch, checked) = (self.arch, self.space.is_watched());
+        let (arch, lanes, checked) = (self.arch, self.lanes, self.space.is_watched());
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = match pages.get(&(arch, checked, base)) {
+        let page = match pages.get(&(arch, lanes, checked, base)) {
             Some(page) if page.bytes == bytes => page.clone(),
             _ => {
                 let slots = Box::new([const { OnceLock::new() }; (PAGE / 4) as usize]);
-                let page = Arc::new(Page { base, arch, checked, bytes, slots });
-                pages.insert((arch, checked, base), page.clone());
+                let page = Arc::new(Page { base, arch, lanes, checked, bytes, slots });
+                pages.insert((arch, lanes, checked, base), page.clone());
                 page
             }
         };
@@ -135,21 +137,29 @@ impl Page {
             return Err(Missing::Illegal);
         }
         let bytes = &self.bytes[start..start + LONGEST];
-        let Decoded { text, size, exec } = decode(self.arch, pc, bytes)
+        let Decoded { text, site, exec } = decode(self.arch, self.lanes, pc, bytes)
             .map_err(Missing::NoDisassembler)?
-            .ok_or(Missing::Illegal)?;
-        let exec = if self.checked { watch(exec, &text, self.arch, pc, size) } else { exec };
+            .ok_or_else(|| unnamed(bytes))?;
+        let exec = if self.checked { watch(exec, &text, &site) } else { exec };
         let exec = exec.map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
         let directs = text.starts_with("s_");
-        Ok(Instruction { exec, size, text: text.into_boxed_str(), directs })
+        Ok(Instruction { exec, site, text: text.into_boxed_str(), directs })
+    }
+}
+
+/// What bytes are that have no name: where they are not those of empty memory, perhaps an instruction that is younger than
+/// the disassembler.
+fn unnamed(bytes: &[u8]) -> Missing {
+    match bytes.first_chunk().map(|word| u32::from_le_bytes(*word)) {
+        None | Some(0 | u32::MAX) => Missing::Illegal,
+        Some(word) => Missing::Unnamed(word),
     }
 }
 
 /// An instruction whose text is known, whether or not it can be executed.
 pub(crate) struct Decoded {
     pub(crate) text: String,
-    /// In bytes.
-    pub(crate) size: u64,
+    pub(crate) site: Site,
     pub(crate) exec: Bound,
 }
 
@@ -157,25 +167,31 @@ pub(crate) struct Decoded {
 ///
 /// # Errors
 /// Without a disassembler for the architecture: why.
-pub(crate) fn decode(arch: Arch, address: u64, bytes: &[u8]) -> Result<Option<Decoded>, String> {
-    let Some((text, size)) = disassembler::disassemble(arch, address, bytes)? else {
-        return Ok(None);
+pub(crate) fn decode(
+    arch: Arch,
+    lanes: usize,
+    address: u64,
+    bytes: &[u8],
+) -> Result<Option<Decoded>, String> {
+    let named = match disassembler::disassemble(arch, address, bytes)? {
+        None => unnamed::name(arch, address, bytes)?,
+        // LLVM has a name for the encoding that hardware promises never to use: a dword of zeros from GFX10 on.
+        Some((text, _)) if text == "v_illegal" => None,
+        named => named,
     };
-    // LLVM has a name for the encoding that hardware promises never to use: a dword of zeros from GFX10 on.
-    if text == "v_illegal" {
-        return Ok(None);
-    }
+    let Some((text, size)) = named else { return Ok(None) };
     let immediate = match bytes {
         [low, high, ..] => u16::from_le_bytes([*low, *high]),
         _ => 0,
     };
-    let exec = bind(&text, arch, address, size, immediate);
-    Ok(Some(Decoded { text, size, exec }))
+    let site = Site { arch, lanes, address, size, immediate };
+    let exec = bind(&text, &site);
+    Ok(Some(Decoded { text, site, exec }))
 }
 
 /// From the text of an instruction to what executes it.
-pub(crate) fn bind(text: &str, arch: Arch, address: u64, size: u64, immediate: u16) -> Bound {
-    let parse = |text: &str| Text::parse(text, arch, address, size, immediate);
+pub(crate) fn bind(text: &str, site: &Site) -> Bound {
+    let parse = |text: &str| Text::parse(text, site);
     match text.split_once(" :: ") {
         None => ops::bind(&parse(text)?),
         Some((first, second)) => {
@@ -196,23 +212,21 @@ impl Detours {
     pub(crate) fn find(
         &mut self,
         text: &str,
-        arch: Arch,
-        address: u64,
-        size: u64,
+        site: &Site,
         wave: &Wave,
         checked: bool,
     ) -> Result<Option<&dyn Exec>, Unsupported> {
         // Neither concerns instructions that take an immediate.
         let mode = wave.mode() & ops::ROUND;
         let m0 = wave.indexes().then(|| wave.scalar[usize::from(register::M0)]);
-        let exec = match self.0.entry((address, mode, m0)) {
+        let exec = match self.0.entry((site.address, mode, m0)) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => {
-                let parse = |text: &str| Text::parse(text, arch, address, size, 0);
+                let parse = |text: &str| Text::parse(text, site);
                 let mut parsed = text.split(" :: ").map(parse).collect::<Result<Vec<_>, _>>()?;
                 let mut exec = bind_detour(&mut parsed, mode, m0)?;
                 if checked && let Some(unchecked) = exec {
-                    exec = Some(checks::checked(Ok(unchecked), address, text, &parsed)?);
+                    exec = Some(checks::checked(Ok(unchecked), site.address, text, &parsed)?);
                 }
                 place.insert(exec)
             }
@@ -246,10 +260,10 @@ fn bind_detour(
 }
 
 /// The instruction as launches that are watched run it.
-pub(crate) fn watch(exec: Bound, text: &str, arch: Arch, pc: u64, size: u64) -> Bound {
+pub(crate) fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
     let parsed: Vec<Text> =
-        text.split(" :: ").filter_map(|text| Text::parse(text, arch, pc, size, 0).ok()).collect();
-    checks::checked(exec, pc, text, &parsed)
+        text.split(" :: ").filter_map(|text| Text::parse(text, site).ok()).collect();
+    checks::checked(exec, site.address, text, &parsed)
 }
 
 /// Two operations at once: both read their sources before either writes.

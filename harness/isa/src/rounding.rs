@@ -213,6 +213,15 @@ impl Rounding {
         Exact::of(value).map_or(T::special(value), |exact| exact.scaled(power).rounded(self))
     }
 
+    /// The whole number next to `value`.
+    pub(crate) fn to_integer(self, value: f32) -> f32 {
+        match self {
+            Rounding::Upward => value.ceil(),
+            Rounding::Downward => value.floor(),
+            Rounding::TowardZero => value.trunc(),
+        }
+    }
+
     pub(crate) fn convert<S: Float, T: Float>(self, value: S) -> T {
         self.scale(value, 0)
     }

@@ -127,7 +127,7 @@ pub(crate) fn with_immediate(
     f: impl Fn(u32, u16) -> (u32, Option<bool>) + Copy + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| {
-        let (d, immediate) = (target::<u32>(text, 0)?, text.immediate);
+        let (d, immediate) = (target::<u32>(text, 0)?, text.site.immediate);
         on_wave(move |wave| {
             let (result, scc) = f(wave.scalar[usize::from(d)], immediate);
             write(wave, d, result);
@@ -143,7 +143,7 @@ pub(crate) fn compare_immediate(
     f: impl Fn(u32, u16) -> bool + Copy + Send + Sync + 'static,
 ) -> Binder {
     Box::new(move |text| {
-        let (a, immediate) = (target::<u32>(text, 0)?, text.immediate);
+        let (a, immediate) = (target::<u32>(text, 0)?, text.site.immediate);
         on_wave(move |wave| {
             let verdict = f(wave.scalar[usize::from(a)], immediate);
             wave.set_scc(verdict);

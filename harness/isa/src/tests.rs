@@ -12,7 +12,10 @@ use proptest::prelude::*;
 use crate::{
     AddressSpace,
     program::bind,
-    text::register::{EXEC, SCC, VCC},
+    text::{
+        Site,
+        register::{EXEC, SCC, VCC},
+    },
     wave::{Machine, Wave},
 };
 
@@ -35,7 +38,9 @@ fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     let mut machine = Machine::new(&Nothing);
     machine.lds = vec![0; 1024];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let Ok(exec) = bind(line, arch, 0, 4, 0) else { panic!("not bound: {line}") };
+        let Ok(exec) = bind(line, &Site { lanes: wave.lanes, ..Site::of(arch) }) else {
+            panic!("not bound: {line}")
+        };
         exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
     }
 }
@@ -138,7 +143,8 @@ fn mode_says_what_becomes_of_denormals() {
         for (row, value) in [(1, denormal), (2, f(least)), (3, f(0.5))] {
             wave.set_lane(row, 3, value);
         }
-        let Ok(exec) = bind("s_denorm_mode 0", Gfx1030, 0, 4, denormals as u16) else { panic!() };
+        let site = Site { immediate: denormals as u16, ..Site::of(Gfx1030) };
+        let Ok(exec) = bind("s_denorm_mode 0", &site) else { panic!() };
         exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
         execute(Gfx1030, &mut wave, text);
         wave.lane(0, 3)
@@ -155,6 +161,218 @@ fn mode_says_what_becomes_of_denormals() {
         assert_eq!(run(denormals, "v_cndmask_b32 v0, v1, v1, vcc_lo"), denormal, "moves are exact");
     }
     assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
+}
+
+/// Constants of packed instructions are words of 32 bits, of which `op_sel` and `op_sel_hi` choose halves.
+/// Source: LLVM, `getInlineEncodingV216`; the literals and their results were seen on hardware.
+#[test]
+fn constants_of_packed_instructions() {
+    for arch in Arch::ALL {
+        let check = |text, sources: &[u32], expected| check(arch, text, sources, expected);
+        check("v_pk_mul_f16 v0, 0x400039a8, v1", &[0x3c00_3c00], 0x4000_39a8);
+        check(
+            "v_pk_mul_f16 v0, 0x400039a8, v1 op_sel:[1,0] op_sel_hi:[0,1]",
+            &[0x3c00_3c00],
+            0x39a8_4000,
+        );
+        check("v_pk_add_f16 v0, 1.0, v1", &[0], 0x0000_3c00);
+        check("v_pk_add_f16 v0, 1.0, v1 op_sel_hi:[0,1]", &[0], 0x3c00_3c00);
+        check("v_pk_add_u16 v0, 1.0, v1", &[0], 0x3f80_0000);
+        check("v_pk_add_u16 v0, 2.0, v1", &[0x0003_0005], 0x4003_0005);
+        check("v_pk_add_u16 v0, 1.0, v1 op_sel:[1,0]", &[0], 0x3f80_3f80);
+        check("v_pk_add_u16 v0, 5, v1", &[0], 5);
+        check("v_pk_add_u16 v0, 5, v1 op_sel_hi:[0,1]", &[0], 0x0005_0005);
+        check("v_pk_add_u16 v0, -2, v1", &[0], 0xffff_fffe);
+        check("v_pk_add_u16 v0, 0x12345678, v1", &[1], 0x1234_5679);
+        check(
+            "v_pk_fma_f16 v0, 2.0, v1, v2 neg_lo:[1,0,0] op_sel_hi:[0,1,1]",
+            &[0x3c00_3c00, 0],
+            0x4000_c000,
+        );
+    }
+    // A half of a mixed instruction is chosen likewise.
+    check(
+        Gfx1100,
+        "v_fma_mix_f32 v0, 0x40003c00, v1, 0 op_sel:[1,0,0] op_sel_hi:[1,0,0]",
+        &[f(3.0)],
+        f(6.0),
+    );
+    check(Gfx1100, "v_fma_mix_f32 v0, 2.0, v1, 0 op_sel_hi:[1,0,0]", &[f(3.0)], f(6.0));
+    check(Gfx1100, "v_dot2_f32_f16 v0, 1.0, v1, v2", &[0x4000_4200, f(0.5)], f(3.5));
+    check(
+        Gfx1100,
+        "v_dot2_f32_f16 v0, 1.0, v1, v2 op_sel_hi:[0,1,1]",
+        &[0x4000_4200, f(0.5)],
+        f(5.5),
+    );
+    check(
+        Gfx1100,
+        "v_dot2_f32_f16 v0, v1, v2, v3 op_sel:[1,0,0] neg_hi:[0,1,0]",
+        &[0x4000_3c00, 0x4200_4400, f(0.5)],
+        f(2.5),
+    );
+    check(Gfx1100, "v_dot2_f32_bf16 v0, 1.0, v1, v2", &[0x4000_4040, f(0.5)], f(3.5));
+}
+
+/// What an RX 9070 XT makes of NaNs, and what other parts make of them.
+#[test]
+fn nans_of_conversions() {
+    let (positive, negative) = (0x7fc0_0000, 0xffc0_0000);
+    for (name, old) in [("floor", "flr"), ("nearest", "rpi")] {
+        check(Gfx1201, &format!("v_cvt_{name}_i32_f32 v0, v1"), &[positive], 0x7fff_ffff);
+        check(Gfx1201, &format!("v_cvt_{name}_i32_f32 v0, v1"), &[negative], 0x8000_0000);
+        check(
+            Gfx1201,
+            &format!("v_cvt_{name}_i32_f32 v0, v1"),
+            &[f(2.75)],
+            if name == "floor" { 2 } else { 3 },
+        );
+        check(Gfx90a, &format!("v_cvt_{old}_i32_f32 v0, v1"), &[negative], 0);
+    }
+    for code in [0x7f, 0xff] {
+        check(Gfx1201, "v_cvt_f32_fp8 v0, v1", &[code], negative);
+    }
+    check(Gfx1201, "v_cvt_f32_bf8 v0, v1", &[0xfc], f(f32::NEG_INFINITY));
+    check(Gfx1201, "v_cvt_pk_fp8_f32 v0, v1, v2", &[positive, f(1.0)], 0x38ff);
+    check(Gfx1201, "v_cvt_pk_bf8_f32 v0, v1, v2", &[positive, f(1.0)], 0x3cfe);
+    check(Gfx1201, "v_pack_b32_f16 v0, v1, v2", &[0x7c09, 0x3c00], 0x3c00_7e09);
+    check(Gfx1100, "v_pack_b32_f16 v0, v1, v2", &[0x7c09, 0x3c00], 0x3c00_7c09);
+}
+
+/// Against the formulas of the RDNA 4 ISA guide, worked out by hand.
+#[test]
+fn video_and_cube_operations() {
+    let (a, b) = (0x0102_0304, 0x0403_0001);
+    check(
+        Gfx1100,
+        "v_lerp_u8 v0, v1, v2, v3",
+        &[0x0103_05ff, 0x0202_0401, 0x0100_0100],
+        0x0202_0580,
+    );
+    check(Gfx1100, "v_sad_hi_u8 v0, v1, v2, v3", &[a, b, 10], (10 << 16) + 10);
+    check(Gfx1100, "v_sad_u16 v0, v1, v2, v3", &[a, b, 10], 0x0301 + 0x0303 + 10);
+    check(Gfx1100, "v_msad_u8 v0, v1, v2, v3", &[a, b, 10], 3 + 1 + 3 + 10);
+    let pairs = vector(
+        Gfx1100,
+        "v_qsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
+        &[0x0403_0201, 0x0807_0605, 0x0101_0101, 0xffff_0001, 5],
+    );
+    // Bytes 1 2 3 4 differ from ones by 6 in all, each step adds 4; the second sum wraps.
+    assert_eq!(pairs, 7 | 9 << 16 | 19 << 32 | 18 << 48);
+    let pairs = vector(
+        Gfx1100,
+        "v_mqsad_pk_u16_u8 v[0:1], v[1:2], v3, v[4:5]",
+        &[0x0403_0201, 0x0807_0605, 0x0100_0001, 0, 0],
+    );
+    assert_eq!(pairs, 3 | 5 << 16 | 7 << 32 | 9 << 48);
+    let words = vector(
+        Gfx1100,
+        "v_mqsad_u32_u8 v[0:3], v[1:2], v3, v[4:7]",
+        &[0x0403_0201, 0x0807_0605, 0x0100_0001, 100, 200, 0, 0],
+    );
+    assert_eq!(words, 103 | 205 << 32);
+    for (direction, face, s, t, major) in [
+        ([3.0, 1.0, 2.0], 0.0, -2.0, -1.0, 6.0),
+        ([-3.0, 1.0, 2.0], 1.0, 2.0, -1.0, -6.0),
+        ([1.0, 3.0, 2.0], 2.0, 1.0, 2.0, 6.0),
+        ([1.0, -3.0, 2.0], 3.0, 1.0, -2.0, -6.0),
+        ([1.0, 2.0, 3.0], 4.0, 1.0, -2.0, 6.0),
+        ([1.0, 2.0, -3.0], 5.0, -1.0, -2.0, -6.0),
+    ] {
+        for (name, expected) in [("id", face), ("sc", s), ("tc", t), ("ma", major)] {
+            check(
+                Gfx90a,
+                &format!("v_cube{name}_f32 v0, v1, v2, v3"),
+                &direction.map(f),
+                f(expected),
+            );
+        }
+    }
+    check(Gfx1100, "v_cvt_off_f32_i4 v0, v1", &[0x78], f(-0.5));
+    check(Gfx1201, "v_cvt_pk_i16_f32 v0, v1, v2", &[f(-1.5), f(1e9)], 0x7fff_ffff);
+    check(Gfx1201, "v_cvt_pk_u16_f32 v0, v1, v2", &[f(-1.5), f(3.9)], 0x0003_0000);
+    check(Gfx1201, "v_cvt_pk_norm_i16_f16 v0, v1, v2", &[0x3c00, 0xbc00], 0x8001_7fff);
+    check(Gfx90a, "v_subrev_u32_e64 v0, v1, v2 clamp", &[5, 3], 0);
+    check(Gfx90a, "v_subrev_u16_e64 v0, v1, v2 clamp", &[5, 3], 0);
+}
+
+#[test]
+fn minima_that_pass_on_nans() {
+    let (quiet, signalling) = (0x7fc0_0001, 0x7f80_0002);
+    check(Gfx1201, "v_minimum_f32 v0, v1, v2", &[f(1.0), quiet], quiet);
+    check(Gfx1201, "v_maximum_f32 v0, v1, v2", &[quiet, signalling], 0x7fc0_0002);
+    check(Gfx1201, "v_minimum_f32 v0, v1, v2", &[f(0.0), f(-0.0)], f(-0.0));
+    check(Gfx1201, "v_maximum3_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(3.0));
+    check(Gfx1201, "v_minimummaximum_f32 v0, v1, v2, v3", &[f(1.0), f(3.0), f(2.0)], f(2.0));
+    check(Gfx1201, "v_maximum_f16 v0, v1, v2", &[0x3c00, 0x7e01], 0x7e01);
+    check(Gfx1201, "v_pk_minimum_f16 v0, v1, v2", &[0x3c00_7e01, 0x4000_3c00], 0x3c00_7e01);
+    // jnp.clip in half precision.
+    check(Gfx1100, "v_maxmin_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
+    check(Gfx1100, "v_minmax_f16 v0, v1, v2, v3", &[0x4200, 0x3c00, 0x4000], 0x4000);
+    check(Gfx1100, "v_frexp_exp_i16_f16 v0, v1", &[0x4400], 3);
+    check(Gfx1100, "v_frexp_mant_f16 v0, v1", &[0x4600], 0x3a00);
+}
+
+#[test]
+fn lanes_by_a_register_and_by_patterns() {
+    let moved = |arch, text: &str, immediate: u16| {
+        let mut wave = wave(arch);
+        for lane in 0..wave.lanes {
+            wave.set_lane(1, lane, lane as u32 + 100);
+            wave.set_lane(2, lane, 4 * (lane as u32 + 3));
+        }
+        wave.set_pair(EXEC, !(1 << 4));
+        let site = Site { immediate, ..Site::of(arch) };
+        let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
+        exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
+        (0..wave.lanes).map(|lane| wave.lane(0, lane)).collect::<Vec<_>>()
+    };
+    let var = moved(Gfx1201, "v_permlane16_var_b32 v0, v1, v2", 0);
+    // Lane 1 asks for lane 16 modulo 16, which is lane 0, and lane 17 for its own row's.
+    assert_eq!((var[1], var[17], var[4]), (100, 116, 0));
+    assert_eq!(moved(Gfx1201, "v_permlanex16_var_b32 v0, v1, v2", 0)[1], 116);
+    assert_eq!(
+        moved(Gfx1201, "ds_bpermute_fi_b32 v0, v2, v1", 0)[1],
+        104,
+        "inactive lanes are read"
+    );
+    assert_eq!(moved(Gfx1201, "ds_bpermute_b32 v0, v2, v1", 0)[1], 0);
+    let rotated =
+        moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(ROTATE,0,3)", 0xc000 | 3 << 5);
+    assert_eq!((rotated[0], rotated[30], rotated[32], rotated[63]), (103, 101, 135, 134));
+    let right = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(ROTATE,1,3)", 0xc400 | 3 << 5);
+    assert_eq!((right[0], right[3], right[33]), (129, 100, 162));
+    let fft = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(FFT,0)", 0xe000);
+    assert_eq!((fft[1], fft[2], fft[3], fft[33]), (116, 108, 124, 148));
+    let fft = moved(Gfx90a, "ds_swizzle_b32 v0, v1 offset:swizzle(FFT,16)", 0xe010);
+    assert_eq!((fft[1], fft[2], fft[17]), (108, 0, 124), "the second asks for the inactive lane 4");
+}
+
+#[test]
+fn scales_and_bytes_at_their_ends() {
+    for arch in Arch::ALL {
+        for (value, power) in
+            [(f64::INFINITY, -5000), (f64::NEG_INFINITY, -1992), (f64::INFINITY, 5000)]
+        {
+            let bits = value.to_bits();
+            let text = format!("v_ldexp_f64 v[0:1], v[1:2], {power}");
+            let text = text
+                .replace("v[1:2], 5000", "v[1:2], 0x1388")
+                .replace("v[1:2], -5000", "v[1:2], 0xffffec78");
+            let text = text.replace("-1992", "0xfffff838");
+            assert_eq!(vector(arch, &text, &[bits as u32, (bits >> 32) as u32]), bits, "{text}");
+        }
+        for (value, rounded) in
+            [(2.5, 2), (3.5, 4), (0.75, 1), (-3.0, 0), (254.5, 254), (300.0, 255)]
+        {
+            check(
+                arch,
+                "v_cvt_pk_u8_f32 v0, v1, 1, v2",
+                &[f(value), 0xaaaa_aaaa],
+                0xaaaa_00aa | rounded << 8,
+            );
+        }
+    }
 }
 
 #[test]
@@ -204,11 +422,11 @@ fn registers_by_index() {
 #[test]
 fn indexing_mode_moves_register_numbers() {
     let moved = |text: &str, m0| {
-        let text = crate::text::Text::parse(text, Gfx90a, 0, 4, 0).expect("text");
+        let text = crate::text::Text::parse(text, &Site::of(Gfx90a)).expect("text");
         crate::ops::moved(&text, m0).map(|moved| moved.map(|moved| moved.operands))
     };
     let operands =
-        |text: &str| crate::text::Text::parse(text, Gfx90a, 0, 4, 0).expect("text").operands;
+        |text: &str| crate::text::Text::parse(text, &Site::of(Gfx90a)).expect("text").operands;
     assert_eq!(moved("v_mov_b32 v0, v1", 0x1004), Ok(Some(operands("v_mov_b32 v0, v5"))));
     assert_eq!(moved("v_add_f32 v0, v1, v2", 0xa003), Ok(Some(operands("v_add_f32 v3, v1, v5"))));
     assert_eq!(moved("s_mov_b32 s0, s1", 0x1004), Ok(None));
@@ -355,16 +573,16 @@ fn scalar_operations() {
 fn unknown_instructions_and_modifiers_are_refused() {
     for text in [
         "v_mfma_f32_32x32x8f16 a[0:15], v[0:1], v[2:3], a[0:15] cbsz:1",
-        "v_swmmac_i32_16x16x64_iu4 v[0:7], v[8:9], v[10:13], v14",
+        "v_mfma_f32_32x32x1f32 a[0:31], v0, v1, a[0:31] cbsz:1 abid:2",
+        "v_dot4_i32_i8 v0, v1, v2, v3 op_sel_hi:[0,1,1]",
         "v_add_u32_e64 v0, v1, v2 frobnicate:1",
         "v_add_i16 v0, v1, v2 mul:3",
         "image_load v0, v1, s[0:7]",
         "s_set_gpr_idx_on s0, 1",
-        "v_dot2_f32_f16 v0, 1.0, v1, v2",
         "s_sendmsg_rtn_b32 s0, sendmsg(MSG_RTN_SAVE_WAVE)",
         "global_load_tr_b128 v[0:1], v2, s[0:1]",
     ] {
-        assert!(bind(text, Gfx90a, 0, 8, 0).is_err(), "{text}");
+        assert!(bind(text, &Site::of(Gfx90a)).is_err(), "{text}");
     }
 }
 

@@ -66,6 +66,27 @@ pub(crate) struct Operand {
     pub(crate) high: bool,
 }
 
+/// What the text of an instruction does not say: where it is, and in what waves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) arch: Arch,
+    /// Lanes of the wave that executes it. The disassembler is not told, and prints registers as for the usual number.
+    pub(crate) lanes: usize,
+    pub(crate) address: u64,
+    /// Its size in bytes.
+    pub(crate) size: u64,
+    /// The low half of its first dword: the immediate of SOPP and SOPK, the offset of DS.
+    pub(crate) immediate: u16,
+}
+
+impl Site {
+    /// An instruction of 8 bytes at 0, in waves of the usual size.
+    #[cfg(test)]
+    pub(crate) fn of(arch: Arch) -> Site {
+        Site { arch, lanes: arch.wave_size() as usize, address: 0, size: 8, immediate: 0 }
+    }
+}
+
 /// One instruction, parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
@@ -74,13 +95,7 @@ pub(crate) struct Text {
     pub(crate) operands: Vec<Operand>,
     /// What follows the operands: `name:value` or `name`.
     modifiers: Vec<(String, String)>,
-    pub(crate) arch: Arch,
-    /// Where the instruction is.
-    pub(crate) address: u64,
-    /// Its size in bytes.
-    pub(crate) size: u64,
-    /// The low half of its first dword: the immediate of SOPP and SOPK, the offset of DS.
-    pub(crate) immediate: u16,
+    pub(crate) site: Site,
 }
 
 /// Why an instruction could not be bound to an operation; the caller names the instruction.
@@ -88,25 +103,12 @@ pub(crate) struct Text {
 pub(crate) struct Unsupported;
 
 impl Text {
-    pub(crate) fn parse(
-        text: &str,
-        arch: Arch,
-        address: u64,
-        size: u64,
-        immediate: u16,
-    ) -> Result<Text, Unsupported> {
+    pub(crate) fn parse(text: &str, site: &Site) -> Result<Text, Unsupported> {
         let text = text.split("//").next().unwrap_or_default().trim();
         let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
         let mnemonic = strip_encoding(mnemonic);
-        let mut parsed = Text {
-            mnemonic,
-            operands: Vec::new(),
-            modifiers: Vec::new(),
-            arch,
-            address,
-            size,
-            immediate,
-        };
+        let mut parsed =
+            Text { mnemonic, operands: Vec::new(), modifiers: Vec::new(), site: *site };
         if has_no_operands_of_interest(&parsed.mnemonic) {
             return Ok(parsed);
         }
@@ -130,7 +132,32 @@ impl Text {
         for part in parts {
             parsed.operands.push(parse_operand(part).ok_or(Unsupported)?);
         }
+        parsed.fit_to_wave();
         Ok(parsed)
+    }
+
+    /// Where waves of RDNA have 64 lanes, matrices take half the registers that the disassembler prints: it takes these waves
+    /// for those of 32 lanes. GFX11 alone repeats A and B, and so leaves them as they are (the RDNA 3 and RDNA 4 ISA guides,
+    /// "WMMA").
+    fn fit_to_wave(&mut self) {
+        if self.site.lanes != 64 || self.site.arch.wave_size() != 32 {
+            return;
+        }
+        let name = self.mnemonic.as_str();
+        let halved: &[usize] = if name.starts_with("global_load_tr_") {
+            &[0]
+        } else if name.starts_with("v_wmma_") || name.starts_with("v_swmmac_") {
+            if matches!(self.site.arch, Arch::Gfx1201) { &[0, 1, 2, 3] } else { &[0, 3] }
+        } else {
+            return;
+        };
+        for index in halved {
+            if let Some(Base::Vector { count, .. }) =
+                self.operands.get_mut(*index).map(|o| &mut o.base)
+            {
+                *count = count.div_ceil(2);
+            }
+        }
     }
 
     pub(crate) fn operand(&self, index: usize) -> Result<&Operand, Unsupported> {
@@ -177,17 +204,17 @@ impl Text {
     }
 
     pub(crate) fn is_gfx9(&self) -> bool {
-        matches!(self.arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942)
+        matches!(self.site.arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942)
     }
 
     /// The target of a SOPP branch.
     pub(crate) fn branch_target(&self) -> u64 {
-        let offset = i64::from(self.immediate as i16) * 4;
-        (self.address + 4).wrapping_add_signed(offset)
+        let offset = i64::from(self.site.immediate as i16) * 4;
+        (self.site.address + 4).wrapping_add_signed(offset)
     }
 
     pub(crate) fn next_address(&self) -> u64 {
-        self.address + self.size
+        self.site.address + self.site.size
     }
 }
 
@@ -371,7 +398,11 @@ mod tests {
     use super::*;
 
     fn check(text: &str, mnemonic: &str, operands: &[Base]) -> Text {
-        let parsed = Text::parse(text, Arch::Gfx1100, 0x1000, 4, 0xfffe).expect(text);
+        let parsed = Text::parse(
+            text,
+            &Site { address: 0x1000, size: 4, immediate: 0xfffe, ..Site::of(Arch::Gfx1100) },
+        )
+        .expect(text);
         assert_eq!(parsed.mnemonic, mnemonic);
         let bases: Vec<_> = parsed.operands.iter().map(|o| o.base.clone()).collect();
         assert_eq!(bases, operands, "{text}");
@@ -425,7 +456,7 @@ mod tests {
         for text in ["v_mov_b32 v512, 0", "s_mov_b32 s106, 0", "v_mov_b32 v[3:1], 0"] {
             assert!(
                 !matches!(
-                    Text::parse(text, Arch::Gfx90a, 0, 4, 0).map(|t| t.operands[0].base.clone()),
+                    Text::parse(text, &Site::of(Arch::Gfx90a)).map(|t| t.operands[0].base.clone()),
                     Ok(Base::Vector { .. } | Base::Scalar { .. })
                 ),
                 "{text}"

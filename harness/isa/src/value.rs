@@ -20,6 +20,17 @@ pub(crate) trait Value: Copy + Send + Sync + 'static {
     fn bits(self) -> u64;
     /// What an inline constant or a literal means for this type.
     fn constant(constant: Constant) -> u64;
+    /// What it is in a packed instruction of 16 bits: a word from which `op_sel` and `op_sel_hi` choose halves. An inline
+    /// integer has its sign in the upper half; an inline float is a half in the lower one, or, where the instruction
+    /// computes in integers, a whole binary32 (LLVM, `getInlineEncodingV216` in AMDGPUBaseInfo.cpp).
+    fn packed(constant: Constant) -> u32 {
+        match constant {
+            Constant::Inline(value) => value as u32,
+            Constant::Literal(value) => value as u32,
+            Constant::Float(_) if Self::SIGN == 0 => constant32(constant) as u32,
+            Constant::Float(_) => Self::constant(constant) as u32,
+        }
+    }
     /// Output modifiers of floats: multiply, then clamp to 0..=1.
     fn scaled(self, _factor: f32) -> Self {
         self

@@ -1,16 +1,44 @@
 //! The execution of one workgroup, whose waves take turns.
 
 use crate::{
-    At, LdsAccess, Trap,
+    At, LdsAccess, Trap, Turns,
     checks::races,
     program::{Code, Detours, Instruction, Missing, PAGE},
     text::Unsupported,
     wave::{Machine, State, Stop, Wave},
 };
 
-/// Instructions that a wave executes before the next one gets its turn: waves of a workgroup may
-/// wait for each other without a barrier.
-const TURN: u64 = 100_000;
+/// The turns of a wave that has no other beside it.
+const ALONE: u64 = 100_000;
+
+/// The lengths of the turns of a workgroup.
+pub(crate) struct Clock {
+    turns: Turns,
+    state: u64,
+}
+
+impl Clock {
+    /// For the workgroup of that number: each has its own lengths, whichever thread executes it.
+    pub(crate) fn new(turns: Turns, workgroup: u64) -> Clock {
+        let seed = if let Turns::Seeded(seed) = turns { seed } else { 0 };
+        // Anything but zero, from which the sequence would not move.
+        let state = seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ workgroup << 32;
+        Clock { turns, state: state.max(1) }
+    }
+
+    fn next(&mut self) -> u64 {
+        match self.turns {
+            Turns::Of(turn) => turn.max(1),
+            Turns::Seeded(_) => {
+                // Marsaglia's xorshift; powers of two, so that short turns are as frequent as long ones.
+                self.state ^= self.state << 13;
+                self.state ^= self.state >> 7;
+                self.state ^= self.state << 17;
+                1 << ((self.state >> 32) % 12)
+            }
+        }
+    }
+}
 
 /// The workgroup that is being executed.
 pub(crate) struct Group<'a> {
@@ -21,17 +49,21 @@ pub(crate) struct Group<'a> {
     pub(crate) entry: u64,
     /// Instructions that a wave may execute.
     pub(crate) limit: u64,
+    pub(crate) clock: Clock,
 }
 
 impl Group<'_> {
     /// Gives the waves turns until all have ended.
     pub(crate) fn run(&mut self) -> Result<(), Trap> {
         loop {
+            let running = |wave: &&Wave| wave.state == State::Running;
+            let alone = self.waves.iter().filter(running).count() < 2;
             for index in 0..self.waves.len() {
+                let length = if alone { ALONE } else { self.clock.next() };
                 match &self.waves[index] {
                     wave if wave.state != State::Running => {}
-                    wave if wave.detours != 0 => self.turn_on_detour(index)?,
-                    _ => self.turn(index)?,
+                    wave if wave.detours != 0 => self.turn_on_detour(index, length)?,
+                    _ => self.turn(index, length)?,
                 }
             }
             if self.waves.iter().all(|wave| wave.state == State::Ended) {
@@ -51,11 +83,11 @@ impl Group<'_> {
         }
     }
 
-    fn turn(&mut self, index: usize) -> Result<(), Trap> {
+    fn turn(&mut self, index: usize, length: u64) -> Result<(), Trap> {
         let Group { code, machine, waves, entry, limit, .. } = self;
         let wave = &mut waves[index];
         let (mut pc, mut last) = (wave.pc, wave.pc);
-        let mut left = TURN.min(limit.saturating_sub(wave.executed)).max(1);
+        let mut left = length.min(limit.saturating_sub(wave.executed)).max(1);
         wave.executed += left;
         while left > 0 && wave.goes_on() {
             let page = code.page(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
@@ -63,7 +95,7 @@ impl Group<'_> {
             while left > 0 && pc.wrapping_sub(page.base) < PAGE {
                 let instruction =
                     page.instruction(pc).map_err(|missing| missing_trap(missing, pc, *entry))?;
-                (last, pc) = (pc, pc + instruction.size);
+                (last, pc) = (pc, pc + instruction.site.size);
                 left -= 1;
                 // Others neither look at the address nor change it.
                 if instruction.directs {
@@ -93,11 +125,11 @@ impl Group<'_> {
     }
 
     /// A turn for a wave whose instructions do not do what they ordinarily do.
-    fn turn_on_detour(&mut self, index: usize) -> Result<(), Trap> {
-        let Group { code, detours, machine, waves, entry, limit } = self;
-        let (arch, checked) = (code.arch(), machine.checks.is_some());
+    fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
+        let Group { code, detours, machine, waves, entry, limit, .. } = self;
+        let checked = machine.checks.is_some();
         let wave = &mut waves[index];
-        for _ in 0..TURN {
+        for _ in 0..length {
             if wave.state != State::Running || wave.detours == 0 {
                 break;
             }
@@ -105,12 +137,10 @@ impl Group<'_> {
             let missing = |missing| missing_trap(missing, pc, *entry);
             let page = code.page(pc).map_err(missing)?;
             let instruction = page.instruction(pc).map_err(missing)?;
-            let other = detours
-                .find(&instruction.text, arch, pc, instruction.size, wave, checked)
-                .map_err(|Unsupported| {
-                    missing(Missing::Unimplemented(instruction.text.to_string()))
-                })?;
-            wave.pc = pc + instruction.size;
+            let other = detours.find(&instruction.text, &instruction.site, wave, checked).map_err(
+                |Unsupported| missing(Missing::Unimplemented(instruction.text.to_string())),
+            )?;
+            wave.pc = pc + instruction.site.size;
             wave.executed += 1;
             let exec = other.unwrap_or(&*instruction.exec);
             if let Err(stop) = exec.run(wave, machine) {
@@ -148,6 +178,10 @@ fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
             instruction: at("instruction fetch", pc, entry),
         },
         Missing::Illegal => Trap::IllegalInstruction { instruction: at("?", pc, entry) },
+        Missing::Unnamed(word) => {
+            let text = format!("{word:#010x}, which the disassembler of this stack does not know");
+            Trap::Unimplemented { instruction: at(&text, pc, entry) }
+        }
         Missing::Unimplemented(text) => Trap::Unimplemented { instruction: at(&text, pc, entry) },
         Missing::NoDisassembler(reason) => Trap::NoDisassembler { reason },
     }
@@ -182,5 +216,25 @@ fn stop_trap(
         }
         Stop::Unordered(accesses) => Trap::Unordered { accesses, instruction },
         Stop::Abort => Trap::Abort { instruction },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_are_short_or_as_the_seed_says() {
+        let lengths = |turns, workgroup| {
+            let mut clock = Clock::new(turns, workgroup);
+            (0..64).map(|_| clock.next()).collect::<Vec<_>>()
+        };
+        assert_eq!(lengths(Turns::default(), 3), [16; 64]);
+        assert_eq!(lengths(Turns::Of(0), 3), [1; 64]);
+        let seeded = lengths(Turns::Seeded(7), 3);
+        assert_eq!(seeded, lengths(Turns::Seeded(7), 3));
+        assert_ne!(seeded, lengths(Turns::Seeded(8), 3));
+        assert_ne!(seeded, lengths(Turns::Seeded(7), 4));
+        assert!(seeded.iter().any(|turn| *turn < 8) && seeded.iter().any(|turn| *turn > 256));
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use device::Arch;
-use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Launch, Trap};
+use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Launch, Trap, Turns};
 
 use crate::code_object::CodeObject;
 
@@ -136,6 +136,7 @@ impl Device {
             arch: self.arch,
             step_limit: self.step_limit.get(),
             threads: 1,
+            turns: Turns::default(),
         };
         let executed = isa::launch(&launch, &space)?;
         self.executed.borrow_mut().instructions += executed.instructions;

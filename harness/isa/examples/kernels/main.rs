@@ -2,13 +2,17 @@
 //! with references computed on the host.
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels forms [gfx90a ...]
 //!
+//! `forms` tries every operand form of vector instructions instead, against a model of one lane.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
 mod checks;
 mod code_object;
 mod device_memory;
+mod forms;
 mod hiprtc;
+mod models;
 
 use std::{
     env,
@@ -17,6 +21,7 @@ use std::{
 };
 
 use code_object::CodeObject;
+use device::Arch;
 use device_memory::Device;
 
 const ROOT: &str = "ROCREPRO_ROCM_ROOT";
@@ -62,6 +67,9 @@ fn inside() -> ExitCode {
     if names.is_empty() {
         names = ["gfx90a", "gfx1030", "gfx1100", "gfx1151"].map(str::to_owned).to_vec();
     }
+    if names.first().is_some_and(|name| name == "forms") {
+        return all_forms(&names[1..]);
+    }
     let mut failures = 0;
     for name in &names {
         let Ok(arch) = name.parse() else {
@@ -100,6 +108,30 @@ fn inside() -> ExitCode {
     }
     println!("{failures} failures");
     if failures == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The forms of all architectures, or of these, in waves of each size.
+fn all_forms(names: &[String]) -> ExitCode {
+    let (mut forms, mut failures) = (0, 0);
+    for arch in Arch::ALL {
+        if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
+            continue;
+        }
+        for wave64 in [false, true] {
+            if !wave64 && arch.wave_size() == 64 {
+                continue;
+            }
+            let (tried, different) = forms::check(arch, wave64);
+            let lanes = if wave64 { 64 } else { 32 };
+            println!("{arch}, waves of {lanes}: {tried} forms, {} differ", different.len());
+            different.iter().for_each(|line| println!("    {line}"));
+            forms += tried;
+            failures += different.len();
+        }
+    }
+    println!("{forms} forms, {failures} differ");
+    // Nothing tried proves nothing.
+    if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Processor time of this process: other work on the machine does not count.

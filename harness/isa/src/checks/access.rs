@@ -124,7 +124,7 @@ fn vector(text: &Text, segment: Segment, name: &str) -> Result<Vec<Piece>, Unsup
         return Ok(vec![Piece::new(Kind::Load, Data::Nothing, bytes, of)]);
     }
     if let Some(name) = name.strip_prefix("load_") {
-        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let address = memory::Address::parse(text, segment, 1, 2)?;
         return Ok(moves(Kind::Load, transfer, text.row(0, transfer.words())?, address));
     }
@@ -167,7 +167,7 @@ fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
         piece.collect()
     };
     if let Some(name) = name.strip_prefix("load_") {
-        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         return Ok(moves(Kind::Load, transfer, row, buffer::Address::parse(text, 1)?));
     }
@@ -225,7 +225,7 @@ fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     }
     let offset = text.number("offset")? as u32;
     if let Some(rest) = name.strip_prefix("read_").or(name.strip_prefix("load_")) {
-        let transfer = Transfer::parse_load(rest, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(rest, text.site.arch).ok_or(Unsupported)?;
         let (data, bytes) = transferred(transfer, text.row(0, transfer.words())?);
         let place = at(text.plain_source::<u32>(1)?, offset);
         return Ok(vec![Piece::new(Kind::Load, data, bytes, place)]);

@@ -228,10 +228,11 @@ mod tests {
     use device::Arch::Gfx1151;
 
     use super::{Register::*, *};
+    use crate::text::Site;
 
     #[track_caller]
     fn check(line: &str, rule: Rule, targets: &[Register], sources: &[&[Register]]) {
-        let text = Text::parse(line, Gfx1151, 0, 4, 0).expect(line);
+        let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
         let expected = Flow {
             rule,
             targets: targets.to_vec(),

@@ -208,7 +208,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         return load_to_lds(text, name);
     }
     if let Some(name) = name.strip_prefix("load_") {
-        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, 1)?;
         // A load over its own address register could not be done again lane by lane.

@@ -65,6 +65,23 @@ fn permute_rows(other_row: bool) -> Binder {
     })
 }
 
+/// `v_permlane16_var` and `v_permlanex16_var`: the same, with the index of each lane in a register. Inactive lanes are read
+/// as they are (the RDNA 4 ISA guide).
+fn permute_rows_by_lane(other_row: bool) -> Binder {
+    Box::new(move |text: &Text| {
+        text.only(&[])?;
+        let (target, source, index) = (text.row(0, 1)?, text.row(1, 1)?, text.row(2, 1)?);
+        on_wave(move |wave| {
+            let values = copy_row(wave, source);
+            let indices = copy_row(wave, index);
+            for lane in active(wave.exec()) {
+                let row = if other_row { (lane & !15) ^ 16 } else { lane & !15 };
+                wave.set_lane(target, lane, values[row + (indices[lane] & 15) as usize]);
+            }
+        })
+    })
+}
+
 /// Exchanges the odd blocks of the first row with the even blocks of the second.
 fn swap_blocks(block: usize) -> Binder {
     Box::new(move |text: &Text| {
@@ -117,6 +134,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_mbcnt_hi_u32_b32" => count_before(32);
         "v_permlane16_b32" => permute_rows(false);
         "v_permlanex16_b32" => permute_rows(true);
+        "v_permlane16_var_b32" => permute_rows_by_lane(false);
+        "v_permlanex16_var_b32" => permute_rows_by_lane(true);
         "v_permlane16_swap_b32" => swap_blocks(16);
         "v_permlane32_swap_b32" => swap_blocks(32);
         "v_permlane64_b32" => Box::new(|text: &Text| {
@@ -127,6 +146,25 @@ pub(crate) fn register(table: &mut Table) {
                     for lane in active(wave.exec()) {
                         wave.set_lane(target, lane, values[lane ^ 32]);
                     }
+                }
+            })
+        });
+        "v_swap_b16" => Box::new(|text: &Text| {
+            let high = [text.operand(0)?.high, text.operand(1)?.high];
+            let [a, b] = [(0, high[0]), (1, high[1])].map(|(index, high)| {
+                text.row(index, 1).map(|row| (row, if high { 16 } else { 0 }))
+            });
+            let (a, b) = (a?, b?);
+            on_wave(move |wave| {
+                for lane in active(wave.exec()) {
+                    let half = |wave: &Wave, (row, shift): (usize, u32)| wave.lane(row, lane) >> shift & 0xffff;
+                    let put = |wave: &mut Wave, (row, shift): (usize, u32), value: u32| {
+                        let kept = wave.lane(row, lane) & !(0xffff << shift);
+                        wave.set_lane(row, lane, kept | value << shift);
+                    };
+                    let (x, y) = (half(wave, a), half(wave, b));
+                    put(wave, a, y);
+                    put(wave, b, x);
                 }
             })
         });

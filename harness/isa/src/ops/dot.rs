@@ -4,7 +4,7 @@ use super::{Table, operations};
 use crate::{
     exec::Binder,
     float16::{Bf16, F16},
-    text::{Base, Constant, Text, Unsupported},
+    text::{Constant, Text, Unsupported},
     value::Value,
     vector::{accumulate, ternary},
 };
@@ -22,33 +22,132 @@ fn products(a: u32, b: u32, bits: u32, signed: (bool, bool)) -> i64 {
     (0..32 / bits).map(|i| part(a, i, bits, signed.0) * part(b, i, bits, signed.1)).sum()
 }
 
-/// `dst, a, b, c`, or with the destination as the addend where there are three operands.
-fn dot<C: Value>(f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static) -> Binder {
+/// `dst, a, b, c`, or with the destination as the addend where there are three operands. `P` says what constants are.
+fn dot<P: Pair, C: Value>(
+    part_bits: u32,
+    f: impl Fn(u32, u32, C) -> C + Copy + Send + Sync + 'static,
+) -> Binder {
     Box::new(move |text| {
-        // What an inline float stands for depends on the parts; no shipped kernel has one.
-        let float = |operand: &crate::text::Operand| {
-            matches!(operand.base, Base::Constant(Constant::Float(_)))
+        let bind = |text: &Text, binders: [Binder; 2]| {
+            let [accumulate, ternary] = binders;
+            if text.operands.len() == 3 { accumulate(text) } else { ternary(text) }
         };
-        if text.operands.iter().take(3).any(float) {
-            return Err(Unsupported);
+        // Parts of fewer bits are not chosen; a modifier that would is then refused.
+        let (select, bare) = match part_bits {
+            16 => Select::take::<P>(text)?,
+            _ => (Select::default(), text.clone()),
+        };
+        if select == Select::default() {
+            let f = move |a: P, b: P, c: C| f(a.bits() as u32, b.bits() as u32, c);
+            return bind(&bare, [accumulate(f), ternary(f)]);
         }
-        if text.operands.len() == 3 { accumulate(f)(text) } else { ternary(f)(text) }
+        let f = move |a: P, b: P, c: C| {
+            f(select.of(0, a.bits() as u32), select.of(1, b.bits() as u32), c)
+        };
+        bind(&bare, [accumulate(f), ternary(f)])
     })
+}
+
+/// Two halves of a register, as a constant makes them.
+trait Pair: Value {
+    /// Their sign, if they are floats.
+    const SIGNS: u32 = 0;
+}
+
+impl Pair for u32 {}
+
+macro_rules! pair {
+    ($name:ident of $half:ty) => {
+        #[derive(Clone, Copy)]
+        struct $name(u32);
+
+        impl Value for $name {
+            const WORDS: usize = 1;
+            fn from_bits(bits: u64) -> Self {
+                $name(bits as u32)
+            }
+            fn bits(self) -> u64 {
+                self.0.into()
+            }
+            fn constant(constant: Constant) -> u64 {
+                <$half>::packed(constant).into()
+            }
+        }
+
+        impl Pair for $name {
+            const SIGNS: u32 = 0x8000;
+        }
+    };
+}
+
+pair!(Halves of F16);
+pair!(Bfloats of Bf16);
+
+/// The halves that `op_sel` and its kin choose of the first two sources, and the signs to flip.
+#[derive(Clone, Copy, PartialEq)]
+struct Select {
+    /// `[half][source]`
+    high: [[bool; 2]; 2],
+    flip: [u32; 2],
+}
+
+impl Default for Select {
+    fn default() -> Select {
+        Select { high: [[false; 2], [true; 2]], flip: [0; 2] }
+    }
+}
+
+impl Select {
+    /// What the text says, and the text without it.
+    fn take<P: Pair>(text: &Text) -> Result<(Select, Text), Unsupported> {
+        let mut bare = text.clone();
+        // Four entries belong to an addend and a result of 16 bits, which are bound as such.
+        if let Some(list) = text.list("op_sel").filter(|list| list.len() == 4) {
+            let sources_are_whole = list[..2] == [0, 0];
+            return if sources_are_whole {
+                Ok((Select::default(), bare))
+            } else {
+                Err(Unsupported)
+            };
+        }
+        let mut take = |name: &str, default: bool| {
+            let list = text.list(name).unwrap_or_default();
+            bare.drop_modifier(name);
+            [0, 1].map(|source| list.get(source).map_or(default, |bit| *bit == 1))
+        };
+        let high = [take("op_sel", false), take("op_sel_hi", true)];
+        let mut flip = [0; 2];
+        if P::SIGNS != 0 {
+            let (low, upper) = (take("neg_lo", false), take("neg_hi", false));
+            for (source, flip) in flip.iter_mut().enumerate() {
+                let sign = |set: bool| if set { P::SIGNS } else { 0 };
+                *flip = sign(low[source]) | sign(upper[source]) << 16;
+            }
+        }
+        Ok((Select { high, flip }, bare))
+    }
+
+    #[inline(always)]
+    fn of(&self, source: usize, word: u32) -> u32 {
+        let half = |high: bool| if high { word >> 16 } else { word & 0xffff };
+        (half(self.high[0][source]) | half(self.high[1][source]) << 16) ^ self.flip[source]
+    }
 }
 
 /// Integer parts of a width; the plain form wraps, the one with `clamp` saturates.
 fn add_integers(table: &mut Table, names: &[&str], bits: u32, signed: bool) {
-    let wrap: std::sync::Arc<Binder> = std::sync::Arc::new(dot(move |a: u32, b: u32, c: u32| {
-        c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
-    }));
+    let wrap: std::sync::Arc<Binder> =
+        std::sync::Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
+            c.wrapping_add(products(a, b, bits, (signed, signed)) as u32)
+        }));
     let saturate: std::sync::Arc<Binder> =
-        std::sync::Arc::new(dot(move |a: u32, b: u32, c: u32| {
+        std::sync::Arc::new(dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
             let sum = products(a, b, bits, (signed, signed));
             if signed { clamp_signed(sum, c) } else { (sum + i64::from(c)).min(0xffff_ffff) as u32 }
         }));
     for name in names {
-        table.insert((*name).to_owned(), wrap.clone());
-        table.insert(format!("{name} clamp"), saturate.clone());
+        super::add(table, name, wrap.clone());
+        super::add(table, &format!("{name} clamp"), saturate.clone());
     }
 }
 
@@ -65,7 +164,7 @@ fn mixed_signs(bits: u32) -> Binder {
         let mut bare = text.clone();
         bare.drop_modifier("neg_lo");
         bare.drop_modifier("clamp");
-        dot(move |a: u32, b: u32, c: u32| {
+        dot::<u32, _>(bits, move |a: u32, b: u32, c: u32| {
             let sum = products(a, b, bits, signed);
             if clamp { clamp_signed(sum, c) } else { c.wrapping_add(sum as u32) }
         })(&bare)
@@ -98,13 +197,13 @@ pub(crate) fn register(table: &mut Table) {
         "v_dot4_i32_iu8" => mixed_signs(8);
         "v_dot8_i32_iu4" => mixed_signs(4);
         "v_dot2_f32_f16" | "v_dot2c_f32_f16" | "v_dot2acc_f32_f16" =>
-            dot(|a: u32, b: u32, c: f32| halves(a, b, c, wide_f16));
+            dot::<Halves, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_f16));
         "v_dot2_f32_bf16" | "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>
-            dot(|a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));
-        "v_dot2_f16_f16" => dot(|a: u32, b: u32, c: F16| {
+            dot::<Bfloats, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_bf16));
+        "v_dot2_f16_f16" => dot::<Halves, _>(16, |a: u32, b: u32, c: F16| {
             F16::from_f32(halves(a, b, c.to_f32(), wide_f16))
         });
-        "v_dot2_bf16_bf16" => dot(|a: u32, b: u32, c: Bf16| {
+        "v_dot2_bf16_bf16" => dot::<Bfloats, _>(16, |a: u32, b: u32, c: Bf16| {
             Bf16::from_f32(halves(a, b, c.to_f32(), wide_bf16))
         });
     }

@@ -4,7 +4,7 @@ use super::{Table, operations};
 use crate::vector::{accumulate, binary, ternary, unary};
 
 macro_rules! float_rules {
-    ($type:ty, $min:ident, $max:ident, $fract:ident, $quiet:expr) => {
+    ($type:ty, $min:ident, $max:ident, $minimum:ident, $maximum:ident, $fract:ident, $quiet:expr) => {
         /// IEEE 754-2008 minNum: a quiet NaN loses against a number, -0 is less than +0, and a
         /// signalling NaN gives a quiet one.
         #[inline(always)]
@@ -37,6 +37,30 @@ macro_rules! float_rules {
             }
         }
 
+        /// IEEE 754-2019 minimum: a NaN wins, a signalling one before a quiet one, and -0 is less than +0.
+        #[inline(always)]
+        pub(crate) fn $minimum(a: $type, b: $type) -> $type {
+            nan_of(a, b).unwrap_or_else(|| $min(a, b))
+        }
+
+        /// IEEE 754-2019 maximum, see the minimum.
+        #[inline(always)]
+        pub(crate) fn $maximum(a: $type, b: $type) -> $type {
+            nan_of(a, b).unwrap_or_else(|| $max(a, b))
+        }
+
+        /// The NaN that an operation on both gives, if one of them is any (the RDNA 4 ISA guide, `V_MINIMUM_F32`).
+        #[inline(always)]
+        fn nan_of(a: $type, b: $type) -> Option<$type> {
+            let signalling = |x: $type| x.is_nan() && x.to_bits() & $quiet == 0;
+            let quiet = |x: $type| <$type>::from_bits(x.to_bits() | $quiet);
+            match (a.is_nan(), b.is_nan()) {
+                (false, false) => None,
+                (true, _) if signalling(a) || !signalling(b) => Some(quiet(a)),
+                _ => Some(quiet(b)),
+            }
+        }
+
         /// `x - floor(x)`, below one.
         pub(crate) fn $fract(x: $type) -> $type {
             let below_one = <$type>::from_bits((1.0 as $type).to_bits() - 1);
@@ -50,13 +74,31 @@ macro_rules! float_rules {
 }
 
 mod single {
-    float_rules!(f32, min_f32, max_f32, fract_f32, 0x0040_0000);
+    float_rules!(f32, min_f32, max_f32, minimum_f32, maximum_f32, fract_f32, 0x0040_0000);
 }
 mod double {
-    float_rules!(f64, min_f64, max_f64, fract_f64, 0x0008_0000_0000_0000);
+    float_rules!(f64, min_f64, max_f64, minimum_f64, maximum_f64, fract_f64, 0x0008_0000_0000_0000);
 }
-pub(crate) use double::{fract_f64, max_f64, min_f64};
-pub(crate) use single::{fract_f32, max_f32, min_f32};
+pub(crate) use double::{fract_f64, max_f64, maximum_f64, min_f64, minimum_f64};
+pub(crate) use single::{fract_f32, max_f32, maximum_f32, min_f32, minimum_f32};
+
+/// The major axis of a direction, by which the faces of a cube map are chosen (the ISA guides, `V_CUBEID_F32`).
+enum Axis {
+    X,
+    Y,
+    Z,
+}
+
+impl Axis {
+    fn of(x: f32, y: f32, z: f32) -> Axis {
+        let (x, y, z) = (x.abs(), y.abs(), z.abs());
+        match (z >= x && z >= y, y >= x) {
+            (true, _) => Axis::Z,
+            (false, true) => Axis::Y,
+            (false, false) => Axis::X,
+        }
+    }
+}
 
 /// The middle one; with a NaN among them, the least of the three.
 pub(crate) fn median_f32(a: f32, b: f32, c: f32) -> f32 {
@@ -84,7 +126,7 @@ fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     if x.is_finite() { f((x - x.floor()) * std::f64::consts::TAU) as f32 } else { f32::NAN }
 }
 
-fn sin(x: f32) -> f32 {
+pub(crate) fn sin(x: f32) -> f32 {
     // Exact where the result is: multiples of a quarter.
     let quarter = x * 4.0;
     if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 == 0.0 {
@@ -93,7 +135,7 @@ fn sin(x: f32) -> f32 {
     turns(x, f64::sin)
 }
 
-fn cos(x: f32) -> f32 {
+pub(crate) fn cos(x: f32) -> f32 {
     let quarter = x * 4.0;
     if quarter.is_finite() && quarter == quarter.trunc() && quarter % 2.0 != 0.0 {
         return 0.0;
@@ -108,6 +150,10 @@ pub(crate) fn scale_f32(x: f32, n: i32) -> f32 {
 }
 
 pub(crate) fn scale_f64(x: f64, n: i32) -> f64 {
+    // Infinity times a factor that is too small would be no number.
+    if !x.is_finite() {
+        return if x.is_nan() { x + x } else { x };
+    }
     let n = n.clamp(-2200, 2200);
     if n < -1022 {
         // The first factor keeps the value normal, so that only the second one rounds.
@@ -131,7 +177,7 @@ pub(crate) fn exponent(n: i32) -> f64 {
 }
 
 /// The significand in 0.5..1 and its exponent.
-fn frexp(x: f64) -> (f64, i32) {
+pub(crate) fn frexp(x: f64) -> (f64, i32) {
     if x == 0.0 || !x.is_finite() {
         return (x, 0);
     }
@@ -154,6 +200,34 @@ pub(crate) fn register(table: &mut Table) {
         "v_max3_f32" | "v_max3_num_f32" => ternary(|a: f32, b: f32, c: f32| max_f32(max_f32(a, b), c));
         "v_maxmin_f32" | "v_maxmin_num_f32" => ternary(|a: f32, b: f32, c: f32| min_f32(max_f32(a, b), c));
         "v_minmax_f32" | "v_minmax_num_f32" => ternary(|a: f32, b: f32, c: f32| max_f32(min_f32(a, b), c));
+        "v_minimum_f32" => binary(minimum_f32);
+        "v_maximum_f32" => binary(maximum_f32);
+        "v_minimum3_f32" => ternary(|a: f32, b: f32, c: f32| minimum_f32(minimum_f32(a, b), c));
+        "v_maximum3_f32" => ternary(|a: f32, b: f32, c: f32| maximum_f32(maximum_f32(a, b), c));
+        "v_maximumminimum_f32" => ternary(|a: f32, b: f32, c: f32| minimum_f32(maximum_f32(a, b), c));
+        "v_minimummaximum_f32" => ternary(|a: f32, b: f32, c: f32| maximum_f32(minimum_f32(a, b), c));
+        "v_cubeid_f32" => ternary(|x: f32, y: f32, z: f32| {
+            let (face, major) = match Axis::of(x, y, z) {
+                Axis::X => (0.0f32, x),
+                Axis::Y => (2.0, y),
+                Axis::Z => (4.0, z),
+            };
+            if major < 0.0 { face + 1.0 } else { face }
+        });
+        "v_cubesc_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::of(x, y, z) {
+            Axis::X => if x < 0.0 { z } else { -z },
+            Axis::Y => x,
+            Axis::Z => if z < 0.0 { -x } else { x },
+        });
+        "v_cubetc_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::of(x, y, z) {
+            Axis::Y => if y < 0.0 { -z } else { z },
+            Axis::X | Axis::Z => -y,
+        });
+        "v_cubema_f32" => ternary(|x: f32, y: f32, z: f32| match Axis::of(x, y, z) {
+            Axis::X => 2.0 * x,
+            Axis::Y => 2.0 * y,
+            Axis::Z => 2.0 * z,
+        });
         "v_med3_f32" | "v_med3_num_f32" => ternary(median_f32);
         "v_fma_f32" | "v_fmaak_f32" | "v_fmamk_f32" => ternary(|a: f32, b: f32, c: f32| a.mul_add(b, c));
         "v_fmac_f32" => accumulate(|a: f32, b: f32, c: f32| a.mul_add(b, c));
@@ -184,6 +258,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_mul_f64" => binary(|a: f64, b: f64| a * b);
         "v_min_f64" | "v_min_num_f64" => binary(min_f64);
         "v_max_f64" | "v_max_num_f64" => binary(max_f64);
+        "v_minimum_f64" => binary(minimum_f64);
+        "v_maximum_f64" => binary(maximum_f64);
         "v_fma_f64" => ternary(|a: f64, b: f64, c: f64| a.mul_add(b, c));
         "v_fmac_f64" => accumulate(|a: f64, b: f64, c: f64| a.mul_add(b, c));
         "v_rcp_f64" => unary(|a: f64| 1.0 / a);

@@ -1,10 +1,14 @@
 //! Vector float arithmetic in half precision, and the instructions that mix precisions.
 
-use super::{Table, operations};
+use super::{
+    Table,
+    float::{cos, frexp, max_f32, maximum_f32, min_f32, minimum_f32, sin},
+    operations,
+};
 use crate::{
     exec::{Binder, on_wave},
     float16::{F16, add_to_odd},
-    source::Part,
+    source::{Part, Place},
     text::{Base, Text, Unsupported},
     value::Value,
     vector::{accumulate, binary, ternary, unary},
@@ -57,13 +61,11 @@ pub(super) fn mixed<R: Value>(
             let mut bare = text.clone();
             bare.operands[position + 1].negate = false;
             bare.operands[position + 1].absolute = false;
-            let source = if half {
-                bare.plain_source::<F16>(position + 1)?
-            } else {
-                bare.plain_source::<f32>(position + 1)?
-            };
-            let constant = matches!(operand.base, Base::Constant(_));
-            let part = if bit(&select, position) && !constant { Part::HIGH } else { Part::LOW };
+            let mut source = bare.plain_source::<f32>(position + 1)?;
+            if let (true, Base::Constant(constant)) = (half, &operand.base) {
+                source.place = Place::Constant(F16::packed(*constant).into());
+            }
+            let part = if bit(&select, position) { Part::HIGH } else { Part::LOW };
             sources.push((source, half, part, operand.negate, operand.absolute));
         }
         let row = text.row(0, 1)?;
@@ -113,12 +115,24 @@ pub(crate) fn register(table: &mut Table) {
         "v_sub_f16" => two(|a, b| a - b);
         "v_subrev_f16" => two(|a, b| b - a);
         "v_mul_f16" => two(|a, b| a * b);
-        "v_min_f16" | "v_min_num_f16" => two(super::float::min_f32);
-        "v_max_f16" | "v_max_num_f16" => two(super::float::max_f32);
+        "v_min_f16" | "v_min_num_f16" => two(min_f32);
+        "v_max_f16" | "v_max_num_f16" => two(max_f32);
         "v_min3_f16" | "v_min3_num_f16" =>
-            three(|a, b, c| super::float::min_f32(super::float::min_f32(a, b), c));
+            three(|a, b, c| min_f32(min_f32(a, b), c));
         "v_max3_f16" | "v_max3_num_f16" =>
-            three(|a, b, c| super::float::max_f32(super::float::max_f32(a, b), c));
+            three(|a, b, c| max_f32(max_f32(a, b), c));
+        "v_maxmin_f16" | "v_maxmin_num_f16" => three(|a, b, c| min_f32(max_f32(a, b), c));
+        "v_minmax_f16" | "v_minmax_num_f16" => three(|a, b, c| max_f32(min_f32(a, b), c));
+        "v_minimum_f16" => two(minimum_f32);
+        "v_maximum_f16" => two(maximum_f32);
+        "v_minimum3_f16" => three(|a, b, c| minimum_f32(minimum_f32(a, b), c));
+        "v_maximum3_f16" => three(|a, b, c| maximum_f32(maximum_f32(a, b), c));
+        "v_maximumminimum_f16" => three(|a, b, c| minimum_f32(maximum_f32(a, b), c));
+        "v_minimummaximum_f16" => three(|a, b, c| maximum_f32(minimum_f32(a, b), c));
+        "v_frexp_mant_f16" => one(|a| frexp(f64::from(a)).0 as f32);
+        "v_frexp_exp_i16_f16" => unary(|a: F16| frexp(f64::from(a.to_f32())).1 as i16);
+        "v_sin_f16" => one(sin);
+        "v_cos_f16" => one(cos);
         "v_med3_f16" | "v_med3_num_f16" => three(super::float::median_f32);
         "v_fma_f16" | "v_fma_legacy_f16" | "v_fmaak_f16" | "v_fmamk_f16" => ternary(|a: F16, b: F16, c: F16| a.mul_add(b, c));
         "v_fmac_f16" => accumulate(|a: F16, b: F16, c: F16| a.mul_add(b, c));

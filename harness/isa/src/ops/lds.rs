@@ -41,7 +41,7 @@ fn remaining(wave: &Wave, half: usize) -> impl Iterator<Item = usize> + use<> {
 pub(crate) fn bind(text: &Text) -> Bound {
     let name = text.mnemonic.strip_prefix("ds_").ok_or(Unsupported)?;
     match name {
-        "bpermute_b32" | "permute_b32" => return permute(text, name == "permute_b32"),
+        "bpermute_b32" | "bpermute_fi_b32" | "permute_b32" => return permute(text, name),
         "swizzle_b32" => return swizzle(text),
         "nop" | "gws_barrier" => return Err(Unsupported),
         "consume" | "append" => return count(text, name == "append"),
@@ -59,7 +59,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         if rest.starts_with("addtid") {
             return Err(Unsupported);
         }
-        let transfer = Transfer::parse_load(rest, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(rest, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = text.plain_source::<u32>(1)?;
         return on_machine(move |wave, machine| {
@@ -218,8 +218,9 @@ fn snapshot(wave: &Wave, source: &Source) -> Row {
 }
 
 /// `bpermute` pulls from the lane that the address names; `permute` pushes to it. Inactive lanes
-/// give zero and take nothing.
-fn permute(text: &Text, push: bool) -> Bound {
+/// give zero and take nothing; `bpermute_fi` reads them as they are.
+fn permute(text: &Text, name: &str) -> Bound {
+    let (push, fetch_inactive) = (name == "permute_b32", name == "bpermute_fi_b32");
     text.only(&["offset"])?;
     let target = text.row(0, 1)?;
     let address = text.plain_source::<u32>(1)?;
@@ -233,7 +234,7 @@ fn permute(text: &Text, push: bool) -> Bound {
             let at = address.word(wave, lane, 0).wrapping_add(offset) >> 2;
             let other = at as usize & (wave.lanes - 1);
             let (from, to) = if push { (lane, other) } else { (other, lane) };
-            if exec >> from & 1 != 0 {
+            if fetch_inactive || exec >> from & 1 != 0 {
                 result[to / HALF][to % HALF] = values[from / HALF][from % HALF];
             }
         }
@@ -243,25 +244,39 @@ fn permute(text: &Text, push: bool) -> Bound {
     })
 }
 
-/// The offset holds either a permutation of four lanes, or and, or and xor masks of five bits.
+/// The lane that a lane reads in the mode that the upper bits of the offset name: the order of a fast Fourier transform, a
+/// rotation, a permutation of four lanes, or `and`, `or` and `xor` masks of five bits (the ISA guides, `DS_SWIZZLE_B32`).
+fn swizzled(pattern: usize, lane: usize) -> usize {
+    let (low, upper) = (lane & 31, lane & 32);
+    match pattern {
+        0xe000.. => {
+            let mask = pattern & 31;
+            let reversed = ((low as u8).reverse_bits() >> 3) as usize;
+            (reversed >> mask.count_ones()) | (lane & mask) | upper
+        }
+        0xc000.. => {
+            let (left, rotate, mask) = (pattern >> 10 & 1 == 0, pattern >> 5 & 31, pattern & 31);
+            let turned = if left { low + rotate } else { low + 32 - rotate };
+            (low & mask) | (turned & 31 & !mask) | upper
+        }
+        0x8000.. => (lane & !3) | (pattern >> (2 * (lane & 3)) & 3),
+        _ => {
+            let (and, or, xor) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
+            upper | (((low & and) | or) ^ xor)
+        }
+    }
+}
+
+/// Where lanes that take no part give zero.
 fn swizzle(text: &Text) -> Bound {
     let target = text.row(0, 1)?;
     let source = text.plain_source::<u32>(1)?;
-    let pattern = usize::from(text.immediate);
-    if pattern >= 0xc000 {
-        // FFT and rotate modes.
-        return Err(Unsupported);
-    }
+    let pattern = usize::from(text.site.immediate);
     on_wave(move |wave| {
         let exec = wave.exec();
         let values = snapshot(wave, &source);
         for lane in active(exec) {
-            let from = if pattern & 0x8000 != 0 {
-                (lane & !3) | (pattern >> (2 * (lane & 3)) & 3)
-            } else {
-                let (and, or, xor) = (pattern & 31, pattern >> 5 & 31, pattern >> 10 & 31);
-                (lane & 32) | ((((lane & 31) & and) | or) ^ xor)
-            };
+            let from = swizzled(pattern, lane);
             let value = if exec >> from & 1 != 0 { values[from / HALF][from % HALF] } else { 0 };
             wave.set_lane(target, lane, value);
         }

@@ -31,8 +31,9 @@ enum Output {
     Packed { bfloat: bool },
 }
 
-/// Elements of A or B in one lane, and the registers that hold them: no instruction has more.
+/// Elements of A in one lane, of B where A is sparse, and the registers that hold them: no instruction has more.
 const MOST_VALUES: usize = 16;
+const MOST_SPARSE: usize = 2 * MOST_VALUES;
 const MOST_WORDS: usize = 8;
 
 /// Of four neighbours in a row of A, two are not stored and count as zeros.
@@ -44,6 +45,44 @@ struct Sparse {
     shift: usize,
 }
 
+/// Which blocks and lanes of A and B others use as well.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// CBSZ: so many blocks, as a power of two, have the A of one of them, whose number among these is ABID.
+    blocks: u32,
+    of: usize,
+    /// BLGP: which lanes each lane takes its part of B from.
+    lanes: usize,
+}
+
+impl Share {
+    /// Source: the CDNA 3 ISA guide, "MFMA broadcasting values", and AMD's matrix instruction calculator.
+    fn parse(text: &Text, blocks: usize) -> Result<Share, Unsupported> {
+        let field = |name| usize::try_from(text.number(name)?).map_err(|_| Unsupported);
+        let (cbsz, of, lanes) = (field("cbsz")?, field("abid")?, field("blgp")?);
+        if cbsz > 4 || 1 << cbsz > blocks || of >= 1 << cbsz || lanes > 7 {
+            return Err(Unsupported);
+        }
+        Ok(Share { blocks: cbsz as u32, of, lanes })
+    }
+
+    /// The block whose A a block uses.
+    fn block(self, block: usize) -> usize {
+        (block >> self.blocks << self.blocks) + self.of
+    }
+
+    /// The lane whose part of B a lane uses.
+    fn lane(self, lane: usize) -> usize {
+        match self.lanes {
+            1 => lane % 32,
+            2 => lane % 32 + 32,
+            3 => (lane + 16) % 64,
+            part @ 4..=7 => lane % 16 + 16 * (part - 4),
+            _ => lane,
+        }
+    }
+}
+
 /// One instruction with matrices of N by K and K by N.
 struct Multiply<T, const N: usize, const SPARSE: bool> {
     a: (usize, Input),
@@ -53,6 +92,7 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     /// Elements of A in each lane; of B as many, or twice as many where A is sparse.
     values: usize,
     sparse: Sparse,
+    share: Share,
     /// Independent products of one instruction.
     blocks: usize,
     /// Groups of N lanes, with all blocks in each, that hold different k.
@@ -71,13 +111,13 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
     /// The elements of A or B: by value of a lane, then by lane.
     #[inline(always)]
-    fn load(
+    fn load<const MOST: usize>(
         &self,
         wave: &Wave,
         (row, input): (usize, Input),
         values: usize,
-    ) -> [[T; 64]; MOST_VALUES] {
-        let mut elements = [[T::ZERO; 64]; MOST_VALUES];
+    ) -> [[T; 64]; MOST] {
+        let mut elements = [[T::ZERO; 64]; MOST];
         let rows = (values * input.bits()).div_ceil(32);
         for half in 0..wave.halves() {
             let mut words = [&wave.vector[row][half]; MOST_WORDS];
@@ -173,11 +213,27 @@ fn flush<T: Accumulator>(values: &mut [T], least: f32) {
 const LEAST_F16: f32 = 6.103_515_6e-5;
 
 impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N, SPARSE> {
-    // EXEC does not count: all lanes take part.
     #[inline(always)]
     fn run(&self, wave: &mut Wave) {
-        let in_b = if SPARSE { 2 * self.values } else { self.values };
-        let (mut a, mut b) = (self.load(wave, self.a, self.values), self.load(wave, self.b, in_b));
+        if SPARSE {
+            self.multiply::<MOST_SPARSE>(wave, 2 * self.values);
+        } else {
+            self.multiply::<MOST_VALUES>(wave, self.values);
+        }
+    }
+}
+
+impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> {
+    // EXEC does not count: all lanes take part.
+    #[inline(always)]
+    fn multiply<const MOST: usize>(&self, wave: &mut Wave, in_b: usize) {
+        let mut a = self.load::<MOST_VALUES>(wave, self.a, self.values);
+        let mut b = self.load::<MOST>(wave, self.b, in_b);
+        if self.share.lanes != 0 {
+            for lanes in &mut b {
+                *lanes = std::array::from_fn(|lane| lanes[self.share.lane(lane)]);
+            }
+        }
         if self.flush {
             let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
             for lanes in a.iter_mut().chain(&mut b) {
@@ -204,8 +260,9 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Lanes for Multiply<T, N
                 }
                 for k_group in 0..self.k_groups {
                     let first = N * (block + self.blocks * k_group);
+                    let first_of_a = N * (self.share.block(block) + self.blocks * k_group);
                     for (value, scalars) in a.iter().enumerate().take(self.values) {
-                        let scalar = scalars[first + row];
+                        let scalar = scalars[first_of_a + row];
                         let index =
                             if SPARSE { self.index(wave, value, first + row) } else { value };
                         let vector = &b[index][first..first + N];
@@ -300,14 +357,14 @@ pub(crate) fn bind(text: &Text) -> Bound {
 }
 
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
-    // Broadcasts of blocks and lane groups: no shipped kernel has them. Where A is sparse, these fields choose an index.
-    text.only(if sparse { &["cbsz", "abid"] } else { &[] })?;
-    let (input, _) = inputs(name.input, text.arch).ok_or(Unsupported)?;
+    // Where A is sparse, two of these fields choose an index.
+    text.only(if sparse { &["cbsz", "abid"] } else { &["cbsz", "abid", "blgp"] })?;
+    let (input, _) = inputs(name.input, text.site.arch).ok_or(Unsupported)?;
     let (a_row, words) = registers(text, 1)?;
     let values = words * 32 / input.bits();
     let (size, elements) = (name.size, name.size * name.k);
     let in_b = if sparse { 2 * values } else { values };
-    if values == 0 || in_b > MOST_VALUES || elements == 0 || 64 * in_b % elements != 0 {
+    if values == 0 || values > MOST_VALUES || elements == 0 || 64 * in_b % elements != 0 {
         return Err(Unsupported);
     }
     let blocks = 64 * in_b / elements;
@@ -328,20 +385,21 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
     let shape = Shape {
         a: (a_row, input),
-        b: (registers(text, 2)?.0, inputs(name.input, text.arch).ok_or(Unsupported)?.1),
+        b: (registers(text, 2)?.0, inputs(name.input, text.site.arch).ok_or(Unsupported)?.1),
         values,
         sparse: match sparse {
             true if text.number("cbsz")? != 0 => Some(0),
             true => Some(text.number("abid")?),
             false => None,
         },
+        share: if sparse { Share::default() } else { Share::parse(text, blocks)? },
         blocks,
         k_groups: groups.checked_div(blocks).filter(|n| *n > 0).ok_or(Unsupported)?,
         output: Output::Whole,
         elements: size * size * blocks / 64,
         places,
         // MIOpen's documentation, "MI200 MFMA behavior specifics".
-        flush: text.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
+        flush: text.site.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
         clamp: false,
     };
     match (name.output, size) {
@@ -363,7 +421,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     } else {
         &["op_sel", "neg_lo", "clamp"]
     })?;
-    let (mut a, mut b) = inputs(name.input, text.arch).ok_or(Unsupported)?;
+    let (mut a, mut b) = inputs(name.input, text.site.arch).ok_or(Unsupported)?;
     let negate = text.list("neg_lo").unwrap_or_default();
     let set = |source: usize| negate.get(source) == Some(&1);
     match (&mut a, &mut b) {
@@ -373,12 +431,11 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         _ => {}
     }
     let (a_row, words) = registers(text, 1)?;
-    let values = words * 32 / a.bits();
     let (_, d_words) = registers(text, 0)?;
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
     // GFX11 repeats A and B in each group of 16 lanes; GFX12 spreads k over the groups.
-    let spread = text.arch == Arch::Gfx1201;
+    let spread = text.site.arch == Arch::Gfx1201;
     let (elements, output) = match (half, spread) {
         (false, _) => (d_words, Output::Whole),
         (true, true) => (2 * d_words, Output::Packed { bfloat }),
@@ -393,8 +450,13 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     }
     let groups = 256 / elements / 16;
     let k_groups = if spread { groups } else { 1 };
+    // Elements of 4 bits may leave half of a register unused.
+    let values = name.k / k_groups / if sparse { 2 } else { 1 };
+    if (values * a.bits()).div_ceil(32) != words || groups * 16 != text.site.lanes {
+        return Err(Unsupported);
+    }
     let in_b = if sparse { 2 * values } else { values };
-    if in_b > MOST_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
+    if values > MOST_VALUES || in_b * k_groups != name.k || !matches!(groups, 2 | 4) {
         return Err(Unsupported);
     }
     let mut places = Vec::new();
@@ -409,6 +471,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         b: (registers(text, 2)?.0, b),
         values,
         sparse: if sparse { Some(text.number("index_key")?) } else { None },
+        share: Share::default(),
         blocks: 1,
         k_groups,
         output,
@@ -439,6 +502,7 @@ struct Shape {
     values: usize,
     /// Which of the indices in the register, where A is sparse.
     sparse: Option<i64>,
+    share: Share,
     blocks: usize,
     k_groups: usize,
     output: Output,
@@ -495,6 +559,7 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         d,
         values: shape.values,
         sparse,
+        share: shape.share,
         blocks: shape.blocks,
         k_groups: shape.k_groups,
         output: shape.output,

@@ -9,9 +9,8 @@ use crate::{
     wave::{HALF, Machine, Step, Stop, Wave, active},
 };
 
-/// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Out of range, hardware reads zero, on which
-/// Tensile's kernels for GFX90A rely: they clear registers by reading at 0xf00000. What misses the workgroup's LDS by less is
-/// a mistake, and reported.
+/// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Tensile's kernels for GFX90A clear registers by
+/// reading at 0xf00000; what misses the workgroup's LDS by less is a mistake, which launches that are watched report.
 const BEYOND_ANY_LDS: u64 = 160 << 10;
 
 /// Where a lane's access goes.
@@ -47,7 +46,9 @@ impl Location {
             Location::Lds(BEYOND_ANY_LDS..) => Ok([0; N]),
             Location::Lds(offset) => {
                 let mut bytes = [0; N];
-                bytes.copy_from_slice(machine.lds(offset, N)?);
+                if let Some(there) = machine.lds(offset, N)? {
+                    bytes.copy_from_slice(there);
+                }
                 Ok(bytes)
             }
             Location::Scratch { lane, offset } => {
@@ -76,7 +77,9 @@ impl Location {
         match self {
             Location::Global(address) => machine.write(address, bytes),
             Location::Lds(offset) => {
-                machine.lds(offset, N)?.copy_from_slice(&bytes);
+                if let Some(there) = machine.lds(offset, N)? {
+                    there.copy_from_slice(&bytes);
+                }
                 Ok(())
             }
             Location::Scratch { lane, offset } => {
@@ -510,7 +513,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         return super::transpose::bind(text, segment, name);
     }
     if let Some(name) = operation.strip_prefix("load_") {
-        let transfer = Transfer::parse_load(name, text.arch).ok_or(Unsupported)?;
+        let transfer = Transfer::parse_load(name, text.site.arch).ok_or(Unsupported)?;
         let row = text.row(0, transfer.words())?;
         let address = Address::parse(text, segment, 1, 2)?;
         let block = Block::new(address, row, transfer);

@@ -7,21 +7,67 @@ use crate::{
     exec::{Binder, Lanes, bind_lanes},
     float16::F16,
     source::{Buffer, Place, Source},
-    text::{Text, Unsupported},
+    text::{Base, Text, Unsupported},
     value::Value,
     wave::{HALF, Wave, flushed},
 };
 
-/// The operands of a packed instruction: for each source and each half of the result, the word, the
-/// shift within it, and the sign to flip.
+/// One source of one half of the result.
+struct Selected {
+    source: Source,
+    /// Where in its register the half begins.
+    shift: u8,
+    /// The sign to flip.
+    flip: u64,
+}
+
+impl Selected {
+    fn new<T: Value>(
+        text: &Text,
+        index: usize,
+        high: bool,
+        negate: bool,
+    ) -> Result<Self, Unsupported> {
+        // Halves share a register of 32 bits; single floats have one each.
+        let mut source =
+            if T::HALF { text.plain_source::<u32>(index)? } else { text.plain_source::<T>(index)? };
+        if !T::HALF
+            && matches!(
+                text.operand(index)?.base,
+                Base::Vector { count: 1, .. } | Base::Scalar { count: 1, .. }
+            )
+        {
+            return Err(Unsupported);
+        }
+        let mut shift = if high && T::HALF { 16 } else { 0 };
+        match (&mut source.place, &text.operand(index)?.base) {
+            (place, Base::Constant(constant)) if T::HALF => {
+                *place = Place::Constant(u64::from(T::packed(*constant) >> shift) & 0xffff);
+                shift = 0;
+            }
+            // A constant of a packed instruction of 32 bits is the same in both halves.
+            (Place::Vector(first), _) | (Place::Scalar(first), _) if high && !T::HALF => {
+                *first += 1
+            }
+            _ => {}
+        }
+        Ok(Selected { source, shift, flip: if negate { T::SIGN } else { 0 } })
+    }
+}
+
+/// The operands of a packed instruction, for each half of the result.
 struct Operands<T, const N: usize> {
-    sources: [Source; N],
     /// `[half][source]`
-    high: [[bool; N]; 2],
-    negate: [[u64; N]; 2],
+    sources: [[Selected; N]; 2],
     row: usize,
     clamp: bool,
     of: PhantomData<fn(T)>,
+}
+
+/// The bit of each source in a list such as `op_sel:[0,1]`.
+fn bits<const N: usize>(text: &Text, name: &str, default: bool) -> [bool; N] {
+    let list = text.list(name).unwrap_or_default();
+    std::array::from_fn(|source| list.get(source).map_or(default, |&bit| bit == 1))
 }
 
 fn operands<T: Value, const N: usize>(
@@ -29,32 +75,17 @@ fn operands<T: Value, const N: usize>(
     third_is_target: bool,
 ) -> Result<Operands<T, N>, Unsupported> {
     text.only(&["op_sel", "op_sel_hi", "neg_lo", "neg_hi", "clamp"])?;
-    let bits = |name: &str, default: bool| {
-        let list = text.list(name);
-        std::array::from_fn::<bool, N, _>(|source| match &list {
-            Some(list) => list.get(source).map_or(default, |&bit| bit == 1),
-            None => default,
-        })
+    let half = |high: [bool; N], negate: [bool; N]| -> Result<[Selected; N], Unsupported> {
+        let index = |source| if third_is_target && source == 2 { 0 } else { source + 1 };
+        let sources: Result<Vec<_>, _> =
+            (0..N).map(|n| Selected::new::<T>(text, index(n), high[n], negate[n])).collect();
+        sources?.try_into().map_err(|_| Unsupported)
     };
-    let sign = |flags: [bool; N]| flags.map(|flag| if flag { T::SIGN } else { 0 });
-    let mut sources = Vec::new();
-    for source in 0..N {
-        let index = if third_is_target && source == 2 { 0 } else { source + 1 };
-        // Halves share a register of 32 bits; single floats have one each.
-        sources.push(if T::HALF {
-            let mut source = text.plain_source::<u32>(index)?;
-            if let Place::Constant(_) = source.place {
-                source.place = text.place::<T>(index)?;
-            }
-            source
-        } else {
-            text.plain_source::<T>(index)?
-        });
-    }
     Ok(Operands {
-        sources: sources.try_into().map_err(|_| Unsupported)?,
-        high: [bits("op_sel", false), bits("op_sel_hi", true)],
-        negate: [sign(bits("neg_lo", false)), sign(bits("neg_hi", false))],
+        sources: [
+            half(bits(text, "op_sel", false), bits(text, "neg_lo", false))?,
+            half(bits(text, "op_sel_hi", true), bits(text, "neg_hi", false))?,
+        ],
         row: text.row(0, if T::HALF { 1 } else { 2 })?,
         clamp: text.has("clamp"),
         of: PhantomData,
@@ -76,17 +107,11 @@ where
         for half in 0..wave.halves() {
             let mask = wave.exec_half(half);
             let mut results = [[0u32; HALF]; 2];
-            for (part, result) in results.iter_mut().enumerate() {
+            for (sources, result) in operands.sources.iter().zip(&mut results) {
                 let mut buffers = [[0; HALF]; N];
-                for (source, buffer) in buffers.iter_mut().enumerate() {
-                    let high = operands.high[part][source];
-                    let from = &operands.sources[source];
-                    // A constant is the same in both halves.
-                    let constant = matches!(from.place, Place::Constant(_));
-                    let word = usize::from(high && !T::HALF && !constant);
-                    let shift = if high && T::HALF && !constant { 16 } else { 0 };
+                for (from, buffer) in sources.iter().zip(&mut buffers) {
                     let mut scratch = Buffer::uninit();
-                    let lanes = from.lanes(wave, half, word, &mut scratch);
+                    let lanes = from.source.lanes(wave, half, 0, &mut scratch);
                     let zeroed;
                     let lanes = if T::SINGLE && wave.flushes_sources() {
                         zeroed = flushed(lanes);
@@ -95,13 +120,13 @@ where
                         lanes
                     };
                     for lane in 0..HALF {
-                        buffer[lane] = lanes[lane] >> shift;
+                        buffer[lane] = lanes[lane] >> from.shift;
                     }
                 }
                 for (lane, result) in result.iter_mut().enumerate() {
                     let values = std::array::from_fn(|source| {
                         let bits = u64::from(buffers[source][lane]);
-                        T::from_bits(bits ^ operands.negate[part][source])
+                        T::from_bits(bits ^ sources[source].flip)
                     });
                     let value = (self.f)(values);
                     *result = value.bits() as u32;
@@ -182,6 +207,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_pk_mul_f16" => two(via(|a, b| a * b));
         "v_pk_min_f16" | "v_pk_min_num_f16" => two(via(super::float::min_f32));
         "v_pk_max_f16" | "v_pk_max_num_f16" => two(via(super::float::max_f32));
+        "v_pk_minimum_f16" => two(via(super::float::minimum_f32));
+        "v_pk_maximum_f16" => two(via(super::float::maximum_f32));
         "v_pk_fma_f16" => three(false, |a: F16, b: F16, c: F16| a.mul_add(b, c));
         "v_pk_fmac_f16" => three(true, |a: F16, b: F16, c: F16| a.mul_add(b, c));
         "v_pk_add_u16" | "v_pk_add_i16" => two(|a: u16, b: u16| a.wrapping_add(b));

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use super::{
     Table,
+    convert::put_byte,
     half::{Destination, mixed},
     operations, packed,
     special::fused,
@@ -104,6 +105,8 @@ fn register_single(table: &mut Table, r: Rounding) {
         "v_ldexp_f32" => binary(move |a: F, n: i32| -> F { r.scale(a, n) });
         "v_cvt_f32_i32" => unary(move |a: i32| -> F { r.convert(f64::from(a)) });
         "v_cvt_f32_u32" => unary(move |a: u32| -> F { r.convert(f64::from(a)) });
+        "v_cvt_pk_u8_f32" =>
+            ternary(move |a: F, byte: u32, c: u32| put_byte(r.to_integer(a), byte, c));
         "v_pk_add_f32" => packed::two(add::<F>(r));
         "v_pk_mul_f32" => packed::two(multiply::<F>(r));
         "v_pk_fma_f32" => packed::three(false, fma::<F>(r));

@@ -78,6 +78,11 @@ fn sign_bits_64(a: u64) -> u32 {
     found((a ^ ((a as i64) >> 63) as u64).leading_zeros(), 64)
 }
 
+/// A bit for each four bits that are not all zero.
+fn quads(a: u64, bits: u32) -> u64 {
+    (0..bits / 4).fold(0, |mask, quad| mask | u64::from(a >> (4 * quad) & 15 != 0) << quad)
+}
+
 fn whole_quad(a: u64, lanes: u32) -> u64 {
     (0..lanes / 4).filter(|quad| a >> (quad * 4) & 15 != 0).fold(0, |m, quad| m | 15 << (quad * 4))
 }
@@ -238,6 +243,11 @@ pub(crate) fn register(table: &mut Table) {
         "s_flbit_i32_b64" | "s_clz_i32_u64" => unary(|a: u64| found(a.leading_zeros(), 64));
         "s_flbit_i32" | "s_cls_i32" => unary(sign_bits_32);
         "s_flbit_i32_i64" | "s_cls_i32_i64" => unary(sign_bits_64);
+        "s_quadmask_b32" => unary_nz(|a: u32| quads(a.into(), 32) as u32);
+        "s_quadmask_b64" => unary_nz(|a: u64| quads(a, 64));
+        "s_bitreplicate_b64_b32" => unary(|a: u32| {
+            (0..32).fold(0u64, |bits, i| bits | (u64::from(a >> i & 1) * 3) << (2 * i))
+        });
         "s_wqm_b32" => unary_nz(|a: u32| whole_quad(u64::from(a), 32) as u32);
         "s_wqm_b64" => unary_nz(|a: u64| whole_quad(a, 64));
         "s_bitset0_b32" => set_bit::<u32>(false);
@@ -304,7 +314,7 @@ pub(crate) fn register(table: &mut Table) {
 
         "s_movk_i32" => with_immediate(|_, k| (i32::from(k as i16) as u32, None));
         "s_cmovk_i32" => Box::new(|text: &Text| {
-            let (target, k) = (text.scalar(0, 1)?, i32::from(text.immediate as i16) as u32);
+            let (target, k) = (text.scalar(0, 1)?, i32::from(text.site.immediate as i16) as u32);
             on_wave(move |wave| if wave.scc() { wave.scalar[usize::from(target)] = k })
         });
         "s_addk_i32" | "s_addk_co_i32" => with_immediate(|a, k| {
@@ -378,11 +388,11 @@ pub(crate) fn register(table: &mut Table) {
         "s_getreg_b32" => get_register();
         "s_setreg_b32" | "s_setreg_imm32_b32" => set_register();
         "s_denorm_mode" => Box::new(|text: &Text| {
-            let denormals = u32::from(text.immediate & 0xf) << 4;
+            let denormals = u32::from(text.site.immediate & 0xf) << 4;
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf0) | denormals))
         });
         "s_round_mode" => Box::new(|text: &Text| {
-            let rounding = u32::from(text.immediate & 0xf);
+            let rounding = u32::from(text.site.immediate & 0xf);
             on_wave(move |wave| wave.set_mode((wave.mode() & !0xf) | rounding))
         });
         "s_memtime" => Box::new(|text: &Text| {

@@ -17,7 +17,7 @@ macro_rules! comparisons {
     ($table:ident, $($name:literal $type:ident $number:expr;)+) => {
         $(
             let mut add = |condition: &str, binder: Binder| {
-                $table.insert(format!("s_cmp_{condition}_{}", $name), std::sync::Arc::new(binder));
+                super::add($table, &format!("s_cmp_{condition}_{}", $name), std::sync::Arc::new(binder));
             };
             add("lt", compare(|a: $type, b: $type| $number(a) < $number(b)));
             add("le", compare(|a: $type, b: $type| $number(a) <= $number(b)));

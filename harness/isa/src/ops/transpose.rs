@@ -30,6 +30,9 @@ pub(crate) fn bind(text: &Text, segment: Segment, name: &str) -> Bound {
         (Segment::Global, "b128") => 2,
         _ => return Err(Unsupported),
     };
+    if text.site.lanes != HALF {
+        return Err(Unsupported);
+    }
     let words = ELEMENTS * bytes / 4;
     let row = text.row(0, words as u16)?;
     let address = Address::parse(text, segment, 1, 2)?;

@@ -10,7 +10,7 @@ fn add(table: &mut Table, names: &[&str], type_name: &str, binder: Binder) {
     let binder = Arc::new(binder);
     for name in names {
         for prefix in ["v_cmp", "v_cmpx"] {
-            table.insert(format!("{prefix}_{name}_{type_name}"), binder.clone());
+            super::add(table, &format!("{prefix}_{name}_{type_name}"), binder.clone());
         }
     }
 }

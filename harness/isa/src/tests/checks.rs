@@ -11,6 +11,7 @@ use crate::{
     AccessKind, AddressSpace, Unordered, Written,
     checks::races,
     program::{bind, watch},
+    text::Site,
     text::register::EXEC,
     wave::{Machine, Stop, Wave},
 };
@@ -39,7 +40,8 @@ fn run_on(
     pc: u64,
     line: &str,
 ) -> Result<(), Box<Stop>> {
-    let exec = watch(bind(line, arch, pc, 8, 0), line, arch, pc, 8);
+    let site = Site { address: pc, ..Site::of(arch) };
+    let exec = watch(bind(line, &site), line, &site);
     let Ok(exec) = exec else { panic!("not bound: {line}") };
     exec.run(wave, machine)
 }

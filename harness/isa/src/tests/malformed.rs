@@ -8,6 +8,7 @@ use super::wave;
 use crate::{
     AddressSpace, Launch, Trap, launch,
     program::bind,
+    text::Site,
     wave::{Machine, Stop},
 };
 
@@ -60,7 +61,7 @@ fn scratch_before_its_start_is_a_page_fault() {
         "scratch_load_dword v2, v1, off offset:-4",
         "scratch_store_dwordx2 v1, v[2:3], off offset:-2",
     ] {
-        let Ok(exec) = bind(text, Gfx90a, 0, 8, 0) else { panic!("not bound: {text}") };
+        let Ok(exec) = bind(text, &Site::of(Gfx90a)) else { panic!("not bound: {text}") };
         let mut wave = wave(Gfx90a);
         wave.scratch = vec![0; 64 * 64];
         let memory = Memory(0..0);
@@ -77,7 +78,7 @@ fn a_scalar_load_before_the_start_of_a_buffer_is_zero() {
     wave.set_pair(4, memory.0.start);
     wave.scalar[6] = 32;
     wave.scalar[8] = 1;
-    let Ok(exec) = bind("s_buffer_load_b32 s8, s[4:7], -0x4", Gfx1201, 0, 8, 0) else {
+    let Ok(exec) = bind("s_buffer_load_b32 s8, s[4:7], -0x4", &Site::of(Gfx1201)) else {
         panic!("not bound");
     };
     exec.run(&mut wave, &mut Machine::new(&memory)).expect("zero is loaded");
@@ -88,7 +89,7 @@ fn a_scalar_load_before_the_start_of_a_buffer_is_zero() {
 fn fields_that_no_encoding_has_are_refused() {
     #[track_caller]
     fn check(arch: Arch, text: &str) {
-        assert!(bind(text, arch, 0, 8, 0).is_err(), "{text}");
+        assert!(bind(text, &Site::of(arch)).is_err(), "{text}");
     }
     check(Gfx90a, "s_mov_b32 ttmp16, 0");
     check(Gfx90a, "s_mov_b32 s0, ttmp65535");
@@ -128,6 +129,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
         arch: Gfx1151,
         step_limit: 1,
         threads: 1,
+        turns: crate::Turns::default(),
     }
 }
 

@@ -3,7 +3,10 @@
 use device::Arch::{self, *};
 
 use super::execute;
-use crate::wave::Wave;
+use crate::{
+    float16::{Bf16, F16},
+    wave::Wave,
+};
 
 /// Register, lane and first bit of an element.
 type Place = (usize, usize, u32);
@@ -144,14 +147,27 @@ fn values(arch: Arch, name: &str) -> (u64, u64, u64) {
     (a, b, output)
 }
 
+/// The registers of A, B and D as the disassembler prints them, which takes all waves of RDNA for those of 32 lanes.
+fn printed(arch: Arch, lanes: usize, [a, b, d]: [usize; 3]) -> [String; 3] {
+    let [a, b, d] = match (arch, lanes) {
+        (Gfx1151, 64) => [a, b, 2 * d],
+        (Gfx1201, 64) => [2 * a, 2 * b, 2 * d],
+        _ => [a, b, d],
+    };
+    [registers(A, a), registers(B, b), registers(0, d)]
+}
+
+/// Where the tests put A, B and the index of a sparse A; D is at 0.
+const A: usize = 64;
+const B: usize = 96;
+const INDEX: usize = 128;
+
 fn registers(first: usize, count: usize) -> String {
     if count == 1 { format!("v{first}") } else { format!("v[{first}:{}]", first + count - 1) }
 }
 
 #[test]
 fn elements_lie_where_the_calculator_says() {
-    const A: usize = 64;
-    const B: usize = 96;
     for &(arch, lanes, name, (a_words, b_words, d_words), a, b, d) in PLACES {
         let mut wave = Wave::new(lanes);
         let (two, three, six) = values(arch, name);
@@ -168,9 +184,8 @@ fn elements_lie_where_the_calculator_says() {
         };
         put(A, a, two);
         put(B, b, three);
-        let d_registers = registers(0, d_words);
-        let (a_registers, b_registers) = (registers(A, a_words), registers(B, b_words));
-        let text = format!("{name} {d_registers}, {a_registers}, {b_registers}, {d_registers}");
+        let [a, b, c] = printed(arch, lanes, [a_words, b_words, d_words]);
+        let text = format!("{name} {c}, {a}, {b}, {c}");
         execute(arch, &mut wave, &text);
         let wide = six > u64::from(u32::MAX);
         for register in 0..d_words {
@@ -226,9 +241,6 @@ const SPARSE_PLACES: &[SparseRow] = &[
 
 #[test]
 fn elements_of_sparse_products_lie_where_the_calculator_says() {
-    const A: usize = 64;
-    const B: usize = 96;
-    const INDEX: usize = 128;
     for &(arch, lanes, name, (a_words, b_words, d_words), a, index, k, b, d) in SPARSE_PLACES {
         let (two, three, six) = values(arch, name);
         let bits = match name {
@@ -250,8 +262,7 @@ fn elements_of_sparse_products_lie_where_the_calculator_says() {
                 (Gfx942, set) => format!(" abid:{set}"),
                 (_, set) => format!(" index_key:{set}"),
             };
-            let [d_text, a_text, b_text] = [(0, d_words), (A, a_words), (B, b_words)]
-                .map(|(first, count)| registers(first, count));
+            let [a_text, b_text, d_text] = printed(arch, lanes, [a_words, b_words, d_words]);
             let text = format!("{name} {d_text}, {a_text}, {b_text}, v{INDEX}{choice}");
             // What the index of any other place says is 0, which is right for no place but the first.
             execute(arch, &mut wave, &text);
@@ -270,5 +281,114 @@ fn elements_of_sparse_products_lie_where_the_calculator_says() {
             execute(arch, &mut wave, &text);
             assert_ne!(wave.lane(d.0, d.1), (six << d.2) as u32, "{text}");
         }
+    }
+}
+
+/// A sum of products of ones is the number of products, in every element of D and for every size of a wave; the texts are
+/// those that the disassembler prints, whatever the wave.
+#[test]
+fn all_ones_count_the_products() {
+    let rows: [(Arch, &str, [usize; 3]); 18] = [
+        (Gfx1100, "v_wmma_f32_16x16x16_f16", [8, 8, 8]),
+        (Gfx1100, "v_wmma_f32_16x16x16_bf16", [8, 8, 8]),
+        (Gfx1100, "v_wmma_i32_16x16x16_iu8", [4, 4, 8]),
+        (Gfx1100, "v_wmma_i32_16x16x16_iu4", [2, 2, 8]),
+        (Gfx1201, "v_wmma_f32_16x16x16_f16", [4, 4, 8]),
+        (Gfx1201, "v_wmma_f32_16x16x16_bf16", [4, 4, 8]),
+        (Gfx1201, "v_wmma_f16_16x16x16_f16", [4, 4, 4]),
+        (Gfx1201, "v_wmma_bf16_16x16x16_bf16", [4, 4, 4]),
+        (Gfx1201, "v_wmma_i32_16x16x16_iu8", [2, 2, 8]),
+        (Gfx1201, "v_wmma_i32_16x16x16_iu4", [1, 1, 8]),
+        (Gfx1201, "v_wmma_i32_16x16x32_iu4", [2, 2, 8]),
+        (Gfx1201, "v_wmma_f32_16x16x16_fp8_fp8", [2, 2, 8]),
+        (Gfx1201, "v_swmmac_f32_16x16x32_f16", [4, 8, 8]),
+        (Gfx1201, "v_swmmac_f16_16x16x32_f16", [4, 8, 4]),
+        (Gfx1201, "v_swmmac_i32_16x16x32_iu8", [2, 4, 8]),
+        (Gfx1201, "v_swmmac_i32_16x16x32_iu4", [1, 2, 8]),
+        (Gfx1201, "v_swmmac_i32_16x16x64_iu4", [2, 4, 8]),
+        (Gfx1201, "v_swmmac_f32_16x16x32_bf8_fp8", [2, 4, 8]),
+    ];
+    for (arch, name, words) in rows {
+        let [a, b, d] = [(A, words[0]), (B, words[1]), (0, words[2])].map(|(r, n)| registers(r, n));
+        let sparse = name.starts_with("v_swmmac");
+        let text = format!("{name} {d}, {a}, {b}, {}", if sparse { "v128" } else { &d });
+        let ones = |input: &str| match input {
+            "f16" => 0x3c00_3c00,
+            "bf16" => 0x3f80_3f80,
+            "iu8" => 0x0101_0101,
+            "iu4" => 0x1111_1111,
+            "bf8" => 0x3c3c_3c3c,
+            _ => 0x3838_3838u32,
+        };
+        let parts: Vec<&str> = name.split('_').collect();
+        let count: u32 = parts[3].rsplit('x').next().expect("K").parse().expect("K");
+        let count = if sparse { count / 2 } else { count };
+        let one_half =
+            [F16::from_f32(count as f32).0, Bf16::from_f32(count as f32).0].map(u32::from);
+        let expected = match (parts[2], arch) {
+            ("f32", _) => (count as f32).to_bits(),
+            ("i32", _) => count,
+            ("f16", _) => one_half[0] * 0x1_0001,
+            _ => one_half[1] * 0x1_0001,
+        };
+        for lanes in [32, 64] {
+            let mut wave = Wave::new(lanes);
+            for lane in 0..lanes {
+                for row in 0..8 {
+                    wave.set_lane(A + row, lane, ones(parts[4]));
+                    wave.set_lane(B + row, lane, ones(parts[parts.len() - 1]));
+                }
+                wave.set_lane(INDEX, lane, 0x4444_4444);
+            }
+            execute(arch, &mut wave, &text);
+            let used = words[2] * 32 / lanes;
+            for row in 0..words[2] {
+                for lane in 0..lanes {
+                    let expected = if row < used { expected } else { 0 };
+                    let got = wave.lane(row, lane);
+                    assert_eq!(got, expected, "{arch}, {lanes} lanes: {text}: v{row} lane {lane}");
+                }
+            }
+        }
+    }
+}
+
+/// Products of one row, of 4 by 1 and 1 by 4 in 16 blocks: what each block takes for A and each lane for B.
+/// Source: the CDNA 3 ISA guide, "MFMA broadcasting values".
+#[test]
+fn blocks_and_lanes_are_shared() {
+    let run = |modifiers: &str| {
+        let mut wave = Wave::new(64);
+        for lane in 0..64 {
+            wave.set_lane(A, lane, (lane as f32 + 1.0).to_bits());
+            wave.set_lane(B, lane, (1000.0 * (lane as f32 + 1.0)).to_bits());
+        }
+        execute(
+            Gfx90a,
+            &mut wave,
+            &format!("v_mfma_f32_4x4x1f32 v[0:3], v{A}, v{B}, 0 {modifiers}"),
+        );
+        // Row 1 of D: the second of four rows of A, by the column of B.
+        [0, 5, 20, 63].map(|lane| f32::from_bits(wave.lane(1, lane)))
+    };
+    let product = |a: f32, b: f32| 1000.0 * (a + 1.0) * (b + 1.0);
+    assert_eq!(run(""), [product(1., 0.), product(5., 5.), product(21., 20.), product(61., 63.)]);
+    // Four blocks have the A of the third of them.
+    let shared = [product(9., 0.), product(9., 5.), product(25., 20.), product(57., 63.)];
+    assert_eq!(run("cbsz:2 abid:2"), shared);
+    for (blgp, lanes) in [
+        (1, [0., 5., 20., 31.]),
+        (2, [32., 37., 52., 63.]),
+        (3, [16., 21., 36., 15.]),
+        (4, [0., 5., 4., 15.]),
+        (7, [48., 53., 52., 63.]),
+    ] {
+        let expected = [
+            product(1., lanes[0]),
+            product(5., lanes[1]),
+            product(21., lanes[2]),
+            product(61., lanes[3]),
+        ];
+        assert_eq!(run(&format!("blgp:{blgp}")), expected, "{blgp}");
     }
 }

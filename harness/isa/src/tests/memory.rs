@@ -7,6 +7,7 @@ use device::Arch::{self, *};
 use crate::{
     AddressSpace,
     program::bind,
+    text::Site,
     text::register::EXEC,
     wave::{Machine, Wave},
 };
@@ -42,7 +43,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     let mut machine = Machine::new(&memory);
     machine.lds = vec![0; 512];
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let Ok(exec) = bind(line, arch, 0, 8, 0) else { panic!("not bound: {line}") };
+        let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
         exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
     }
     (wave, words)
@@ -147,6 +148,20 @@ fn lds_far_out_of_range_reads_zero() {
     for row in 2..5 {
         assert_eq!(lanes(&wave, row, [0, 1, 2]), [0, 0, 0xaaaa_0002], "v{row}");
     }
+}
+
+/// The LDS of these tests ends at 512. The sanitizer's view of the same is in the tests of the checks.
+#[test]
+fn lds_out_of_range_reads_zero_and_drops_writes() {
+    let text = "v_mov_b32 v6, 0x1fc
+        ds_store_b64 v6, v[2:3]
+        v_mov_b32 v7, 0x200
+        ds_store_b32 v7, v2
+        ds_add_rtn_u32 v8, v7, v2
+        ds_load_b32 v9, v7
+        ds_load_b32 v10, v6";
+    let (wave, _) = run(Gfx1151, 0, 0, 1, text);
+    assert_eq!([8, 9, 10].map(|row| wave.lane(row, 0)), [0, 0, 0xaaaa_0000]);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::{Nothing, wave};
 use crate::{
     program::{Detours, bind},
+    text::Site,
     wave::Machine,
 };
 
@@ -68,12 +69,13 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
         wave.set_lane(index + 1, 3, *value);
     }
     let set = format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), {}", single | double << 2);
-    let Ok(exec) = bind(&set, arch, 0, 8, 0) else { panic!("not bound: {set}") };
+    let Ok(exec) = bind(&set, &Site::of(arch)) else { panic!("not bound: {set}") };
     exec.run(&mut wave, &mut machine).expect("no stop");
     assert_eq!(wave.detours != 0, single | double != 0);
-    let Ok(exec) = bind(text, arch, 8, 8, 0) else { panic!("not bound: {text}") };
+    let site = Site { address: 8, ..Site::of(arch) };
+    let Ok(exec) = bind(text, &site) else { panic!("not bound: {text}") };
     let mut detours = Detours::default();
-    let Ok(other) = detours.find(text, arch, 8, 8, &wave, false) else { panic!("refused: {text}") };
+    let Ok(other) = detours.find(text, &site, &wave, false) else { panic!("refused: {text}") };
     other.unwrap_or(&*exec).run(&mut wave, &mut machine).expect("no stop");
     u64::from(wave.lane(0, 3)) | u64::from(wave.lane(1, 3)) << 32
 }
@@ -225,7 +227,7 @@ fn rounding_and_denormals_compose() {
         wave.set_lane(1, 3, least);
         wave.set_lane(2, 3, 0.5f32.to_bits());
         let (text, mut detours) = ("v_mul_f32 v0, v1, v2", Detours::default());
-        let Ok(Some(exec)) = detours.find(text, Gfx1030, 0, 4, &wave, false) else { panic!() };
+        let Ok(Some(exec)) = detours.find(text, &Site::of(Gfx1030), &wave, false) else { panic!() };
         exec.run(&mut wave, &mut Machine::new(&Nothing)).expect("no stop");
         assert_eq!(wave.lane(0, 3), expected, "{denormals}");
     }
@@ -247,5 +249,14 @@ fn conversions_with_a_rounding_of_their_own_ignore_the_mode() {
             run(Gfx1151, mode, mode, "v_rndne_f32 v0, v1", &[2.5f32.to_bits()]),
             u64::from(2f32.to_bits()) | u64::from(2.5f32.to_bits()) << 32
         );
+    }
+}
+
+#[test]
+fn bytes_are_rounded_as_mode_says() {
+    for (single, expected) in [(1, 3), (2, 2), (3, 2)] {
+        let value = [2.25f32.to_bits(), 0xaaaa_aa00];
+        let got = run(Gfx1100, single, 0, "v_cvt_pk_u8_f32 v0, v1, 0, v2", &value);
+        assert_eq!(got as u32, 0xaaaa_aa00 | expected, "{single}");
     }
 }

@@ -1,0 +1,202 @@
+//! Instructions that the stack's disassembler has no name for, though its compiler, or a newer one, makes them.
+//!
+//! From GFX11 on, an operand of 16 bits may be the upper half of a register: the encodings of 32 bits say so with the highest
+//! bit of the register's number. LLVM names these operands from release 20 on (`+real-true16`); earlier ones refuse the
+//! instruction, since without the upper halves no such operand lies above v127. Here the bit is taken away, the rest is
+//! named by the disassembler, and the half is written behind the register as LLVM does: `v5.h`.
+//!
+//! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
+
+use device::Arch;
+
+use crate::disassembler::disassemble;
+
+/// The text and the size of an instruction, as [`disassemble`] gives them.
+type Named = Result<Option<(String, u64)>, String>;
+
+/// Opcodes of VOP1 that came with the upper halves, and their names; `v_not_b16` has the same operands.
+const BY_HALVES: [(u32, &str); 2] = [(28, "v_mov_b16"), (102, "v_swap_b16")];
+const MODEL: (u32, &str) = (105, "v_not_b16");
+/// Where the opcodes of VOP1 begin in VOP3.
+const VOP1_IN_VOP3: u32 = 0x180;
+
+/// Source operands that say that the first source and its DPP stand in the second dword.
+const DPP: [u32; 3] = [0xe9, 0xea, 0xfa];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Encoding {
+    Vop1,
+    Vop2,
+    Vopc,
+    Other,
+}
+
+fn encoding(word: u32) -> Encoding {
+    match word >> 25 {
+        0x3f => Encoding::Vop1,
+        0x3e => Encoding::Vopc,
+        0..0x3e => Encoding::Vop2,
+        _ => Encoding::Other,
+    }
+}
+
+/// The number of a vector register in an instruction.
+#[derive(Clone, Copy)]
+struct Field {
+    /// Its highest bit, counted from the first dword's lowest.
+    bit: u32,
+    /// Which operand of the text it is, from the first or, where the text may have a mask before, from the last.
+    operand: Place,
+}
+
+#[derive(Clone, Copy)]
+enum Place {
+    First(usize),
+    Last(usize),
+}
+
+/// The registers of an instruction that the highest bit of their number puts above v127.
+fn upper(words: [u32; 2]) -> Vec<Field> {
+    let kind = encoding(words[0]);
+    let source = words[0] & 0x1ff;
+    let (first, second) = match kind {
+        Encoding::Vopc => (Place::Last(1), Place::Last(0)),
+        _ => (Place::First(1), Place::First(2)),
+    };
+    let mut fields = Vec::new();
+    if DPP.contains(&source) {
+        fields.push(Field { bit: 32 + 7, operand: first });
+    } else if source >= 0x100 {
+        fields.push(Field { bit: 7, operand: first });
+    }
+    if kind != Encoding::Vop1 {
+        fields.push(Field { bit: 16, operand: second });
+    }
+    if kind != Encoding::Vopc {
+        fields.push(Field { bit: 24, operand: Place::First(0) });
+    }
+    let all = u64::from(words[0]) | u64::from(words[1]) << 32;
+    fields.retain(|field| all >> field.bit & 1 == 1);
+    if kind == Encoding::Other { Vec::new() } else { fields }
+}
+
+/// Writes `.h` behind the register of an operand.
+fn mark(text: &str, place: Place) -> Option<String> {
+    let (mnemonic, rest) = text.split_once(char::is_whitespace)?;
+    let mut operands: Vec<String> = rest.split(", ").map(str::to_owned).collect();
+    let index = match place {
+        Place::First(index) => index,
+        Place::Last(index) => operands.len().checked_sub(index + 1)?,
+    };
+    let operand = operands.get_mut(index)?;
+    let start = operand.find('v')?;
+    let digits = operand[start + 1..].find(|c: char| !c.is_ascii_digit());
+    let end = digits.map_or(operand.len(), |digits| start + 1 + digits);
+    operand.insert_str(end, ".h");
+    Some(format!("{mnemonic} {}", operands.join(", ")))
+}
+
+/// The instruction with another opcode in place of one that came with the upper halves, and the name of that one.
+fn remodelled(word: u32) -> Option<(u32, &'static str)> {
+    let name = |opcode: u32| BY_HALVES.iter().find(|known| known.0 == opcode).map(|known| known.1);
+    if encoding(word) == Encoding::Vop1 {
+        let name = name(word >> 9 & 0xff)?;
+        return Some((word & !(0xff << 9) | MODEL.0 << 9, name));
+    }
+    if word >> 26 == 0x35 {
+        let name = name((word >> 16 & 0x3ff).checked_sub(VOP1_IN_VOP3)?)?;
+        return Some((word & !(0x3ff << 16) | (VOP1_IN_VOP3 + MODEL.0) << 16, name));
+    }
+    None
+}
+
+/// Names what the disassembler does not.
+///
+/// # Errors
+/// Without a disassembler for the architecture: why.
+pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
+    if !matches!(arch, Arch::Gfx1100 | Arch::Gfx1151 | Arch::Gfx1201) {
+        return Ok(None);
+    }
+    name_by(bytes, &|bytes| disassemble(arch, address, bytes))
+}
+
+fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
+    let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
+    let all = u64::from_le_bytes(dwords);
+    let with = |all: u64| {
+        let mut changed = bytes.to_vec();
+        changed[..8].copy_from_slice(&all.to_le_bytes());
+        changed
+    };
+    let (all, name) = match remodelled(all as u32) {
+        Some((word, name)) => (all >> 32 << 32 | u64::from(word), Some(name)),
+        None => (all, None),
+    };
+    let renamed = |text: String| match name {
+        Some(name) => text.replacen(MODEL.1, name, 1),
+        None => text,
+    };
+    let fields = upper([all as u32, (all >> 32) as u32]);
+    // Operands of 32 bits may well lie above v127: the fewest changes that make an instruction are the right ones.
+    let mut sets: Vec<u32> = (0..1 << fields.len()).collect();
+    sets.sort_by_key(|set: &u32| set.count_ones());
+    for set in sets {
+        let chosen = || (0..).zip(&fields).filter(|(index, _)| set >> index & 1 == 1);
+        let bare = chosen().fold(all, |all, (_, field)| all & !(1 << field.bit));
+        let Some((text, size)) = disassemble(&with(bare))? else { continue };
+        let marked = chosen().try_fold(text, |text, (_, field)| mark(&text, field.operand));
+        return Ok(marked.map(|text| (renamed(text), size)));
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A disassembler before LLVM 20, of three instructions.
+    fn old(bytes: &[u8]) -> Named {
+        let word = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let (source, second, target) = (word & 0x1ff, word >> 9 & 0xff, word >> 17 & 0xff);
+        let low = |register: u32| register & 0xff < 128;
+        let text = match encoding(word) {
+            // v_cvt_f32_f16 has a result of 32 bits.
+            Encoding::Vop1 if second == 11 && low(source) => {
+                format!("v_cvt_f32_f16_e32 v{target}, v{}", source & 0xff)
+            }
+            Encoding::Vop1 if second == 105 && low(source) && low(target) => {
+                format!("v_not_b16_e32 v{target}, v{}", source & 0xff)
+            }
+            Encoding::Vopc if low(source) && low(second) => {
+                format!("v_cmp_lt_f16_e32 vcc_lo, v{}, v{second}", source & 0xff)
+            }
+            Encoding::Vop2 if word >> 25 == 0x32 && low(source) && low(second) && low(target) => {
+                format!("v_add_f16_e32 v{target}, v{}, v{second}", source & 0xff)
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some((text, 4)))
+    }
+
+    #[track_caller]
+    fn check(word: u32, expected: Option<&str>) {
+        let bytes: Vec<u8> = word.to_le_bytes().into_iter().chain([0; 28]).collect();
+        let named = name_by(&bytes, &old).expect("a disassembler");
+        assert_eq!(named.as_ref().map(|(text, _)| text.as_str()), expected, "{word:#010x}");
+    }
+
+    #[test]
+    fn upper_halves_are_named() {
+        // v0.h = v1.h + v2.l
+        check(0x32 << 25 | 0x80 << 17 | 2 << 9 | 0x181, Some("v_add_f16_e32 v0.h, v1.h, v2"));
+        check(0x32 << 25 | 3 << 17 | 0x85 << 9 | 0x101, Some("v_add_f16_e32 v3, v1, v5.h"));
+        // The result is a whole register, v200.
+        check(0x3f << 25 | 200 << 17 | 11 << 9 | 0x181, Some("v_cvt_f32_f16_e32 v200, v1.h"));
+        check(0x3e << 25 | 0x83 << 9 | 0x101, Some("v_cmp_lt_f16_e32 vcc_lo, v1, v3.h"));
+        check(0x3f << 25 | 0x82 << 17 | 28 << 9 | 0x101, Some("v_mov_b16_e32 v2.h, v1"));
+        check(0x3f << 25 | 2 << 17 | 102 << 9 | 0x181, Some("v_swap_b16_e32 v2, v1.h"));
+        check(0x3f << 25 | 2 << 17 | 200 << 9 | 0x181, None);
+        check(0xffff_ffff, None);
+    }
+}
