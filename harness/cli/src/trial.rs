@@ -8,9 +8,7 @@ use std::{
 
 use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
-use judge::{
-    Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict,
-};
+use judge::{Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
