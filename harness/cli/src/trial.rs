@@ -207,7 +207,7 @@ pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
         summary: why.to_owned(),
         details: Vec::new(),
     };
-    record(session, job, "", not_started(why.to_owned()), None, outcome)
+    record(session, job, "", not_started(why.to_owned()), None, (outcome, Vec::new()))
 }
 
 /// Why a case does not apply, in words that say what would make it run.
@@ -458,7 +458,7 @@ impl Session {
                 stack_root: Some(&stack.root),
                 spool: &|_| None,
             };
-            if judge(&seen, &context).kind == judge::Kind::Pass {
+            if judge::judge(&seen, &context).kind == judge::Kind::Pass {
                 crate::machine::has_started(&stack.root, &self.device);
             }
         }
