@@ -8,9 +8,7 @@ use std::{
 
 use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
-use judge::{
-    Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict,
-};
+use judge::{Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
@@ -447,7 +445,7 @@ impl Session {
                 stack_root: Some(&stack.root),
                 spool: &|_| None,
             };
-            if judge(&seen, &context).kind == judge::Kind::Pass {
+            if judge::judge(&seen, &context).kind == judge::Kind::Pass {
                 crate::machine::has_started(&stack.root, &self.device);
             }
         }
