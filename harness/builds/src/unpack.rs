@@ -5,6 +5,8 @@ use std::io::{self, BufReader, Read};
 use std::os::unix::fs::symlink;
 use std::path::{Component, Path, PathBuf};
 
+use rocm::{Budget, Packed, Plain};
+
 use crate::Unusable;
 use crate::blobs::{Blobs, Trouble};
 
@@ -58,9 +60,10 @@ impl<'a> Unpacker<'a> {
         format: Format,
         from: &mut dyn Read,
     ) -> Result<(), Unusable> {
-        let from = BufReader::with_capacity(1 << 16, from);
+        let budget = Budget::default();
+        let from = BufReader::with_capacity(1 << 16, Packed { inner: from, budget: &budget });
         let broken = |error: &dyn ToString| damaged(name, error);
-        let mut plain: Box<dyn Read + '_> = match format {
+        let plain: Box<dyn Read + '_> = match format {
             Format::TarGz => Box::new(flate2::bufread::MultiGzDecoder::new(from)),
             Format::TarXz => Box::new(lzma_rust2::XzReader::new(from, true)),
             Format::TarZst => Box::new(
@@ -68,12 +71,14 @@ impl<'a> Unpacker<'a> {
             ),
             Format::Wheel => return Err(damaged(name, "a wheel is not a tar")),
         };
+        let mut plain = Plain { inner: plain, budget: &budget };
         let mut strip: Vec<PathBuf> = Vec::new();
         let mut archive = tar::Archive::new(&mut plain);
         let mut members = 0;
         for entry in archive.entries().map_err(|error| broken(&error))? {
             let mut entry = entry.map_err(|error| broken(&error))?;
             members += 1;
+            budget.member().map_err(|error| broken(&error))?;
             let named = entry.path().map_err(|error| broken(&error))?.into_owned();
             if members == 1 && named == Path::new(PART_MANIFEST) {
                 let mut text = String::new();
@@ -84,7 +89,7 @@ impl<'a> Unpacker<'a> {
             }
             let inner = strip.iter().find_map(|s| named.strip_prefix(s).ok());
             let inner = inner.map_or_else(|| named.clone(), Path::to_owned);
-            self.entry(name, &named, &inner, &mut entry)?;
+            self.entry(name, &named, &inner, &mut entry, &budget)?;
         }
         if members == 0 {
             return Err(damaged(name, "it is empty"));
@@ -100,6 +105,7 @@ impl<'a> Unpacker<'a> {
         named: &Path,
         inner: &Path,
         entry: &mut tar::Entry<'_, R>,
+        budget: &Budget,
     ) -> Result<(), Unusable> {
         let hostile = || hostile(name, named, "leads out of the prefix");
         let path = relative(inner).ok_or_else(hostile)?;
@@ -126,7 +132,8 @@ impl<'a> Unpacker<'a> {
             }
         } else if kind.is_file() || kind.is_gnu_sparse() || kind.is_contiguous() {
             let mode = entry.header().mode().map_err(|error| damaged(name, &error))?;
-            self.file(name, &at, entry, mode & 0o111 != 0)
+            // The holes of a sparse file are in no stream; what is in one is counted once more.
+            self.file(name, &at, &mut Plain { inner: entry, budget }, mode & 0o111 != 0)
         } else {
             Err(self::hostile(name, named, "is neither a file nor a link"))
         }
@@ -135,9 +142,12 @@ impl<'a> Unpacker<'a> {
     /// Unpacks a wheel, which is a zip file.
     pub(crate) fn wheel(&mut self, name: &str, file: File) -> Result<(), Unusable> {
         let broken = |error: zip::result::ZipError| damaged(name, &error);
+        let budget = Budget::default();
+        budget.read(file.metadata().map_or(0, |data| data.len()));
         let mut archive = zip::ZipArchive::new(BufReader::new(file)).map_err(broken)?;
         for index in 0..archive.len() {
             let mut entry = archive.by_index(index).map_err(broken)?;
+            budget.member().map_err(|error| damaged(name, &error))?;
             let named = PathBuf::from(&*entry.name().map_err(broken)?);
             let path =
                 relative(&named).ok_or_else(|| hostile(name, &named, "leads out of the prefix"))?;
@@ -152,7 +162,8 @@ impl<'a> Unpacker<'a> {
             } else if entry.is_dir() {
                 fs::create_dir_all(&at).map_err(Unusable::io("create", &at))?;
             } else {
-                self.file(name, &at, &mut entry, mode & 0o111 != 0)?;
+                let mut content = Plain { inner: &mut entry, budget: &budget };
+                self.file(name, &at, &mut content, mode & 0o111 != 0)?;
             }
         }
         Ok(())

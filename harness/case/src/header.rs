@@ -218,6 +218,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         .get("known")
         .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &matrix)).collect())
         .unwrap_or_default();
+    let root = without_header(root);
     Some(Case {
         id: id.to_owned(),
         title: title.unwrap_or_default(),
@@ -231,6 +232,28 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         matrix,
         root,
     })
+}
+
+/// What trials are made of. The rest was read, and would be gone through for each trial; where it names an axis that is not there, it
+/// stays, as that is told by trial.
+fn without_header(mut root: Node) -> Node {
+    const READ: [&str; 4] = ["matrix", "exclude", "faults", "known"];
+    if let yaml::Value::Map(entries) = &mut root.value {
+        for (_, node) in entries.iter_mut().filter(|(key, _)| READ.contains(&key.text.as_str())) {
+            if !names_axes(node) {
+                node.value = yaml::Value::Scalar(String::new());
+            }
+        }
+    }
+    root
+}
+
+fn names_axes(node: &Node) -> bool {
+    match &node.value {
+        yaml::Value::Scalar(text) => text.contains('$'),
+        yaml::Value::List(items) => items.iter().any(names_axes),
+        yaml::Value::Map(entries) => entries.iter().any(|(_, node)| names_axes(node)),
+    }
 }
 
 fn check_issue(reader: &mut Reader, node: &Node) {

@@ -1,4 +1,7 @@
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+};
 
 use crate::{
     At, Diagnostic,
@@ -160,8 +163,9 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
             _ => (Some(reader.texts(value, &what)), None),
         };
         let values = values.unwrap_or_default();
-        for (i, v) in values.iter().enumerate() {
-            if values[..i].contains(v) {
+        let mut before = HashSet::new();
+        for v in &values {
+            if !before.insert(v) {
                 reader.mistake(value.at, format!("{what} has `{v}` twice"));
             }
             if v.contains([',', '[', ']', '=']) {
@@ -210,8 +214,9 @@ pub(crate) fn read_selector(reader: &mut Reader, node: &Node, matrix: &Matrix) -
         if axis.values.is_empty() {
             continue;
         }
+        let known: HashSet<&String> = axis.values.iter().collect();
         for v in &values {
-            if !axis.values.contains(v) {
+            if !known.contains(v) {
                 let help = suggest(v, axis.values.iter().map(String::as_str));
                 reader.mistake_with_help(
                     value.at,

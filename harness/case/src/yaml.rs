@@ -1,5 +1,7 @@
 //! YAML as a tree in which every node knows its place.
 
+use std::collections::HashMap;
+
 use saphyr_parser::{Event, Parser, Span};
 
 use crate::{At, Diagnostic};
@@ -132,6 +134,7 @@ impl<'a> Events<'a, '_> {
             }
             Event::MappingStart(..) => {
                 let mut entries: Vec<(Key, Node)> = Vec::new();
+                let mut lines: HashMap<String, u32> = HashMap::new();
                 loop {
                     let (event, at) = self.next()?;
                     if matches!(event, Event::MappingEnd) {
@@ -145,12 +148,14 @@ impl<'a> Events<'a, '_> {
                         });
                     };
                     let key = Key { at, text: text.into_owned() };
-                    if let Some((first, _)) = entries.iter().find(|(k, _)| k.text == key.text) {
+                    if let Some(first) = lines.get(&key.text) {
                         self.mistakes.push(Diagnostic {
                             at,
                             message: format!("`{}` is given twice", key.text),
-                            help: Some(format!("the first is in line {}", first.at.line)),
+                            help: Some(format!("the first is in line {first}")),
                         });
+                    } else {
+                        lines.insert(key.text.clone(), key.at.line);
                     }
                     let (event, at) = self.next()?;
                     let value = self.node(event, at, depth + 1)?;

@@ -5,18 +5,25 @@ use std::io::IsTerminal;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use case::Diagnostic;
 
-/// All mistakes of one file with the lines they are in.
+/// Mistakes of one file that are shown; somebody who has more mends these first.
+const MOST_SHOWN: usize = 200;
+
+/// The mistakes of one file with the lines they are in.
 pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String {
     let renderer =
         if std::io::stderr().is_terminal() { Renderer::styled() } else { Renderer::plain() };
-    let shown: Vec<String> = mistakes
+    let lines: Vec<&str> = text.split('\n').collect();
+    let mut shown: Vec<String> = mistakes
         .iter()
+        .take(MOST_SHOWN)
         .map(|mistake| {
-            let span = span(text, mistake);
-            let snippet = Snippet::source(text)
-                .line_start(1)
+            // The line alone: the renderer goes through all that it is given, for each mistake.
+            let number = (mistake.at.line.max(1) as usize).min(lines.len());
+            let line = lines[number - 1].trim_end_matches('\r');
+            let snippet = Snippet::source(line)
+                .line_start(number)
                 .path(path)
-                .annotation(AnnotationKind::Primary.span(span));
+                .annotation(AnnotationKind::Primary.span(span(line, mistake)));
             let mut group = Level::ERROR.primary_title(&mistake.message).element(snippet);
             if let Some(help) = &mistake.help {
                 group = group.element(Level::HELP.message(help));
@@ -24,23 +31,22 @@ pub(crate) fn render(path: &str, text: &str, mistakes: &[Diagnostic]) -> String 
             renderer.render(&[group]).to_string()
         })
         .collect();
+    let more = mistakes.len().saturating_sub(MOST_SHOWN);
+    if more > 0 {
+        shown.push(format!(
+            "error: {} in {path} are not shown",
+            report::count(more, "further mistake")
+        ));
+    }
     shown.join("\n\n")
 }
 
-/// Bytes of the text that a mistake points at; lines and columns count characters.
-fn span(text: &str, mistake: &Diagnostic) -> std::ops::Range<usize> {
-    let mut start = 0;
-    for (number, line) in text.split_inclusive('\n').enumerate() {
-        if number + 1 == mistake.at.line as usize {
-            let content = line.trim_end_matches(['\n', '\r']);
-            let offset = |characters: u32| {
-                content.char_indices().nth(characters as usize).map_or(content.len(), |(i, _)| i)
-            };
-            let column = mistake.at.column.saturating_sub(1);
-            let from = offset(column);
-            return start + from..start + offset(column + mistake.at.length).max(from);
-        }
-        start += line.len();
-    }
-    text.len()..text.len()
+/// Bytes of the line that a mistake points at; columns count characters.
+fn span(line: &str, mistake: &Diagnostic) -> std::ops::Range<usize> {
+    let offset = |characters: u32| {
+        line.char_indices().nth(characters as usize).map_or(line.len(), |(at, _)| at)
+    };
+    let column = mistake.at.column.saturating_sub(1);
+    let from = offset(column);
+    from..offset(column.saturating_add(mistake.at.length)).max(from)
 }

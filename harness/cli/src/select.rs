@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use case::{Case, Trial};
 
@@ -78,6 +78,7 @@ fn mark(
 ) {
     let (mut cases, mut trials) = (0, 0);
     let mut axes = BTreeMap::<String, Vec<String>>::new();
+    let mut seen = HashSet::new();
     for (case, picked) in library.cases().zip(picked) {
         if !names(selection.case, &case.id) {
             continue;
@@ -85,9 +86,8 @@ fn mark(
         cases += 1;
         for (trial, picked) in case.trials().iter().zip(picked) {
             for (axis, value) in &trial.values {
-                let values = axes.entry(axis.clone()).or_default();
-                if !values.contains(value) {
-                    values.push(value.clone());
+                if seen.insert((axis.clone(), value.clone())) {
+                    axes.entry(axis.clone()).or_default().push(value.clone());
                 }
             }
             if selection.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {

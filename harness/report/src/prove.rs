@@ -221,7 +221,7 @@ fn noticed(fault: Fault, record: &Record, pattern: Option<String>) -> Result<(),
     let outcome = &record.outcome;
     let got = &outcome.signature;
     // A process that did not end well may have met the fault after its worker told of acts.
-    let all_told = record.exit == judge::End::Exited(0);
+    let all_told = record.exit == judge::End::Exited(plan::WORKER_DONE);
     if all_told && record.acts.iter().any(|acts| acts.fault == fault && acts.times == 0) {
         return Err(format!("{got}; the fault never acted, so this trial cannot show it"));
     }
@@ -355,6 +355,7 @@ mod tests {
     }
 
     fn idle(mut record: Record) -> Record {
+        record.exit = judge::End::Exited(plan::WORKER_DONE);
         record.acts = record.faults.iter().map(|p| device::Acts::none(p.fault)).collect();
         record
     }

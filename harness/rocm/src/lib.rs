@@ -11,6 +11,7 @@
 mod apt;
 #[cfg(test)]
 mod archive;
+mod budget;
 mod error;
 mod fetch;
 mod identity;
@@ -25,6 +26,7 @@ mod store;
 mod unpack;
 mod version;
 
+pub use budget::{Budget, Packed, Plain};
 pub use error::Error;
 pub use fetch::{Event, FetchOptions, Progress, fetch, lock};
 pub use identity::{Identity, Library};

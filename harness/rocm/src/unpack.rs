@@ -10,6 +10,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use crate::Error;
+use crate::budget::{Budget, Packed, Plain};
 
 /// Top-level directories that are links into /usr since Debian 12 (merged-/usr).
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
@@ -55,16 +56,18 @@ pub(crate) fn unpack(
     read: &dyn Fn(u64),
 ) -> Result<Unpacked, Error> {
     let file = File::open(deb).map_err(Error::io("open", deb))?;
-    let counted = Counted { inner: file, read };
+    let budget = Budget::default();
+    let counted = Packed { inner: Counted { inner: file, read }, budget: &budget };
     let mut members = ar::Archive::new(BufReader::with_capacity(1 << 17, counted));
     let damaged = |error: io::Error| archive(deb, error.to_string());
     while let Some(member) = members.next_entry() {
         let member = member.map_err(damaged)?;
         match member.header().identifier() {
             b"data.tar.xz" => {
-                let plain = lzma_rust2::XzReader::new(member, true);
-                return Unpacker { deb, root, architectures, out: Unpacked::default() }
-                    .tar(BufReader::with_capacity(1 << 17, plain));
+                let inner =
+                    BufReader::with_capacity(1 << 17, lzma_rust2::XzReader::new(member, true));
+                let plain = Plain { inner, budget: &budget };
+                return Unpacker { deb, root, architectures, out: Unpacked::default() }.tar(plain);
             }
             b"data.tar" => {
                 return Unpacker { deb, root, architectures, out: Unpacked::default() }.tar(member);

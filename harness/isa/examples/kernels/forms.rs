@@ -220,7 +220,9 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 // literal has a modifier of its own that the assembler would not fold, and none has 64 bits.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
-                if literal && (gfx9 && !short || wide) {
+                // The shift of `v_alignbit_b32` has 16 bits from GFX11 on, for which there is no literal.
+                let half = op.name == "v_alignbit_b32" && index == 2;
+                if literal && (gfx9 && !short || wide || half) {
                     continue;
                 }
                 // `-1.0` would be read as another constant; `-|1|` is none.
@@ -365,7 +367,9 @@ fn run(device: &Device, batch: &[Form]) -> Result<Vec<String>, Trap> {
         let wrong = (0..ITEMS).find_map(|item| {
             let want = form.model(sources(item), sources(0));
             let got = output[number * ITEMS + item];
-            (!agree(form.op.result, got, want)).then(|| {
+            // The guides do not say which zero `clamp` makes of a negative one.
+            let zeros = form.modifiers.clamp && form.op.result.are_zeros(got, want);
+            (!zeros && !agree(form.op.result, got, want)).then(|| {
                 format!(
                     "{}: of {:x?} gives {got:#x}, must be {want:#x}",
                     form.text(),

@@ -68,6 +68,11 @@ impl Of {
         }
     }
 
+    /// Whether both are zeros of a float, of whatever sign.
+    pub(crate) fn are_zeros(self, a: u64, b: u64) -> bool {
+        [a, b].iter().all(|bits| float(self, *bits) == Some(0.0))
+    }
+
     /// With a quiet NaN for a signalling one.
     pub(crate) fn without_signalling(self, bits: u64) -> u64 {
         let quiet = match self {

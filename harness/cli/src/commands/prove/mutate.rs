@@ -125,7 +125,8 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// Keeps what a run under a fault says of the statements of its trial.
     fn learn(&mut self, trial: usize, planted: &Planted, record: &Record) {
-        let ended = record.exit == End::Exited(0) && record.outcome.kind.is_failure();
+        let ended =
+            record.exit == End::Exited(plan::WORKER_DONE) && record.outcome.kind.is_failure();
         let [red] = &record.red[..] else { return };
         if !ended {
             return;

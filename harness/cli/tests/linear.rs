@@ -1,0 +1,79 @@
+//! Checks take time in proportion to what they check: twice the input may not cost four times as much.
+
+use std::{
+    path::Path,
+    process::{Command, Stdio},
+};
+
+fn case(more: &str) -> String {
+    format!(
+        "title: A case\nsource: [this test]\n{more}\nbuffers:\n  src: {{on: host.pageable, bytes: 64}}\n  \
+         dst: {{on: device, bytes: 64}}\nsteps:\n  - fill: src\n  - copy: {{to: dst, from: src}}\n  - check: dst\n\
+         faults: [copy.zero]\n"
+    )
+}
+
+/// Processor time of a check, in seconds: other work on the machine counts little.
+fn seconds(path: &Path, code: i32) -> f64 {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(["check", "--cases-from"])
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let mut status = 0;
+    // SAFETY: an all-zero `rusage` is a valid one, as it consists of integers only.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is ours and not waited for, and both pointers are to live locals.
+    let reaped = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
+    assert_eq!(reaped, child.id() as i32);
+    assert_eq!(libc::WEXITSTATUS(status), code, "{}", path.display());
+    // It has been waited for.
+    let _ = child.try_wait();
+    let time = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
+    time(usage.ru_utime) + time(usage.ru_stime)
+}
+
+#[track_caller]
+fn check(what: &str, code: i32, small: u32, make: impl Fn(&Path, u32)) {
+    let time = |n: u32| {
+        let folder = tempfile::tempdir().expect("a folder");
+        make(folder.path(), n);
+        seconds(folder.path(), code)
+    };
+    let (one, four) = (time(small), time(4 * small));
+    assert!(
+        four < 8.0 * one + 0.3,
+        "{what}: {small} take {one:.2} s, four times as many {four:.2} s"
+    );
+}
+
+fn one(at: &Path, text: &str) {
+    std::fs::write(at.join("case.yaml"), text).expect("a file");
+}
+
+#[test]
+fn four_times_as_much_takes_about_four_times_as_long() {
+    let list = |n: u32| (0..n).map(|i| i.to_string()).collect::<Vec<_>>().join(", ");
+    check("values of an axis", 0, 2500, |at, n| {
+        one(at, &case(&format!("matrix: {{a: [{}]}}", list(n))))
+    });
+    let keys = |n: u32| (0..n).map(|i| format!("key{i}: 1\n")).collect::<String>();
+    check("unknown keys", 2, 5000, |at, n| one(at, &case(&keys(n))));
+    check("keys given twice", 2, 5000, |at, n| one(at, &case(&"about: x\n".repeat(n as usize))));
+    check("case files", 0, 2500, |at, n| {
+        for i in 0..n {
+            std::fs::write(at.join(format!("case{i}.yaml")), case("")).expect("a file");
+        }
+    });
+}
+
+/// The whole library, in a build without optimisation.
+#[test]
+fn the_library_is_checked_in_no_time() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases");
+    let seconds = seconds(&root, 0);
+    assert!(seconds < 1.5, "{seconds:.2} s of processor time");
+}
