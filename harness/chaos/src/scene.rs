@@ -21,6 +21,9 @@ pub(crate) const KERNEL: &str = "kernels/saxpy[n=65536,block=1024]";
 /// What is done while the command runs.
 type During = Box<dyn FnOnce(&Live<'_>)>;
 
+/// What looks at the text of a run when it is over, and says what is wrong.
+type Look = Box<dyn FnOnce(&str) -> Option<String>>;
+
 pub(crate) struct Scene<'t> {
     pub(crate) tools: &'t Tools,
     /// Everything of this run.
@@ -45,7 +48,7 @@ pub(crate) struct Scene<'t> {
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<During>,
     /// Looks at what is there after the run and says what is wrong.
-    pub(crate) afterwards: Vec<Box<dyn FnOnce(&str) -> Option<String>>>,
+    pub(crate) afterwards: Vec<Look>,
     /// Two rows want different things of the same kind.
     pub(crate) conflict: bool,
     /// Why the run cannot be made here.
@@ -88,7 +91,7 @@ impl<'t> Scene<'t> {
     }
 
     /// Makes the worker hang at a point, and does something to it there.
-    pub(crate) fn to_worker(&mut self, point: &str, what: impl FnOnce(&Live<'_>, Pid) + 'static) {
+    pub(crate) fn at_worker(&mut self, point: &str, what: impl FnOnce(&Live<'_>, Pid) + 'static) {
         let path = self.folder.join(live::WORKER);
         self.outputs.push(path.clone());
         self.trouble(&format!("pid={}@{point}", path.display()));

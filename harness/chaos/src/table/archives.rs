@@ -95,7 +95,7 @@ pub(crate) const ROWS: &[Row] = &[
         GOES_ON,
     )
     .long(),
-    row("archive/many-files", |s| bisect(s, |fake| many(fake)), GOES_ON).long(),
+    row("archive/many-files", |s| bisect(s, many), GOES_ON).long(),
     row(
         "archive/name-with-an-escape",
         |s| bisect(s, |fake| with(fake, Entry::file("lib/\u{1b}[31mred\u{202e}", "x"))),

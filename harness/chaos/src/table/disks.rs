@@ -229,7 +229,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         &["pass"],
     ),
-    row("cache/swapped-kernels", |s| swap(s), &["pass"])
+    row("cache/swapped-kernels", swap, &["pass"])
         .open("a compiled kernel does not carry its own name"),
     row(
         "cache/longer-kernels",
@@ -263,7 +263,7 @@ pub(crate) const ROWS: &[Row] = &[
         ANY,
     )
     .open("a link to a device is read to its end, which never comes"),
-    row("cache/garbage-of-the-compiler", |s| compiler(s), ANY),
+    row("cache/garbage-of-the-compiler", compiler, ANY),
     row(
         "cache/half-a-device",
         |s| {

@@ -217,7 +217,7 @@ pub(crate) const ROWS: &[Row] = &[
         |s| {
             s.worker_variable("NAME='\"; touch pwned; '");
             s.trouble("abort@body");
-            s.afterwards(|said| runs_again(said))
+            s.afterwards(runs_again)
         },
         &["fail crash:*"],
     ),

@@ -59,7 +59,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         WORKS,
     ),
-    row("folder/link-in-tmp", |s| link(s), WORKS),
+    row("folder/link-in-tmp", link, WORKS),
     row(
         "folder/link-loop-in-tmp",
         |s| {
@@ -154,7 +154,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         STOPPED,
     ),
-    row("folder/foreign-files-in-the-cache", |s| foreign_cache(s), WORKS),
+    row("folder/foreign-files-in-the-cache", foreign_cache, WORKS),
     row(
         "folder/record-exists",
         |s| {

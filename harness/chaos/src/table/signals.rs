@@ -52,7 +52,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         NOTHING,
     ),
-    row("signal/worker-stopped-for-a-while", |s| stopped_for_a_while(s), &["pass"]),
+    row("signal/worker-stopped-for-a-while", stopped_for_a_while, &["pass"]),
     row(
         "signal/library-kills-itself",
         |s| s.trouble("signal=9@body"),
@@ -88,8 +88,7 @@ pub(crate) const ROWS: &[Row] = &[
         &["stopped", "no-verdict *", "killed*"],
     )
     .alone(),
-    row("signal/command-interrupted-twice", |s| twice(s), &["stopped", "no-verdict *", "killed*"])
-        .alone(),
+    row("signal/command-interrupted-twice", twice, &["stopped", "no-verdict *", "killed*"]).alone(),
     row(
         "signal/command-usr1",
         |s| {
@@ -117,23 +116,23 @@ pub(crate) const ROWS: &[Row] = &[
         &["killed*"],
     )
     .alone(),
-    row("signal/command-stopped-for-a-while", |s| command_stopped(s), &["pass"]).alone(),
-    row("signal/all-at-once", |s| everybody(s), &["stopped", "no-verdict *", "killed*"]).alone(),
+    row("signal/command-stopped-for-a-while", command_stopped, &["pass"]).alone(),
+    row("signal/all-at-once", everybody, &["stopped", "no-verdict *", "killed*"]).alone(),
 ];
 
 /// Makes the worker hang at a point and sends it a signal there.
 fn worker(scene: &mut Scene<'_>, point: &str, signal: Signal) {
-    scene.to_worker(point, move |_, worker| {
+    scene.at_worker(point, move |_, worker| {
         let _ = kill_process(worker, signal);
     });
 }
 
 fn command(scene: &mut Scene<'_>, signal: Signal) {
-    scene.to_worker("body", move |live, _| live.send(signal));
+    scene.at_worker("body", move |live, _| live.send(signal));
 }
 
 fn twice(scene: &mut Scene<'_>) {
-    scene.to_worker("body", |live, _| {
+    scene.at_worker("body", |live, _| {
         live.send(Signal::INT);
         std::thread::sleep(Duration::from_millis(20));
         live.send(Signal::INT);
@@ -176,7 +175,7 @@ fn command_stopped(scene: &mut Scene<'_>) {
 
 /// As a terminal does when it goes away.
 fn everybody(scene: &mut Scene<'_>) {
-    scene.to_worker("body", |live, worker| {
+    scene.at_worker("body", |live, worker| {
         let _ = kill_process(worker, Signal::HUP);
         live.send(Signal::HUP);
     });
