@@ -191,7 +191,7 @@ fn a_worker_that_is_not_alone_proves_nothing() {
         }
     }
     let done = |run: &mut Run| run.seen.events.insert(4, Event::Done);
-    no(healthy().with(done), "more than once");
+    no(healthy().with(done), "while calls were still to be made");
     let missing = |run: &mut Run| {
         let (what, why) = ("libhiprand".to_owned(), String::new());
         run.seen.events.insert(6, Event::Missing { what, why, there: false });
