@@ -38,10 +38,11 @@ pub(crate) fn draw(seed: u64, attempt: u64) -> Vec<&'static Row> {
 /// Whether two rows want different things in one place: a run has one stack, one case, and one of each folder.
 fn excludes(a: &Row, b: &Row) -> bool {
     // A worker of a foreign case cannot write where rows wait for its number, so cases and signals are apart.
-    const PLACES: [&[&str]; 3] = [
+    const PLACES: [&[&str]; 4] = [
         &["runtime", "library", "case"],
         &["environment", "folder", "disk", "cache"],
         &["case", "signal"],
+        &["limit"],
     ];
     let family = |row: &Row| row.name.split('/').next().unwrap_or_default();
     PLACES.iter().any(|place| place.contains(&family(a)) && place.contains(&family(b)))
@@ -60,7 +61,7 @@ pub(crate) fn expected(rows: &[&Row]) -> Expect {
     if only("refused") {
         any.push("refused");
         // The machine may be noticed before the mistake.
-        any.extend(all.iter().filter(|answer| **answer == "stopped"));
+        any.extend(all.iter().filter(|a| **a == "stopped" || a.starts_with("killed")));
     } else {
         any.extend(all.iter().filter(|answer| **answer != "pass" && **answer != "done"));
         if rows.iter().all(|row| row.expect.allows("pass")) {

@@ -112,8 +112,8 @@ pub(crate) const ROWS: &[Row] = &[
         WORKS,
     )
     .open("a variable that forbids colours forces them"),
-    row("environment/no-path", |s| s.without("PATH"), WORKS),
-    row("environment/empty-path", |s| s.variable("PATH", ""), WORKS),
+    row("environment/no-path", |s| s.without("PATH"), WORKS).alone(),
+    row("environment/empty-path", |s| s.variable("PATH", ""), WORKS).alone(),
     row("environment/no-home", |s| s.without("HOME"), WORKS),
     row("environment/home-is-relative", |s| s.variable("HOME", "home"), WORKS),
     row("environment/home-is-missing", |s| s.variable("HOME", "/proc/nonexistent"), WORKS),

@@ -22,7 +22,8 @@ pub(crate) const ROWS: &[Row] = &[
         "preload/is-missing",
         |s| s.worker_variable("LD_PRELOAD=/nonexistent/library.so"),
         &["pass", "no-verdict *"],
-    ),
+    )
+    .alone(),
     row("preload/exit-in-constructor", |s| s.trouble("exit=0@constructor"), NOT_A_WORKER),
     row("preload/crash-in-constructor", |s| s.trouble("segv@constructor"), NOT_A_WORKER),
     row(
@@ -74,10 +75,10 @@ pub(crate) const ROWS: &[Row] = &[
     row("preload/exit-1-in-body", |s| s.trouble("exit=1@body"), EXIT),
     row("preload/exit-2-in-body", |s| s.trouble("exit=2@body"), EXIT),
     row("preload/exit-101-in-body", |s| s.trouble("exit=101@body"), EXIT),
-    row("preload/exit-at-once-in-body", |s| s.trouble("_exit=0@middle"), EXIT),
+    row("preload/exit-at-once-in-body", |s| s.trouble("_exit=0@middle"), EXIT).alone(),
     row("preload/exit-group-in-verify", |s| s.trouble("exit_group_thread=0@verify"), EXIT),
     row("preload/abort-in-body", |s| s.trouble("abort@body"), CRASH).says(&["SIGABRT"]),
-    row("preload/segv-in-body", |s| s.trouble("segv@middle"), CRASH).says(&["SIGSEGV"]),
+    row("preload/segv-in-body", |s| s.trouble("segv@middle"), CRASH).alone().says(&["SIGSEGV"]),
     row("preload/segv-in-setup", |s| s.trouble("segv@setup"), CRASH),
     row("preload/trap-in-body", |s| s.trouble("trap@body"), CRASH).says(&["SIGILL"]),
     row("preload/bus-error-in-body", |s| s.trouble("bus@body"), &["fail crash:*", "no-verdict *"]),
@@ -220,8 +221,8 @@ pub(crate) const ROWS: &[Row] = &[
         CRASH,
     ),
     row("preload/floods-standard-error", |s| s.trouble("flood_stderr=64@body"), &["pass"]),
-    row("preload/closes-standard-error", |s| s.trouble("close_stderr@body"), &["pass"]),
-    row("preload/clears-its-environment", |s| s.trouble("clear@body"), &["pass"]),
+    row("preload/closes-standard-error", |s| s.trouble("close_stderr@body"), &["pass"]).alone(),
+    row("preload/clears-its-environment", |s| s.trouble("clear@body"), &["pass"]).alone(),
     row("preload/changes-folder", |s| s.trouble("chdir@body"), &["pass"]),
     row("preload/takes-all-permissions", |s| s.trouble("umask@body"), &["pass", "no-verdict *"]),
 ];

@@ -19,13 +19,13 @@ pub(crate) const ROWS: &[Row] = &[
     row("protocol/unknown-event", |s| s.trouble("unknown_event@body"), NOTHING),
     row("protocol/huge-line", |s| s.trouble("huge_line@body"), NOTHING),
     row("protocol/every-line-twice", |s| s.trouble("double@setup"), NOTHING),
-    row("protocol/lines-are-lost", |s| s.trouble("drop@middle"), NOT_PLAIN),
+    row("protocol/lines-are-lost", |s| s.trouble("drop@middle"), NOT_PLAIN).alone(),
     row(
         "protocol/lines-are-lost-from-the-end-of-the-body",
         |s| s.trouble("drop@verify"),
         NOT_PLAIN,
     ),
-    row("protocol/half-a-line", |s| s.trouble("halve@middle"), NOT_PLAIN),
+    row("protocol/half-a-line", |s| s.trouble("halve@middle"), NOT_PLAIN).alone(),
     row("protocol/forged-done", |s| s.trouble("forged_done@body"), NOT_PLAIN),
     row(
         "protocol/forged-end-of-all",

@@ -102,7 +102,8 @@ pub(crate) const ROWS: &[Row] = &[
             s.worker_variable(&stub)
         },
         NOTHING,
-    ),
+    )
+    .alone(),
     row(
         "runtime/stub-poses-as-rocm",
         |s| {
@@ -140,7 +141,8 @@ pub(crate) const ROWS: &[Row] = &[
         "library/damaged-hiprand",
         |s| damaged(s, "libhiprand.so", "libhiprand.so.1", RAND),
         &["fail *", "no-verdict *"],
-    ),
+    )
+    .alone(),
     row(
         "library/missing-hiprand",
         |s| {
@@ -148,7 +150,8 @@ pub(crate) const ROWS: &[Row] = &[
             s.overlay(&[("libhiprand.so*", Change::Remove)])
         },
         &["skip *"],
-    ),
+    )
+    .alone(),
     row(
         "library/unresolved-hiprand",
         |s| {
@@ -156,12 +159,14 @@ pub(crate) const ROWS: &[Row] = &[
             s.overlay(&[("librocrand.so*", Change::Remove)])
         },
         &["fail *", "no-verdict *", "skip *"],
-    ),
+    )
+    .alone(),
     row(
         "library/damaged-rocblas",
         |s| damaged(s, "librocblas.so", "librocblas.so.5", BLAS),
         &["fail *", "no-verdict *"],
-    ),
+    )
+    .alone(),
     row(
         "library/missing-rocblas",
         |s| {
@@ -169,7 +174,8 @@ pub(crate) const ROWS: &[Row] = &[
             s.overlay(&[("librocblas.so*", Change::Remove)])
         },
         &["skip *"],
-    ),
+    )
+    .alone(),
     row(
         "library/damaged-hipblaslt",
         |s| damaged(s, "libhipblaslt.so", "libhipblaslt.so.1", LT),
