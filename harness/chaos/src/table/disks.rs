@@ -261,8 +261,7 @@ pub(crate) const ROWS: &[Row] = &[
             })
         },
         ANY,
-    )
-    .open("a link to a device is read to its end, which never comes"),
+    ),
     row("cache/garbage-of-the-compiler", compiler, ANY),
     row(
         "cache/half-a-device",
