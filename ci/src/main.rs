@@ -40,7 +40,7 @@ usage: cargo run -p ci -- TASK
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, checks, exports and amd, in this order; filing takes hours";
+  all      lint, test, stacks, prove, checks, exports and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
