@@ -19,6 +19,16 @@ pub(super) fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
+/// Logarithm of the sum of what the logarithms stand for.
+pub(super) fn log_sum(logs: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = logs.collect();
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if most == f64::NEG_INFINITY {
+        return most;
+    }
+    most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
+}
+
 /// Entropy of a coin, in bits.
 pub(super) fn entropy(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 { 0.0 } else { -(p * p.log2() + (1.0 - p) * (1.0 - p).log2()) }

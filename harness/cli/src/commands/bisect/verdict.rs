@@ -70,6 +70,8 @@ impl Verdicts {
                     return Sees::Nothing;
                 }
                 let counts = match self.regress {
+                    // A failure that does not say what --match asks for.
+                    _ if *kind == Kind::Skip => false,
                     Regress::Signature => same,
                     Regress::Any => true,
                     Regress::Crash => matches!(
