@@ -11,7 +11,7 @@ pub(super) fn last_words(text: &str) -> Option<&str> {
     let traceback = lines().rposition_of("Traceback (most recent call last):");
     let exception =
         traceback.and_then(|at| lines().skip(at + 1).find(|line| !line.starts_with(' ')));
-    exception.or_else(|| lines().last()).map(str::trim)
+    exception.or_else(|| lines().next_back()).map(str::trim)
 }
 
 trait PositionOf {
