@@ -1,6 +1,6 @@
 use super::{
     DIFFERING, Edge, State, UNLIKE_ANY,
-    math::{entropy, log_sum},
+    math::{entropy, log_add, log_sum},
     rates::{Joint, Kinds, Likelihood, PerKind},
 };
 
@@ -237,26 +237,14 @@ impl Posterior {
         let prior = |first_bad: usize| setup.prior(builds[first_bad - 1], builds[first_bad]);
         let one = (1..all).map(|n| prior(n).ln() + self.joints[n].ln);
         let one = log_sum(one);
-        let mut best: Option<(f64, [usize; 2], Joint)> = None;
-        let mut three = Vec::new();
-        for first in 1..all {
-            for second in first + 1..all {
-                for third in second + 1..all {
-                    let bad = plus(&self.tested.bad(first, second), &self.tested.bad(third, all));
-                    let good = plus(&self.tested.good(0, first), &self.tested.good(second, third));
-                    let joint = self.kinds.joint(&bad, &good);
-                    // Six orders of three places are one history.
-                    let log = joint.ln + (6.0 * prior(first) * prior(second) * prior(third)).ln();
-                    three.push(log);
-                    if best.as_ref().is_none_or(|(most, ..)| log > *most) {
-                        best = Some((log, [first, third], joint));
-                    }
-                }
-            }
+        let (three, [first, second, third]) = self.three(&prior);
+        let sure = 1.0 / (1.0 + (one - SEVERAL.ln() - three).exp());
+        if sure < SEVERAL_SURE {
+            return None;
         }
-        let three = SEVERAL.ln() + log_sum(three.into_iter());
-        let sure = 1.0 / (1.0 + (one - three).exp());
-        let (_, places, joint) = best.filter(|_| sure >= SEVERAL_SURE)?;
+        let bad = plus(&self.tested.bad(first, second), &self.tested.bad(third, all));
+        let good = plus(&self.tested.good(0, first), &self.tested.good(second, third));
+        let joint = self.kinds.joint(&bad, &good);
         let edge = |first_bad: usize| Edge {
             last_good: builds[first_bad - 1],
             first_bad: builds[first_bad],
@@ -265,6 +253,113 @@ impl Posterior {
             noise: joint.noise,
             before: below(state, builds[first_bad - 1]),
         };
-        Some(places.map(edge).to_vec())
+        Some(vec![edge(first), edge(third)])
+    }
+
+    /// Logarithm of the probability of all runs under three changes, and the likeliest places of these. For each pair of kinds one
+    /// pass over the builds does: what a build adds does not depend on where the other changes are.
+    fn three(&self, prior: &impl Fn(usize) -> f64) -> (f64, [usize; 3]) {
+        let Tested { builds, sums, .. } = &self.tested;
+        let all = builds.len();
+        let priors: Vec<f64> = (1..all).map(|n| prior(n).ln()).collect();
+        let of_pair = |(bad, good, ln_prior): (usize, usize, f64)| {
+            let mut paths = Paths::default();
+            for (n, prior) in (1..all).zip(&priors) {
+                paths.add(n, *prior, sums[n].1[good] - sums[n].0[bad]);
+            }
+            // Six orders of three places are one history.
+            (ln_prior + sums[all].0[bad] + 6.0_f64.ln() + paths.sums[2], paths.likeliest[2].1)
+        };
+        let pairs: Vec<_> = self.kinds.pairs().map(of_pair).collect();
+        let better = |a: (f64, [usize; 3]), b: &(f64, [usize; 3])| if b.0 > a.0 { *b } else { a };
+        let (_, places) = pairs.iter().fold((f64::NEG_INFINITY, [0; 3]), better);
+        (log_sum(pairs.iter().map(|(ln, _)| *ln)), places)
+    }
+}
+
+/// Sums over all ways to place one, two and three changes before a build, as logarithms, and the likeliest way.
+struct Paths {
+    sums: [f64; 3],
+    likeliest: [(f64, [usize; 3]); 3],
+}
+
+impl Default for Paths {
+    fn default() -> Paths {
+        let none = f64::NEG_INFINITY;
+        Paths { sums: [none; 3], likeliest: [(none, [0; 3]); 3] }
+    }
+}
+
+impl Paths {
+    /// Lets a change be at the build. `turned` says how much likelier the builds before it are good than bad: the first and the
+    /// third change are from good to bad, the second is the other way.
+    fn add(&mut self, build: usize, prior: f64, turned: f64) {
+        for change in [2, 1, 0] {
+            let here = prior + if change == 1 { -turned } else { turned };
+            let (sum, (likely, mut places)) = match change {
+                0 => (0.0, (0.0, [0; 3])),
+                n => (self.sums[n - 1], self.likeliest[n - 1]),
+            };
+            self.sums[change] = log_add(self.sums[change], sum + here);
+            if likely + here > self.likeliest[change].0 {
+                places[change] = build;
+                self.likeliest[change] = (likely + here, places);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bisect::{Event, Seen, Setup};
+
+    /// Against a sum over every three places.
+    #[test]
+    fn three_changes_are_weighed_together() {
+        let weights: Vec<f64> = (0..13).map(|n| 1.0 + f64::from(n % 3)).collect();
+        let mut state = State::new(Setup::new(12).weighted(&weights));
+        let runs = [
+            (0, 4, 0),
+            (2, 6, 0),
+            (3, 1, 7),
+            (5, 0, 2),
+            (6, 9, 1),
+            (8, 20, 0),
+            (9, 1, 3),
+            (12, 2, 8),
+        ];
+        for (build, good, bad) in runs {
+            let all = [(Seen::Good, good), (Seen::Bad, bad)];
+            for (seen, _) in all.into_iter().flat_map(|(seen, n)| (0..n).map(move |m| (seen, m))) {
+                state.observe(Event::Ran { build, seen, seconds: 0.0 });
+            }
+        }
+        let posterior = Posterior::of(&state);
+        let builds = &posterior.tested.builds;
+        let prior = |n: usize| state.setup().prior(builds[n - 1], builds[n]);
+        let all = builds.len();
+        let (mut logs, mut best) = (Vec::new(), (f64::NEG_INFINITY, [0; 3]));
+        for first in 1..all {
+            for second in first + 1..all {
+                for third in second + 1..all {
+                    let of = &posterior.tested;
+                    let bad = plus(&of.bad(first, second), &of.bad(third, all));
+                    let good = plus(&of.good(0, first), &of.good(second, third));
+                    let joint = posterior.kinds.joint(&bad, &good).ln;
+                    let log = joint + (6.0 * prior(first) * prior(second) * prior(third)).ln();
+                    logs.push(log);
+                    if log > best.0 {
+                        best = (log, [first, second, third]);
+                    }
+                }
+            }
+        }
+        let (three, places) = posterior.three(&prior);
+        assert!((three - log_sum(logs.into_iter())).abs() < 1e-6);
+        assert_eq!(places, best.1);
+        let edges = posterior.several(&state).expect("three changes");
+        let edges: Vec<_> = edges.iter().map(|e| (e.last_good, e.first_bad)).collect();
+        assert_eq!(edges, [(2, 3), (8, 9)]);
     }
 }

@@ -145,6 +145,14 @@ impl Kinds {
         Likelihood { bad, good, next_bad, next_good }
     }
 
+    /// Kinds of the bad and the good side that go together, each with the logarithm of its prior probability.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (usize, usize, f64)> + '_ {
+        self.below.iter().enumerate().flat_map(move |(bad, below)| {
+            let ln_prior = move |good: usize| self.bad[bad].ln_prior + self.good[good].ln_prior;
+            (0..*below).map(move |good| (bad, good, ln_prior(good)))
+        })
+    }
+
     /// Sums of nothing.
     pub(super) fn nothing(&self) -> (PerKind, PerKind) {
         (vec![0.0; self.bad.len()], vec![0.0; self.good.len()])
