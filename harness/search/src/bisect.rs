@@ -55,7 +55,8 @@ const DIFFERING: f64 = 0.3;
 const STRICTER: f64 = 0.2;
 
 /// Doubt that stays however many runs there are: a history may be like none of the hypotheses. The second where builds of one side
-/// differ. Measured over the worlds of `examples/calibration`, of which the worst are wrong about as often.
+/// differ. Set by the worlds of `examples/calibration`, most of which are wrong no more often. Where a failed run makes the next
+/// one fail too, it is more: of 60 such bisects 8 of 58 answers were wrong.
 const UNLIKE_ANY: [f64; 2] = [0.03, 0.12];
 
 /// Runs between two looks for several changes.

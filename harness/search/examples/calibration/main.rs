@@ -1,4 +1,5 @@
-//! Is an answer wrong more often than it says? Simulated bisects of worlds that the search was not made for.
+//! Is an answer wrong more often than it says? Simulated bisects of many worlds. What the search claims at most was
+//! set by them, so they are no independent evidence of it.
 //!
 //! `cargo run --release -p search --example calibration [-- BISECTS [MODEL]]`
 

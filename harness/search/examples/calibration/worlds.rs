@@ -1,4 +1,4 @@
-//! Histories as they may be, written without a look at the search: rates that differ from build to build, histories with more than
+//! Histories as they may be: rates that differ from build to build, histories with more than
 //! one change, machines that drift or break, runs that depend on the one before.
 
 use std::ops::RangeInclusive;

