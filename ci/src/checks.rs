@@ -29,7 +29,7 @@ enum Evidence {
     Found,
     /// The runtime told every worker the architecture and a name.
     Described,
-    /// Every trial that passed ended by itself, with exit code 0.
+    /// Every trial that passed ended by itself, with the exit status of a worker that is done.
     Ended,
 }
 
@@ -236,7 +236,7 @@ fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {
             // Some architectures tell their features too: `gfx90a:sramecc+:xnack-`.
             skipped(r) || text("gfx").split(':').next() == Some(gfx) && !text("name").is_empty()
         }),
-        Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == 0),
+        Ended => all(&|r| verdict(r) != Answer::Pass || r["exit"]["exited"] == plan::WORKER_DONE),
     }
 }
 

@@ -90,7 +90,7 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
         (out.display().to_string(), path("case.yaml"), path("repro.cpp"));
     let minimised = run(&["minimise", trial, "--fault", fault, "--out", &folder])?;
     // On the faulty device the program fails as its trial does, and on the healthy one it passes.
-    let from = ["export", "case", "--cases-from", &minimal, "--verify"];
+    let from = ["export", "case", "--cases-from", &minimal, "--trust", "--verify"];
     run(&[&from[..], &["--out", &source, "--fault", fault]].concat())?;
     let healthy = run(&[&from[..], &["--out", &path("healthy.cpp")]].concat())?;
     if !text(&healthy.stderr).contains(": pass ") {
@@ -100,7 +100,17 @@ fn file(program: &Path, trial: &str, fault: &str, out: &Path) -> Result<String, 
             return Err(format!("on the healthy device: {}", text(&healthy.stderr)));
         }
     }
-    run(&["report", "case", "--cases-from", &minimal, "--fault", fault, "--out", &folder])?;
+    run(&[
+        "report",
+        "case",
+        "--cases-from",
+        &minimal,
+        "--trust",
+        "--fault",
+        fault,
+        "--out",
+        &folder,
+    ])?;
     let report = std::fs::read_to_string(out.join("report.md")).map_err(|e| e.to_string())?;
     for needed in [fault, "planted", "Built and run before filing"] {
         if !report.contains(needed) {

@@ -38,8 +38,9 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
+  chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, checks, exports, filing and amd, in this order";
+  all      lint, test, stacks, prove, checks, exports and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
+        "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
             .and_then(|()| test())
@@ -60,7 +62,6 @@ fn main() -> ExitCode {
             .and_then(|()| prove())
             .and_then(|()| shell().and_then(|sh| checks::checks(&sh)))
             .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
-            .and_then(|()| shell().and_then(|sh| filing::filing(&sh)))
             .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
         _ => {
             eprintln!("{USAGE}");
@@ -141,5 +142,15 @@ fn locks() -> Done {
         println!("{release}: {} packages", lock.packages.len());
         sh.write_file(format!("harness/rocm/locks/{}.json", release.version), lock.to_text())?;
     }
+    Ok(())
+}
+
+fn chaos() -> Done {
+    let sh = shell()?;
+    let program = product(&sh)?;
+    cmd!(sh, "cargo run --locked -p chaos")
+        .env("ROCREPRO_PROGRAM", program)
+        .env("ROCREPRO_CHAOS_MIXTURES", "3000")
+        .run()?;
     Ok(())
 }

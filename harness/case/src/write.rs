@@ -28,8 +28,10 @@ pub struct Header {
     pub title: String,
     /// Why the case exists.
     pub about: Option<String>,
-    /// Upstream issues.
+    /// Upstream issues that it can show.
     pub upstream: Vec<String>,
+    /// Upstream issues that only have to do with it.
+    pub related: Vec<String>,
     /// Other sources.
     pub source: Vec<String>,
     /// Versions and architectures that it needs; libraries and functions are those of the plan.
@@ -59,6 +61,7 @@ impl Header {
             title: text(&case.title),
             about: case.about.as_deref().map(text),
             upstream: case.upstream.clone(),
+            related: case.related.clone(),
             source: case.source.iter().map(|s| text(s)).collect(),
             needs: case.needs.clone(),
             // A case without any fault is no case; one that is meant for other trials is better than none.
@@ -142,7 +145,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if let Some(about) = &header.about {
         line(out, &format!("about: {}", plain(about)));
     }
-    for (key, texts) in [("upstream", &header.upstream), ("source", &header.source)] {
+    let links =
+        [("upstream", &header.upstream), ("related", &header.related), ("source", &header.source)];
+    for (key, texts) in links {
         if !texts.is_empty() {
             line(out, &format!("{key}: {}", flow_list(texts.iter().map(|t| plain(t)))));
         }

@@ -19,7 +19,7 @@ mod session;
 mod stop;
 mod trial;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::Arc};
 
 use clap::Parser;
 
@@ -47,9 +47,23 @@ pub fn main() -> ExitCode {
         }
         _ => {}
     }
-    let command = args::Cli::parse();
-    match commands::run(command) {
+    // A write beyond the limit of file sizes is then an error, which is told, instead of the end. Where that cannot be had, it is
+    // the end. Programs that are started have it as it was.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
+    let work = || match commands::run(args::Cli::parse()) {
         Ok(code) => code,
         Err(stop) => stop.report(),
+    };
+    // The user's limit of stacks is for the user's programs; cases are read and lowered by recursion.
+    let done = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(work).map(|t| t.join());
+    match done {
+        Ok(Ok(code)) => code,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => {
+            Stop::no_verdict(format!("error: this machine has no thread left: {error}")).report()
+        }
     }
 }
+
+/// The stack that the command works on, in bytes.
+const STACK_BYTES: usize = 16 << 20;

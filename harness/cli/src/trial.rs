@@ -485,6 +485,9 @@ fn observation(seen: Observed, launched: bool) -> Observation {
         Ended::Signalled { signal, .. } => End::Signalled { signal },
         Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
         Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
+        Ended::Stopped { reason: Reason::Suspended, .. } => {
+            End::Lost("somebody suspended the worker by a signal".into())
+        }
         Ended::Stopped { .. } => End::Lost("the worker flooded its event pipe".into()),
         Ended::CouldNotBeKilled { .. } => End::CouldNotBeKilled,
         Ended::SpawnFailed(error) => End::NotStarted(error.to_string()),

@@ -31,6 +31,7 @@ const fn real(
     Difference { trial, fails, passes, fault: None, signature }
 }
 
+#[cfg(feature = "long-tests")]
 const fn planted(trial: &'static str, fault: &'static str, signature: &'static str) -> Difference {
     let here = ("debian:7.2.4", "gfx1151");
     Difference { trial, fails: here, passes: Some(here), fault: Some(fault), signature }
@@ -283,21 +284,21 @@ const OLD: (&str, &str) = ("debian:5.2.3", "gfx90a");
 const GOOD: Option<(&str, &str)> = Some(("debian:5.7.1", "gfx1100"));
 
 differences! {
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     a_long_chain: real("graphs/long-chain[nodes=30000]", NEW, Some(("debian:6.4.3", "gfx1151")), "crash:hipGraphInstantiate");
     a_pool_allocation_in_the_null_stream: real("capture/pool-allocation-in-null-stream[thread=capturing,mode=global]", NEW, GOOD, "crash:hipMallocAsync");
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     a_synchronous_copy_in_a_capture: real("capture/synchronous-copy-on-stream[mode=global,direction=to_device]", ("debian:6.4.3", "gfx1151"), Some(NEW), "api-error:hipMemcpyWithStream:hipSuccess");
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     a_second_capture: real("capture/retry-after-invalidated-capture[node=copy]", NEW, GOOD, "api-error:hipMemcpyAsync:hipErrorInvalidValue");
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     a_stream_after_an_invalidated_capture: real("capture/stream-after-invalidated-capture[mode=global]", NEW, GOOD, "unexpected-value:hipStreamIsCapturing:invalidated");
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     an_unjoined_fork: real("capture/unjoined-fork[mode=global]", NEW, None, "unexpected-value:hipStreamIsCapturing:active");
     a_memset_at_an_odd_address: real("copies/memset[offset=1,bytes=1,async=false,words=false]", OLD, Some(("debian:5.7.1", "gfx90a")), "memory-fault:__amd_rocclr_fillBufferAligned");
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     a_launch_that_is_not_captured: real("graphs/replay-changing-input[words=16,host=pageable]", OLD, Some(("debian:5.7.1", "gfx90a")), "unexpected-value:hipGraphGetNodes:0");
 
-    #[ignore = "takes minutes: `cargo test --test differences -- --ignored`"]
+    #[cfg(feature = "long-tests")]
     zeros_instead_of_a_copy: planted("copies/small-sizes[bytes=64,host=pageable,api=memcpy]", "copy.zero", "wrong-data:dst.back:zero");
 }

@@ -61,7 +61,7 @@ fn report(case: &str, kernel: (&str, &str)) -> String {
     write("it.yaml", case);
     write(&format!("{}.hip", kernel.0), kernel.1);
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(["run", "--cases-from", ".", "--sanitize", "--device", "emulated"]);
+    command.args(["run", "--cases-from", ".", "--trust", "--sanitize", "--device", "emulated"]);
     command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--schedule", "lazy"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
     let output = command.output().expect("it starts");
@@ -135,7 +135,16 @@ fn a_proof_records_what_was_asked_for_and_not_the_run_that_explains_it() {
     std::fs::write(at("add_u32.hip"), ADD.replace("dst[i] = src[i] + k;", kernel))
         .expect("it is written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(["prove", "--cases-from", ".", "--schedules", "1", "--record", "record.jsonl"]);
+    command.args([
+        "prove",
+        "--cases-from",
+        ".",
+        "--trust",
+        "--schedules",
+        "1",
+        "--record",
+        "record.jsonl",
+    ]);
     command.args(["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
     // On a busy machine the race may show in the first order too; then there is nothing to compare.

@@ -35,6 +35,7 @@ const LOOKS: &[&str] = &[
     "hipGetDeviceCount",
     "hipGetDeviceProperties",
     "hipGetDevicePropertiesR0600",
+    "hipDeviceGetPCIBusId",
     "hipGetErrorName",
     "hipGetErrorString",
 ];

@@ -1,6 +1,7 @@
 //! Instructions from their text, against values computed here in another way.
 
 mod checks;
+mod constants;
 mod malformed;
 mod matrix;
 mod memory;
@@ -161,82 +162,6 @@ fn mode_says_what_becomes_of_denormals() {
         assert_eq!(run(denormals, "v_cndmask_b32 v0, v1, v1, vcc_lo"), denormal, "moves are exact");
     }
     assert_eq!(run(0, "v_pk_mul_f16 v0, v1, 1.0"), denormal, "halves have bits of their own");
-}
-
-/// Constants of packed instructions are words of 32 bits, of which `op_sel` and `op_sel_hi` choose halves.
-/// Source: LLVM, `getInlineEncodingV216`; the literals and their results were seen on hardware.
-#[test]
-fn constants_of_packed_instructions() {
-    for arch in Arch::ALL {
-        let check = |text, sources: &[u32], expected| check(arch, text, sources, expected);
-        check("v_pk_mul_f16 v0, 0x400039a8, v1", &[0x3c00_3c00], 0x4000_39a8);
-        check(
-            "v_pk_mul_f16 v0, 0x400039a8, v1 op_sel:[1,0] op_sel_hi:[0,1]",
-            &[0x3c00_3c00],
-            0x39a8_4000,
-        );
-        check("v_pk_add_f16 v0, 1.0, v1", &[0], 0x0000_3c00);
-        check("v_pk_add_f16 v0, 1.0, v1 op_sel_hi:[0,1]", &[0], 0x3c00_3c00);
-        check("v_pk_add_u16 v0, 1.0, v1", &[0], 0x3f80_0000);
-        check("v_pk_add_u16 v0, 2.0, v1", &[0x0003_0005], 0x4003_0005);
-        check("v_pk_add_u16 v0, 1.0, v1 op_sel:[1,0]", &[0], 0x3f80_3f80);
-        check("v_pk_add_u16 v0, 5, v1", &[0], 5);
-        check("v_pk_add_u16 v0, 5, v1 op_sel_hi:[0,1]", &[0], 0x0005_0005);
-        check("v_pk_add_u16 v0, -2, v1", &[0], 0xffff_fffe);
-        check("v_pk_add_u16 v0, 0x12345678, v1", &[1], 0x1234_5679);
-        check(
-            "v_pk_fma_f16 v0, 2.0, v1, v2 neg_lo:[1,0,0] op_sel_hi:[0,1,1]",
-            &[0x3c00_3c00, 0],
-            0x4000_c000,
-        );
-    }
-    // A half of a mixed instruction is chosen likewise.
-    check(
-        Gfx1100,
-        "v_fma_mix_f32 v0, 0x40003c00, v1, 0 op_sel:[1,0,0] op_sel_hi:[1,0,0]",
-        &[f(3.0)],
-        f(6.0),
-    );
-    check(Gfx1100, "v_fma_mix_f32 v0, 2.0, v1, 0 op_sel_hi:[1,0,0]", &[f(3.0)], f(6.0));
-    check(Gfx1100, "v_dot2_f32_f16 v0, 1.0, v1, v2", &[0x4000_4200, f(0.5)], f(3.5));
-    check(
-        Gfx1100,
-        "v_dot2_f32_f16 v0, 1.0, v1, v2 op_sel_hi:[0,1,1]",
-        &[0x4000_4200, f(0.5)],
-        f(5.5),
-    );
-    check(
-        Gfx1100,
-        "v_dot2_f32_f16 v0, v1, v2, v3 op_sel:[1,0,0] neg_hi:[0,1,0]",
-        &[0x4000_3c00, 0x4200_4400, f(0.5)],
-        f(2.5),
-    );
-    check(Gfx1100, "v_dot2_f32_bf16 v0, 1.0, v1, v2", &[0x4000_4040, f(0.5)], f(3.5));
-}
-
-/// What an RX 9070 XT makes of NaNs, and what other parts make of them.
-#[test]
-fn nans_of_conversions() {
-    let (positive, negative) = (0x7fc0_0000, 0xffc0_0000);
-    for (name, old) in [("floor", "flr"), ("nearest", "rpi")] {
-        check(Gfx1201, &format!("v_cvt_{name}_i32_f32 v0, v1"), &[positive], 0x7fff_ffff);
-        check(Gfx1201, &format!("v_cvt_{name}_i32_f32 v0, v1"), &[negative], 0x8000_0000);
-        check(
-            Gfx1201,
-            &format!("v_cvt_{name}_i32_f32 v0, v1"),
-            &[f(2.75)],
-            if name == "floor" { 2 } else { 3 },
-        );
-        check(Gfx90a, &format!("v_cvt_{old}_i32_f32 v0, v1"), &[negative], 0);
-    }
-    for code in [0x7f, 0xff] {
-        check(Gfx1201, "v_cvt_f32_fp8 v0, v1", &[code], negative);
-    }
-    check(Gfx1201, "v_cvt_f32_bf8 v0, v1", &[0xfc], f(f32::NEG_INFINITY));
-    check(Gfx1201, "v_cvt_pk_fp8_f32 v0, v1, v2", &[positive, f(1.0)], 0x38ff);
-    check(Gfx1201, "v_cvt_pk_bf8_f32 v0, v1, v2", &[positive, f(1.0)], 0x3cfe);
-    check(Gfx1201, "v_pack_b32_f16 v0, v1, v2", &[0x7c09, 0x3c00], 0x3c00_7e09);
-    check(Gfx1100, "v_pack_b32_f16 v0, v1, v2", &[0x7c09, 0x3c00], 0x3c00_7c09);
 }
 
 /// Against the formulas of the RDNA 4 ISA guide, worked out by hand.

@@ -59,14 +59,12 @@ pub(crate) fn ending(
 /// The end of a process that has nothing to do with the stack.
 fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
-        // No library raises these on itself: a person, a session's end or the kernel, out of memory or at a limit of processor
+        // No fault raises another than these: a person, a session's end or the kernel, out of memory or at a limit of processor
         // time or file sizes, did.
-        End::Signalled { signal: signal @ (1 | 2 | 9 | 15 | 24 | 25) } => {
-            Some(Outcome::no_verdict(
-                "killed",
-                format!("somebody else ended the worker by {}", words::signal(*signal)),
-            ))
-        }
+        End::Signalled { signal } if !words::FAULTS.contains(signal) => Some(Outcome::no_verdict(
+            "killed",
+            format!("somebody else ended the worker by {}", words::signal(*signal)),
+        )),
         _ => None,
     }
 }

@@ -29,6 +29,8 @@ mod fixture;
 mod tests;
 #[cfg(test)]
 mod tests_bytes;
+#[cfg(test)]
+mod tests_proof;
 
 pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};

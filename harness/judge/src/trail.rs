@@ -122,10 +122,18 @@ impl<'a> Walker<'a> {
             }
             Event::Done if self.trail.done => self.deviate(Some(twice())),
             Event::Done => {
+                if !self.trail.open.is_empty()
+                    || self.entered.is_some_and(|entered| entered != Phase::Verify)
+                {
+                    self.deviate(Some(too_early("that it was done")));
+                }
                 self.trail.done = true;
                 self.trail.phase = Phase::Teardown;
             }
             Event::Bye => self.trail.bye = true,
+            Event::Missing { what, .. } if self.entered > Some(Phase::Load) => {
+                self.deviate(Some(too_early(&format!("that {what} is missing"))));
+            }
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Missing { .. }
@@ -293,6 +301,14 @@ impl Walker<'_> {
         let at = self.index.location(step, occurrence);
         Outcome::new(Kind::WrongData, String::new(), String::new()).at(at)
     }
+}
+
+/// Something was said in a place where no worker says it.
+fn too_early(what: &str) -> Outcome {
+    let summary = format!(
+        "the worker said {what} while calls were still to be made: it is not the worker who says so"
+    );
+    Outcome::no_verdict("worker", summary)
 }
 
 fn twice() -> Outcome {

@@ -24,6 +24,9 @@ pub(crate) fn any_of(items: &[String]) -> String {
     }
 }
 
+/// The signals that a fault of a program raises on itself: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV and SIGSYS.
+pub(crate) const FAULTS: [i32; 7] = [4, 5, 6, 7, 8, 11, 31];
+
 /// The name of a signal on Linux (signal(7)); its number where it has no common name.
 pub fn signal(number: i32) -> String {
     let name = match number {

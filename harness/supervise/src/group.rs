@@ -13,7 +13,7 @@ use rustix::process::{
 
 /// How long the rest of a group may take to end by itself: processes of a pipeline, or those
 /// killed together with the leader, end within moments of it but not before it.
-const SETTLE: Duration = Duration::from_millis(200);
+pub(crate) const SETTLE: Duration = Duration::from_millis(200);
 
 /// A process of the child's group that outlived the child.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,6 +85,16 @@ pub(crate) fn clear(group: Pid, reap: Duration, send: Send) -> Vec<Process> {
     processes
 }
 
+/// Whether somebody stopped a member of the group (SIGSTOP), which then waits for somebody to let it go on.
+pub(crate) fn is_suspended(group: Pid) -> bool {
+    let Ok(all) = fs::read_dir("/proc") else { return false };
+    let pids = all.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter_map(|pid| fs::read(format!("/proc/{pid}/stat")).ok()).any(|stat| {
+        let stat = String::from_utf8_lossy(&stat);
+        parse_stat(&stat).is_some_and(|(_, state, of)| of == group.as_raw_pid() && state == "T")
+    })
+}
+
 /// The members of a group that have not ended yet. The leader is one of them where it lives.
 fn members(group: Pid) -> Vec<(Process, OwnedFd)> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };
@@ -125,7 +135,7 @@ fn parse_cpu_time(stat: &str) -> Option<Duration> {
 
 /// Name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name
 /// may hold spaces and parentheses, so it ends at the last one.
-fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
+pub(crate) fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
     let (before, after) = stat.rsplit_once(')')?;
     let (_, name) = before.split_once('(')?;
     let mut fields = after.split_ascii_whitespace();

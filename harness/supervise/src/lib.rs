@@ -14,10 +14,12 @@
 //!   descriptor first and points descriptor 1 at standard error, so that nobody else's output
 //!   mixes with events.
 //! * Stay in the process group that it starts in, of which it is the leader; a terminal's Ctrl-C
-//!   does not reach that group ([`Cancel::on_signals`] passes it on).
+//!   does not reach that group ([`Cancel::on_signals`] passes it on). What it starts may leave the
+//!   group: this process adopts whoever outlives it, and ends them.
 //!
 //! Linux 5.3 or later is needed, for `pidfd_open`.
 
+mod adopted;
 mod cancel;
 mod group;
 mod journal;

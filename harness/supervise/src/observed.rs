@@ -50,7 +50,7 @@ pub struct Observed {
     pub wall: Duration,
     /// What it used; `None` where it was not reaped.
     pub usage: Option<Usage>,
-    /// Processes that were still in its group after it had ended, and were sent SIGKILL. After
+    /// Processes that it started, in its group or not, that were still there after it had ended and were sent SIGKILL. After
     /// [`Ended::CouldNotBeKilled`] the child itself is one of them.
     pub left_behind: Vec<Process>,
 }
@@ -97,6 +97,8 @@ pub enum Reason {
     Total,
     /// [`Limits::quiet`] was over.
     Quiet,
+    /// [`Limits::quiet`] was over, and somebody had stopped it or one of its group by a signal.
+    Suspended,
     /// A line was longer than [`MAX_LINE_BYTES`](crate::MAX_LINE_BYTES), or all of them larger
     /// than [`MAX_EVENT_BYTES`](crate::MAX_EVENT_BYTES).
     Flooded,

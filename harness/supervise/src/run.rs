@@ -10,6 +10,7 @@ use rustix::event::PollFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
 
+use crate::adopted;
 use crate::group::{self, Send, wait_ready};
 use crate::pipes::{Pipes, READ_BYTES, Source};
 use crate::silence::Silence;
@@ -42,7 +43,8 @@ enum End {
 /// no limit is enforced.
 ///
 /// On the way out nobody gets away: when the leader has been told to end and does, the rest of
-/// its group gets SIGKILL; when it ends by itself, the rest gets 200 ms and then SIGKILL.
+/// its group gets SIGKILL; when it ends by itself, the rest gets 200 ms and then SIGKILL. So do
+/// those that left the group, for which this process becomes a subreaper.
 ///
 /// Every error is part of the result. The streams and the process group that the caller set in
 /// `command` are replaced.
@@ -83,8 +85,8 @@ fn run_with(
     }
     command.process_group(0);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = match command.spawn() {
-        Ok(child) => child,
+    let (mut child, leader) = match adopted::start(&mut command) {
+        Ok(started) => started,
         Err(error) => return unstarted(Ended::SpawnFailed(error)),
     };
 
@@ -106,6 +108,14 @@ fn run_with(
     };
     let wall = start.elapsed();
     drop(pipes.stdin);
+    let mut left_behind = group::clear(pid, limits.reap, send);
+    if left_behind.iter().any(|process| process.survived) {
+        // What cannot be killed is still of this group, and is told once.
+        std::mem::forget(leader);
+    } else {
+        drop(leader);
+    }
+    left_behind.extend(adopted::clear(limits.reap));
     Observed {
         pid: Some(child.id()),
         ended,
@@ -114,7 +124,7 @@ fn run_with(
         stderr: pipes.log,
         wall,
         usage,
-        left_behind: group::clear(pid, limits.reap, send),
+        left_behind,
     }
 }
 
@@ -164,6 +174,10 @@ fn watch(
                 let silent = silence.look(now, pipes.lines.last_at(), || group::cpu_time(pid));
                 match limits.due(now, silent, pipes.lines.flooded, cancel) {
                     Some(reason) => {
+                        let reason = match reason {
+                            Reason::Quiet if group::is_suspended(pid) => Reason::Suspended,
+                            reason => reason,
+                        };
                         send(pid, Signal::TERM);
                         Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
                     }

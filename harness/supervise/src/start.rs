@@ -170,6 +170,8 @@ impl Start {
         if self.fixed_addresses {
             fix_addresses();
         }
+        // Whoever leaves its group stays its child, until it has ended.
+        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
         let mut command = Command::new(&self.program);
         command.args(self.arguments).env_clear().envs(environment);
         if let Some(directory) = &self.directory

@@ -52,7 +52,11 @@ const NO_MATTER: [&str; 11] = [
 
 /// A compiled kernel, where the cache has it whole: the code, and behind it the digest of the code.
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
-    let mut code = fs::read(file).ok()?;
+    // What is no plain file is not ours: a device has no end, and a pipe is waited for.
+    let mut code = fs::symlink_metadata(file)
+        .ok()
+        .filter(fs::Metadata::is_file)
+        .and_then(|_| fs::read(file).ok())?;
     let seal = code.split_off(code.len().checked_sub(SEAL)?);
     if code.is_empty() || seal != digest(&code).as_bytes() {
         eprintln!("worker: {} is damaged and is made again", file.display());
@@ -162,5 +166,7 @@ mod tests {
         write(&file, &code);
         assert_eq!(read(&file), Some(code));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        std::os::unix::fs::symlink("/dev/zero", folder.path().join("device")).unwrap();
+        assert_eq!(read(&folder.path().join("device")), None);
     }
 }

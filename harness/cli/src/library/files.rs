@@ -36,7 +36,8 @@ pub(super) fn read(
         return Ok(());
     }
     let root = fs::canonicalize(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
-    let mut walk = Walk { from, root, seen: HashSet::new(), sources, kernels, mistakes, files: 0 };
+    let (seen, own) = Default::default();
+    let mut walk = Walk { from, root, seen, sources, kernels, own, mistakes, files: 0 };
     walk.folder(path.clone())?;
     if sources.is_empty() && mistakes.is_empty() {
         return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", path.display())));
@@ -52,6 +53,8 @@ struct Walk<'w> {
     seen: HashSet<PathBuf>,
     sources: &'w mut BTreeMap<String, Source>,
     kernels: &'w mut Kernels,
+    /// Names of the kernels that were read here.
+    own: HashSet<String>,
     mistakes: &'w mut Vec<String>,
     files: usize,
 }
@@ -128,8 +131,10 @@ impl Walk<'_> {
                 "error: `{path}` {what}; if you trust it as a program, give `--trust`"
             ));
         }
+        let again = !self.own.insert(name.clone());
         match self.kernels.insert(name.clone(), text.clone()) {
-            Some(other) if other != text => Err(format!(
+            // Whoever is trusted may put a kernel in the place of the library's.
+            Some(other) if other != text && (again || !self.from.trusted) => Err(format!(
                 "error: `{path}`: there is another kernel `{name}`; call this one otherwise"
             )),
             _ => Ok(()),

@@ -1,0 +1,107 @@
+//! What lies in a folder, so that a later look shows what changed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+/// A file as it was.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Entry {
+    Folder,
+    File { bytes: u64, digest: u64, changed: Option<SystemTime> },
+    Link(u64),
+    Other,
+}
+
+/// Larger files are compared by size and time alone.
+const READ: u64 = 4 << 20;
+
+/// Everything below a folder. Links are not followed.
+pub(crate) fn look(folder: &Path) -> BTreeMap<PathBuf, Entry> {
+    let mut found = BTreeMap::new();
+    let mut pending = vec![folder.to_path_buf()];
+    while let Some(current) = pending.pop() {
+        for entry in fs::read_dir(&current).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let Ok(data) = fs::symlink_metadata(&path) else { continue };
+            let kind = data.file_type();
+            let what = if kind.is_dir() {
+                pending.push(path.clone());
+                Entry::Folder
+            } else if kind.is_symlink() {
+                let target = fs::read_link(&path).unwrap_or_default();
+                Entry::Link(xxh3_64(target.as_os_str().as_bytes()))
+            } else if kind.is_file() {
+                let content = if data.len() <= READ {
+                    fs::read(&path).unwrap_or_default()
+                } else {
+                    Vec::new()
+                };
+                Entry::File {
+                    bytes: data.len(),
+                    digest: xxh3_64(&content),
+                    changed: data.modified().ok(),
+                }
+            } else {
+                Entry::Other
+            };
+            found.insert(path, what);
+        }
+    }
+    found
+}
+
+/// What a run did that it must not: files that were there and are changed or gone, and new ones outside of `allowed`.
+pub(crate) fn differences(
+    before: &BTreeMap<PathBuf, Entry>,
+    after: &BTreeMap<PathBuf, Entry>,
+    allowed: &[PathBuf],
+) -> Vec<String> {
+    let may = |path: &Path| allowed.iter().any(|allowed| path.starts_with(allowed));
+    let mut wrong = Vec::new();
+    for (path, was) in before {
+        match after.get(path) {
+            _ if may(path) => {}
+            None => wrong.push(format!("a foreign file was removed: {}", path.display())),
+            Some(is) if is != was => {
+                wrong.push(format!("a foreign file was changed: {}", path.display()))
+            }
+            Some(_) => {}
+        }
+    }
+    for (path, is) in after {
+        // An empty folder that all runs share does no harm.
+        if !before.contains_key(path) && !may(path) && *is != Entry::Folder {
+            wrong.push(format!("a file was left: {}", path.display()));
+        }
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        for name in ["same", "changed", "gone", "allowed"] {
+            fs::write(path(name), name).unwrap();
+        }
+        let before = look(folder.path());
+        fs::write(path("changed"), "different").unwrap();
+        fs::write(path("allowed"), "different").unwrap();
+        fs::remove_file(path("gone")).unwrap();
+        fs::write(path("new"), "").unwrap();
+        fs::create_dir(path("empty")).unwrap();
+        let found = differences(&before, &look(folder.path()), &[path("allowed")]);
+        let ends = ["changed", "gone", "new"];
+        assert_eq!(found.len(), ends.len(), "{found:?}");
+        assert!(ends.iter().all(|end| found.iter().any(|text| text.ends_with(end))), "{found:?}");
+    }
+}

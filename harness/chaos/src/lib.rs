@@ -1,0 +1,124 @@
+//! Plants trouble around the whole command, and looks whether what it then says is true.
+//!
+//! Each kind of trouble is a [`Row`](row::Row) of one table: how it is planted, and what a truthful tool may say. After each run nothing
+//! may be left: no process, no temporary file, and no foreign file touched. Mixtures of two or three rows follow, whose expectation is
+//! derived from theirs. This crate shares no code with the command, so that a mistake is not made twice.
+
+#![forbid(unsafe_code)]
+// A test's own tools may stop it.
+#![allow(clippy::missing_panics_doc)]
+
+mod expect;
+mod files;
+mod live;
+mod mixture;
+mod overlay;
+mod play;
+mod row;
+mod scene;
+mod table;
+mod tools;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
+
+use libtest_mimic::{Arguments, Completion, Failed, Trial};
+
+use crate::{
+    play::{NotPlayed, play},
+    row::Row,
+    tools::Tools,
+};
+
+/// How many mixtures are run; [`MIXTURES`] without it.
+const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
+/// A sample that a developer waits for.
+const MIXTURES: u64 = 40;
+/// With so many it is the long form, in which every row is run.
+const LONG: u64 = 1000;
+
+/// Runs the table and the mixtures on a built command, with the arguments of libtest.
+pub fn main(program: PathBuf) -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    if arguments.test_threads.is_none() {
+        // Half of the rows wait for a limit.
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        arguments.test_threads = Some(2 * processors);
+    }
+    let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
+        Err(_) => MIXTURES,
+        Ok(Ok(number)) => number,
+        Ok(Err(_)) => {
+            eprintln!("{VARIABLE} must be a number");
+            return ExitCode::from(2);
+        }
+    };
+    let tools = Arc::new(Lazy { program, made: OnceLock::new() });
+    let rows = table::rows().map(|row| {
+        let tools = Arc::clone(&tools);
+        let here = mixtures >= LONG || !row.long;
+        Trial::ignorable_test(row.name, move || match here {
+            true => check_row(tools.get(), row),
+            false => Ok(not_run("for the long form, `ci -- chaos`")),
+        })
+    });
+    let mixed = (0..mixtures).map(|seed| {
+        let tools = Arc::clone(&tools);
+        Trial::ignorable_test(format!("mixture/{seed}"), move || check_mixture(tools.get(), seed))
+    });
+    let conclusion = libtest_mimic::run(&arguments, rows.chain(mixed).collect());
+    if let Some(Err(left)) = tools.made.get().map(Tools::nobody_is_left) {
+        eprintln!("{left}");
+        return ExitCode::FAILURE;
+    }
+    conclusion.exit_code()
+}
+
+/// The tools, made when the first test runs: not for a list, and not where other tests are meant.
+struct Lazy {
+    program: PathBuf,
+    made: OnceLock<Tools>,
+}
+
+impl Lazy {
+    fn get(&self) -> &Tools {
+        self.made.get_or_init(|| Tools::make(self.program.clone()))
+    }
+}
+
+fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
+    let played = match play(tools, &[row]) {
+        Err(NotPlayed::Impossible(reason)) => return Ok(not_run(&reason)),
+        Err(NotPlayed::Conflict) => return Err("the row is at odds with itself".into()),
+        Ok(played) => played,
+    };
+    match (row.open, played.against(&row.expect)) {
+        (None, Some(wrong)) => Err(wrong.into()),
+        (Some(reason), None) => {
+            Err(format!("mended: remove the mark `open: {reason}` of this row").into())
+        }
+        (None, None) | (Some(_), Some(_)) => Ok(Completion::Completed),
+    }
+}
+
+fn check_mixture(tools: &Tools, seed: u64) -> Result<Completion, Failed> {
+    for attempt in 0.. {
+        let rows = mixture::draw(seed, attempt);
+        let wrong = match play(tools, &rows) {
+            Err(NotPlayed::Impossible(reason)) => return Ok(not_run(&reason)),
+            Err(NotPlayed::Conflict) => continue,
+            Ok(played) => played.against(&mixture::expected(&rows)),
+        };
+        let names: Vec<&str> = rows.iter().map(|row| row.name).collect();
+        return match wrong {
+            None => Ok(Completion::Completed),
+            Some(wrong) => Err(format!("{}\n{wrong}", names.join(" + ")).into()),
+        };
+    }
+    unreachable!("attempts do not end");
+}
+
+fn not_run(reason: &str) -> Completion {
+    Completion::ignored_with(format!("not run: {reason}"))
+}

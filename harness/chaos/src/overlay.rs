@@ -1,0 +1,57 @@
+//! A stack that is another one with some libraries changed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use crate::expect::fits;
+
+/// Where a Debian root keeps its libraries.
+pub(crate) const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+/// What becomes of a library, or of all whose names begin so.
+pub(crate) enum Change {
+    /// It is not there.
+    Remove,
+    /// It is a copy of this file.
+    Copy(PathBuf),
+    /// It is a link to this.
+    Link(PathBuf),
+    /// It has this content.
+    Content(Vec<u8>),
+    /// It is the first half of itself.
+    Half,
+    /// It is a folder.
+    Folder,
+}
+
+/// Makes a root whose libraries are links to those of another, but for the changes.
+pub(crate) fn make(stack: &Path, root: &Path, changes: &[(&str, Change)]) {
+    let (from, to) = (stack.join(LIBRARIES), root.join(LIBRARIES));
+    fs::create_dir_all(&to).expect("the folder is ours");
+    for entry in fs::read_dir(&from).expect("a stack has libraries").flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let changed = changes.iter().any(|(pattern, _)| fits(pattern, &name));
+        if !changed && !entry.path().is_dir() {
+            symlink(entry.path(), to.join(&name)).expect("the folder is ours");
+        }
+    }
+    let manifest = stack.join("manifest.json");
+    if manifest.is_file() {
+        fs::copy(&manifest, root.join("manifest.json")).expect("the folder is ours");
+    }
+    for (name, change) in changes.iter().filter(|(name, _)| !name.ends_with('*')) {
+        let path = to.join(name);
+        let done = match change {
+            Change::Remove => Ok(()),
+            Change::Copy(file) => fs::copy(file, &path).map(drop),
+            Change::Link(file) => symlink(file, &path),
+            Change::Content(bytes) => fs::write(&path, bytes),
+            Change::Half => {
+                fs::read(from.join(name)).and_then(|all| fs::write(&path, &all[..all.len() / 2]))
+            }
+            Change::Folder => fs::create_dir(&path),
+        };
+        done.unwrap_or_else(|e| panic!("cannot make {}: {e}", path.display()));
+    }
+}

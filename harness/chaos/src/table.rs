@@ -1,0 +1,71 @@
+//! The table: every kind of trouble.
+
+mod archives;
+mod cases;
+mod descendants;
+mod disks;
+mod environment;
+mod folders;
+mod launchers;
+mod limits;
+mod preload;
+mod protocol;
+mod runtime;
+mod signals;
+
+use crate::row::Row;
+
+/// Every row.
+pub(crate) fn rows() -> impl Iterator<Item = &'static Row> {
+    let families: [&'static [Row]; 12] = [
+        preload::ROWS,
+        protocol::ROWS,
+        runtime::ROWS,
+        launchers::ROWS,
+        limits::ROWS,
+        disks::ROWS,
+        signals::ROWS,
+        descendants::ROWS,
+        environment::ROWS,
+        folders::ROWS,
+        cases::ROWS,
+        archives::ROWS,
+    ];
+    families.into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_many_kinds_and_each_has_a_name_of_its_own() {
+        let names: std::collections::BTreeSet<_> = rows().map(|row| row.name).collect();
+        assert_eq!(names.len(), rows().count());
+        assert!(names.len() >= 120, "{}", names.len());
+    }
+
+    #[test]
+    fn every_row_says_what_may_be_said() {
+        const WORDS: [&str; 11] = [
+            "pass",
+            "known",
+            "done",
+            "refused",
+            "stopped",
+            "nothing",
+            "news",
+            "fail",
+            "no-verdict",
+            "skip",
+            "killed",
+        ];
+        for row in rows() {
+            assert!(!row.expect.any.all().is_empty(), "{}", row.name);
+            for answer in row.expect.any.all() {
+                let word = answer.split([' ', '*']).next().unwrap_or_default();
+                assert!(WORDS.contains(&word), "{}: {answer}", row.name);
+            }
+        }
+    }
+}

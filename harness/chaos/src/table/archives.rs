@@ -1,0 +1,198 @@
+//! Archives of builds that are broken or hostile. A bisection goes on without them, and nothing is written elsewhere.
+
+use std::ffi::OsString;
+
+use standin::{Entry, Fake, Listing, Site, Trouble, pack};
+
+use crate::{
+    row::{Row, row},
+    scene::Scene,
+};
+
+/// The bisection ends with an answer, or says that it cannot.
+const GOES_ON: &[&str] = &["done", "news", "stopped"];
+
+/// Most bytes that a build may take, so that a small archive cannot fill a disk.
+const BUDGET: u64 = 600 << 20;
+
+pub(crate) const ROWS: &[Row] = &[
+    row("archive/good", |s| bisect(s, |fake| fake.tarball()), &["done"]).alone(),
+    row("archive/empty", |s| bisect(s, |_| Vec::new()), GOES_ON).alone(),
+    row("archive/text", |s| bisect(s, |_| b"no archive".to_vec()), GOES_ON).alone(),
+    row(
+        "archive/half",
+        |s| {
+            bisect(s, |fake| {
+                let all = fake.tarball();
+                all[..all.len() / 2].to_vec()
+            })
+        },
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/damaged",
+        |s| {
+            bisect(s, |fake| {
+                let mut all = fake.tarball();
+                let at = all.len() / 2;
+                all[at] ^= 255;
+                all
+            })
+        },
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/path-that-leads-out",
+        |s| bisect(s, |fake| with(fake, Entry::file("../../../../../../../../evil", "x"))),
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/absolute-path",
+        |s| bisect(s, |fake| with(fake, Entry::file("/tmp/chaos-evil", "x"))),
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/link-that-leads-out",
+        |s| {
+            bisect(s, |fake| {
+                with_two(
+                    fake,
+                    Entry::Link("lib/out".into(), "/".into()),
+                    Entry::file("lib/out/evil", "x"),
+                )
+            })
+        },
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/link-to-itself",
+        |s| bisect(s, |fake| with(fake, Entry::Link("lib/loop".into(), "loop".into()))),
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/hard-link-that-leads-out",
+        |s| bisect(s, |fake| with(fake, Entry::Hard("lib/passwd".into(), "/etc/passwd".into()))),
+        GOES_ON,
+    )
+    .alone(),
+    row("archive/pipe", |s| bisect(s, |fake| with(fake, Entry::Pipe("lib/pipe".into()))), GOES_ON)
+        .alone(),
+    row(
+        "archive/device",
+        |s| bisect(s, |fake| with(fake, Entry::Device("lib/device".into()))),
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/bomb",
+        |s| bisect(s, |fake| with(fake, Entry::file("lib/bomb", vec![0; 800 << 20]))),
+        GOES_ON,
+    )
+    .long(),
+    row("archive/many-files", |s| bisect(s, many), GOES_ON).long(),
+    row(
+        "archive/name-with-an-escape",
+        |s| bisect(s, |fake| with(fake, Entry::file("lib/\u{1b}[31mred\u{202e}", "x"))),
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/ghost",
+        |s| {
+            bisect_site(s, |site, path, _| {
+                site.ghost(path);
+            })
+        },
+        GOES_ON,
+    )
+    .alone(),
+    row(
+        "archive/cut-on-the-way",
+        |s| {
+            bisect_site(s, |site, path, fake| {
+                let all = fake.tarball();
+                let cut = all.len() / 3;
+                site.file(path, all).trouble(path, &[Trouble::Cut(cut)]);
+            })
+        },
+        GOES_ON,
+    )
+    .alone(),
+];
+
+fn with(fake: &Fake, entry: Entry) -> Vec<u8> {
+    let mut entries = fake.entries();
+    entries.push(entry);
+    pack(&entries, "tar.gz")
+}
+
+fn with_two(fake: &Fake, first: Entry, second: Entry) -> Vec<u8> {
+    let mut entries = fake.entries();
+    entries.extend([first, second]);
+    pack(&entries, "tar.gz")
+}
+
+fn many(fake: &Fake) -> Vec<u8> {
+    let mut entries = fake.entries();
+    entries.extend((0..50_000).map(|n| Entry::file(&format!("lib/f{n}"), "")));
+    pack(&entries, "tar.gz")
+}
+
+fn bisect(scene: &mut Scene<'_>, archive: fn(&Fake) -> Vec<u8>) {
+    bisect_site(scene, |site, path, fake| {
+        site.file(path, archive(fake));
+    });
+}
+
+/// Bisects seven builds, of which the fourth is published by `publish` and the last three fail.
+fn bisect_site(scene: &mut Scene<'_>, publish: impl Fn(&mut Site, &str, &Fake)) {
+    let mut site = Site::default();
+    site.listing("/bucket/", Listing::S3(30));
+    for n in 0..7 {
+        let mut fake = Fake::new(&format!("7.15.0a2026060{}", n + 1));
+        fake.conf = if n < 4 { "0".into() } else { "1000".into() };
+        let path = format!("/bucket/therock-dist-linux-gfx1151-{}.tar.gz", fake.version);
+        if n == 3 {
+            publish(&mut site, &path, &fake);
+        } else {
+            site.file(&path, fake.tarball());
+        }
+    }
+    let server = site.serve();
+    let cache = scene.own_cache();
+    let out = scene.folder.join("work/out");
+    let state = scene.folder.join("work/state");
+    crate::scene::put(&state, b"1");
+    scene.outputs.extend([out.clone(), state.clone()]);
+    scene.variable("FAKE_STATE", state);
+    let source = format!("s3-xml={}", server.url("/bucket/"));
+    let words = [
+        "bisect", "--good", "first", "--bad", "last", "--gfx", "gfx1151", "--source", &source,
+        "--out",
+    ];
+    scene.words = words.map(OsString::from).to_vec();
+    scene.words.push(out.into());
+    scene.more = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""].map(OsString::from).to_vec();
+    scene.afterwards(move |_| {
+        for path in ["/evil", "/tmp/chaos-evil", "/tmp/evil"] {
+            if std::fs::remove_file(path).is_ok() {
+                return Some(format!("an archive wrote {path}"));
+            }
+        }
+        let files = crate::files::look(&cache);
+        let bytes: u64 = files
+            .values()
+            .map(|entry| match entry {
+                crate::files::Entry::File { bytes, .. } => *bytes,
+                _ => 0,
+            })
+            .sum();
+        (bytes > BUDGET).then(|| format!("{} MiB lie in the cache", bytes >> 20))
+    });
+}

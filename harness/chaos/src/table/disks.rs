@@ -1,0 +1,374 @@
+//! Full, read-only, vanished and damaged folders.
+
+use std::fs;
+use std::path::Path;
+
+use crate::{
+    row::{Row, row},
+    scene::{KERNEL, Scene},
+};
+
+/// Where the run can go on, it does; where it cannot, nothing is known. It is never a failure of ROCm.
+const ANY: &[&str] = &["pass", "no-verdict *", "stopped"];
+const NOTHING: &[&str] = &["no-verdict *", "stopped"];
+
+pub(crate) const ROWS: &[Row] = &[
+    row(
+        "disk/temporary-folder-full",
+        |s| {
+            s.mounts("mount -t tmpfs -o size=4k none $ROW/tmp; dd if=/dev/zero of=$ROW/tmp/filler bs=4k 2>/dev/null || :")
+        },
+        NOTHING,
+    ),
+    row(
+        "disk/temporary-folder-small",
+        |s| s.mounts("mount -t tmpfs -o size=64k none $ROW/tmp"),
+        ANY,
+    ),
+    row(
+        "disk/temporary-folder-without-inodes",
+        |s| s.mounts("mount -t tmpfs -o nr_inodes=1 none $ROW/tmp"),
+        NOTHING,
+    ),
+    row(
+        "disk/temporary-folder-with-few-inodes",
+        |s| s.mounts("mount -t tmpfs -o nr_inodes=4 none $ROW/tmp"),
+        ANY,
+    ),
+    row(
+        "disk/temporary-folder-few-inodes-wrong-data",
+        |s| {
+            s.mounts("mount -t tmpfs -o nr_inodes=5 none $ROW/tmp");
+            fault(s)
+        },
+        &["fail wrong-data:*", "no-verdict *", "stopped"],
+    ),
+    row(
+        "disk/temporary-folder-read-only",
+        |s| s.mounts("mount --bind $ROW/tmp $ROW/tmp; mount -o remount,ro,bind $ROW/tmp"),
+        NOTHING,
+    ),
+    row(
+        "disk/cache-full",
+        |s| {
+            s.runs(KERNEL);
+            full(s, "cache", 200)
+        },
+        ANY,
+    ),
+    row(
+        "disk/cache-full-at-start",
+        |s| {
+            s.own_cache();
+            s.mounts("mount -t tmpfs -o size=4k,nr_inodes=2 none $ROW/cache")
+        },
+        NOTHING,
+    ),
+    row(
+        "disk/cache-without-inodes",
+        |s| {
+            s.runs(KERNEL);
+            code(s, "mount -t tmpfs -o nr_inodes=5 none $CODE; mkdir $CODE/tmp")
+        },
+        ANY,
+    ),
+    row(
+        "disk/code-cache-full",
+        |s| {
+            s.runs(KERNEL);
+            code(s, "mount -t tmpfs -o size=8k none $CODE; mkdir $CODE/tmp")
+        },
+        ANY,
+    ),
+    row(
+        "disk/code-cache-read-only",
+        |s| {
+            s.runs(KERNEL);
+            code(s, "mkdir -p $CODE/tmp; mount --bind $CODE $CODE; mount -o remount,ro,bind $CODE")
+        },
+        ANY,
+    ),
+    row(
+        "disk/compilers-folder-full",
+        |s| {
+            s.runs(KERNEL);
+            code(s, "mkdir -p $CODE/tmp; mount -t tmpfs -o size=4k none $CODE/tmp")
+        },
+        ANY,
+    ),
+    row(
+        "disk/compilers-folder-without-inodes",
+        |s| {
+            s.runs(KERNEL);
+            code(s, "mkdir -p $CODE/tmp; mount -t tmpfs -o nr_inodes=1 none $CODE/tmp")
+        },
+        ANY,
+    ),
+    row(
+        "disk/compilers-folder-small",
+        |s| {
+            s.runs(KERNEL);
+            code(s, "mkdir -p $CODE/tmp; mount -t tmpfs -o size=100k none $CODE/tmp")
+        },
+        ANY,
+    ),
+    row(
+        "disk/compilers-folder-read-only",
+        |s| {
+            s.runs(KERNEL);
+            code(
+                s,
+                "mkdir -p $CODE/tmp; mount --bind $CODE/tmp $CODE/tmp; mount -o remount,ro,bind $CODE/tmp",
+            )
+        },
+        ANY,
+    ),
+    row(
+        "disk/compilers-cache-full",
+        |s| {
+            s.runs(KERNEL);
+            code(
+                s,
+                "mkdir -p $CODE/tmp $CODE/comgr; mount -t tmpfs -o size=4k,nr_inodes=2 none $CODE/comgr",
+            )
+        },
+        ANY,
+    ),
+    row(
+        "disk/home-read-only",
+        |s| s.mounts("mount --bind $ROW/home $ROW/home; mount -o remount,ro,bind $ROW/home"),
+        &["pass"],
+    ),
+    row(
+        "disk/work-folder-read-only",
+        |s| s.mounts("mount --bind $ROW/work $ROW/work; mount -o remount,ro,bind $ROW/work"),
+        &["refused"],
+    ),
+    row("disk/no-proc", |s| s.mounts("mount -t tmpfs none /proc"), ANY).alone(),
+    row(
+        "disk/no-shared-memory",
+        |s| s.mounts("mount -t tmpfs -o size=4k,nr_inodes=1 none /dev/shm || exit 0"),
+        ANY,
+    ),
+    row(
+        "disk/cache-vanishes",
+        |s| {
+            s.runs(KERNEL);
+            s.warm_cache();
+            s.launcher(&format!("rm -rf {}/cache/rocrepro/code\nexec \"$@\"", s.folder.display()))
+        },
+        ANY,
+    ),
+    row(
+        "disk/cold-cache-vanishes",
+        |s| {
+            s.runs(KERNEL);
+            s.own_cache();
+            s.launcher(&format!("rm -rf {}/cache/rocrepro/code\nexec \"$@\"", s.folder.display()))
+        },
+        ANY,
+    ),
+    row(
+        "disk/device-vanishes",
+        |s| {
+            s.warm_cache();
+            s.launcher(&format!("rm -rf {}/cache/rocrepro/device\nexec \"$@\"", s.folder.display()))
+        },
+        ANY,
+    ),
+    row("disk/spool-vanishes", |s| s.trouble("remove_spool@setup"), &["pass", "no-verdict *"]),
+    row(
+        "disk/spool-vanishes-with-wrong-data",
+        |s| {
+            fault(s);
+            s.trouble("remove_spool@setup")
+        },
+        &["fail wrong-data:*", "no-verdict *"],
+    ),
+    row(
+        "disk/temporary-folder-vanishes",
+        |s| s.launcher(&format!("rm -rf {}/tmp/*\nexec \"$@\"", s.folder.display())),
+        ANY,
+    ),
+    row("cache/empty-kernels", |s| damage(s, |path| fs::write(path, b"")), &["pass"]),
+    row(
+        "cache/garbage-kernels",
+        |s| damage(s, |path| fs::write(path, b"no code object")),
+        &["pass"],
+    ),
+    row(
+        "cache/half-kernels",
+        |s| {
+            damage(s, |path| {
+                let all = fs::read(path)?;
+                fs::write(path, &all[..all.len() / 2])
+            })
+        },
+        &["pass"],
+    ),
+    row(
+        "cache/kernels-with-a-wrong-bit",
+        |s| {
+            damage(s, |path| {
+                let mut all = fs::read(path)?;
+                let at = all.len() / 2;
+                all[at] ^= 4;
+                fs::write(path, all)
+            })
+        },
+        &["pass"],
+    ),
+    row(
+        "cache/kernels-with-wrong-bytes",
+        |s| {
+            damage(s, |path| {
+                let mut all = fs::read(path)?;
+                all.iter_mut().skip(64).step_by(7).for_each(|b| *b ^= 255);
+                fs::write(path, all)
+            })
+        },
+        &["pass"],
+    ),
+    row("cache/swapped-kernels", swap, &["pass"])
+        .open("a compiled kernel does not carry its own name"),
+    row(
+        "cache/longer-kernels",
+        |s| {
+            damage(s, |path| {
+                let mut all = fs::read(path)?;
+                all.extend([0; 4096]);
+                fs::write(path, all)
+            })
+        },
+        &["pass"],
+    ),
+    row(
+        "cache/folders-for-kernels",
+        |s| {
+            damage(s, |path| {
+                fs::remove_file(path)?;
+                fs::create_dir(path)
+            })
+        },
+        ANY,
+    ),
+    row(
+        "cache/links-for-kernels",
+        |s| {
+            damage(s, |path| {
+                fs::remove_file(path)?;
+                std::os::unix::fs::symlink("/dev/zero", path)
+            })
+        },
+        ANY,
+    ),
+    row("cache/garbage-of-the-compiler", compiler, ANY),
+    row(
+        "cache/half-a-device",
+        |s| {
+            device(s, |path| {
+                let all = fs::read(path)?;
+                fs::write(path, &all[..all.len() / 2])
+            })
+        },
+        ANY,
+    ),
+    row("cache/empty-device", |s| device(s, |path| fs::write(path, b"")), ANY),
+    row("cache/garbage-for-the-device", |s| device(s, |path| fs::write(path, b"no library")), ANY),
+    row(
+        "cache/folder-for-the-device",
+        |s| {
+            device(s, |path| {
+                fs::remove_file(path)?;
+                fs::create_dir(path)
+            })
+        },
+        ANY,
+    ),
+    row(
+        "cache/is-a-file",
+        |s| {
+            s.own_cache();
+            s.work("file", b"");
+            let path = s.folder.join("work/file");
+            s.variable("XDG_CACHE_HOME", path)
+        },
+        NOTHING,
+    ),
+];
+
+/// Plants a fault whose bytes the worker has to keep.
+fn fault(scene: &mut Scene<'_>) {
+    scene.option("--fault", "copy.zero");
+}
+
+fn full(scene: &mut Scene<'_>, folder: &str, kilobytes: u32) {
+    scene.own_cache();
+    let device = scene.tools.cache().join("rocrepro/device");
+    let script = format!(
+        "mount -t tmpfs -o size=900m none $ROW/{folder}; mkdir -p $ROW/{folder}/rocrepro; cp -r {} $ROW/{folder}/rocrepro/device; \
+         used=$(du -sk $ROW/{folder} | cut -f1); mount -o remount,size=$((used + {kilobytes}))k $ROW/{folder}",
+        device.display()
+    );
+    scene.mounts(&script);
+}
+
+/// Does something with the cache of compiled kernels, which is empty.
+fn code(scene: &mut Scene<'_>, script: &str) {
+    scene.own_cache();
+    scene.mounts(&format!("CODE=$ROW/cache/rocrepro/code; mkdir -p $CODE; {script}"));
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut files: Vec<_> = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Damages every compiled kernel of a warm cache.
+fn damage(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
+    scene.runs(KERNEL);
+    let code = scene.warm_cache().join("code");
+    let kernels = files(&code, ".co");
+    assert!(!kernels.is_empty(), "a warm cache has compiled kernels in {}", code.display());
+    kernels.iter().for_each(|path| how(path).expect("the cache is ours"));
+}
+
+/// Gives every compiled kernel the name of another.
+fn swap(scene: &mut Scene<'_>) {
+    scene.runs(KERNEL);
+    let code = scene.warm_cache().join("code");
+    let kernels = files(&code, ".co");
+    let contents: Vec<Vec<u8>> =
+        kernels.iter().map(|path| fs::read(path).expect("it is there")).collect();
+    assert!(kernels.len() > 1, "a warm cache has several compiled kernels");
+    for (n, path) in kernels.iter().enumerate() {
+        fs::write(path, &contents[(n + 1) % contents.len()]).expect("the cache is ours");
+    }
+}
+
+/// Damages what HIP's compiler keeps.
+fn compiler(scene: &mut Scene<'_>) {
+    scene.runs(KERNEL);
+    let code = scene.warm_cache().join("code");
+    for path in files(&code, ".co") {
+        fs::remove_file(path).expect("the cache is ours");
+    }
+    for path in files(&code.join("comgr"), "") {
+        fs::write(path, b"damaged").expect("the cache is ours");
+    }
+}
+
+/// Damages the emulated device that is installed in a warm cache.
+fn device(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
+    let folder = scene.warm_cache().join("device");
+    for build in files(&folder, "") {
+        for library in files(&build, ".so.1") {
+            how(&library).expect("the cache is ours");
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! Where the command keeps its files: hostile names, and what of others lies there and must survive.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::{
+    row::{Row, row},
+    scene::{Scene, put},
+};
+
+const WORKS: &[&str] = &["pass"];
+const STOPPED: &[&str] = &["stopped", "refused"];
+
+pub(crate) const ROWS: &[Row] = &[
+    row(
+        "folder/checkout-in-tmp",
+        |s| decoy(s, "rocrepro-main", &[".git/config", "README.md", "cases/a.yaml"]),
+        WORKS,
+    ),
+    row(
+        "folder/results-of-minimise-in-tmp",
+        |s| decoy(s, "rocrepro-minimise", &["minimised.yaml", "evidence.json"]),
+        WORKS,
+    ),
+    row("folder/results-of-report-in-tmp", |s| decoy(s, "rocrepro-report", &["report.md"]), WORKS),
+    row(
+        "folder/evidence-of-a-bisect-in-tmp",
+        |s| decoy(s, "rocrepro-bisect-1", &["bisect.json", "journal.jsonl"]),
+        WORKS,
+    ),
+    row(
+        "folder/like-a-temporary-folder",
+        |s| decoy(s, "rocrepro-a1B2c3", &["trial-x/important"]),
+        WORKS,
+    ),
+    row("folder/scratch-of-somebody", |s| decoy(s, "rocrepro/scratch", &["important"]), WORKS),
+    row(
+        "folder/scratch-with-a-forged-lock",
+        |s| decoy(s, "rocrepro-a1B2c4", &["lock", ".lock", "pid", "owner"]),
+        WORKS,
+    ),
+    row(
+        "folder/empty-one-in-tmp",
+        |s| {
+            let _ = fs::create_dir(s.folder.join("tmp/rocrepro-empty"));
+            old(&s.folder.join("tmp/rocrepro-empty"))
+        },
+        WORKS,
+    ),
+    row(
+        "folder/file-in-tmp",
+        |s| {
+            let file = s.decoy("rocrepro-file", b"important");
+            old(&file)
+        },
+        WORKS,
+    ),
+    row("folder/link-in-tmp", link, WORKS),
+    row(
+        "folder/link-loop-in-tmp",
+        |s| {
+            let _ = symlink("rocrepro-loop", s.folder.join("tmp/rocrepro-loop"));
+        },
+        WORKS,
+    ),
+    row("folder/trial-folder-in-tmp", |s| decoy(s, "trial-abc", &["important"]), WORKS),
+    row("folder/tmp-is-missing", |s| s.variable("TMPDIR", "/proc/nonexistent"), STOPPED)
+        .says(&["TMPDIR"]),
+    row(
+        "folder/tmp-is-a-file",
+        |s| {
+            let file = s.work("file", b"");
+            s.variable("TMPDIR", file)
+        },
+        STOPPED,
+    ),
+    row(
+        "folder/tmp-is-empty-text",
+        |s| {
+            s.variable("TMPDIR", "");
+        },
+        &["pass", "stopped", "refused"],
+    ),
+    row(
+        "folder/tmp-is-relative",
+        |s| other(s, "TMPDIR", "work/relative".into(), Some("relative")),
+        &["pass", "stopped", "refused"],
+    ),
+    row("folder/tmp-with-spaces", |s| other(s, "TMPDIR", "a b 'c' \"d\"".into(), None), WORKS),
+    row("folder/tmp-with-a-colon", |s| other(s, "TMPDIR", "a:b".into(), None), WORKS),
+    row("folder/tmp-with-a-newline", |s| other(s, "TMPDIR", "a\nb".into(), None), WORKS),
+    row(
+        "folder/tmp-with-bytes",
+        |s| other(s, "TMPDIR", OsString::from_vec(vec![b'a', 0xff, 0xfe]), None),
+        &["pass", "no-verdict *", "stopped", "refused"],
+    ),
+    row("folder/tmp-with-an-escape", |s| other(s, "TMPDIR", "\u{1b}[31mred".into(), None), WORKS),
+    row(
+        "folder/tmp-with-a-long-name",
+        |s| other(s, "TMPDIR", long(12), None),
+        &["pass", "stopped"],
+    ),
+    row(
+        "folder/tmp-is-a-link",
+        |s| {
+            let real = s.folder.join("tmp");
+            let link = s.folder.join("link");
+            let _ = symlink(real, &link);
+            s.variable("TMPDIR", link)
+        },
+        WORKS,
+    ),
+    row("folder/cache-with-spaces", |s| cache(s, "a b 'c' \"d\"".into()), WORKS).open(
+        "the runtime crashes with such a folder for temporary files, and that counts as news",
+    ),
+    row("folder/cache-with-a-colon", |s| cache(s, "a:b".into()), &["pass", "stopped", "refused"]),
+    row("folder/cache-with-a-newline", |s| cache(s, "a\nb".into()), WORKS).open(
+        "the runtime crashes with such a folder for temporary files, and that counts as news",
+    ),
+    row(
+        "folder/cache-with-bytes",
+        |s| cache(s, OsString::from_vec(vec![b'a', 0xff, 0xfe])),
+        &["pass", "no-verdict *", "stopped", "refused"],
+    ),
+    row(
+        "folder/cache-with-an-origin",
+        |s| cache(s, "$ORIGIN".into()),
+        &["pass", "no-verdict *", "stopped", "refused"],
+    ),
+    row(
+        "folder/cache-with-a-long-name",
+        |s| cache(s, long(12)),
+        &["pass", "no-verdict *", "stopped"],
+    ),
+    row(
+        "folder/cache-is-relative",
+        |s| {
+            s.variable("XDG_CACHE_HOME", "relative");
+            s.outputs.push(s.folder.join("home/.cache"))
+        },
+        WORKS,
+    ),
+    row("folder/cache-is-missing", |s| s.variable("XDG_CACHE_HOME", "/proc/nonexistent"), STOPPED),
+    row(
+        "folder/cache-is-a-link-loop",
+        |s| {
+            let link = s.folder.join("loop");
+            let _ = symlink(&link, &link);
+            s.variable("XDG_CACHE_HOME", link)
+        },
+        STOPPED,
+    ),
+    row("folder/foreign-files-in-the-cache", foreign_cache, WORKS),
+    row(
+        "folder/record-exists",
+        |s| {
+            let path = s.record();
+            put(&path, b"{\"somebody\":\"else\"}\n");
+            s.afterwards(move |_| kept(&path))
+        },
+        WORKS,
+    )
+    .alone(),
+    row(
+        "folder/record-in-a-missing-folder",
+        |s| s.words = words(s, &["--record", "missing/record.jsonl"]),
+        &["refused"],
+    )
+    .alone(),
+    row("folder/record-is-a-folder", |s| s.words = words(s, &["--record", "."]), &["refused"])
+        .alone(),
+    row(
+        "folder/record-is-dev-full",
+        |s| s.words = words(s, &["--record", "/dev/full"]),
+        &["stopped"],
+    )
+    .alone(),
+    row(
+        "folder/junit-in-a-missing-folder",
+        |s| s.words = words(s, &["--junit", "missing/junit.xml"]),
+        &["refused"],
+    )
+    .alone(),
+    row(
+        "folder/junit-is-dev-full",
+        |s| s.words = words(s, &["--junit", "/dev/full"]),
+        &["stopped"],
+    )
+    .alone(),
+    row(
+        "folder/stack-with-a-colon",
+        |s| {
+            let root = s.folder.join("a:b");
+            let _ = symlink(&s.tools.stack, &root);
+            s.stack(root)
+        },
+        &["pass", "refused"],
+    ),
+    row(
+        "folder/stack-with-spaces",
+        |s| {
+            let root = s.folder.join("a 'b'");
+            let _ = symlink(&s.tools.stack, &root);
+            s.stack(root)
+        },
+        WORKS,
+    ),
+    row(
+        "folder/stack-is-a-loop",
+        |s| {
+            let root = s.folder.join("loop");
+            let _ = symlink(&root, &root);
+            s.stack(root)
+        },
+        &["refused"],
+    ),
+    row(
+        "folder/stack-is-a-file",
+        |s| {
+            let root = s.work("stack", b"no stack");
+            s.stack(root)
+        },
+        &["refused"],
+    ),
+    row(
+        "folder/stack-is-empty",
+        |s| {
+            let root = s.folder.join("nothing");
+            let _ = fs::create_dir(&root);
+            s.stack(root)
+        },
+        &["refused"],
+    ),
+    row(
+        "folder/after-a-killed-run",
+        |s| {
+            s.times = 1;
+            abandoned(s)
+        },
+        WORKS,
+    )
+    .alone(),
+];
+
+/// Older than anything that somebody may be about to use.
+fn old(path: &Path) {
+    let file = fs::File::open(path).expect("it was just made");
+    file.set_modified(SystemTime::now() - Duration::from_secs(86_400 * 30)).expect("it is ours");
+}
+
+/// A folder of somebody else in TMPDIR, a month old.
+fn decoy(scene: &mut Scene<'_>, name: &str, files: &[&str]) {
+    for file in files {
+        let path = scene.decoy(&format!("{name}/{file}"), b"important");
+        old(&path);
+        old(path.parent().expect("it is in a folder"));
+    }
+    old(&scene.folder.join("tmp").join(name));
+}
+
+fn link(scene: &mut Scene<'_>) {
+    let precious = put(&scene.folder.join("work/precious/file"), b"important");
+    let folder = precious.parent().expect("it is in a folder");
+    old(folder);
+    let _ = symlink(folder, scene.folder.join("tmp/rocrepro-link"));
+}
+
+fn long(parts: usize) -> OsString {
+    vec!["x".repeat(200); parts].join("/").into()
+}
+
+/// Sets a variable to a folder of this name.
+fn other(scene: &mut Scene<'_>, variable: &str, name: OsString, value: Option<&str>) {
+    let folder = scene.folder.join(name);
+    fs::create_dir_all(&folder).expect("the name is short enough");
+    match value {
+        Some(value) => scene.variable(variable, value),
+        None => scene.variable(variable, folder),
+    }
+}
+
+fn cache(scene: &mut Scene<'_>, name: OsString) {
+    let folder = scene.folder.join(&name);
+    fs::create_dir_all(&folder).expect("the name is short enough");
+    let first: PathBuf = Path::new(&name).components().take(1).collect();
+    scene.outputs.push(scene.folder.join(first));
+    scene.variable("XDG_CACHE_HOME", folder);
+}
+
+/// Others' files beside ours must survive, whatever is cleaned there.
+fn foreign_cache(scene: &mut Scene<'_>) {
+    let cache = scene.warm_cache();
+    let places = [
+        "notes.txt",
+        "code/notes.txt",
+        "code/tmp/notes.txt",
+        "stacks/mine/notes.txt",
+        "device/notes.txt",
+    ];
+    let files: Vec<PathBuf> = places.map(|place| put(&cache.join(place), b"important")).to_vec();
+    files.iter().for_each(|file| old(file));
+    scene.afterwards(move |_| {
+        let gone = files
+            .iter()
+            .find(|file| fs::read(file).is_ok_and(|content| content == b"important").eq(&false))?;
+        Some(format!("a foreign file in the cache was touched: {}", gone.display()))
+    });
+}
+
+fn kept(record: &Path) -> Option<String> {
+    let text = fs::read_to_string(record).unwrap_or_default();
+    (!text.starts_with("{\"somebody\":\"else\"}\n"))
+        .then(|| "what stood in the record is gone".to_owned())
+}
+
+/// The plain run with other options.
+fn words(scene: &Scene<'_>, options: &[&str]) -> Vec<OsString> {
+    let mut words: Vec<OsString> =
+        ["run", crate::scene::TRIAL, "--device", "emulated", "--rocm"].map(OsString::from).to_vec();
+    words.push(scene.tools.stack.clone().into());
+    words.extend(options.iter().map(OsString::from));
+    words
+}
+
+/// A run that was killed leaves its files; the next one removes them, as they carry its mark.
+fn abandoned(scene: &mut Scene<'_>) {
+    let mut first = std::process::Command::new(&scene.tools.program);
+    let trouble = format!("LD_PRELOAD={}", scene.tools.trouble.display());
+    let pid = scene.folder.join(crate::live::WORKER);
+    scene.outputs.push(pid.clone());
+    let point = format!("CHAOS_TROUBLE=pid={}@body,hang@body", pid.display());
+    first
+        .args(words(scene, &["--env", &trouble, "--env", &point]))
+        .env_clear()
+        .envs(scene.environment());
+    let null = std::process::Stdio::null;
+    let mut child =
+        first.stdin(null()).stdout(null()).stderr(null()).spawn().expect("the command starts");
+    let until = std::time::Instant::now() + Duration::from_secs(20);
+    while !pid.exists() && std::time::Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    // What the killed run left is not foreign.
+    let tmp = scene.folder.join("tmp");
+    for entry in fs::read_dir(&tmp).into_iter().flatten().flatten() {
+        if let Ok(folder) = fs::File::open(entry.path()) {
+            let _ = folder.set_modified(SystemTime::now() - Duration::from_secs(600));
+        }
+    }
+    scene.outputs.push(tmp.clone());
+    scene.afterwards(move |_| {
+        let left = crate::files::look(&tmp);
+        let file = left.iter().find(|(_, entry)| **entry != crate::files::Entry::Folder)?;
+        Some(format!("what the killed run left is still there: {}", file.0.display()))
+    });
+}

@@ -1,0 +1,76 @@
+//! What comes through the worker's pipe and is not what a worker says.
+
+use crate::row::{Row, row};
+
+const NOTHING: &[&str] = &["no-verdict *"];
+const NOT_PLAIN: &[&str] = &["no-verdict *", "fail *"];
+
+pub(crate) const ROWS: &[Row] = &[
+    row("protocol/second-hello", |s| s.trouble("second_hello@body"), NOTHING),
+    row("protocol/second-hello-at-the-end", |s| s.trouble("second_hello@bye"), NOTHING),
+    row("protocol/other-nonce", |s| s.trouble("other_nonce@start"), NOTHING),
+    row("protocol/other-nonce-in-body", |s| s.trouble("other_nonce@body"), NOTHING),
+    row("protocol/plan-twice", |s| s.trouble("replay@bye"), NOTHING),
+    row("protocol/garbage", |s| s.trouble("garbage@body"), NOTHING),
+    row("protocol/garbage-before-all", |s| s.trouble("garbage@start"), NOTHING),
+    row("protocol/garbage-at-the-end", |s| s.trouble("garbage@bye"), NOTHING),
+    row("protocol/line-without-end", |s| s.trouble("partial@body"), NOTHING),
+    row("protocol/line-without-end-at-the-end", |s| s.trouble("partial@bye"), NOTHING),
+    row("protocol/unknown-event", |s| s.trouble("unknown_event@body"), NOTHING),
+    row("protocol/huge-line", |s| s.trouble("huge_line@body"), NOTHING),
+    row("protocol/every-line-twice", |s| s.trouble("double@setup"), NOTHING),
+    row("protocol/lines-are-lost", |s| s.trouble("drop@middle"), NOT_PLAIN).alone(),
+    row(
+        "protocol/lines-are-lost-from-the-end-of-the-body",
+        |s| s.trouble("drop@verify"),
+        NOT_PLAIN,
+    ),
+    row("protocol/half-a-line", |s| s.trouble("halve@middle"), NOT_PLAIN).alone(),
+    row("protocol/forged-done", |s| s.trouble("forged_done@body"), NOT_PLAIN),
+    row(
+        "protocol/forged-end-of-all",
+        |s| {
+            s.trouble("forged_bye@body");
+            s.trouble("_exit=0@body")
+        },
+        NOT_PLAIN,
+    ),
+    row("protocol/forged-return", |s| s.trouble("forged_end@body"), NOT_PLAIN),
+    row("protocol/forged-missing-library", |s| s.trouble("forged_missing@body"), NOT_PLAIN),
+    row("protocol/flood", |s| s.trouble("flood_pipe@body"), NOTHING),
+    row("protocol/pipe-closed-in-body", |s| s.trouble("close_pipe@body"), NOT_PLAIN)
+        .hides(&["somebody else"]),
+    row("protocol/pipe-closed-in-setup", |s| s.trouble("close_pipe@setup"), NOT_PLAIN)
+        .hides(&["somebody else"]),
+    row("protocol/pipe-closed-in-teardown", |s| s.trouble("close_pipe@teardown"), NOT_PLAIN)
+        .hides(&["somebody else"]),
+    row("protocol/everything-closed", |s| s.trouble("close_all@body"), NOT_PLAIN)
+        .hides(&["somebody else"]),
+    row(
+        "protocol/input-closed",
+        |s| s.trouble("close_stdin@body"),
+        &["pass", "no-verdict *", "fail *"],
+    ),
+    row(
+        "protocol/input-replaced",
+        |s| s.trouble("null_stdin@body"),
+        &["pass", "no-verdict *", "fail *"],
+    ),
+    row("protocol/no-worker-true", |s| program(s, "/bin/true"), NOTHING),
+    row(
+        "protocol/no-worker-cat",
+        |s| {
+            s.hangs();
+            program(s, "/bin/cat")
+        },
+        NOTHING,
+    ),
+    row("protocol/no-worker-yes", |s| program(s, "/usr/bin/yes"), NOTHING),
+    row("protocol/no-worker-missing", |s| program(s, "/nonexistent/worker"), NOTHING),
+    row("protocol/no-worker-folder", |s| program(s, "/tmp"), NOTHING),
+    row("protocol/no-worker-text", |s| program(s, "/etc/passwd"), NOTHING),
+];
+
+fn program(scene: &mut crate::scene::Scene<'_>, path: &str) {
+    scene.option("--worker", path);
+}

@@ -1,0 +1,224 @@
+//! Stacks whose libraries are fake, damaged or misbehave.
+
+use crate::{
+    overlay::Change,
+    row::{Row, row},
+    scene::{Scene, put},
+};
+
+/// A failure once it is known that the machine can run the stack; never a skip, never a pass.
+const BROKEN: &[&str] = &["fail *", "no-verdict *", "refused"];
+const NOTHING: &[&str] = &["no-verdict *", "refused", "stopped"];
+
+pub(crate) const ROWS: &[Row] = &[
+    row("runtime/shim-that-does-nothing", |s| s.shim("sleep=1@hipInit"), &["pass"]),
+    row(
+        "runtime/init-fails",
+        |s| s.shim("fail=100@hipInit"),
+        &["fail api-error:hipInit*", "no-verdict *"],
+    ),
+    row(
+        "runtime/init-fails-in-an-unknown-way",
+        |s| s.shim("fail=999@hipInit"),
+        &["fail api-error:hipInit*"],
+    ),
+    row("runtime/init-crashes", |s| s.shim("segv@hipInit"), &["fail crash:*"]),
+    row("runtime/init-aborts", |s| s.shim("abort@hipInit"), &["fail crash:*"]),
+    row("runtime/init-exits", |s| s.shim("exit=0@hipInit"), &["fail library-exit:*"]),
+    row(
+        "runtime/init-hangs",
+        |s| {
+            s.hangs();
+            s.shim("hang@hipInit")
+        },
+        &["fail hang:*"],
+    ),
+    row("runtime/constructor-crashes", |s| s.shim("segv@constructor"), &["fail crash:*"]),
+    row("runtime/constructor-exits", |s| s.shim("exit=0@constructor"), &["fail library-exit:*"]),
+    row(
+        "runtime/constructor-hangs",
+        |s| {
+            s.hangs();
+            s.shim("hang@constructor")
+        },
+        &["fail hang:*"],
+    ),
+    row(
+        "runtime/device-count-fails",
+        |s| s.shim("fail=999@hipGetDeviceCount"),
+        &["fail api-error:hipGetDeviceCount*"],
+    ),
+    row("runtime/device-count-crashes", |s| s.shim("segv@hipGetDeviceCount"), &["fail crash:*"]),
+    row(
+        "runtime/version-fails",
+        |s| s.shim("fail=1@hipRuntimeGetVersion"),
+        &["fail *", "no-verdict *", "pass"],
+    ),
+    row(
+        "runtime/properties-fail",
+        |s| s.shim("fail=1@hipGetDevicePropertiesR0600"),
+        &["fail *", "no-verdict *"],
+    ),
+    row(
+        "runtime/properties-crash",
+        |s| s.shim("segv@hipGetDevicePropertiesR0600"),
+        &["fail crash:*"],
+    ),
+    row("runtime/malloc-fails", |s| s.shim("fail=2@hipMalloc"), &["fail api-error:hipMalloc:*"]),
+    row("runtime/malloc-crashes", |s| s.shim("segv@hipMalloc"), &["fail crash:hipMalloc"]),
+    row("runtime/malloc-exits", |s| s.shim("exit=0@hipMalloc"), &["fail library-exit:hipMalloc"]),
+    row(
+        "runtime/malloc-hangs",
+        |s| {
+            s.hangs();
+            s.shim("hang@hipMalloc")
+        },
+        &["fail hang:hipMalloc"],
+    ),
+    row("runtime/copy-fails", |s| s.shim("fail=1@hipMemcpy"), &["fail api-error:hipMemcpy:*"]),
+    row("runtime/free-fails", |s| s.shim("fail=1@hipFree"), &["fail *"]),
+    row("runtime/free-crashes", |s| s.shim("segv@hipFree"), &["fail *"]),
+    row("runtime/destructor-crashes", |s| s.shim("segv@destructor"), &["fail teardown-crash"])
+        .alone(),
+    row(
+        "runtime/destructor-exits-well",
+        |s| s.shim("_exit=0@destructor"),
+        &["fail *", "no-verdict *"],
+    ),
+    row(
+        "runtime/other-version",
+        |s| {
+            s.shim("sleep=1@hipInit");
+            s.worker_variable("CHAOS_VERSION=50200000")
+        },
+        &["pass", "no-verdict *"],
+    ),
+    row("runtime/second-in-teardown", |s| second(s, "teardown"), &["no-verdict *"]),
+    row("runtime/second-in-body", |s| second(s, "body"), &["no-verdict *"]),
+    row(
+        "runtime/preloaded-stub",
+        |s| {
+            let stub = preloaded(s);
+            s.worker_variable(&stub)
+        },
+        NOTHING,
+    )
+    .alone(),
+    row(
+        "runtime/stub-poses-as-rocm",
+        |s| {
+            let stub = Change::Copy(s.tools.stub.clone());
+            hip(s, stub)
+        },
+        NOTHING,
+    )
+    .alone(),
+    row("runtime/empty-file", |s| hip(s, Change::Content(Vec::new())), BROKEN),
+    row("runtime/text-file", |s| hip(s, Change::Content(b"INPUT(-lc)\n".to_vec())), BROKEN),
+    row("runtime/folder", |s| hip(s, Change::Folder), BROKEN),
+    row("runtime/half-a-file", |s| hip(s, Change::Half), BROKEN),
+    row("runtime/missing", |s| s.overlay(&[("libamdhip64*", Change::Remove)]), &["refused"]),
+    row("runtime/dangling-link", |s| hip(s, Change::Link("/nonexistent/library".into())), BROKEN),
+    row("runtime/link-to-itself", |s| hip(s, Change::Link("libamdhip64.so.7".into())), BROKEN),
+    row("runtime/without-libstdcxx", |s| s.overlay(&[("libstdc++*", Change::Remove)]), BROKEN),
+    row("runtime/without-comgr", |s| s.overlay(&[("libamd_comgr*", Change::Remove)]), BROKEN),
+    row("runtime/without-libc", |s| s.overlay(&[("libc.so.6", Change::Remove)]), BROKEN),
+    row(
+        "runtime/damaged-loader",
+        |s| s.overlay(&[("ld-linux-x86-64.so.2", Change::Content(b"no".to_vec()))]),
+        BROKEN,
+    ),
+    row("runtime/prefix-with-stub", |s| prefix(s, Some("7.2.4\n")), NOTHING).alone(),
+    row("runtime/prefix-without-version", |s| prefix(s, None), NOTHING).alone(),
+    row("runtime/prefix-with-nonsense-version", |s| prefix(s, Some("\u{1b}[31mseven")), NOTHING)
+        .alone(),
+    row(
+        "library/damaged-hiprtc",
+        |s| damaged(s, "libhiprtc", "libhiprtc.so.7", crate::scene::KERNEL),
+        BROKEN,
+    ),
+    row(
+        "library/damaged-hiprand",
+        |s| damaged(s, "libhiprand.so", "libhiprand.so.1", RAND),
+        &["fail *", "no-verdict *"],
+    )
+    .alone(),
+    row(
+        "library/missing-hiprand",
+        |s| {
+            s.runs(RAND);
+            s.overlay(&[("libhiprand.so*", Change::Remove)])
+        },
+        &["skip *"],
+    )
+    .alone(),
+    row(
+        "library/unresolved-hiprand",
+        |s| {
+            s.runs(RAND);
+            s.overlay(&[("librocrand.so*", Change::Remove)])
+        },
+        &["fail *", "no-verdict *", "skip *"],
+    )
+    .alone(),
+    row(
+        "library/damaged-rocblas",
+        |s| damaged(s, "librocblas.so", "librocblas.so.5", BLAS),
+        &["fail *", "no-verdict *"],
+    )
+    .alone(),
+    row(
+        "library/missing-rocblas",
+        |s| {
+            s.runs(BLAS);
+            s.overlay(&[("librocblas.so*", Change::Remove)])
+        },
+        &["skip *"],
+    )
+    .alone(),
+    row(
+        "library/damaged-hipblaslt",
+        |s| damaged(s, "libhipblaslt.so", "libhipblaslt.so.1", LT),
+        &["fail *", "no-verdict *"],
+    ),
+];
+
+const RAND: &str = "rng/*";
+const BLAS: &str = "gemm/rocblas*";
+const LT: &str = "gemm/blaslt-handle";
+
+fn hip(scene: &mut Scene<'_>, change: Change) {
+    scene.overlay(&[("libamdhip64*", Change::Remove), ("libamdhip64.so.7", change)]);
+}
+
+fn damaged(scene: &mut Scene<'_>, pattern: &str, name: &str, trial: &str) {
+    scene.runs(trial);
+    let all = format!("{pattern}*");
+    scene.overlay(&[(&all, Change::Remove), (name, Change::Content(b"no library".to_vec()))]);
+}
+
+/// A libamdhip64 from elsewhere comes into the process.
+fn second(scene: &mut Scene<'_>, point: &str) {
+    let path = put(
+        &scene.folder.join("tools/other/libamdhip64.so.6"),
+        &std::fs::read(&scene.tools.stub).unwrap_or_default(),
+    );
+    scene.trouble(&format!("load={}@{point}", path.display()));
+}
+
+fn preloaded(scene: &mut Scene<'_>) -> String {
+    let stub = std::fs::read(&scene.tools.stub).unwrap_or_default();
+    let path = put(&scene.folder.join("tools/other/libamdhip64.so.7"), &stub);
+    format!("LD_PRELOAD={}", path.display())
+}
+
+/// A prefix as of /opt/rocm that holds nothing but a stub.
+fn prefix(scene: &mut Scene<'_>, version: Option<&str>) {
+    let root = scene.folder.join("prefix");
+    let stub = std::fs::read(&scene.tools.stub).unwrap_or_default();
+    put(&root.join("lib/libamdhip64.so.7"), &stub);
+    if let Some(version) = version {
+        put(&root.join(".info/version"), version.as_bytes());
+    }
+    scene.stack(root);
+}

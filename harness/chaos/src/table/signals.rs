@@ -1,0 +1,182 @@
+//! Signals from outside: to the worker and to the command.
+
+use std::time::Duration;
+
+use rustix::process::{Signal, kill_process};
+
+use crate::{
+    row::{Row, row},
+    scene::Scene,
+};
+
+const NOTHING: &[&str] = &["no-verdict *"];
+/// The trial was not run to its end, and nothing is said of it but that.
+const INTERRUPTED: &[&str] = &["stopped", "no-verdict *"];
+
+pub(crate) const ROWS: &[Row] = &[
+    row("signal/worker-killed", |s| worker(s, "body", Signal::KILL), NOTHING),
+    row("signal/worker-killed-in-setup", |s| worker(s, "setup", Signal::KILL), NOTHING),
+    row(
+        "signal/worker-killed-in-init",
+        |s| {
+            s.hangs();
+            worker(s, "init", Signal::KILL)
+        },
+        NOTHING,
+    ),
+    row("signal/worker-killed-in-teardown", |s| worker(s, "teardown", Signal::KILL), NOTHING),
+    row("signal/worker-killed-after-bye", |s| worker(s, "bye", Signal::KILL), NOTHING),
+    row("signal/worker-terminated", |s| worker(s, "body", Signal::TERM), NOTHING),
+    row("signal/worker-terminated-in-teardown", |s| worker(s, "teardown", Signal::TERM), NOTHING),
+    row("signal/worker-interrupted", |s| worker(s, "body", Signal::INT), NOTHING),
+    row("signal/worker-hung-up", |s| worker(s, "body", Signal::HUP), NOTHING),
+    row("signal/worker-quits", |s| worker(s, "body", Signal::QUIT), NOTHING),
+    row("signal/worker-usr1", |s| worker(s, "body", Signal::USR1), NOTHING),
+    row("signal/worker-usr2", |s| worker(s, "body", Signal::USR2), NOTHING),
+    row("signal/worker-alarm", |s| worker(s, "body", Signal::ALARM), NOTHING),
+    row("signal/worker-processor-time", |s| worker(s, "body", Signal::XCPU), NOTHING),
+    row("signal/worker-file-size", |s| worker(s, "body", Signal::XFSZ), NOTHING),
+    row(
+        "signal/worker-pipe",
+        |s| {
+            s.hangs();
+            worker(s, "body", Signal::PIPE)
+        },
+        &["no-verdict *", "fail hang:*"],
+    ),
+    row(
+        "signal/worker-stopped",
+        |s| {
+            s.hangs();
+            worker(s, "body", Signal::STOP)
+        },
+        NOTHING,
+    ),
+    row("signal/worker-stopped-for-a-while", stopped_for_a_while, &["pass"]),
+    row(
+        "signal/library-kills-itself",
+        |s| s.trouble("signal=9@body"),
+        &["no-verdict *", "fail crash:*"],
+    ),
+    row(
+        "signal/library-terminates-itself",
+        |s| s.trouble("signal=15@body"),
+        &["no-verdict *", "fail crash:*"],
+    ),
+    row(
+        "signal/library-raises-an-alarm",
+        |s| s.trouble("alarm@body"),
+        &["no-verdict *", "fail crash:*"],
+    ),
+    row(
+        "signal/library-stops-itself",
+        |s| {
+            s.hangs();
+            s.trouble("stop@body")
+        },
+        &["no-verdict *", "fail hang:*"],
+    ),
+    row("signal/command-terminated", |s| command(s, Signal::TERM), INTERRUPTED).alone(),
+    row("signal/command-interrupted", |s| command(s, Signal::INT), INTERRUPTED).alone(),
+    row("signal/command-hung-up", |s| command(s, Signal::HUP), INTERRUPTED).alone(),
+    row(
+        "signal/command-quits",
+        |s| {
+            killed(s);
+            command(s, Signal::QUIT)
+        },
+        &["stopped", "no-verdict *", "killed*"],
+    )
+    .alone(),
+    row("signal/command-interrupted-twice", twice, &["stopped", "no-verdict *", "killed*"]).alone(),
+    row(
+        "signal/command-usr1",
+        |s| {
+            killed(s);
+            command(s, Signal::USR1)
+        },
+        &["stopped", "no-verdict *", "killed*"],
+    )
+    .alone(),
+    row(
+        "signal/command-killed",
+        |s| {
+            killed(s);
+            command(s, Signal::KILL)
+        },
+        &["killed by signal 9"],
+    )
+    .alone(),
+    row(
+        "signal/command-aborts",
+        |s| {
+            killed(s);
+            command(s, Signal::ABORT)
+        },
+        &["killed*"],
+    )
+    .alone(),
+    row("signal/command-stopped-for-a-while", command_stopped, &["pass"]).alone(),
+    row("signal/all-at-once", everybody, &["stopped", "no-verdict *", "killed*"]).alone(),
+];
+
+/// Makes the worker hang at a point and sends it a signal there.
+fn worker(scene: &mut Scene<'_>, point: &str, signal: Signal) {
+    scene.at_worker(point, move |_, worker| {
+        let _ = kill_process(worker, signal);
+    });
+}
+
+fn command(scene: &mut Scene<'_>, signal: Signal) {
+    scene.at_worker("body", move |live, _| live.send(signal));
+}
+
+fn twice(scene: &mut Scene<'_>) {
+    scene.at_worker("body", |live, _| {
+        live.send(Signal::INT);
+        std::thread::sleep(Duration::from_millis(20));
+        live.send(Signal::INT);
+    });
+}
+
+/// The files of a command that is killed stay, and the next run removes them. Nobody else does, so the row looks for processes only.
+fn killed(scene: &mut Scene<'_>) {
+    scene.outputs.push(scene.folder.join("tmp"));
+}
+
+fn stopped_for_a_while(scene: &mut Scene<'_>) {
+    let path = scene.folder.join(crate::live::WORKER);
+    scene.outputs.push(path.clone());
+    scene.trouble(&format!("pid={}@body", path.display()));
+    scene.trouble("sleep=300@body");
+    scene.during(|live| {
+        if let Some(worker) = live.worker() {
+            let _ = kill_process(worker, Signal::STOP);
+            std::thread::sleep(Duration::from_millis(700));
+            let _ = kill_process(worker, Signal::CONT);
+        }
+    });
+}
+
+fn command_stopped(scene: &mut Scene<'_>) {
+    let path = scene.folder.join(crate::live::WORKER);
+    scene.outputs.push(path.clone());
+    scene.hangs();
+    scene.trouble(&format!("pid={}@body", path.display()));
+    scene.during(|live| {
+        if live.worker().is_some() {
+            live.send(Signal::STOP);
+            // Longer than the limit of silence.
+            std::thread::sleep(Duration::from_millis(3500));
+            live.send(Signal::CONT);
+        }
+    });
+}
+
+/// As a terminal does when it goes away.
+fn everybody(scene: &mut Scene<'_>) {
+    scene.at_worker("body", |live, worker| {
+        let _ = kill_process(worker, Signal::HUP);
+        live.send(Signal::HUP);
+    });
+}

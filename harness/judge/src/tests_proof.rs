@@ -1,0 +1,180 @@
+//! Who answered, how it was started, and whether it started at all.
+
+use std::collections::BTreeMap;
+
+use plan::{Event, Phase};
+
+use crate::{
+    Able, End, Kind,
+    fixture::Run,
+    tests::{QUIET, check, healthy},
+};
+
+#[test]
+fn a_worker_that_was_started_in_another_way_proves_nothing() {
+    type Found<'f> =
+        (&'f mut String, &'f mut BTreeMap<String, String>, &'f mut BTreeMap<String, String>);
+    fn found(change: fn(Found<'_>)) -> Run {
+        healthy().with(|run| {
+            let Event::Hello { order, environment, limits, .. } = &mut run.seen.events[0] else {
+                unreachable!()
+            };
+            change((order, environment, limits));
+        })
+    }
+    let no = |run: Run, why: &str, summary: &str| {
+        check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
+    };
+    no(found(|(order, ..)| order.push('x')), "worker", "something else than it was sent");
+    let without: fn(Found<'_>) = |(_, variables, _)| _ = variables.remove("HSA_XNACK");
+    no(found(without), "environment", "no HSA_XNACK=1");
+    let other: fn(Found<'_>) =
+        |(_, variables, _)| _ = variables.insert("HSA_XNACK".into(), "0".into());
+    no(found(other), "environment", "HSA_XNACK=0 instead of 1");
+    no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
+    let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
+    no(found(more), "environment", "stack=unlimited instead of 8M");
+    let added: fn(Found<'_>) =
+        |(_, variables, _)| _ = variables.insert("SLURM_JOB_ID".into(), "1".into());
+    no(found(added), "environment", "SLURM_JOB_ID=1, which nobody set");
+    // A launcher may say which device is its job's.
+    check(&found(added).with(|run| run.launched = true), Kind::Pass, "pass", "");
+    no(found(without).with(|run| run.launched = true), "environment", "no HSA_XNACK=1");
+}
+
+#[test]
+fn a_worker_that_is_not_alone_proves_nothing() {
+    let no = |run: Run, summary: &str| {
+        check(&run, Kind::NoVerdict, "no-verdict:worker", summary);
+    };
+    let again = |n: usize| {
+        healthy().with(|run| {
+            let event = run.seen.events[n].clone();
+            run.seen.events.push(event);
+        })
+    };
+    no(again(0), "two workers answered");
+    let all = healthy().seen.events.len();
+    for n in 1..all {
+        let event = healthy().seen.events[n].clone();
+        match event {
+            Event::Loaded { .. } => check(&again(n), Kind::Pass, "pass", ""),
+            _ => no(again(n), "more than once"),
+        }
+    }
+    let done = |run: &mut Run| run.seen.events.insert(4, Event::Done);
+    no(healthy().with(done), "while calls were still to be made");
+    let missing = |run: &mut Run| {
+        let (what, why) = ("libhiprand".to_owned(), String::new());
+        run.seen.events.insert(6, Event::Missing { what, why, there: false });
+    };
+    no(healthy().with(missing), "is missing, and went on");
+    no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "on its pipe: garbage");
+    check(&healthy().with(|run| run.seen.noise.push("welcome".into())), Kind::Pass, "pass", "");
+    let second = healthy().with(|run| {
+        let mut libraries = match &run.seen.events[1] {
+            Event::Loaded { libraries } => libraries.clone(),
+            _ => unreachable!(),
+        };
+        libraries[0].path = format!("{}/other/libamdhip64.so.7", crate::fixture::ROOT);
+        run.seen.events.push(Event::Loaded { libraries });
+    });
+    check(&second, Kind::NoVerdict, "no-verdict:stack", "several libamdhip64");
+}
+
+#[test]
+fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
+    let segfault = || End::Signalled { signal: 11 };
+    let in_init = |end: End, able: Able| {
+        healthy().cut(|e| matches!(e, Event::Device { .. }), end).with(|run| {
+            run.able = able;
+            run.seen.events.insert(1, Event::Phase { phase: Phase::Load });
+            run.seen.events.push(Event::Phase { phase: Phase::Init });
+        })
+    };
+    check(
+        &in_init(segfault(), Able::Unknown),
+        Kind::NoVerdict,
+        crate::NOT_STARTED,
+        "not known to run",
+    );
+    check(&in_init(segfault(), Able::AnotherStack), Kind::Crash, "crash:init", "SIGSEGV");
+    check(&in_init(QUIET, Able::ThisStack), Kind::Hang, "hang:init", "");
+    check(&in_init(End::Exited(1), Able::ThisStack), Kind::LibraryExit, "library-exit:init", "");
+    let killed = in_init(End::Signalled { signal: 9 }, Able::ThisStack);
+    check(&killed, Kind::NoVerdict, "no-verdict:killed", "");
+    let in_load = healthy().cut(|e| matches!(e, Event::Loaded { .. }), segfault()).with(|run| {
+        run.able = Able::AnotherStack;
+        run.seen.events.push(Event::Phase { phase: Phase::Load });
+    });
+    check(&in_load, Kind::Crash, "crash:load", "");
+
+    let refused = |status: &str, able: Able| {
+        let mut run =
+            healthy().cut(|e| matches!(e, Event::Phase { .. }), End::Exited(plan::WORKER_DONE));
+        run.able = able;
+        if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
+            *refused = Some(plan::Refused { api: "hipInit".into(), status: status.into() });
+            *count = 0;
+        }
+        run
+    };
+    let memory = |able| refused("hipErrorOutOfMemory", able);
+    check(&memory(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
+    let signature = "api-error:hipInit:hipErrorOutOfMemory";
+    check(&memory(Able::AnotherStack), Kind::ApiError, signature, "in phase init");
+    // Another release may support what this one does not.
+    let none = |able| refused("hipErrorNoDevice", able);
+    check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
+    check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "does not support");
+    check(&none(Able::ThisStack), Kind::ApiError, "api-error:hipInit:hipErrorNoDevice", "");
+}
+
+#[test]
+fn a_library_that_cannot_be_loaded_fails_the_trial() {
+    let lacks = |what: &str, able: Able| {
+        healthy().with(|run| {
+            run.able = able;
+            run.seen.events.truncate(1);
+            let (what, why) = (what.to_owned(), "undefined symbol: x".to_owned());
+            run.seen.events.push(Event::Missing { what, why, there: true });
+        })
+    };
+    let rand = lacks("libhiprand", Able::Unknown);
+    check(&rand, Kind::ApiError, "api-error:dlopen:libhiprand", "cannot be loaded");
+    assert_eq!(rand.judge().details, ["The loader said: undefined symbol: x"]);
+    check(&lacks("libamdhip64", Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "no working");
+    let hip = lacks("libamdhip64", Able::AnotherStack);
+    check(&hip, Kind::ApiError, "api-error:dlopen:libamdhip64", "");
+}
+
+#[test]
+fn a_gpu_shows_by_its_driver_and_the_stack_below() {
+    let library = |name: &str, root: &str| plan::LoadedLibrary {
+        name: name.to_owned(),
+        path: format!("{root}/lib/{name}"),
+        build_id: None,
+    };
+    let gpu = |change: fn(&mut Vec<plan::LoadedLibrary>, &mut Vec<String>)| {
+        healthy().with(|run| {
+            run.emulated = None;
+            let (mut driver, root) = (vec!["/dev/kfd".to_owned()], crate::fixture::ROOT);
+            let Event::Loaded { libraries } = &mut run.seen.events[1] else { unreachable!() };
+            libraries.push(library("libhsa-runtime64.so.1", root));
+            libraries.push(library("libamd_comgr.so.3", root));
+            change(libraries, &mut driver);
+            let Event::Device { nodes, emulated, .. } = &mut run.seen.events[2] else {
+                unreachable!()
+            };
+            (*nodes, *emulated) = (driver, None);
+        })
+    };
+    check(&gpu(|_, _| {}), Kind::Pass, "pass", "");
+    let no = |run: Run, why: &str, summary: &str| {
+        check(&run, Kind::NoVerdict, &format!("no-verdict:{why}"), summary);
+    };
+    no(gpu(|_, nodes| nodes.clear()), "device", "neither /dev/kfd");
+    no(gpu(|libraries, _| _ = libraries.remove(1)), "stack", "which libhsa-runtime64");
+    no(gpu(|libraries, _| _ = libraries.pop()), "stack", "which libamd_comgr");
+    no(gpu(|libraries, _| libraries[1].path = "/tmp/fake.so".into()), "stack", "outside the stack");
+}
