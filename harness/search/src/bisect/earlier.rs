@@ -1,4 +1,5 @@
-//! Failures before the first bad build: noise of all builds, single builds that fail as well, or the same failure, rarer.
+//! Failures before the first bad build: noise of all builds, single builds that fail as well, or the same failure, rarer. Runs
+//! right after a failure do not count here, since that may leave something behind.
 
 use super::{Answer, Edge, State};
 
@@ -21,8 +22,10 @@ pub(super) enum Earlier {
 
 /// Tells them apart by running the good end and the last good build until one failure, or until it would have come.
 pub(super) fn look(state: &State, edge: Edge) -> Earlier {
-    let before =
-        || state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());
+    let tested =
+        state.tallies().filter(|(build, tally)| *build <= edge.last_good && !tally.unusable());
+    let own: Vec<_> = tested.map(|(build, _)| (build, state.own(build))).collect();
+    let before = || own.iter().copied();
     let Some((failing, _)) = before().find(|(build, tally)| *build > 0 && tally.bad > 0) else {
         return Earlier::Told(Answer::Found(edge));
     };
@@ -31,14 +34,14 @@ pub(super) fn look(state: &State, edge: Edge) -> Earlier {
     let rate = (f64::from(bad) + 0.5) / (f64::from(runs) + 1.0);
     let enough = (MISSED.ln() / (-rate).ln_1p()).ceil().min(MOST) as u32;
     for build in [0, edge.last_good] {
-        let tally = state.tally(build);
+        let tally = state.own(build);
         if tally.bad == 0 && tally.runs() < enough {
             return Earlier::Ask(build);
         }
     }
     // Where the good end fails as well, every build may; where the last good one does not, those that do are single ones.
-    let single = bad < FAILURES || state.tally(edge.last_good).bad == 0;
-    if state.tally(0).bad > 0 || single {
+    let single = bad < FAILURES || state.own(edge.last_good).bad == 0;
+    if state.own(0).bad > 0 || single {
         return Earlier::Told(Answer::Found(edge));
     }
     let clean = before().filter(|(build, tally)| *build < failing && tally.runs() >= enough);
