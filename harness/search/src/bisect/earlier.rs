@@ -45,6 +45,6 @@ pub(super) fn look(state: &State, edge: Edge) -> Earlier {
         return Earlier::Told(Answer::Found(edge));
     }
     let clean = before().filter(|(build, tally)| *build < failing && tally.runs() >= enough);
-    let after = clean.map(|(build, _)| build).last().unwrap_or(0);
+    let after = clean.map(|(build, _)| build).max().unwrap_or(0);
     Earlier::Told(Answer::Worse { after, until: failing, rate, edge })
 }
