@@ -47,14 +47,11 @@ pub(super) fn normalised(line: &str) -> String {
 fn numbers_out(word: &str) -> String {
     let (mut out, mut rest) = (String::new(), word);
     while let Some(first) = rest.chars().next() {
-        let hexadecimal = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
         let digits = |text: &str, of: fn(char) -> bool| text.find(|c| !of(c)).unwrap_or(text.len());
-        let taken = match hexadecimal {
-            Some(tail) => match digits(tail, |c| c.is_ascii_hexdigit()) {
-                0 => 0,
-                n => n + 2,
-            },
-            None => digits(rest, |c| c.is_ascii_digit()),
+        let hexadecimal = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X"));
+        let taken = match hexadecimal.map_or(0, |tail| digits(tail, |c| c.is_ascii_hexdigit())) {
+            0 => digits(rest, |c| c.is_ascii_digit()),
+            n => n + 2,
         };
         if taken == 0 {
             out.push(first);
