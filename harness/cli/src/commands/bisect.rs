@@ -28,7 +28,8 @@ use crate::{
     CaseLibrary, DeviceChoice, SessionOptions, Stop,
     args::{Bisect, Regress},
     commands::setup::setup,
-    evidence, outputs,
+    evidence,
+    outputs::{self, note},
     select::select,
     stop::chain,
     trial::quoted,
@@ -68,7 +69,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     let (journal, past) = journal::open(&folder, &begun, args.resume)?;
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
     for silent in &axis.silent {
-        eprintln!("note: {silent}");
+        note(format_args!("note: {silent}"));
     }
 
     let cancel = Cancel::new()
@@ -79,7 +80,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     let mut state = journal::decide_again(&begun, &past.seen)?;
     if !past.seen.is_empty() {
         let (runs, builds) = (count(state.runs(), "run"), count(state.installs(), "build"));
-        eprintln!("resumed after {runs} of {builds}");
+        note(format_args!("resumed after {runs} of {builds}"));
     }
     let mut bench = Bench {
         subject: &subject,
@@ -302,7 +303,7 @@ impl Bench<'_> {
     fn observe(&mut self, state: &mut State, observation: Observation) -> Result<(), Stop> {
         journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
         state.observe(observation.event);
-        eprintln!("{}", answer::progress(state, &observation, &|n| self.axis.label(n)));
+        note(answer::progress(state, &observation, &|n| self.axis.label(n)));
         self.observations.push(observation);
         Ok(())
     }
@@ -425,11 +426,11 @@ impl Bench<'_> {
             }
             times.sort_by(f64::total_cmp);
             medians.push(times[times.len() / 2]);
-            eprintln!(
+            note(format_args!(
                 "{}: {:.3} s in the middle of {MEASURED} runs",
                 self.axis.label(point),
                 times[times.len() / 2]
-            );
+            ));
         }
         let seconds = (medians[0] * medians[1]).sqrt();
         journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
