@@ -93,7 +93,6 @@ fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
         Err(NotPlayed::Conflict) => return Err("the row is at odds with itself".into()),
         Ok(played) => played,
     };
-    eprintln!("ANSWER\t{}\t{}\t{}", row.name, played.answer, row.expect.any.all().join(" | "));
     match played.against(&row.expect) {
         Some(wrong) => Err(wrong.into()),
         None => Ok(Completion::Completed),
