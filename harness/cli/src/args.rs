@@ -249,7 +249,8 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: u32,
 
-    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096` [default: stack=8M, core=0, files=1024]
+    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0, files=1024,
+    /// and none of file-size, memory and data; processes: the machine's]
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 

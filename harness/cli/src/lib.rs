@@ -16,6 +16,7 @@ mod progress;
 mod scratch;
 mod select;
 mod session;
+mod spool;
 mod stop;
 mod trial;
 

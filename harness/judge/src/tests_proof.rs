@@ -34,6 +34,9 @@ fn a_worker_that_was_started_in_another_way_proves_nothing() {
     no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
     let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
     no(found(more), "environment", "stack=unlimited instead of 8M");
+    // What nobody stated is the machine's.
+    let own: fn(Found<'_>) = |(.., limits)| _ = limits.insert("processes".into(), "9".into());
+    check(&found(own), Kind::Pass, "pass", "");
     let added: fn(Found<'_>) =
         |(_, variables, _)| _ = variables.insert("SLURM_JOB_ID".into(), "1".into());
     no(found(added), "environment", "SLURM_JOB_ID=1, which nobody set");

@@ -22,7 +22,9 @@ use super::super::{
     oracle::Elsewhere,
     subject::{Runs, Subject},
 };
-use crate::{CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence};
+use crate::{
+    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence, outputs::note,
+};
 
 /// Runs of a program before it is shown.
 const RUNS: u32 = 3;
@@ -81,7 +83,7 @@ impl Wanted<'_> {
         match self.short(subject, goal, rate) {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
-            Err(stop) => anstream::eprintln!("no short program: {stop}"),
+            Err(stop) => note(format_args!("no short program: {stop}")),
         }
         self.long(subject, goal)
     }
@@ -106,7 +108,7 @@ impl Wanted<'_> {
         };
         let other = match &release {
             Some(release) => Bench::new(release, version)
-                .map_err(|stop| anstream::eprintln!("not tried on {}: {stop}", release.stack.spec))
+                .map_err(|stop| note(format_args!("not tried on {}: {stop}", release.stack.spec)))
                 .ok(),
             None => None,
         };
@@ -145,14 +147,14 @@ impl Wanted<'_> {
         });
         // Without headers or compiler the program is shown all the same, as one that nobody has tried.
         let verified = verified
-            .map_err(|stop| anstream::eprintln!("the program was not verified: {stop}"))
+            .map_err(|stop| note(format_args!("the program was not verified: {stop}")))
             .ok();
         let text = match &verified {
             Some(done) => done.text.clone(),
             None => match printed(session, &job, form, Vec::new(), Vec::new()) {
                 Ok(text) => text,
                 Err(stop) => {
-                    anstream::eprintln!("{stop}");
+                    note(format_args!("{stop}"));
                     return Ok(None);
                 }
             },
