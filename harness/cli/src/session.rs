@@ -4,7 +4,8 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    sync::atomic::{AtomicU64, Ordering},
+    time::{Duration, SystemTime},
 };
 
 use clap::Parser;
@@ -23,6 +24,7 @@ use crate::{
     progress,
     scratch::{self, Scratch},
     stop::chain,
+    trial::nonce,
 };
 
 /// What stands under the HIP runtime.
@@ -85,9 +87,13 @@ const TEMPORARY: &str = "tmp";
 
 /// A stack, a device and a worker: what every trial of a run shares.
 pub struct Session {
+    /// What tells this run from every other.
+    pub run: String,
+    /// Trials that were begun.
+    begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
-    /// Its ROCm version, as far as files tell.
+    /// Its ROCm version, as far as files or else its runtime tell.
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
@@ -270,7 +276,7 @@ impl Session {
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
         let scratch = scratch::create()?;
-        let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
+        let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // What a case from elsewhere may write to is not read by others.
         let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
@@ -278,7 +284,9 @@ impl Session {
         std::fs::create_dir_all(&temporary).map_err(|e| {
             Stop::no_verdict(format!("error: cannot create `{}`: {e}", temporary.display()))
         })?;
-        Ok(Session {
+        let mut session = Session {
+            run: run_id(),
+            begun: AtomicU64::new(0),
             stack,
             rocm,
             device: options.device,
@@ -294,7 +302,14 @@ impl Session {
             device_folder,
             code_cache,
             scratch,
-        })
+        };
+        session.ask_for_the_release()?;
+        Ok(session)
+    }
+
+    /// A number that no other trial of this run has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed)
     }
 
     /// The folder of this run's temporary files. It goes with the session.
@@ -559,6 +574,12 @@ impl Session {
 fn is_plain(path: &Path) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
     path.as_os_str().as_encoded_bytes().iter().all(plain)
+}
+
+/// The second in which a run began, and what tells it from others of that second.
+fn run_id() -> String {
+    let when = report::date(SystemTime::now()).replace(['-', ':'], "");
+    format!("{when}-{}", &nonce()[..8])
 }
 
 /// The folder for everything that is kept between runs.

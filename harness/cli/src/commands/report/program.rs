@@ -4,7 +4,6 @@ use std::path::Path;
 
 use export::Form;
 use judge::Outcome;
-use plan::Version;
 use report::{
     Record,
     evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
@@ -98,7 +97,7 @@ impl Wanted<'_> {
         // The program is of the trial that was reported, however small it became.
         job.lowered.plan.trial = self.subject.id();
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let version = self.session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
+        let version = self.session.release_of_programs();
         let bench = Bench::new(self.session, version.clone())?;
         let elsewhere = Elsewhere { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
