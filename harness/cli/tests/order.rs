@@ -126,8 +126,11 @@ fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> 
     done.into_inner().expect("nobody panicked")
 }
 
+/// Programs with their numbers.
+type Drawn = Vec<(u64, Program)>;
+
 /// Programs that are well-formed, those whose order `check` accepts first.
-fn drawn(frame: &Frame) -> (Vec<(u64, Program)>, Vec<(u64, Program)>) {
+fn drawn(frame: &Frame) -> (Drawn, Drawn) {
     let programs = (0..wanted()).map(|number| (number, Program::draw(number)));
     let sound = programs.filter(|(_, program)| analyse(&frame.plan(&[program])).is_ok());
     sound.partition(|(_, program)| races(&frame.plan(&[program])).is_empty())
