@@ -43,6 +43,16 @@ fn is_version(text: &str) -> bool {
     three && suffix_known && local_known
 }
 
+/// Why a build is no night of the main branch: builds for one customer, or of somebody's own commit, lie in the same listings.
+pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
+    let (_, local) = version.split_once('+')?;
+    if local.starts_with("bkc.") {
+        Some("+bkc")
+    } else {
+        version.contains(".dev0+").then_some(".dev0")
+    }
+}
+
 /// The day in a version: the last one of `10.1.0a20260811+bkc.20260813`.
 pub(crate) fn day(version: &str) -> Option<Date> {
     version
@@ -130,6 +140,14 @@ mod tests {
         check("7.14.0", "none");
         check("10.1.0rc3", "none");
         check("therock-20260102-x", "2026-01-02");
+    }
+
+    #[test]
+    fn builds_beside_the_main_branch_are_known() {
+        assert_eq!(beside_main("10.1.0a20260811+bkc.20260813"), Some("+bkc"));
+        assert_eq!(beside_main("7.10.0.dev0+361a3e79"), Some(".dev0"));
+        assert_eq!(beside_main("7.11.0a20251122"), None);
+        assert_eq!(beside_main("2.9.1+rocm7.10.0a20251124"), None);
     }
 
     #[test]

@@ -140,7 +140,7 @@ pub(crate) enum Command {
     Doctor(Doctor),
     /// Find the build that broke, or fixed, a trial
     #[command(after_help = bisect::EXAMPLES)]
-    Bisect(Bisect),
+    Bisect(Box<Bisect>),
     /// Look into the emulated device
     #[command(after_help = device::EXAMPLES)]
     Device(Device),

@@ -67,10 +67,13 @@ pub fn main() -> ExitCode {
     ExitCode::from(BROKEN)
 }
 
-/// Takes the handlers away that Rust's start-up installs: a stack that overflows in a library ends this process by SIGSEGV, as it
-/// ends any program, and not by the SIGABRT of a handler that says so.
+/// Every signal ends this process as it ends any program. A stack that overflows in a library is SIGSEGV and not the SIGABRT of
+/// the handler that Rust installs, and what nohup or a shell has its background jobs ignore is not ignored by a library under test.
 fn die_as_a_program_does() {
-    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+    let handled = [libc::SIGSEGV, libc::SIGBUS];
+    let ignored =
+        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+    for signal in handled.into_iter().chain(ignored).chain([libc::SIGALRM]) {
         // SAFETY: SIG_DFL is no function of ours, and no other thread runs yet that could rely on a handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
