@@ -1,9 +1,10 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -12,7 +13,7 @@ use device::{Arch, Config, Planted, Schedule};
 use judge::Able;
 use plan::Order;
 use rocm::{Extra, Spec, Stack};
-use supervise::{Cancel, Limit, Limits, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
 
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
@@ -97,6 +98,8 @@ pub struct Session {
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
+    /// The processes that it started.
+    processes: Mutex<BTreeSet<u32>>,
 }
 
 impl TryFrom<&Target> for SessionOptions {
@@ -284,7 +287,18 @@ impl Session {
             device_folder,
             code_cache,
             scratch,
+            processes: Mutex::default(),
         })
+    }
+
+    /// Remembers a process: the kernel log speaks of it by its number.
+    pub(crate) fn started(&self, seen: &Observed) {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
+    }
+
+    /// The processes that were started.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The folder of this run's temporary files. It goes with the session.

@@ -20,6 +20,7 @@ use supervise::Cancel;
 use super::{
     build::Toolchain,
     seen::Seen,
+    stacks,
     verify::{
         goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
         run_program,
@@ -66,6 +67,8 @@ pub(crate) struct Short {
     pub(crate) elsewhere: Option<Rate>,
     /// What the runtime logged of one failing run, at AMD_LOG_LEVEL=4.
     pub(crate) log: String,
+    /// Where the threads of a failing run were; empty unless it died or hung.
+    pub(crate) stacks: String,
 }
 
 impl<'s> Bench<'s> {
@@ -113,6 +116,34 @@ impl<'s> Bench<'s> {
     /// What the runtime logged of the last run.
     fn log(&self) -> String {
         read_log(&self.at().join("program.log"))
+    }
+
+    /// Where the threads of a failing run are, by a handler that is linked in; empty where nothing was seen.
+    fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
+        if !stacks::tell(runs.goal.kind) {
+            return Ok(String::new());
+        }
+        let (job, cancel) = (runs.job, runs.cancel);
+        let with_handler = format!("{text}{}", stacks::HANDLER);
+        let Ok(program) = self.compile(&with_handler, &job.lowered.plan)? else {
+            return Ok(String::new());
+        };
+        let limits = limits(self.session, runs.goal, Duration::ZERO);
+        let file = self.at().join("stacks");
+        let mut variables = vec![(stacks::FILE.to_owned(), file.display().to_string())];
+        if runs.goal.kind == Kind::Hang {
+            let after = limits.quiet.as_secs().div_ceil(2);
+            variables.push((stacks::AFTER.to_owned(), after.to_string()));
+        }
+        for _ in 0..MOST_RUNS {
+            let _ = fs::remove_file(&file);
+            run_program(self.session, job, &program, self.at(), &limits, &variables, cancel)?;
+            let shown = stacks::readable(&fs::read_to_string(&file).unwrap_or_default());
+            if !shown.is_empty() {
+                return Ok(shown);
+            }
+        }
+        Ok(String::new())
     }
 
     /// One run. With a log, the call that it died or hung in is known.
@@ -459,5 +490,7 @@ fn finished(runs: &Runs<'_>, text: &str, rate: Rate) -> Result<Option<Short>, St
     for (unknown, known) in before.iter().zip(&after) {
         text = text.replacen(&format!("// {unknown}\n"), &format!("// {known}\n"), 1);
     }
-    Ok(Some(Short { text, failed, ended, elsewhere: passes, log: runs.failing.log() }))
+    let log = runs.failing.log();
+    let stacks = runs.failing.stacks(runs, &text)?;
+    Ok(Some(Short { text, failed, ended, elsewhere: passes, log, stacks }))
 }
