@@ -1,10 +1,13 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -13,7 +16,7 @@ use device::{Arch, Config, Planted, Schedule};
 use judge::Able;
 use plan::Order;
 use rocm::{Extra, Spec, Stack};
-use supervise::{Cancel, Limit, Limits, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
 
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
@@ -113,6 +116,8 @@ pub struct Session {
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
+    /// The processes that it started.
+    processes: Mutex<BTreeSet<u32>>,
 }
 
 impl TryFrom<&Target> for SessionOptions {
@@ -302,6 +307,7 @@ impl Session {
             device_folder,
             code_cache,
             scratch,
+            processes: Mutex::default(),
         };
         session.ask_for_the_release()?;
         Ok(session)
@@ -310,6 +316,16 @@ impl Session {
     /// A number that no other trial of this run has.
     pub(crate) fn next_number(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Remembers a process: the kernel log speaks of it by its number.
+    pub(crate) fn started(&self, seen: &Observed) {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
+    }
+
+    /// The processes that were started.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The folder of this run's temporary files. It goes with the session.

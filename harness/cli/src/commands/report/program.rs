@@ -45,6 +45,8 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Found {
     pub(super) program: Program,
     pub(super) log: Option<String>,
+    /// Where its threads were when it died or hung; empty where that is not known.
+    pub(super) stacks: String,
 }
 
 impl Wanted<'_> {
@@ -131,8 +133,8 @@ impl Wanted<'_> {
             passes,
             ..self.written(&short.text)
         };
-        let log = Some(short.log);
-        Ok(Some(Found { program: self.keep(&short.text, exported)?, log }))
+        let (log, stacks) = (Some(short.log), short.stacks);
+        Ok(Some(Found { program: self.keep(&short.text, exported)?, log, stacks }))
     }
 
     /// The trial as it is, with everything that it looks at.
@@ -164,7 +166,8 @@ impl Wanted<'_> {
             traces_equal: verified.as_ref().map(|done| done.difference.is_none()),
             ..self.written(&text)
         };
-        Ok(Some(Found { program: self.keep(&text, exported)?, log: None }))
+        let stacks = String::new();
+        Ok(Some(Found { program: self.keep(&text, exported)?, log: None, stacks }))
     }
 
     /// What the program's own header says of how it is built and run.
