@@ -259,7 +259,8 @@ pub(crate) struct On {
     #[arg(long, value_name = "LATE")]
     pub(crate) late: Option<String>,
 
-    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096` [default: stack=8M, core=0, files=1024]
+    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0, files=1024,
+    /// and none of file-size, memory and data; processes: the machine's]
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 

@@ -17,6 +17,7 @@ mod progress;
 mod scratch;
 mod select;
 mod session;
+mod spool;
 mod stop;
 mod trial;
 

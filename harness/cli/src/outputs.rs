@@ -26,7 +26,7 @@ pub(crate) fn data(text: &str) -> Result<(), Stop> {
 
 /// Tells of something on standard error, as [`print`] does on standard output.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    anstream::eprintln!("{}", report::terminal(&text.to_string()));
+    report::note(&text.to_string());
 }
 
 fn written(written: std::io::Result<()>) -> Result<(), Stop> {

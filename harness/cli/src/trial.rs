@@ -9,11 +9,11 @@ use std::{
 use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
-use plan::{Event, Order, Phase};
+use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
-use crate::{CaseLibrary, Selected, Session, Stop};
+use crate::{CaseLibrary, Selected, Session, Stop, spool::Spool};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -152,7 +152,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         late: job.late(session),
         // The folder that it starts in: a path need not be text.
         spool: ".".to_owned(),
-        code_cache: session.code_cache.to_str().map(str::to_owned),
+        code_cache: session.cache_name().to_str().map(str::to_owned),
         writable: session.writable(),
         wanted: wanted.clone(),
     };
@@ -161,6 +161,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         .map_err(|error| format!("no turn on the GPU: {error}"))
         .and_then(|_| folder.as_ref().map_err(|e| format!("no folder for the trial: {e}")))
         .and_then(|_| Told::new(session, &order, &spool, config.as_ref()));
+    let kept = Spool::new(&spool, largest(&job.lowered.plan));
     let (observation, usage) = match &told {
         Ok(told) => observe(session, told, cancel)?,
         Err(error) => (not_started(error.clone()), None),
@@ -181,7 +182,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
         stack_root: Some(&session.stack.root),
-        spool: &|name| std::fs::read(spool.join(name)).ok(),
+        spool: &|name| kept.read(name),
     };
     let (mut outcome, mut red) = judge_everywhere(&observation, &context);
     if outcome.signature == judge::NOT_STARTED {
@@ -193,7 +194,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     }
     // A compiler or runtime that cannot write crashes or exits, which is no news of ROCm.
     if outcome.kind.is_failure()
-        && let Some(trouble) = session.trouble(&spool)
+        && let Some(trouble) = session.trouble(&spool, context.environment)
     {
         outcome = Outcome {
             kind: judge::Kind::NoVerdict,
@@ -204,6 +205,12 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         outcome.summary = trouble;
     }
     Some(record(session, job, &nonce, observation, usage, (outcome, red)))
+}
+
+/// The most bytes that a check of a plan looks at: a buffer, or the guards around one.
+fn largest(plan: &Plan) -> u64 {
+    let buffers = plan.buffers.values().map(|buffer| buffer.bytes);
+    buffers.max().unwrap_or_default().max(2 * plan::GUARD_BYTES)
 }
 
 /// The record of a trial that was planned and did not come to its end.
@@ -436,6 +443,7 @@ pub(crate) fn observe(
 ) -> Option<(Observation, Option<Usage>)> {
     let command = session.command(&told.start);
     let seen = supervise::run(command, &told.order, &session.limits, cancel, &mut |_| {});
+    session.started(&seen);
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }

@@ -81,7 +81,8 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
     };
     differs("the environment", context.environment, environment, context.launched)?;
-    differs("the limits", context.limits, limits, false)
+    // Those that nobody stated are the machine's.
+    differs("the limits", context.limits, limits, true)
 }
 
 /// What differs between the variables that were told and those that were found. What was added is no difference where that is
@@ -280,7 +281,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
 fn no_device(version: &Version, context: &Context<'_>) -> String {
     match (context.emulated, context.expect_gfx) {
         (Some(_), Some(gfx)) => format!(
-            "the runtime sees no device: ROCm {version} does not support the emulated {gfx} that it was offered"
+            "the runtime of ROCm {version} sees no device: it was offered the emulated {gfx}, which it may not support"
         ),
         _ => format!("the runtime of ROCm {version} sees no device"),
     }

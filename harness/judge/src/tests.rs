@@ -106,7 +106,7 @@ fn nothing_is_believed_without_proof() {
             }
         }),
         "no-device",
-        "does not support the emulated gfx1151",
+        "it was offered the emulated gfx1151, which it may not support",
     );
     no(
         device(|e| {
@@ -160,6 +160,8 @@ fn trouble_of_our_own_is_no_verdict() {
     for signal in [1, 2, 9, 15, 24, 25] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
     }
+    let alone = End::Exited(plan::LEFT_ALONE);
+    no(healthy().cut(inside(2, 0), alone), "left-alone", "closed the standard input");
     let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });
     no(healthy().with(stopped), "worker", "stopped at hipMemcpy");
     let stranger =

@@ -175,6 +175,9 @@ pub const WORKER_DONE: i32 = 85;
 /// Exit status of a worker whose pipe of events was closed from within its process.
 pub const PIPE_CLOSED: i32 = 86;
 
+/// Exit status of a worker that nobody waits for any more: the other end of its standard input or of its pipe is closed.
+pub const LEFT_ALONE: i32 = 87;
+
 /// A call of the first look at the device that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {

@@ -24,7 +24,7 @@ impl Late {
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
         let place = u64::from(step) << 32 | u64::from(occurrence);
         let drawn = mixed(self.seed ^ mixed(place));
-        if drawn % 4 == 0 {
+        if drawn.is_multiple_of(4) {
             return 0;
         }
         // As many short ones as long ones, by magnitude: what races is not known.

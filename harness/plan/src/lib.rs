@@ -19,7 +19,7 @@ mod order;
 mod pattern;
 mod promise;
 
-pub use api::api;
+pub use api::{APIS, api};
 pub use call::*;
 pub use captures::{accepts, may_succeed, recorded, stream_of};
 pub use event::*;
