@@ -17,7 +17,6 @@ mod model;
 mod order;
 mod pattern;
 mod promise;
-mod version;
 
 pub use api::{APIS, api};
 pub use call::*;

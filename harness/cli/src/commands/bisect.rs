@@ -29,7 +29,8 @@ use crate::{
     CaseLibrary, DeviceChoice, SessionOptions, Stop,
     args::{Bisect, Regress},
     commands::setup::setup,
-    evidence, outputs,
+    evidence,
+    outputs::{self, note},
     select::select,
     stop::chain,
     trial::quoted,
@@ -73,7 +74,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     past.place(&|label| axis.position_of(label));
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
     for silent in &axis.silent {
-        eprintln!("note: {silent}");
+        note(format_args!("note: {silent}"));
     }
 
     let cancel = Cancel::new()
@@ -85,7 +86,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     past.seen.iter().for_each(|observation| state.observe(observation.event));
     if !past.seen.is_empty() {
         let (runs, builds) = (count(state.runs(), "run"), count(state.installs(), "build"));
-        eprintln!("resumed after {runs} of {builds}");
+        note(format_args!("resumed after {runs} of {builds}"));
     }
     let mut bench = Bench {
         subject: &subject,
@@ -147,7 +148,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     };
     let (text, problems) = found.write(&folder);
     outputs::print(&text)?;
-    problems.iter().for_each(|problem| eprintln!("{problem}; the answer above is whole"));
+    problems.iter().for_each(|problem| note(format_args!("{problem}; the answer above is whole")));
     Ok(ExitCode::from(answer::exit_code(&answer)))
 }
 
@@ -332,7 +333,7 @@ impl Bench<'_> {
     fn observe(&mut self, state: &mut State, observation: Observation) -> Result<(), Stop> {
         journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
         state.observe(observation.event);
-        eprintln!("{}", answer::progress(state, &observation, &|n| self.axis.label(n)));
+        note(answer::progress(state, &observation, &|n| self.axis.label(n)));
         self.observations.push(observation);
         Ok(())
     }
@@ -455,11 +456,11 @@ impl Bench<'_> {
             }
             times.sort_by(f64::total_cmp);
             medians.push(times[times.len() / 2]);
-            eprintln!(
+            note(format_args!(
                 "{}: {:.3} s in the middle of {MEASURED} runs",
                 self.axis.label(point),
                 times[times.len() / 2]
-            );
+            ));
         }
         let seconds = (medians[0] * medians[1]).sqrt();
         journal::write(&mut self.journal, &Entry::Threshold { seconds })?;

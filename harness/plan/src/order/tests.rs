@@ -33,6 +33,7 @@ fn races_of(calls: Vec<Call>) -> Vec<String> {
         .into(),
         events: vec!["e".into()],
         kernels: BTreeMap::new(),
+        own_kernels: BTreeMap::new(),
         setup: vec![],
         body: calls
             .into_iter()

@@ -6,7 +6,7 @@ use search::bisect::{Action, Budget, Event, Setup, State, next};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
-use crate::{Stop, stop::chain};
+use crate::{Stop, outputs::note, stop::chain};
 
 /// The file in the evidence folder.
 pub(super) const FILE: &str = "bisect.jsonl";
@@ -138,10 +138,10 @@ impl Past {
             match position(&observation.label) {
                 Some(now) => *build = now,
                 None => {
-                    eprintln!(
+                    note(format_args!(
                         "note: {} is no longer in the history; what it showed is left out",
                         observation.label
-                    );
+                    ));
                     return false;
                 }
             }

@@ -15,7 +15,10 @@ use super::{
     axis::{Axis, Kind},
     says,
 };
-use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};
+use crate::{
+    CaseLibrary, Job, Session, SessionOptions, Stop, outputs::note, progress, run_trial,
+    stop::chain,
+};
 
 /// What one run showed.
 pub(super) enum Shown {
@@ -254,14 +257,14 @@ fn exec(
 pub(super) fn told(event: builds::Event<'_>) {
     use builds::Event;
     match event {
-        Event::Waiting { holder } => eprintln!("{holder} has this build in work; waiting"),
+        Event::Waiting { holder } => note(format_args!("{holder} has this build in work; waiting")),
         Event::Download { name, done, total } if total == Some(done) => {
-            eprintln!("{name}: {:.1} MB", done as f64 / 1e6);
+            note(format_args!("{name}: {:.1} MB", done as f64 / 1e6));
         }
         Event::Retry { reason, after } => {
-            eprintln!("{reason}; again in {:.0} s", after.as_secs_f64());
+            note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
         }
-        Event::Evicted { id } => eprintln!("{id} was removed to make room"),
+        Event::Evicted { id } => note(format_args!("{id} was removed to make room")),
         _ => {}
     }
 }
@@ -333,9 +336,8 @@ fn of_record(record: Record) -> Ran {
             started: record.device.proven,
         },
     };
-    // The first phase loads and compiles; what a regression is about comes after it.
-    let body = record.phases.iter().skip(1).map(|phase| phase.ns).sum::<u64>();
-    Ran { shown, why: outcome.summary.clone(), time: body as f64 / 1e9, record: Some(record) }
+    let time = judge::body_ns(&record.phases) as f64 / 1e9;
+    Ran { shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
 fn of_command(
