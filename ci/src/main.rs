@@ -36,11 +36,13 @@ usage: cargo run -p ci -- TASK
   checks   what a program needs of a device, on every release and architecture: a table
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
+  filed    the same for ten cases
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
+  order    programs drawn at random: what `check` accepts shows no race on any schedule
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, checks, exports and amd, in this order";
+  all      lint, test, stacks, prove, checks, exports, filed and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -52,8 +54,10 @@ fn main() -> ExitCode {
         "checks" => shell().and_then(|sh| checks::checks(&sh)),
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
+        "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
+        "order" => order(),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
             .and_then(|()| prove())
             .and_then(|()| shell().and_then(|sh| checks::checks(&sh)))
             .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
+            .and_then(|()| shell().and_then(|sh| filing::sample(&sh)))
             .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
         _ => {
             eprintln!("{USAGE}");
@@ -142,6 +147,14 @@ fn locks() -> Done {
         println!("{release}: {} packages", lock.packages.len());
         sh.write_file(format!("harness/rocm/locks/{}.json", release.version), lock.to_text())?;
     }
+    Ok(())
+}
+
+fn order() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo test --locked -p rocrepro --test order -- --nocapture")
+        .env("ROCREPRO_ORDER_PROGRAMS", "5000")
+        .run()?;
     Ok(())
 }
 

@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rocm::Version;
 use serde::{Deserialize, Serialize};
+use version::Version;
 
 use crate::{Components, Date, Error, Source, Sources, listing, names};
 

@@ -9,6 +9,7 @@ mod minimise;
 mod mitigate;
 mod redact;
 mod report;
+mod unfinished;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub(crate) use self::{
     mitigate::Mitigate,
     redact::Redact,
     report::Report,
+    unfinished::Unfinished,
 };
 
 const EXAMPLES: &str = "\
@@ -135,6 +137,9 @@ pub(crate) enum Command {
     /// Take names, addresses and secrets out of evidence, so that it can be published
     #[command(after_help = redact::EXAMPLES)]
     Redact(Redact),
+    /// Say which trials of a record file began and never ended, such as the one that took the machine down
+    #[command(after_help = unfinished::EXAMPLES)]
+    Unfinished(Unfinished),
     /// Print the environment that a report would name
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(Doctor),

@@ -12,6 +12,7 @@ mod evidence;
 mod library;
 mod machine;
 mod outputs;
+mod probe;
 mod progress;
 mod scratch;
 mod select;

@@ -67,6 +67,11 @@ pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     }
 }
 
+/// The kernel's id of the time since the machine was started.
+pub(crate) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// The turn of one trial on a GPU that trials do not share; it ends when this is dropped, and however this process ends.
 pub(crate) struct Turn(#[allow(dead_code, reason = "the lock on it is what counts")] File);
 

@@ -1,10 +1,14 @@
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
-    time::Duration,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
 };
 
 use clap::Parser;
@@ -12,7 +16,7 @@ use device::{Arch, Config, Planted, Schedule};
 use judge::Able;
 use plan::Order;
 use rocm::{Extra, Spec, Stack};
-use supervise::{Cancel, Limit, Limits, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
 
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
@@ -23,6 +27,7 @@ use crate::{
     progress,
     scratch::{self, Scratch},
     stop::chain,
+    trial::nonce,
 };
 
 /// What stands under the HIP runtime.
@@ -85,9 +90,13 @@ const TEMPORARY: &str = "tmp";
 
 /// A stack, a device and a worker: what every trial of a run shares.
 pub struct Session {
+    /// What tells this run from every other.
+    pub run: String,
+    /// Trials that were begun.
+    begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
-    /// Its ROCm version, as far as files tell.
+    /// Its ROCm version, as far as files or else its runtime tell.
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
@@ -107,6 +116,8 @@ pub struct Session {
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
+    /// The processes that it started.
+    processes: Mutex<BTreeSet<u32>>,
 }
 
 impl TryFrom<&Target> for SessionOptions {
@@ -270,7 +281,7 @@ impl Session {
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
         let scratch = scratch::create()?;
-        let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
+        let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // What a case from elsewhere may write to is not read by others.
         let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
@@ -278,7 +289,9 @@ impl Session {
         std::fs::create_dir_all(&temporary).map_err(|e| {
             Stop::no_verdict(format!("error: cannot create `{}`: {e}", temporary.display()))
         })?;
-        Ok(Session {
+        let mut session = Session {
+            run: run_id(),
+            begun: AtomicU64::new(0),
             stack,
             rocm,
             device: options.device,
@@ -294,7 +307,25 @@ impl Session {
             device_folder,
             code_cache,
             scratch,
-        })
+            processes: Mutex::default(),
+        };
+        session.ask_for_the_release()?;
+        Ok(session)
+    }
+
+    /// A number that no other trial of this run has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Remembers a process: the kernel log speaks of it by its number.
+    pub(crate) fn started(&self, seen: &Observed) {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
+    }
+
+    /// The processes that were started.
+    pub(crate) fn processes(&self) -> BTreeSet<u32> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The folder of this run's temporary files. It goes with the session.
@@ -559,6 +590,12 @@ impl Session {
 fn is_plain(path: &Path) -> bool {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
     path.as_os_str().as_encoded_bytes().iter().all(plain)
+}
+
+/// The second in which a run began, and what tells it from others of that second.
+fn run_id() -> String {
+    let when = report::date(SystemTime::now()).replace(['-', ':'], "");
+    format!("{when}-{}", &nonce()[..8])
 }
 
 /// The folder for everything that is kept between runs.

@@ -8,7 +8,7 @@ use std::{
 
 use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
-use judge::{Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
+use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
@@ -297,6 +297,8 @@ fn record(
     let (environment, limits) = report::found(&observation.events);
     Record {
         format: report::FORMAT,
+        run: session.run.clone(),
+        number: 0,
         date: report::date(SystemTime::now()),
         rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
         case: job.case.id.clone(),
@@ -375,12 +377,12 @@ fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
 }
 
 /// All that a worker is told, and what it must say that it was told.
-struct Told {
+pub(crate) struct Told {
     start: Start,
     order: Vec<u8>,
-    digest: String,
-    environment: BTreeMap<String, String>,
-    limits: BTreeMap<String, String>,
+    pub(crate) digest: String,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) limits: BTreeMap<String, String>,
 }
 
 impl Told {
@@ -396,7 +398,7 @@ impl Told {
         Told::of(start, order)
     }
 
-    fn of(start: Start, order: &Order) -> Result<Told, String> {
+    pub(crate) fn of(start: Start, order: &Order) -> Result<Told, String> {
         let order = serde_json::to_vec(order)
             .map_err(|error| format!("the plan cannot be sent: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -411,66 +413,19 @@ impl Told {
 }
 
 /// None where the run was cancelled.
-fn observe(
+pub(crate) fn observe(
     session: &Session,
     told: &Told,
     cancel: &Cancel,
 ) -> Option<(Observation, Option<Usage>)> {
     let command = session.command(&told.start);
     let seen = supervise::run(command, &told.order, &session.limits, cancel, &mut |_| {});
+    session.started(&seen);
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }
     let usage = seen.usage;
     Some((observation(seen, session.is_launched()), usage))
-}
-
-impl Session {
-    /// Whether this machine can run ROCm with another stack than this one, by a plan that does nothing.
-    fn probe(&self, cancel: &Cancel) -> Able {
-        let mut others = self.other_stacks();
-        while self.able() == Able::Unknown
-            && let Some(stack) = others.pop()
-        {
-            let nonce = nonce();
-            let Ok(folder) = self.scratch.trial() else { break };
-            let config = self.device_config(Vec::new());
-            let order = Order {
-                nonce: nonce.clone(),
-                plan: Plan::nothing(),
-                faults: Vec::new(),
-                spool: ".".to_owned(),
-                code_cache: None,
-                writable: None,
-                wanted: Vec::new(),
-            };
-            let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
-            let told = self.worker(&stack, &order, folder.path(), text.as_deref());
-            let told = told.and_then(|start| Told::of(start, &order));
-            let Ok(told) = told else { break };
-            let Some((seen, _)) = observe(self, &told, cancel) else { break };
-            let context = Context {
-                plan: &order.plan,
-                nonce: &nonce,
-                order: &told.digest,
-                environment: &told.environment,
-                launched: self.is_launched(),
-                limits: &told.limits,
-                able: Able::Unknown,
-                wanted: &[],
-                spec: &stack.spec,
-                rocm: None,
-                expect_gfx: self.gfx(),
-                emulated: config.as_ref(),
-                stack_root: Some(&stack.root),
-                spool: &|_| None,
-            };
-            if judge::judge(&seen, &context).kind == judge::Kind::Pass {
-                crate::machine::has_started(&stack.root, &self.device);
-            }
-        }
-        self.able()
-    }
 }
 
 fn observation(seen: Observed, launched: bool) -> Observation {
@@ -554,7 +509,7 @@ fn not_started(why: String) -> Observation {
 
 /// Unguessable enough to prove that a worker of this run answered; the standard library seeds its
 /// hasher from the system's random source.
-fn nonce() -> String {
+pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())
 }

@@ -132,6 +132,10 @@ impl Printer<'_> {
                 ));
             }
             Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
+                if self.takes_nothing(kernel) && self.first_kernel(kernel) {
+                    // Some releases refuse a launch without a place for arguments.
+                    self.line("void* no_arguments = nullptr;");
+                }
                 self.line(format!("hipModule_t {kernel}_module = nullptr;"));
                 self.status(
                     step,
@@ -247,6 +251,14 @@ impl Printer<'_> {
         }
         let arguments = text.join(", ");
         match self.form_of(kernel) {
+            Form::Hiprtc if self.takes_nothing(kernel) => {
+                let function = self.name(Kind::Kernel, kernel);
+                let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
+                let call = format!(
+                    "hipModuleLaunchKernel({function}, {gx}, {gy}, {gz}, {bx}, {by}, {bz}, 0, {stream}, &no_arguments, nullptr)"
+                );
+                self.status(step, &call, HIP);
+            }
             Form::Hiprtc => {
                 self.need(Helper::LaunchModule);
                 let function = self.name(Kind::Kernel, kernel);
@@ -281,6 +293,16 @@ impl Printer<'_> {
                 self.status(step, "hipGetLastError()", HIP);
             }
         }
+    }
+
+    /// Whether a kernel of a short program was made an empty one.
+    fn takes_nothing(&self, kernel: &str) -> bool {
+        let source = self.plan.kernels.get(kernel).map_or("", String::as_str);
+        self.lean.is_some() && source.ends_with(&format!("{kernel}() {{}}"))
+    }
+
+    fn first_kernel(&self, kernel: &str) -> bool {
+        self.plan.kernels.keys().next().is_some_and(|first| first == kernel)
     }
 
     /// Whether hipGetLastError after `<<<>>>` could tell of another call, or take from the case what it asks for.

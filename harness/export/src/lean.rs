@@ -1,11 +1,11 @@
 //! The shortest program that shows one failure: every call is checked by one macro, nothing is prepared or looked at that the
 //! failure does not need, and what else the trial expects is left out.
 
+use std::collections::BTreeSet;
+
 use plan::{Plan, Step, Version};
 
-use crate::{
-    Form, Header, calls::HIP, checks::is_success, names::Kind, printer::Printer, support::Helper,
-};
+use crate::{Form, Header, checks::is_success, names::Kind, printer::Printer, support::Helper};
 
 /// Prints a plan as the shortest program. `failing` is the step that fails; only its status, value or bytes are looked at,
 /// besides the success of calls that must succeed on every release.
@@ -18,7 +18,7 @@ pub fn print_lean(
     header: &Header,
     failing: Option<u32>,
 ) -> Result<String, String> {
-    if !plan.libraries.is_empty() {
+    if plan.libraries.iter().any(|library| *library != plan::Library::Hiprand) {
         return Err(
             "the functions that describe products take more lines than they save".to_owned()
         );
@@ -65,11 +65,8 @@ impl Printer<'_> {
 
     fn lean_check(&mut self, call: &str, right: &str) {
         self.need(Helper::LeanCheck);
-        if right != HIP {
-            self.need(match right.starts_with("HIPRTC") {
-                true => Helper::NameRtc,
-                false => Helper::NameHip,
-            });
+        if right.starts_with("HIPRTC") {
+            self.need(Helper::NameRtc);
         }
         self.line(format!("CHECK({call}, {right});"));
     }
@@ -152,10 +149,25 @@ impl Printer<'_> {
     }
 }
 
-/// The macro where all statuses are those of HIP, which has a function for their names.
-pub(crate) fn of_hip_alone(helper: Helper) -> String {
-    match helper {
-        Helper::NameHip => String::new(),
-        other => other.text().replace("name_of(status).c_str()", "hipGetErrorName(status)") + "\n",
+/// The helpers of a short program; where all statuses are those of HIP, its own function has their names.
+pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
+    let others = [Helper::NameRtc, Helper::NameRand, Helper::NameRandNumber];
+    let others = others.iter().any(|helper| helpers.contains(helper));
+    let mut out = String::new();
+    for helper in helpers {
+        match helper {
+            // One name would be there twice.
+            Helper::NameRandNumber if helpers.contains(&Helper::NameRand) => {}
+            Helper::NameHip if !others => {}
+            Helper::LeanCheck if !others => {
+                let text =
+                    helper.text().replace("name_of(status).c_str()", "hipGetErrorName(status)");
+                out.push_str(&(text + "\n"));
+            }
+            // Two of a name belong together.
+            Helper::NameHip => out.push_str(helper.text()),
+            helper => out.push_str(&format!("{}\n", helper.text())),
+        }
     }
+    out
 }

@@ -13,6 +13,7 @@ mod expected;
 mod header;
 mod lean;
 mod libraries;
+pub mod lines;
 mod math;
 mod memory;
 mod names;

@@ -13,7 +13,9 @@ use crate::{
 
 impl Printer<'_> {
     pub(crate) fn random(&mut self, step: &Step) {
-        self.need(Helper::NameRand);
+        // The names of statuses take many lines.
+        let other = self.lean.is_some_and(|lean| !lean.is_about(step));
+        self.need(if other { Helper::NameRandNumber } else { Helper::NameRand });
         let generator = match &step.call {
             Call::RandCreate { generator, .. } => self.making(Kind::Generator, generator),
             Call::RandSeed { generator, .. }

@@ -112,6 +112,7 @@ const RESERVED: &[&str] = &[
     "name_of",
     "namespace",
     "new",
+    "no_arguments",
     "not",
     "nullptr",
     "operator",

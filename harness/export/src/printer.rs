@@ -336,13 +336,11 @@ impl<'a> Printer<'a> {
             self.need(Helper::Poison);
         }
         let mut failures = self.lean.is_none().then_some("static int failures = 0;\n");
-        for helper in &self.helpers {
+        if self.lean.is_some() {
+            functions.push_str(&crate::lean::helpers(&self.helpers));
+        }
+        for helper in self.helpers.iter().filter(|_| self.lean.is_none()) {
             let text = helper.text();
-            let checks = helper == &Helper::LeanCheck || helper == &Helper::NameHip;
-            if checks && self.lean.is_some() && !self.helpers.contains(&Helper::NameRtc) {
-                functions.push_str(&crate::lean::of_hip_alone(*helper));
-                continue;
-            }
             if text.contains("failures")
                 && let Some(line) = failures.take()
             {
@@ -418,6 +416,14 @@ impl<'a> Printer<'a> {
                 }
                 Form::Hiprtc => {
                     let end = if source.contains(")\"") { "hip" } else { "" };
+                    if self.lean.is_some() && !source.trim_end().contains('\n') {
+                        let source = source.trim_end();
+                        let text = format!(
+                            "static const char {name}_source[] = R\"{end}({source}){end}\";\n\n"
+                        );
+                        out.push_str(&text);
+                        continue;
+                    }
                     out.push_str(&format!(
                         "static const char {name}_source[] = R\"{end}(\n{}\n){end}\";\n\n",
                         source.trim_end()

@@ -29,6 +29,7 @@ helpers! {
     NameHip "name_hip" []
     NameRtc "name_rtc" []
     NameRand "name_rand" []
+    NameRandNumber "name_rand_number" []
     NameBlaslt "name_blaslt" []
     NameRocblas "name_rocblas" []
     FunctionOf "function_of" []

@@ -15,6 +15,7 @@ mod mitigations;
 mod prove;
 mod rates;
 mod record;
+mod run;
 mod sink;
 mod table;
 mod text;
@@ -35,6 +36,7 @@ pub use record::{
     Device, FORMAT, Library, Record, RecordError, Stack, confined, date, found, parse, schema,
     stderr_tail, to_line,
 };
+pub use run::{Begun, Line, Over, records, unfinished};
 pub use sink::{note, print};
 pub use table::{Rows, run_view};
 pub use text::{terminal, visible};

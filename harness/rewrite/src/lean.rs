@@ -7,10 +7,16 @@ use plan::{Call, Plan, Step};
 
 use search::reduce::Tree;
 
-use crate::{
-    reduce::Edit,
-    uses::{block, block_mut, buffers, calls, objects},
-};
+use crate::uses::{block, block_mut, buffers, calls, objects};
+
+/// A change of a short program. Its result is no case: its kernels may be others than the library's.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Leaner {
+    /// Leaves these steps out.
+    Drop(Vec<u32>),
+    /// Launches kernels that do nothing and take nothing.
+    EmptyKernels,
+}
 
 /// The plan up to its failing step, without looks at anything else; none where the failure lies outside of the body.
 pub fn lean(plan: &Plan, failing: Option<u32>) -> Option<Plan> {
@@ -41,7 +47,7 @@ fn holds(step: &Step, id: u32) -> bool {
 }
 
 /// Leaves steps out wherever they are, and what is declared for them alone.
-pub fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
+fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     fn remove(steps: &mut Vec<Step>, ids: &BTreeSet<u32>) {
         steps.retain_mut(|step| {
             if ids.contains(&step.id) {
@@ -68,10 +74,40 @@ pub fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     plan.buffers.retain(|name, _| used.iter().any(|s| buffers(&s.call).contains(&name.as_str())));
 }
 
-/// What may go: all steps that name one thing at once, then single steps.
-pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
+/// Makes a plan leaner.
+pub fn apply_leaner(plan: &mut Plan, edit: &Leaner) {
+    match edit {
+        Leaner::Drop(steps) => without(plan, &steps.iter().copied().collect()),
+        Leaner::EmptyKernels => {
+            for (name, source) in &mut plan.kernels {
+                *source = format!("extern \"C\" __global__ void {name}() {{}}");
+            }
+            empty_launches(&mut plan.setup);
+            empty_launches(&mut plan.body);
+        }
+    }
+}
+
+fn empty_launches(steps: &mut [Step]) {
+    for step in steps {
+        match &mut step.call {
+            Call::Launch { grid, block, args, .. } => {
+                (*grid, *block) = ([1; 3], [1; 3]);
+                args.clear();
+            }
+            call => {
+                if let Some(body) = block_mut(call) {
+                    empty_launches(body);
+                }
+            }
+        }
+    }
+}
+
+/// What may go: what kernels do, all steps that name one thing at once, then single steps.
+pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Leaner> {
     let all: Vec<&Step> = calls(&plan.setup).into_iter().chain(calls(&plan.body)).collect();
-    let drop = |steps: Vec<u32>| Tree::Edit(vec![Edit::Drop { steps, preset: false }]);
+    let drop = |steps: Vec<u32>| Tree::Edit(vec![Leaner::Drop(steps)]);
     let mut things: Vec<Vec<u32>> = Vec::new();
     for name in plan.buffers.keys() {
         let ids = all.iter().filter(|s| buffers(&s.call).contains(&name.as_str()));
@@ -93,7 +129,11 @@ pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     things.retain(|ids| !ids.is_empty() && !failing.is_some_and(|id| ids.contains(&id)));
     let things = things.into_iter().map(drop).collect();
     let singles = all.iter().filter(|s| Some(s.id) != failing).map(|s| drop(vec![s.id]));
-    Tree::Each(vec![Tree::Halves(things), Tree::Halves(singles.collect())])
+    let mut trees = vec![Tree::Halves(things), Tree::Halves(singles.collect())];
+    if !plan.kernels.is_empty() {
+        trees.insert(0, Tree::Edit(vec![Leaner::EmptyKernels]));
+    }
+    Tree::Each(trees)
 }
 
 fn kernel(call: &Call) -> Option<&String> {
@@ -162,7 +202,9 @@ mod tests {
         );
         let case = Case::parse("c/t", &text).expect("a case");
         let trial = case.trials().swap_remove(0);
-        lower(&case, &trial, &Kernels::new(), &[]).expect("it lowers").plan
+        let fill = "__global__ void fill_u32(unsigned* to, unsigned long n, unsigned value) {}";
+        let kernels = Kernels::from([("fill_u32".to_owned(), fill.to_owned())]);
+        lower(&case, &trial, &kernels, &[]).expect("it lowers").plan
     }
 
     #[test]
@@ -178,6 +220,24 @@ mod tests {
         assert!(lean.buffers.values().all(|b| !b.guarded));
         assert_eq!(unmade(&lean), None);
         assert!(super::lean(&plan, Some(u32::MAX)).is_none());
+    }
+
+    #[test]
+    fn empty_kernels_need_no_buffers() {
+        let mut plan = plan("  - launch: {kernel: fill_u32, args: [a, 16, 1], stream: s}\n");
+        let Tree::Each(trees) = leaner(&plan, None) else { panic!("in turn") };
+        assert_eq!(trees[0], Tree::Edit(vec![Leaner::EmptyKernels]));
+        apply_leaner(&mut plan, &Leaner::EmptyKernels);
+        let launches: Vec<_> = plan
+            .body
+            .iter()
+            .filter_map(|s| match &s.call {
+                Call::Launch { args, grid, .. } => Some((args.len(), *grid)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(launches, [(0, [1; 3])]);
+        assert!(plan.kernels["fill_u32"].ends_with("fill_u32() {}"), "{:?}", plan.kernels);
     }
 
     #[test]

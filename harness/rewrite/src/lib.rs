@@ -6,5 +6,5 @@ pub mod reduce;
 pub mod stated;
 mod uses;
 
-pub use lean::{lean, leaner, unmade, without};
+pub use lean::{Leaner, apply_leaner, lean, leaner, unmade};
 pub use uses::related;

@@ -7,6 +7,7 @@
 mod broken;
 mod cache;
 mod checks;
+mod code_object;
 mod confine;
 mod device_look;
 mod handles;

@@ -129,6 +129,7 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Phase { phase } => phase.to_string(),
             Event::Missing { what, .. } => format!("missing {what}"),
             Event::Begin { step, occurrence } => format!("begin {step}.{occurrence}"),
+            Event::Mistaken { step, why } => format!("mistaken {step}: {}", why.join("; ")),
             Event::End { step, occurrence, code, status, .. } => {
                 format!("end {step}.{occurrence} {code} {status}").trim_end().to_owned()
             }

@@ -3,6 +3,7 @@
 pub(crate) mod build;
 mod seen;
 pub(crate) mod short;
+mod stacks;
 pub(crate) mod verify;
 
 use std::{num::NonZeroUsize, path::Path, process::ExitCode};

@@ -9,7 +9,7 @@ use plan::Library;
 use report::{
     Record,
     evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
-    issue::{Duplicate, Findings, Form, Identity, Issue, redact},
+    issue::{Duplicate, Findings, Form, Identity, Issue, Log, redact},
 };
 
 use super::{
@@ -57,8 +57,17 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         who: &who,
     };
     let found = wanted.program(minimised.as_ref())?;
-    let (program, log) = found.map_or((None, None), |found| (Some(found.program), found.log));
-    let logs = logs::logs(&subject, &session, &failed, log.as_deref(), &who)?;
+    let (program, log, stacks) = match found {
+        Some(found) => (Some(found.program), found.log, found.stacks),
+        None => (None, None, String::new()),
+    };
+    let mut logs = logs::logs(&subject, &session, &failed, log.as_deref(), &who)?;
+    if !stacks.is_empty() {
+        let title =
+            "Native stacks of the program, by a signal handler that was linked in for one more run"
+                .to_owned();
+        logs.insert(0, Log { title, text: redact(&stacks, &who) });
+    }
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
@@ -71,7 +80,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         minimised,
         mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
         bisected: about::<Bisected>(&folder, &failed, |found| &found.trial)?,
-        kernel_log: doctor::kernel_log_since(before, &who),
+        kernel_log: doctor::kernel_log_since(before, &session.processes(), &who),
         environment,
         variables: variables(&session, &job.lowered.plan.environment),
         logs,

@@ -336,9 +336,8 @@ fn of_record(record: Record) -> Ran {
             started: record.device.proven,
         },
     };
-    // The first phase loads and compiles; what a regression is about comes after it.
-    let body = record.phases.iter().skip(1).map(|phase| phase.ns).sum::<u64>();
-    Ran { shown, why: outcome.summary.clone(), time: body as f64 / 1e9, record: Some(record) }
+    let time = judge::body_ns(&record.phases) as f64 / 1e9;
+    Ran { shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
 fn of_command(

@@ -1,6 +1,9 @@
 //! The machine without its GPUs: operating system, processor, container, kernel log.
 
-use std::{fs, io::Read, num::NonZeroUsize, os::unix::fs::OpenOptionsExt, path::Path};
+use std::{
+    collections::BTreeSet, fs, io::Read, num::NonZeroUsize, os::unix::fs::OpenOptionsExt,
+    path::Path,
+};
 
 use report::issue::{Environment, Identity, NotRead, is_gpu_line};
 
@@ -155,14 +158,36 @@ pub(in crate::commands) fn uptime() -> f64 {
     text.split_whitespace().next().and_then(|t| t.parse().ok()).unwrap_or(0.0)
 }
 
-/// The lines about the GPU that the kernel has logged since then; none where the log cannot be read.
-pub(in crate::commands) fn kernel_log_since(then: f64, who: &Identity) -> Vec<String> {
+/// The lines about the GPU and one of these processes that the kernel has logged since then; none where the log cannot be read.
+/// Within a container the kernel knows processes by other numbers, so that nothing is found there.
+pub(in crate::commands) fn kernel_log_since(
+    then: f64,
+    processes: &BTreeSet<u32>,
+    who: &Identity,
+) -> Vec<String> {
     let time = |line: &str| -> Option<f64> {
         line.trim_start_matches('[').split(']').next()?.trim().parse().ok()
     };
     let lines = kernel_log(&mut Vec::new()).into_iter();
     let since = lines.filter(|line| time(line).is_some_and(|t| t >= then));
+    let since = since.filter(|line| names_one(line, processes));
     since.map(|line| report::issue::redact(&line, who)).collect()
+}
+
+/// Whether a line speaks of one of these processes: `repro[17]: segfault`, `process repro pid 17`.
+fn names_one(line: &str, processes: &BTreeSet<u32>) -> bool {
+    let text = line.split_once("] ").map_or(line, |(_, text)| text);
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '[');
+    let mut words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
+    words.insert(0, "");
+    words.windows(2).any(|pair| {
+        let number = match pair[1].split_once('[') {
+            Some((_, number)) => number,
+            None if pair[0].eq_ignore_ascii_case("pid") => pair[1],
+            None => return false,
+        };
+        number.parse().is_ok_and(|pid| processes.contains(&pid))
+    })
 }
 
 /// All messages that /dev/kmsg still has; a read gives one record.
@@ -210,6 +235,23 @@ mod tests {
             message("6,339,5140900,-;amdgpu: ring gfx timeout\n SUBSYSTEM=pci\n"),
             "[    5.140900] amdgpu: ring gfx timeout\n"
         );
+    }
+
+    #[test]
+    fn a_line_is_of_a_run_where_it_names_its_process() {
+        let check = |line: &str, expected: bool| {
+            assert_eq!(names_one(line, &BTreeSet::from([17])), expected, "{line}");
+        };
+        check(
+            "[    1.000000] repro[17]: segfault at 0 ip 1 sp 2 error 4 in libamdhip64.so.7",
+            true,
+        );
+        check(
+            "[    1.000000] amdgpu 0000:03:00.0:  for process repro pid 17 thread repro pid 19",
+            true,
+        );
+        check("[   17.000000] amdgpu: ring gfx timeout, signaled seq=17, emitted seq=18", false);
+        check("[    1.000000] repro[171]: segfault", false);
     }
 
     #[test]

@@ -27,6 +27,9 @@ const HEADERS: &[&str] = &[
     "rocm-core",
 ];
 
+/// The options of the build line in the program.
+const OPTIONS: [&str; 3] = ["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"];
+
 /// What compiles: found once for all programs of a run.
 pub(crate) struct Toolchain {
     compiler: Compiler,
@@ -86,6 +89,37 @@ impl Toolchain {
         program: &Path,
         gfx: &str,
     ) -> Result<Result<(), String>, Stop> {
+        self.compile_behind(None, session, plan, source, program, gfx)
+    }
+
+    /// Compiles headers once for many programs that include them; none where this compiler cannot, or has no need.
+    pub(crate) fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
+        let Compiler::Host(compiler) = &self.compiler else { return None };
+        let headers: String =
+            text.lines().filter(|l| l.starts_with("#include")).map(|l| format!("{l}\n")).collect();
+        let file = folder.join("headers.h");
+        fs::write(&file, headers).ok()?;
+        let mut command = Command::new(compiler);
+        command.args(OPTIONS).arg("-I").arg(&self.include).args(["-x", "c++-header"]);
+        // Both gcc and clang look for it beside the header that a command line includes.
+        command.arg(&file).arg("-o").arg(folder.join("headers.h.gch"));
+        let done = command.stdin(Stdio::null()).output().ok()?;
+        done.status.success().then_some(file)
+    }
+
+    /// Compiles a program as if it began with these headers.
+    ///
+    /// # Errors
+    /// A compiler that cannot be started.
+    pub(crate) fn compile_behind(
+        &self,
+        headers: Option<&Path>,
+        session: &Session,
+        plan: &Plan,
+        source: &Path,
+        program: &Path,
+        gfx: &str,
+    ) -> Result<Result<(), String>, Stop> {
         let mut command = match &self.compiler {
             Compiler::Host(path) => Command::new(path),
             Compiler::Stack { clang, sysroot, .. } => {
@@ -98,9 +132,10 @@ impl Toolchain {
                 command
             }
         };
-        // These are the options of the build line in the program.
-        command.args(["-std=c++17", "-pthread", "-D__HIP_PLATFORM_AMD__"]);
-        command.arg("-I").arg(&self.include);
+        command.args(OPTIONS).arg("-I").arg(&self.include);
+        if let Some(headers) = headers {
+            command.arg("-include").arg(headers);
+        }
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {

@@ -2,24 +2,28 @@
 //! the program itself shows the failure, and passes where the trial passes.
 
 use std::{
+    cell::OnceCell,
+    collections::{HashMap, HashSet},
     fs,
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
-use export::Form;
-use judge::Outcome;
+use export::{Form, lines};
+use judge::{Kind, Outcome};
 use plan::{Plan, Version};
 use report::evidence::Rate;
-use rewrite::reduce::Edit;
+use rewrite::Leaner;
 use search::reduce::{Made, Runner, Seen as Look, Settings, Space, Tree, reduce};
 use supervise::Cancel;
 
 use super::{
     build::Toolchain,
     seen::Seen,
+    stacks,
     verify::{
-        goes_wrong, header, limits, log_environment, measured, read_log, read_trace, run_program,
+        goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
+        run_program,
     },
 };
 use crate::{Job, Session, Stop};
@@ -38,6 +42,8 @@ pub(crate) struct Bench<'s> {
     folder: tempfile::TempDir,
     /// The release that expectations are printed for: the failing one.
     version: Version,
+    /// The headers of the candidates, compiled once; none where the compiler cannot.
+    headers: OnceCell<Option<PathBuf>>,
 }
 
 /// What the runtime logs of a run.
@@ -61,6 +67,8 @@ pub(crate) struct Short {
     pub(crate) elsewhere: Option<Rate>,
     /// What the runtime logged of one failing run, at AMD_LOG_LEVEL=4.
     pub(crate) log: String,
+    /// Where the threads of a failing run were; empty unless it died or hung.
+    pub(crate) stacks: String,
 }
 
 impl<'s> Bench<'s> {
@@ -71,27 +79,71 @@ impl<'s> Bench<'s> {
     pub(crate) fn new(session: &'s Session, version: Version) -> Result<Bench<'s>, Stop> {
         let folder = super::tools(session)?;
         let toolchain = Toolchain::find(session, Form::Hiprtc, folder.path())?;
-        Ok(Bench { session, toolchain, folder, version })
+        Ok(Bench { session, toolchain, folder, version, headers: OnceCell::new() })
     }
 
     fn at(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Compiles a text; the compiler's errors where it cannot be.
-    fn compile(&self, plan: &Plan, text: &str) -> Result<Result<PathBuf, String>, Stop> {
+    /// Compiles a candidate, quickly; the compiler's errors where it cannot be.
+    fn try_to_compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
+        let headers = self.headers.get_or_init(|| self.toolchain.precompiled(text, self.at()));
+        self.compile_behind(headers.as_deref(), text, plan)
+    }
+
+    /// Compiles a text by its own build line; the compiler's errors where it cannot be.
+    fn compile(&self, text: &str, plan: &Plan) -> Result<Result<PathBuf, String>, Stop> {
+        self.compile_behind(None, text, plan)
+    }
+
+    fn compile_behind(
+        &self,
+        headers: Option<&Path>,
+        text: &str,
+        plan: &Plan,
+    ) -> Result<Result<PathBuf, String>, Stop> {
         let (source, program) = (self.at().join(Form::Hiprtc.file()), self.at().join("repro"));
         fs::write(&source, text).map_err(|e| {
             Stop::no_verdict(format!("error: cannot write `{}`: {e}", source.display()))
         })?;
         let gfx = self.session.gfx().unwrap_or("native");
-        let done = self.toolchain.compile(self.session, plan, &source, &program, gfx)?;
+        let (toolchain, session) = (&self.toolchain, self.session);
+        let done = toolchain.compile_behind(headers, session, plan, &source, &program, gfx)?;
         Ok(done.map(|()| program))
     }
 
     /// What the runtime logged of the last run.
     fn log(&self) -> String {
         read_log(&self.at().join("program.log"))
+    }
+
+    /// Where the threads of a failing run are, by a handler that is linked in; empty where nothing was seen.
+    fn stacks(&self, runs: &Runs<'_>, text: &str) -> Result<String, Stop> {
+        if !stacks::tell(runs.goal.kind) {
+            return Ok(String::new());
+        }
+        let (job, cancel) = (runs.job, runs.cancel);
+        let with_handler = format!("{text}{}", stacks::HANDLER);
+        let Ok(program) = self.compile(&with_handler, &job.lowered.plan)? else {
+            return Ok(String::new());
+        };
+        let limits = limits(self.session, runs.goal, Duration::ZERO);
+        let file = self.at().join("stacks");
+        let mut variables = vec![(stacks::FILE.to_owned(), file.display().to_string())];
+        if runs.goal.kind == Kind::Hang {
+            let after = limits.quiet.as_secs().div_ceil(2);
+            variables.push((stacks::AFTER.to_owned(), after.to_string()));
+        }
+        for _ in 0..MOST_RUNS {
+            let _ = fs::remove_file(&file);
+            run_program(self.session, job, &program, self.at(), &limits, &variables, cancel)?;
+            let shown = stacks::readable(&fs::read_to_string(&file).unwrap_or_default());
+            if !shown.is_empty() {
+                return Ok(shown);
+            }
+        }
+        Ok(String::new())
     }
 
     /// One run. With a log, the call that it died or hung in is known.
@@ -148,21 +200,25 @@ impl Programs<'_> {
     }
 }
 
+impl Programs<'_> {
+    /// The program with all of its header: its numbers come later, the lines are where they will be.
+    fn finished(&self, runs: &Runs<'_>, plan: &Plan) -> Result<String, String> {
+        let tested = runs.measured(UNKNOWN, runs.healthy().map(|_| UNKNOWN));
+        self.print(plan, tested, vec![goes_wrong(runs.goal)])
+    }
+}
+
 impl Space for Programs<'_> {
     type Candidate = Plan;
-    type Edit = Edit;
+    type Edit = Leaner;
 
-    fn edits(&self, plan: &Plan) -> Tree<Edit> {
+    fn edits(&self, plan: &Plan) -> Tree<Leaner> {
         rewrite::leaner(plan, self.failing)
     }
 
-    fn apply(&self, plan: &Plan, edits: &[Edit]) -> Made<Plan> {
+    fn apply(&self, plan: &Plan, edits: &[Leaner]) -> Made<Plan> {
         let mut smaller = plan.clone();
-        for edit in edits {
-            if let Edit::Drop { steps, .. } = edit {
-                rewrite::without(&mut smaller, &steps.iter().copied().collect());
-            }
-        }
+        edits.iter().for_each(|edit| rewrite::apply_leaner(&mut smaller, edit));
         if smaller == *plan {
             return Made::Unchanged;
         }
@@ -183,7 +239,7 @@ impl Space for Programs<'_> {
 /// Runs programs on the failing release and where they must pass.
 struct Runs<'a> {
     job: &'a Job<'a>,
-    healthy: Job<'a>,
+    unplanted: Job<'a>,
     failing: &'a Bench<'a>,
     elsewhere: Option<&'a Bench<'a>>,
     goal: &'a Outcome,
@@ -191,67 +247,132 @@ struct Runs<'a> {
     cancel: &'a Cancel,
     until: Instant,
     trouble: Option<Stop>,
-    /// The program that was compiled last, and whether it passes where it must.
+    /// The program that was compiled last.
     last: Option<(String, Result<PathBuf, String>)>,
-    passes: std::collections::HashMap<String, bool>,
+    /// Whether programs pass where they must.
+    passes: HashMap<String, bool>,
 }
 
 impl Runs<'_> {
-    fn look(&mut self, plan: &Plan, text: &str) -> Result<Look, Stop> {
+    fn look(&mut self, text: &str) -> Result<Look, Stop> {
+        let plan = &self.job.lowered.plan;
         let program = match &self.last {
             Some((known, program)) if known == text => program.clone(),
-            _ => self.failing.compile(plan, text)?,
+            _ => self.failing.try_to_compile(text, plan)?,
         };
         self.last = Some((text.to_owned(), program.clone()));
         // What does not compile shows nothing.
         let Ok(program) = program else { return Ok(Look::Pass) };
         let seen = self.failing.run(self.job, &program, self.goal, Logged::Calls, self.cancel)?;
         if !seen.shows(&self.wanted) {
-            return Ok(if seen.kind.is_failure() {
-                Look::Other(seen.to_string())
-            } else {
-                Look::Pass
+            return Ok(match seen.kind {
+                Kind::NoVerdict => Look::NoVerdict,
+                kind if kind.is_failure() => Look::Other(seen.to_string()),
+                _ => Look::Pass,
             });
         }
         if let Some(known) = self.passes.get(text) {
             return Ok(if *known { Look::Same } else { Look::Pass });
         }
-        let passes = match self.passing(plan, text, 1)? {
-            Some(rate) => rate.failed == 0,
-            None => true,
+        let passes = match (self.elsewhere, self.healthy()) {
+            (Some(bench), _) => match bench.try_to_compile(text, plan)? {
+                Ok(program) => self.passing(bench, self.job, &program, 1)?.failed == 0,
+                Err(_) => false,
+            },
+            (None, Some((bench, job))) => self.passing(bench, job, &program, 1)?.failed == 0,
+            (None, None) => true,
         };
         self.passes.insert(text.to_owned(), passes);
         Ok(if passes { Look::Same } else { Look::Pass })
     }
 
-    /// Runs a program where it must pass: on another release, or without the planted faults. What does not compile there fails.
-    fn passing(&self, plan: &Plan, text: &str, runs: u32) -> Result<Option<Rate>, Stop> {
-        let planted = !self.job.faults.is_empty();
-        let (bench, job) = match self.elsewhere {
-            Some(bench) => (bench, self.job),
-            None if planted => (self.failing, &self.healthy),
-            None => return Ok(None),
-        };
+    /// What runs showed, for the header.
+    fn measured(&self, failed: Rate, passes: Option<Rate>) -> Vec<String> {
+        let elsewhere = self.elsewhere.map(|bench| bench.session);
+        measured(self.failing.session, failed, elsewhere, passes)
+    }
+
+    /// Where programs must pass: on another release, or without the planted faults; none where nobody knows.
+    fn healthy(&self) -> Option<(&Bench<'_>, &Job<'_>)> {
+        match self.elsewhere {
+            Some(bench) => Some((bench, self.job)),
+            None => (!self.job.faults.is_empty()).then_some((self.failing, &self.unplanted)),
+        }
+    }
+
+    fn passing(
+        &self,
+        bench: &Bench<'_>,
+        job: &Job<'_>,
+        program: &Path,
+        runs: u32,
+    ) -> Result<Rate, Stop> {
         let mut rate = Rate { failed: 0, runs };
-        match bench.compile(plan, text)? {
-            Err(_) => rate.failed = runs,
-            Ok(program) => {
-                for _ in 0..runs {
-                    let seen = bench.run(job, &program, self.goal, Logged::No, self.cancel)?;
-                    rate.failed += u32::from(seen.kind != judge::Kind::Pass);
+        for _ in 0..runs {
+            let seen = bench.run(job, program, self.goal, Logged::No, self.cancel)?;
+            rate.failed += u32::from(seen.kind != Kind::Pass);
+        }
+        Ok(rate)
+    }
+
+    /// Leaves lines out as long as what is left shows the failure as often as before, and passes where it must. Where nothing
+    /// tells a program that is wrong itself, only what the compiler does not read goes.
+    fn fewer_lines(&mut self, text: &str, rate: Rate) -> Result<String, Stop> {
+        let mut text = lines::plain(text);
+        if self.healthy().is_none() {
+            return Ok(text);
+        }
+        let mut tried = HashSet::new();
+        loop {
+            let before = text.clone();
+            let mut next = 0;
+            while let Some(part) = lines::parts(&text).get(next) {
+                let shorter = lines::without(&text, part);
+                if Instant::now() >= self.until {
+                    return Ok(text);
+                }
+                if tried.insert(shorter.clone()) && self.keeps(&shorter, rate)? {
+                    text = shorter;
+                } else {
+                    next += 1;
                 }
             }
+            if text == before {
+                return Ok(text);
+            }
         }
-        Ok(Some(rate))
+    }
+
+    /// Whether a text shows the failure at least as often as it was shown before.
+    fn keeps(&mut self, text: &str, rate: Rate) -> Result<bool, Stop> {
+        if rate.failed == rate.runs {
+            return Ok(self.look(text)? == Look::Same);
+        }
+        // As many runs as show a failure of this rate about four times.
+        let runs = (4 * rate.runs).div_ceil(rate.failed.max(1)).min(MOST_RUNS);
+        let (mut shown, mut missed) = (0, 0);
+        while shown + missed < runs {
+            match self.look(text)? {
+                Look::Same => shown += 1,
+                _ => missed += 1,
+            }
+            // What cannot reach the rate any more, or does not compile, is left alone.
+            let lost = u64::from(missed) * u64::from(rate.runs)
+                > u64::from(runs) * u64::from(rate.runs - rate.failed);
+            if lost || matches!(self.last, Some((_, Err(_)))) {
+                return Ok(false);
+            }
+        }
+        Ok(shown > 0)
     }
 }
 
 impl Runner<Plan> for Runs<'_> {
-    fn run(&mut self, plan: &Plan, key: &str) -> Option<Look> {
+    fn run(&mut self, _plan: &Plan, key: &str) -> Option<Look> {
         if Instant::now() >= self.until || self.trouble.is_some() {
             return None;
         }
-        match self.look(plan, key) {
+        match self.look(key) {
             Ok(look) => Some(look),
             Err(stop) => {
                 self.trouble = Some(stop);
@@ -278,15 +399,11 @@ pub(crate) fn shortest(
         // The misbehaviour is part of the program, so nothing healthy is left to compare it with.
         return Ok(None);
     }
-    let Some(start) = rewrite::lean(&job.lowered.plan, goal.at.step) else { return Ok(None) };
     let (session, version) = (failing.session, &failing.version);
     let space = Programs { job, version, session, failing: goal.at.step };
-    if space.print(&start, Vec::new(), Vec::new()).is_err() {
-        return Ok(None);
-    }
     let mut runs = Runs {
         job,
-        healthy: Job { faults: Vec::new(), ..job.clone() },
+        unplanted: Job { faults: Vec::new(), ..job.clone() },
         failing,
         elsewhere,
         goal,
@@ -295,36 +412,53 @@ pub(crate) fn shortest(
         until: Instant::now() + BUDGET,
         trouble: None,
         last: None,
-        passes: std::collections::HashMap::new(),
+        passes: HashMap::new(),
     };
-    let settings = Settings { deterministic: rate.failed == rate.runs, ..Settings::default() };
-    let found = reduce(&space, start, settings, &mut runs);
-    if let Some(stop) = runs.trouble.take() {
-        return Err(stop);
-    }
-    if found.with.same == 0 {
-        return Ok(None);
-    }
-    finished(&space, &runs, &found.candidate, rate)
+    let start = rewrite::lean(&job.lowered.plan, goal.at.step);
+    let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
+    let text = match start {
+        Some(start) => {
+            let deterministic = rate.failed == rate.runs;
+            let settings = Settings { deterministic, ..Settings::default() };
+            let found = reduce(&space, start, settings, &mut runs);
+            if let Some(stop) = runs.trouble.take() {
+                return Err(stop);
+            }
+            if found.with.same == 0 {
+                return Ok(None);
+            }
+            space.finished(&runs, &found.candidate).map_err(Stop::no_verdict)?
+        }
+        // What has no short form may be made shorter line by line, where something tells which lines matter.
+        None if runs.healthy().is_none() => return Ok(None),
+        None => {
+            let tested = runs.measured(UNKNOWN, Some(UNKNOWN));
+            let text = printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?;
+            if runs.look(&text)? != Look::Same {
+                return Ok(None);
+            }
+            text
+        }
+    };
+    let text = runs.fewer_lines(&text, rate)?;
+    finished(&runs, &text, rate)
 }
 
+/// What stands where a number of the finished program comes.
+const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
+
 /// Runs the finished program, its header included, and says what it showed.
-fn finished(
-    space: &Programs<'_>,
-    runs: &Runs<'_>,
-    plan: &Plan,
-    rate: Rate,
-) -> Result<Option<Short>, Stop> {
-    let print = |failed: Rate, passes: Option<Rate>| {
-        let elsewhere = runs.elsewhere.map(|bench| bench.session);
-        let tested = measured(runs.failing.session, failed, elsewhere, passes);
-        space.print(plan, tested, vec![goes_wrong(runs.goal)]).map_err(Stop::no_verdict)
+fn finished(runs: &Runs<'_>, text: &str, rate: Rate) -> Result<Option<Short>, Stop> {
+    let plan = &runs.job.lowered.plan;
+    let passes = match runs.healthy() {
+        None => None,
+        Some((bench, job)) => {
+            // What does not compile there does not pass.
+            let Ok(program) = bench.compile(text, plan)? else { return Ok(None) };
+            Some(runs.passing(bench, job, &program, RUNS)?)
+        }
     };
-    // The numbers come later; the lines of the program are where they will be.
-    let has_oracle = runs.elsewhere.is_some() || !runs.job.faults.is_empty();
-    let text = print(Rate::default(), has_oracle.then(Rate::default))?;
-    let elsewhere = runs.passing(plan, &text, RUNS)?;
-    let Ok(program) = runs.failing.compile(plan, &text)? else { return Ok(None) };
+    let Ok(program) = runs.failing.compile(text, plan)? else { return Ok(None) };
     let (mut failed, mut ended) = (Rate::default(), String::new());
     let enough = |found: Rate| {
         let often = rate.failed == rate.runs || found.failed >= 3;
@@ -350,11 +484,13 @@ fn finished(
     if failed.failed == 0 || !logged.shows(&runs.wanted) {
         return Ok(None);
     }
-    Ok(Some(Short {
-        text: print(failed, elsewhere)?,
-        failed,
-        ended,
-        elsewhere,
-        log: runs.failing.log(),
-    }))
+    let mut text = text.to_owned();
+    let [before, after] = [(UNKNOWN, passes.map(|_| UNKNOWN)), (failed, passes)]
+        .map(|(failed, passes)| runs.measured(failed, passes));
+    for (unknown, known) in before.iter().zip(&after) {
+        text = text.replacen(&format!("// {unknown}\n"), &format!("// {known}\n"), 1);
+    }
+    let log = runs.failing.log();
+    let stacks = runs.failing.stacks(runs, &text)?;
+    Ok(Some(Short { text, failed, ended, elsewhere: passes, log, stacks }))
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use export::Form;
 use judge::Outcome;
-use plan::Version;
 use report::{
     Record,
     evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
@@ -46,6 +45,8 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Found {
     pub(super) program: Program,
     pub(super) log: Option<String>,
+    /// Where its threads were when it died or hung; empty where that is not known.
+    pub(super) stacks: String,
 }
 
 impl Wanted<'_> {
@@ -98,7 +99,7 @@ impl Wanted<'_> {
         // The program is of the trial that was reported, however small it became.
         job.lowered.plan.trial = self.subject.id();
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let version = self.session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
+        let version = self.session.release_of_programs();
         let bench = Bench::new(self.session, version.clone())?;
         let elsewhere = Elsewhere { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
@@ -132,8 +133,8 @@ impl Wanted<'_> {
             passes,
             ..self.written(&short.text)
         };
-        let log = Some(short.log);
-        Ok(Some(Found { program: self.keep(&short.text, exported)?, log }))
+        let (log, stacks) = (Some(short.log), short.stacks);
+        Ok(Some(Found { program: self.keep(&short.text, exported)?, log, stacks }))
     }
 
     /// The trial as it is, with everything that it looks at.
@@ -165,7 +166,8 @@ impl Wanted<'_> {
             traces_equal: verified.as_ref().map(|done| done.difference.is_none()),
             ..self.written(&text)
         };
-        Ok(Some(Found { program: self.keep(&text, exported)?, log: None }))
+        let stacks = String::new();
+        Ok(Some(Found { program: self.keep(&text, exported)?, log: None, stacks }))
     }
 
     /// What the program's own header says of how it is built and run.

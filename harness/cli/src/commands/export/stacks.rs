@@ -1,0 +1,80 @@
+//! Where the threads of a program are when it dies or hangs. A handler is linked into one more run of it; the names are
+//! those that the libraries export, and the offsets lead to the rest by way of their debug files.
+
+use judge::Kind;
+
+/// The handler's text, which goes behind a program's: the lines of the program stay where they are.
+pub(super) const HANDLER: &str = include_str!("stacks.cpp");
+/// Where it writes.
+pub(super) const FILE: &str = "ROCREPRO_STACKS";
+/// Seconds after which it takes the program for hanging.
+pub(super) const AFTER: &str = "ROCREPRO_STACKS_AFTER";
+
+/// Whether there is something to see.
+pub(super) fn tell(kind: Kind) -> bool {
+    matches!(kind, Kind::Crash | Kind::TeardownCrash | Kind::MemoryFault | Kind::Hang)
+}
+
+/// What the handler wrote, for a reader: one heading per thread, and each frame as `library function+offset`.
+pub(super) fn readable(raw: &str) -> String {
+    let mut out = String::new();
+    let mut number = 0;
+    let mut own = 0;
+    for line in raw.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words.as_slice() {
+            ["thread", id, why, signal] => {
+                let signal: i32 = signal.parse().unwrap_or_default();
+                let what = match *why {
+                    "signal" => format!("gets {}", judge::signal(signal)),
+                    _ => "waits".to_owned(),
+                };
+                out.push_str(&format!("thread {id} {what}\n"));
+                (number, own) = (0, OWN);
+            }
+            ["frames", count] => out.push_str(&format!("    [{count} more frames]\n")),
+            _ if own > 0 => own -= 1,
+            _ => {
+                if let Some(frame) = frame(line) {
+                    out.push_str(&format!("#{number:<3}{frame}\n"));
+                    number += 1;
+                }
+            }
+        }
+    }
+    out
+}
+
+/// Frames of the handler itself: two functions, and what the kernel returns by.
+const OWN: u32 = 3;
+
+/// `/usr/lib/libamdhip64.so.7(hipMalloc+0x41) [0x7f12]`, as backtrace_symbols_fd(3) has it.
+fn frame(line: &str) -> Option<String> {
+    let (path, rest) = line.rsplit_once('(')?;
+    let (place, _) = rest.split_once(')')?;
+    let file = path.rsplit('/').next().unwrap_or(path);
+    Some(format!("{file} {place}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_libraries_and_offsets() {
+        let raw = "thread 7 signal 11\n./repro(+0x10) [0x1]\n./repro(+0x20) [0x2]\n/lib/libc.so.6(+0x3c050) [0x3]\n\
+                   /lib/libamdhip64.so.7(+0x2a4) [0x4]\nframes 900\n/lib/libamdhip64.so.7(hipGraphInstantiate+0x41) [0x5]\n\
+                   thread 8 waits 0\na(b+0x1) [0x1]\na(c+0x1) [0x1]\nd(+0x1) [0x1]\nlibc.so.6(poll+0x4f) [0x1]\n";
+        assert_eq!(
+            readable(raw),
+            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0x2a4\n    [900 more frames]\n\
+             #1  libamdhip64.so.7 hipGraphInstantiate+0x41\nthread 8 waits\n#0  libc.so.6 poll+0x4f\n"
+        );
+    }
+
+    #[test]
+    fn only_what_dies_or_hangs_has_stacks() {
+        assert!(tell(Kind::Crash) && tell(Kind::Hang));
+        assert!(!tell(Kind::WrongData) && !tell(Kind::ApiError));
+    }
+}

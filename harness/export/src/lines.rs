@@ -1,0 +1,217 @@
+//! Lines of a printed program: which may be left out together, and the text without them. Whether what is left still shows
+//! the failure is for a compiler and a run to say.
+
+use std::ops::Range;
+
+use crate::support::includes;
+
+/// Most lines that are left out at once.
+const LONGEST: usize = 32;
+
+/// Lines that may go together, the most at once first: with balanced brackets, and without a name that the rest uses.
+pub fn parts(text: &str) -> Vec<Range<usize>> {
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(code) = code(&lines) else { return Vec::new() };
+    let functions = paragraphs(&lines, code.clone());
+    let mut found: Vec<Range<usize>> =
+        functions.into_iter().filter(|part| !has_main(&lines[part.clone()])).collect();
+    for length in (1..=LONGEST).rev() {
+        for from in code.start..code.end.saturating_sub(length - 1) {
+            let part = from..from + length;
+            let block = length > 2 && !length.is_power_of_two();
+            // Of other lengths only what is one block.
+            if block && !is_block(&lines[part.clone()]) {
+                continue;
+            }
+            if is_code(&lines[part.clone()]) && balanced(&lines[part.clone()]) {
+                found.push(part);
+            }
+        }
+    }
+    found.retain(|part| !declares_for_others(&lines, part));
+    found
+}
+
+/// A program without some of its lines, and without headers that nothing needs any more.
+pub fn without(text: &str, part: &Range<usize>) -> String {
+    let kept = text.lines().enumerate().filter(|(n, _)| !part.contains(n)).map(|(_, line)| line);
+    tidy(&kept.collect::<Vec<_>>())
+}
+
+/// A program whose `main` has neither comments on lines of their own nor empty lines.
+pub fn plain(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let main = lines.iter().position(|line| line.starts_with("int main(")).unwrap_or(lines.len());
+    let spare = |(n, line): &(usize, &&str)| {
+        *n > main && (line.trim().is_empty() || line.trim_start().starts_with("//"))
+    };
+    let kept: Vec<&str> =
+        lines.iter().enumerate().filter(|entry| !spare(entry)).map(|(_, line)| *line).collect();
+    tidy(&kept)
+}
+
+/// One text again: no needless headers, no two empty lines in a row.
+fn tidy(lines: &[&str]) -> String {
+    let rest: Vec<&str> = lines.iter().copied().filter(|l| !l.starts_with("#include")).collect();
+    let needed = includes(&rest.join("\n"));
+    let mut out = String::new();
+    let mut empty = true;
+    for line in lines {
+        let header = line.strip_prefix("#include ").unwrap_or_default();
+        if header.starts_with('<') && !header.contains('/') && !needed.contains(&header) {
+            continue;
+        }
+        if line.is_empty() && empty {
+            continue;
+        }
+        empty = line.is_empty();
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// The lines behind the last header.
+fn code(lines: &[&str]) -> Option<Range<usize>> {
+    let from = lines.iter().rposition(|line| line.starts_with("#include"))? + 1;
+    Some(from..lines.len())
+}
+
+/// What stands between empty lines.
+fn paragraphs(lines: &[&str], code: Range<usize>) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut from = code.start;
+    for at in code.clone() {
+        if lines[at].is_empty() {
+            found.push(from..at);
+            from = at + 1;
+        }
+    }
+    found.push(from..code.end);
+    found.retain(|part| !part.is_empty() && balanced(&lines[part.clone()]));
+    found
+}
+
+fn has_main(lines: &[&str]) -> bool {
+    lines.iter().any(|line| line.starts_with("int main("))
+}
+
+/// Lines of functions: neither a macro nor the last word of the program.
+fn is_code(lines: &[&str]) -> bool {
+    lines.iter().all(|line| {
+        line.starts_with(' ') && !line.trim_end().ends_with('\\') && !line.contains("\"PASS")
+    })
+}
+
+/// A statement with a block, whole.
+fn is_block(lines: &[&str]) -> bool {
+    lines[0].ends_with('{') && (1..lines.len()).all(|end| !balanced(&lines[..end]))
+}
+
+fn balanced(lines: &[&str]) -> bool {
+    let mut open = [0_i32; 2];
+    for c in lines.iter().flat_map(|line| line.chars()) {
+        match c {
+            '{' => open[0] += 1,
+            '}' => open[0] -= 1,
+            '(' => open[1] += 1,
+            ')' => open[1] -= 1,
+            _ => {}
+        }
+        if open.iter().any(|depth| *depth < 0) {
+            return false;
+        }
+    }
+    open == [0, 0]
+}
+
+/// Whether the rest uses a name that these lines declare; a compiler would say as much, and take longer.
+fn declares_for_others(lines: &[&str], part: &Range<usize>) -> bool {
+    let mut names = lines[part.clone()].iter().filter_map(|line| declared(line));
+    names.any(|name| {
+        let rest = lines
+            .iter()
+            .enumerate()
+            .filter(|(n, line)| !part.contains(n) && !line.trim_start().starts_with("//"));
+        rest.into_iter().any(|(_, line)| words(line).any(|word| word == name))
+    })
+}
+
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The name that a line declares: the last of several words before its value, its arguments or its end.
+fn declared(line: &str) -> Option<&str> {
+    let line = line.trim();
+    if let Some(name) = line.strip_prefix("#define ") {
+        return words(name).next();
+    }
+    let head = &line[..line.find(['=', '(', ';', '['])?];
+    let plain = |c: char| c.is_ascii_alphanumeric() || " _:<>*&,".contains(c);
+    if !head.chars().all(plain) || head.starts_with("return ") {
+        return None;
+    }
+    let head = head.trim_end();
+    let at = head.rfind([' ', '*', '&'])?;
+    Some(&head[at + 1..])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROGRAM: &str = "\
+// A title.
+
+#include <hip/hip_runtime.h>
+
+#include <cstdio>
+#include <vector>
+
+static int used() { return 1; }
+
+static int spare() { return 2; }
+
+int main() {
+  // Words.
+  std::vector<int> a(4);
+  void* b = nullptr;
+  CHECK(hipMalloc(&b, used()), hipSuccess);
+
+  for (int i = 0; i < 4; i++) {
+    a[i] = i;
+  }
+  std::puts(\"PASS\");
+}
+";
+
+    #[test]
+    fn what_goes_is_whole_and_unused() {
+        let lines: Vec<&str> = PROGRAM.lines().collect();
+        let found: Vec<String> =
+            parts(PROGRAM).into_iter().map(|part| lines[part].join("|")).collect();
+        let has = |text: &str| found.iter().any(|part| part.contains(text));
+        assert!(found.contains(&"static int spare() { return 2; }".to_owned()), "{found:#?}");
+        assert!(found.contains(&"  CHECK(hipMalloc(&b, used()), hipSuccess);".to_owned()));
+        assert!(found.iter().any(|p| p.starts_with("  for (") && p.ends_with("  }")), "{found:#?}");
+        assert!(!has("static int used") && !has("PASS") && !has("main"), "{found:#?}");
+        assert!(!found.contains(&"  void* b = nullptr;".to_owned()), "{found:#?}");
+        assert!(!found.iter().any(|part| part.starts_with("  for") && !part.ends_with('}')));
+    }
+
+    #[test]
+    fn a_header_goes_with_what_needs_it() {
+        let at = PROGRAM.lines().position(|line| line.contains("std::vector<int>")).expect("it");
+        let shorter = without(PROGRAM, &(at..at + 1));
+        assert!(!shorter.contains("<vector>") && shorter.contains("<cstdio>"), "{shorter}");
+        assert!(shorter.contains("<hip/hip_runtime.h>"));
+    }
+
+    #[test]
+    fn plain_is_without_comments_and_gaps() {
+        let text = plain(PROGRAM);
+        assert!(text.starts_with("// A title.") && !text.contains("Words"), "{text}");
+        assert!(!text[text.find("int main").expect("main")..].contains("\n\n"), "{text}");
+    }
+}
