@@ -239,8 +239,10 @@ pub enum FactorKind {
 pub enum FactorVerdict {
     /// The failure is gone, as far as the runs tell.
     Helped,
-    /// It fails as before.
+    /// It fails as often as before.
     NoEffect,
+    /// It fails, at a quarter of the rate or less.
+    Rarer,
     /// It fails in another way.
     ChangedSignature {
         /// The other signature.
