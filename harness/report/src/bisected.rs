@@ -14,14 +14,18 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         let _ = writeln!(text, "{name:<11} {value}");
     };
     line("trial", &found.trial);
-    line("answer", sentence);
+    match &found.band {
+        Some(band) => line("answer", &band.sentence()),
+        None => line("answer", sentence),
+    }
     let build = |label: &Option<String>| {
         label.as_ref().map(|label| {
             let rate = found.rates.iter().find(|r| r.version == *label).map(|r| r.rate);
             format!("{label}   {}", runs(rate.unwrap_or_default()))
         })
     };
-    for (name, label) in [("last good", &found.last_good), ("first bad", &found.first_bad)] {
+    let ends = [("last good", &found.last_good), ("first bad", &found.first_bad)];
+    for (name, label) in ends.into_iter().filter(|_| found.band.is_none()) {
         if let Some(text) = build(label) {
             line(name, &text);
         }
@@ -31,7 +35,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     }
     let device = if found.on.emulated { "the emulated " } else { "" };
     line("device", &format!("{device}{}", found.on.gfx));
-    if let Some(confidence) = found.confidence {
+    if let Some(confidence) = found.confidence.filter(|_| found.band.is_none()) {
         line("confidence", &format!("{:.2} %", 100.0 * confidence));
     }
     line("spent", spent);

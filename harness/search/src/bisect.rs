@@ -18,12 +18,14 @@
 //!   failure of the two, which a machine that drifts does not give.
 
 mod answer;
+mod band;
 mod choice;
 mod math;
 mod posterior;
 mod state;
 
 pub use answer::{Answer, Edge};
+pub use band::{Band, band};
 pub use posterior::{Posterior, Stretch};
 pub use state::{Budget, Event, Seen, Setup, State, Tally};
 

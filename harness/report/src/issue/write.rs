@@ -173,6 +173,13 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
+/// A sentence that begins with an article.
+fn sentence_from(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    sentence(&(first + letters.as_str()))
+}
+
 /// What should happen, and what does.
 pub(super) fn expected_and_actual(findings: &Findings) -> String {
     format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
@@ -371,6 +378,10 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
     let mut text = format!("#### Since when ({})\n\n", found.axis);
     match (&found.last_good, &found.first_bad) {
+        _ if found.band.is_some() => {
+            let band = found.band.as_ref().map(|band| band.sentence());
+            text.push_str(&sentence_from(&band.unwrap_or_default()));
+        }
         (Some(good), Some(bad)) => {
             let _ = write!(text, "Last good: **{good}**. First bad: **{bad}**.");
         }
@@ -382,7 +393,7 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
         }
         (None, None) => text.push_str("No answer."),
     }
-    if let Some(p) = found.confidence {
+    if let Some(p) = found.confidence.filter(|_| found.band.is_none()) {
         let _ = write!(text, " Confidence {}.", percent(p, f64::floor));
     }
     text.push_str("\n\n| build | failures |\n| --- | --- |");
