@@ -203,6 +203,7 @@ fn prepare<'s>(
             planted: Planted { with: p.with.clone(), ..Planted::from(p.fault) },
             on: Default::default(),
             signature: None,
+            shows: Vec::new(),
         })
         .collect();
     if !planted.is_empty() {
