@@ -60,6 +60,8 @@ pub struct FaultEntry {
     pub on: Selector,
     /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
     pub signature: Option<String>,
+    /// The upstream issues of the case whose symptom it stands for.
+    pub shows: Vec<String>,
 }
 
 /// A window of versions in which the case is known to fail.
@@ -97,6 +99,20 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Case {
+    /// What shows an upstream issue of the case: the faults that stand for it, and known windows on releases that have it.
+    pub fn shown_by(&self, issue: &str) -> Vec<String> {
+        let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
+        let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
+        let windows = windows.map(|k| format!("ROCm {}", k.rocm));
+        let mut by: Vec<String> = Vec::new();
+        for name in faults.map(|f| f.planted.to_string()).chain(windows) {
+            if !by.contains(&name) {
+                by.push(name);
+            }
+        }
+        by
+    }
+
     /// Reads a case file.
     ///
     /// # Errors
@@ -200,7 +216,13 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let before = reader.mistakes.len();
     let faults: Vec<_> = fields
         .get("faults")
-        .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &matrix)).collect())
+        .map(|n| {
+            reader
+                .list(n)
+                .iter()
+                .filter_map(|n| read_fault(reader, n, &matrix, &upstream))
+                .collect()
+        })
         .unwrap_or_default();
     if let Some(node) = fields.get("faults")
         && reader.mistakes.len() == before
@@ -326,10 +348,27 @@ fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
     names
 }
 
-fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<FaultEntry> {
+fn read_fault(
+    reader: &mut Reader,
+    node: &Node,
+    matrix: &Matrix,
+    upstream: &[String],
+) -> Option<FaultEntry> {
+    let mut shows = Vec::new();
     let (name, with, on, signature) = match &node.value {
         yaml::Value::Map(_) => {
-            let fields = reader.fields(node, "a fault", &["fault", "with", "on", "signature"])?;
+            let fields =
+                reader.fields(node, "a fault", &["fault", "with", "on", "signature", "shows"])?;
+            for node in fields.get("shows").map(|n| reader.list(n)).unwrap_or_default() {
+                let Some(issue) = reader.text(node, "an issue") else { continue };
+                if upstream.iter().any(|link| link == issue) {
+                    shows.push(issue.to_owned());
+                } else {
+                    let help = suggest(issue, upstream.iter().map(String::as_str));
+                    let message = format!("`upstream` does not name `{issue}`");
+                    reader.mistake_with_help(node.at, message, help);
+                }
+            }
             let with = fields.get("with").and_then(|n| reader.entries(n, "`with`"));
             let on = fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default();
             let signature = fields
@@ -357,7 +396,7 @@ fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Fault
             reader.mistake(key.at, mistake);
         }
     }
-    Some(FaultEntry { planted, on, signature })
+    Some(FaultEntry { planted, on, signature, shows })
 }
 
 /// Tells of a fault that is declared again for a trial: only the first one is planted there.

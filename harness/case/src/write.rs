@@ -186,6 +186,11 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
             if let Some(signature) = entry.signature.as_ref().filter(|s| can_be(s, &buffers)) {
                 map.push(("signature", plain(signature)));
             }
+            let shows = entry.shows.iter().filter(|link| header.upstream.contains(link));
+            let shows: Vec<_> = shows.map(|link| plain(link)).collect();
+            if !shows.is_empty() {
+                map.push(("shows", flow_list(shows.into_iter())));
+            }
             if map.len() == 1 { name } else { flow_map(map) }
         });
         line(out, &format!("faults: {}", flow_list(faults)));

@@ -112,6 +112,7 @@ fn planted() -> Findings {
         bisected: Some(Bisected {
             trial: record.trial.clone(),
             axis: "debian".to_owned(),
+            band: None,
             last_good: Some("6.4.3".to_owned()),
             first_bad: Some("7.2.4".to_owned()),
             rates: vec![
