@@ -133,7 +133,11 @@ impl Journal {
         }
         match self.durability {
             Durability::Process => Ok(()),
-            Durability::Machine => self.file.sync_data(),
+            Durability::Machine => match self.file.sync_data() {
+                // A pipe or a device, which has nothing to keep: see fsync(2).
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+                synced => synced,
+            },
         }
     }
 }
