@@ -150,6 +150,7 @@ impl<'a> Walker<'a> {
             | Event::Ended { .. }
             | Event::Loaded { .. }
             | Event::Acted { .. }
+            | Event::FreeAtRest { .. }
             | Event::Device { .. } => {}
         }
     }
