@@ -3,6 +3,7 @@
 
 mod amd_tests;
 mod checks;
+mod examples;
 mod exports;
 mod filing;
 mod nightly;
@@ -45,6 +46,7 @@ usage: cargo run -p ci -- TASK
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for ten cases
+  examples makes the reports of reports/examples anew
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
+        "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
         "order" => order(),

@@ -76,7 +76,7 @@ impl Frame {
     fn run(&self, plan: &Plan, schedule: usize) -> Option<String> {
         let reference = reference(plan).expect("it was analysed");
         let lowered = Lowered { plan: plan.clone(), reference };
-        let job = Job { case: &self.case, trial: &self.trial, lowered, faults: Vec::new() };
+        let job = Job { case: &self.case, trial: &self.trial, lowered, run: 0, faults: Vec::new() };
         let record = run_trial(&self.sessions[schedule], &job, &never()).expect("nobody cancels");
         let outcome = &record.outcome;
         let why = || format!("{} {:?}", outcome.summary, outcome.details);

@@ -147,6 +147,7 @@ impl<'a> Walker<'a> {
             | Event::Missing { .. }
             | Event::Broken { .. }
             | Event::Mistaken { .. }
+            | Event::Delayed { .. }
             | Event::Ended { .. }
             | Event::Loaded { .. }
             | Event::Acted { .. }

@@ -154,6 +154,11 @@ pub enum Event {
         /// One entry for each fault.
         acts: Vec<Acts>,
     },
+    /// How often work was made late on purpose; only where that was ordered, once, before [`Done`](Event::Done).
+    Delayed {
+        /// Kernels that spun.
+        times: u64,
+    },
     /// Everything but the teardown is over. What happens from here on is a teardown failure.
     Done,
     /// The teardown is over; only the process's own end is left.
@@ -210,6 +215,9 @@ pub struct Order {
     /// Probabilities and seeds of the faults planted at calls; one that is not named here misbehaves every time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Planted>,
+    /// Whether work is late on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<crate::Late>,
     /// Folder for the bytes of failed checks.
     pub spool: String,
     /// Folder of compiled kernels shared by the trials of a run; none compiles every time.

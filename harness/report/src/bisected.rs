@@ -14,7 +14,10 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
         let _ = writeln!(text, "{name:<11} {value}");
     };
     line("trial", &found.trial);
-    line("answer", sentence);
+    match &found.band {
+        Some(band) => line("answer", &band.sentence()),
+        None => line("answer", sentence),
+    }
     let build = |label: &Option<String>| {
         label.as_ref().map(|label| {
             let rate = found.rates.iter().find(|r| r.version == *label).map(|r| r.rate);
@@ -23,7 +26,8 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     };
     let (good, bad) =
         if found.fix { ("first good", "last bad") } else { ("last good", "first bad") };
-    for (name, label) in [(good, &found.last_good), (bad, &found.first_bad)] {
+    let ends = [(good, &found.last_good), (bad, &found.first_bad)];
+    for (name, label) in ends.into_iter().filter(|_| found.band.is_none()) {
         if let Some(text) = build(label) {
             line(name, &text);
         }
@@ -39,7 +43,7 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     for note in &found.notes {
         line("note", note);
     }
-    if let Some(confidence) = found.confidence {
+    if let Some(confidence) = found.confidence.filter(|_| found.band.is_none()) {
         line("confidence", &format!("{:.2} %", 100.0 * confidence));
     }
     line("spent", spent);

@@ -239,8 +239,10 @@ pub enum FactorKind {
 pub enum FactorVerdict {
     /// The failure is gone, as far as the runs tell.
     Helped,
-    /// It fails as before.
+    /// It fails as often as before.
     NoEffect,
+    /// It fails, at a quarter of the rate or less.
+    Rarer,
     /// It fails in another way.
     ChangedSignature {
         /// The other signature.
@@ -276,6 +278,9 @@ pub struct Bisected {
     /// The first build that has it; none where none has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_bad: Option<String>,
+    /// The stretch over which the same value fails in some runs and passes in others; none where the step is sharp.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub band: Option<ThresholdBand>,
     /// Runs per build, in the order of the axis.
     pub rates: Vec<BuildRate>,
     /// What the answer does not say, and what else was seen: a sentence each.
@@ -303,6 +308,27 @@ pub struct Bisected {
     /// Commands that repeat the two decisive runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
+}
+
+/// A threshold that is random.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThresholdBand {
+    /// The last tested value that never failed.
+    pub never: String,
+    /// The first value that failed.
+    pub first: String,
+    /// The first tested value from which on every run failed.
+    pub always: String,
+}
+
+impl ThresholdBand {
+    /// In one sentence, without a full stop.
+    pub fn sentence(&self) -> String {
+        format!(
+            "a random threshold: no run failed up to {}, some failed from {} on, all failed from {} on",
+            self.never, self.first, self.always
+        )
+    }
 }
 
 /// The runs of one build.

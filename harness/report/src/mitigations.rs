@@ -9,7 +9,7 @@ use crate::{
     words::{BOLD, DIM, count, styled},
 };
 
-/// A table of the changes: those that helped first, then those that changed the failure, then the rest.
+/// A table of the changes: those that helped first, then those that changed the failure or made it rarer, then the rest.
 pub fn mitigations(found: &Mitigations) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}", styled(BOLD, &found.trial));
@@ -18,8 +18,9 @@ pub fn mitigations(found: &Mitigations) -> String {
     let rank = |factor: &&Factor| match factor.verdict {
         FactorVerdict::Helped => 0,
         FactorVerdict::ChangedSignature { .. } => 1,
-        FactorVerdict::Undecided => 2,
-        FactorVerdict::NoEffect => 3,
+        FactorVerdict::Rarer => 2,
+        FactorVerdict::Undecided => 3,
+        FactorVerdict::NoEffect => 4,
     };
     let mut factors: Vec<_> = found.factors.iter().collect();
     factors.sort_by_key(rank);
@@ -31,6 +32,7 @@ pub fn mitigations(found: &Mitigations) -> String {
             FactorVerdict::ChangedSignature { .. } => {
                 ("changes it", Style::new().fg_color(Some(AnsiColor::Yellow.into())))
             }
+            FactorVerdict::Rarer => ("rarer", Style::new()),
             FactorVerdict::Undecided => ("undecided", Style::new()),
             FactorVerdict::NoEffect => ("no effect", DIM),
         };

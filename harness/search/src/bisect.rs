@@ -21,6 +21,7 @@
 //!   lower than any that so few runs could show is never excluded.
 
 mod answer;
+mod band;
 mod choice;
 mod earlier;
 mod math;
@@ -29,6 +30,7 @@ mod rates;
 mod state;
 
 pub use answer::{Answer, Edge};
+pub use band::{Band, band};
 pub use posterior::{Posterior, Stretch};
 pub use state::{Budget, DEFAULT_RUNS, Event, Seen, Setup, State, Tally};
 

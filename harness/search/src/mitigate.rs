@@ -1,7 +1,8 @@
 //! What makes a failure go away: single changes first, then the smallest set of them where no single one does.
 //!
 //! The failure may come now and then. Its rate is measured first; a change has helped once it would have failed by then with all but a
-//! small probability, and has not helped as soon as it fails once.
+//! small probability. One that still fails is compared with the rate without it: it does nothing once its counts speak for that rate and
+//! against a quarter of it, and makes the failure rarer once they speak for the quarter. What its runs do not tell stays undecided.
 
 use std::collections::BTreeMap;
 
@@ -68,8 +69,10 @@ impl Tally {
 pub enum Effect {
     /// The failure is gone.
     Helped,
-    /// It fails as before.
+    /// It fails as often as before.
     Nothing,
+    /// It fails, at a quarter of the rate or less.
+    Rarer,
     /// It fails in another way.
     Changed(String),
     /// The runs did not tell.
@@ -117,56 +120,115 @@ pub fn search(
         return None;
     }
     let rate = lower_bound(base.same, base.runs(), 0.05);
-    let passes = passes_needed(rate, settings.error).min(settings.factor_runs);
-    let enough = passes_needed(rate, settings.error) <= settings.factor_runs;
+    let passes = passes_needed(rate, settings.error);
+    let limits = Limits {
+        rate: f64::from(base.same) / f64::from(base.runs()),
+        passes: passes.min(settings.factor_runs),
+        enough: passes <= settings.factor_runs,
+        most: settings.factor_runs,
+    };
     let mut single = Vec::with_capacity(factors);
     for factor in 0..factors {
-        single.push(try_set(&[factor], passes, enough, &mut counted)?);
+        single.push(limits.try_alone(factor, &mut counted)?);
     }
     let mut set = Vec::new();
     if single.iter().all(|(effect, _)| *effect != Effect::Helped) {
-        set = smallest_set(&single, together, passes, enough, &mut counted)?;
+        set = smallest_set(&single, together, limits, &mut counted)?;
     }
     Some(Found { base, single, set, runs })
 }
 
-/// Runs a set of changes until it is decided.
-fn try_set(set: &[usize], passes: u32, enough: bool, run: &mut Run<'_>) -> Option<(Effect, Tally)> {
-    let mut tally = Tally::default();
-    // One run decides most changes: they do nothing. Then batches, which the caller may run at once.
-    let mut batch = 1;
-    while tally.same == 0 && tally.runs() < passes && tally.without <= passes {
-        let count = batch.min(passes - tally.runs());
-        run(set, count)?.into_iter().for_each(|seen| tally.add(seen));
-        batch = (batch * 4).min(32);
+/// When a change is decided.
+#[derive(Clone, Copy)]
+struct Limits {
+    /// The failure's rate without any change.
+    rate: f64,
+    /// Passes in a row, and nothing else, that make a change one that helps.
+    passes: u32,
+    /// Whether so many may be run.
+    enough: bool,
+    /// Most runs.
+    most: u32,
+}
+
+/// Odds at which counts speak for one rate and against another.
+const ODDS: f64 = 15.0;
+/// The share of the rate that is another rate.
+const SHARE: f64 = 0.25;
+
+impl Limits {
+    /// What counts with failures say, by the sequential test of Wald ("Sequential tests of statistical hypotheses", 1945) between the rate
+    /// without any change and a quarter of it; none while they say nothing.
+    fn compare(self, tally: &Tally) -> Option<Effect> {
+        // A failure that came every time so far may still fail to come.
+        let rate = self.rate.min(0.98);
+        let odds = |now: f64, then: f64| (now / then).ln();
+        let rest = f64::from(tally.runs() - tally.same);
+        let log = f64::from(tally.same) * odds(rate, rate * SHARE)
+            + rest * odds(1.0 - rate, 1.0 - rate * SHARE);
+        match log {
+            log if log >= ODDS.ln() => Some(Effect::Nothing),
+            log if log <= -ODDS.ln() => Some(Effect::Rarer),
+            _ => None,
+        }
     }
-    let effect = if tally.same > 0 {
-        Effect::Nothing
-    } else if tally.runs() < passes || !enough {
-        Effect::Undecided
-    } else if let Some(other) = tally.most_frequent_other() {
-        Effect::Changed(other.clone())
-    } else {
-        Effect::Helped
-    };
-    Some((effect, tally))
+
+    /// Runs one change until it is decided.
+    fn try_alone(self, factor: usize, run: &mut Run<'_>) -> Option<(Effect, Tally)> {
+        let (effect, mut tally) = self.try_set(&[factor], run)?;
+        if tally.same == 0 {
+            return Some((effect, tally));
+        }
+        loop {
+            if let Some(effect) = self.compare(&tally) {
+                return Some((effect, tally));
+            }
+            if tally.runs() >= self.most || tally.without > self.most {
+                return Some((Effect::Undecided, tally));
+            }
+            run(&[factor], 1)?.into_iter().for_each(|seen| tally.add(seen));
+        }
+    }
+
+    /// Runs a set of changes until it fails as before, or helps.
+    fn try_set(self, set: &[usize], run: &mut Run<'_>) -> Option<(Effect, Tally)> {
+        let passes = self.passes;
+        let mut tally = Tally::default();
+        // A few runs decide most changes: they do nothing. Then batches, which the caller may run at once.
+        let mut batch = 1;
+        while tally.same == 0 && tally.runs() < passes && tally.without <= passes {
+            let count = batch.min(passes - tally.runs());
+            run(set, count)?.into_iter().for_each(|seen| tally.add(seen));
+            batch = (batch * 4).min(32);
+        }
+        let effect = if tally.same > 0 {
+            Effect::Nothing
+        } else if tally.runs() < passes || !self.enough {
+            Effect::Undecided
+        } else if let Some(other) = tally.most_frequent_other() {
+            Effect::Changed(other.clone())
+        } else {
+            Effect::Helped
+        };
+        Some((effect, tally))
+    }
 }
 
 /// Makes every change that did no harm at once, and drops one after the other while the failure stays away.
 fn smallest_set(
     single: &[(Effect, Tally)],
     together: &dyn Fn(usize, usize) -> bool,
-    passes: u32,
-    enough: bool,
+    limits: Limits,
     run: &mut Run<'_>,
 ) -> Option<Vec<usize>> {
     let mut set: Vec<usize> = Vec::new();
     for (factor, (effect, _)) in single.iter().enumerate() {
-        if *effect == Effect::Nothing && set.iter().all(|other| together(*other, factor)) {
+        let fails = matches!(effect, Effect::Nothing | Effect::Rarer);
+        if fails && set.iter().all(|other| together(*other, factor)) {
             set.push(factor);
         }
     }
-    if set.len() < 2 || try_set(&set, passes, enough, run)?.0 != Effect::Helped {
+    if set.len() < 2 || limits.try_set(&set, run)?.0 != Effect::Helped {
         return Some(Vec::new());
     }
     // Halves first: most of the changes do nothing.
@@ -176,7 +238,7 @@ fn smallest_set(
         while at < set.len() && set.len() > 2 {
             let mut fewer = set.clone();
             fewer.drain(at..(at + size).min(set.len()));
-            if fewer.len() >= 2 && try_set(&fewer, passes, enough, run)?.0 == Effect::Helped {
+            if fewer.len() >= 2 && limits.try_set(&fewer, run)?.0 == Effect::Helped {
                 set = fewer;
             } else {
                 at += size;
@@ -235,7 +297,7 @@ mod tests {
         let found = found.expect("it fails");
         let changed = Effect::Changed("hang".to_owned());
         assert_eq!(effects(&found), [&Effect::Helped, &Effect::Nothing, &changed]);
-        assert_eq!(found.single[1].1.runs(), 1, "one failure decides");
+        assert_eq!(found.single[1].1.runs(), 2, "two failures of two decide");
         assert_eq!(found.set, []);
     }
 
@@ -251,6 +313,30 @@ mod tests {
                 assert_eq!(helped, [3], "rate {rate}, seed {seed}: {found:?}");
             }
         }
+    }
+
+    /// One failure among many passes is no proof that a change does nothing, and one among few is none that it does something.
+    #[test]
+    fn counts_are_compared_with_the_base_rate() {
+        for (base, changed) in [(1.0, 0.1), (0.6, 0.05), (1.0, 1.0), (0.5, 0.5), (0.1, 0.1)] {
+            let mut nothing = 0;
+            for seed in 0..50 {
+                let found =
+                    searched(1, seed, |set| Ok(if set.is_empty() { base } else { changed }));
+                nothing += u32::from(found.expect("it fails").single[0].0 == Effect::Nothing);
+            }
+            let right = if base == changed { nothing } else { 50 - nothing };
+            assert!(right >= 44, "{base}, {changed}: {nothing} of 50 do nothing");
+        }
+        let settings = Settings { factor_runs: 4, ..Settings::default() };
+        let mut count = 0;
+        let mut run = |set: &[usize], runs: u32| {
+            let one = |n: u32| if set.is_empty() || n % 3 == 2 { Seen::Same } else { Seen::Pass };
+            count += runs;
+            Some((count - runs..count).map(one).collect())
+        };
+        let found = search(1, &|_, _| true, &settings, &mut run).expect("it fails");
+        assert!(matches!(found.single[0].0, Effect::Undecided | Effect::Rarer), "{found:?}");
     }
 
     #[test]

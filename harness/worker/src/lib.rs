@@ -12,6 +12,7 @@ mod confine;
 mod device_look;
 mod handles;
 mod kernels;
+mod late;
 mod leash;
 mod libraries;
 mod loaded;
@@ -35,6 +36,7 @@ use supervise::{RUN_VARIABLE, Resource};
 
 use crate::{
     broken::Broken,
+    late::Lateness,
     libraries::Libraries,
     machine::{Flow, Machine},
     pipe::Events,
@@ -106,7 +108,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     names::check(&order.plan)?;
 
     events.say(&Event::Phase { phase: Phase::Load });
-    let libraries = match Libraries::load(&order.plan) {
+    let libraries = match Libraries::load(&order.plan, order.late.is_some()) {
         Ok(libraries) => libraries,
         Err(missing) => {
             let Missing { what, why, there } = missing;
@@ -126,7 +128,8 @@ fn work(events: &Events) -> Result<(), Broken> {
         return Ok(());
     };
 
-    let machine = Machine::new(&order, events, &libraries, device.gcn_arch_name);
+    let mut machine = Machine::new(&order, events, &libraries, device.gcn_arch_name);
+    machine.lateness = order.late.map(|late| Lateness::new(&machine, late)).transpose()?;
     let mut flow = Flow::Go;
     for (phase, steps) in order.plan.phases() {
         if phase == Phase::Teardown {
@@ -134,6 +137,9 @@ fn work(events: &Events) -> Result<(), Broken> {
             let acts = machine.acts();
             if !acts.is_empty() {
                 events.say(&Event::Acted { acts });
+            }
+            if let Some(lateness) = &machine.lateness {
+                events.say(&Event::Delayed { times: lateness.times() });
             }
             if flow == Flow::Go {
                 events.say(&Event::Done);
@@ -145,6 +151,9 @@ fn work(events: &Events) -> Result<(), Broken> {
                 events.say(&Event::FreeAtRest { bytes: free_at_rest(&libraries.hip)? });
             }
             events.say(&Event::Phase { phase });
+        }
+        if let Some(lateness) = &machine.lateness {
+            lateness.is_on(phase == Phase::Body);
         }
         if flow == Flow::Go {
             flow = machine.run(steps)?;

@@ -107,6 +107,7 @@ fn order(edit: &Value, spool: &Path, wanted: &[(u32, u32, String)]) -> String {
     let plan: Plan = serde_json::from_value(plan(edit)).expect("a plan");
     let order = Order {
         writable: None,
+        late: None,
         nonce: "a nonce".into(),
         plan,
         faults: Vec::new(),
@@ -130,6 +131,7 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Phase { phase } => phase.to_string(),
             Event::Missing { what, .. } => format!("missing {what}"),
             Event::Begin { step, occurrence } => format!("begin {step}.{occurrence}"),
+            Event::Delayed { times } => format!("delayed {times}"),
             Event::Mistaken { step, why } => format!("mistaken {step}: {}", why.join("; ")),
             Event::End { step, occurrence, code, status, .. } => {
                 format!("end {step}.{occurrence} {code} {status}").trim_end().to_owned()

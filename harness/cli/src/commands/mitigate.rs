@@ -135,6 +135,7 @@ fn factor((tried, (effect, tally)): (&Tried, &(Effect, Tally))) -> Factor {
         verdict: match effect {
             Effect::Helped => FactorVerdict::Helped,
             Effect::Nothing => FactorVerdict::NoEffect,
+            Effect::Rarer => FactorVerdict::Rarer,
             Effect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
             Effect::Undecided => FactorVerdict::Undecided,
         },

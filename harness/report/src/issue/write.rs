@@ -70,7 +70,19 @@ pub(super) fn title(findings: &Findings) -> String {
     let record = &findings.record;
     let values =
         record.trial.split_once('[').map_or("", |(_, values)| values.trim_end_matches(']'));
-    let values = if values.is_empty() { String::new() } else { format!(" with {values}") };
+    // What the reduced case does without says nothing about the failure, unless another value passes.
+    let decides = |value: &&str| {
+        let axis = value.split('=').next().unwrap_or_default();
+        let other = |control: &Control| {
+            control.rate.failed == 0
+                && control.what.ends_with(&format!(" instead of {value}"))
+                && control.what.starts_with(&format!("{axis}="))
+        };
+        findings.minimised.is_none() || findings.controls.iter().any(other)
+    };
+    let values: Vec<&str> = values.split(',').filter(|v| !v.is_empty()).filter(decides).collect();
+    let values =
+        if values.is_empty() { String::new() } else { format!(" with {}", values.join(",")) };
     let release = match &record.stack.rocm {
         Some(version) => format!("ROCm {version}"),
         None => record.stack.spec.clone(),
@@ -135,14 +147,14 @@ fn summary(findings: &Findings) -> String {
 pub(super) fn problem(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = sentence(&summary(findings));
-    if let Some(about) = &findings.about {
-        let _ =
-            write!(text, " {}", sentence(&about.split_whitespace().collect::<Vec<_>>().join(" ")));
-    }
     if findings.program.is_none() && record.outcome.summary.contains("(line ") {
         text.push_str(" (Line numbers are those of the case, at the end.)");
     }
     let _ = write!(text, " Seen with {}.", stack_and_device(record));
+    if let Some(about) = &findings.about {
+        let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+        let _ = write!(text, "\n\n**Why this was tested:** {}", sentence(&about));
+    }
     text
 }
 
@@ -161,6 +173,13 @@ fn sentence(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
 }
 
+/// A sentence that begins with an article.
+fn sentence_from(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
+    sentence(&(first + letters.as_str()))
+}
+
 /// What should happen, and what does.
 pub(super) fn expected_and_actual(findings: &Findings) -> String {
     format!("**Expected:** {}\n\n**Actual:** {}", expected(findings), actual(findings))
@@ -172,7 +191,7 @@ pub(super) fn expected(findings: &Findings) -> String {
         Kind::WrongData => {
             "The bytes that are read are those that the calls before wrote, in program order."
         }
-        Kind::ApiError => "The call answers as its documentation says; every call before it did.",
+        Kind::ApiError => "The call answers as its documentation says.",
         Kind::Crash | Kind::LibraryExit | Kind::TeardownCrash => {
             "The process goes on and exits with status 0."
         }
@@ -181,7 +200,18 @@ pub(super) fn expected(findings: &Findings) -> String {
         Kind::Leak => "Free memory at the end is what it was at the start.",
         _ => "It works.",
     };
-    format!("{} {more}", sentence(&findings.record.title))
+    match outcome.summary.split_once("; expected was ") {
+        // What the case is about may be another call of it.
+        Some((_, wanted)) if findings.program.is_some() && outcome.kind == Kind::ApiError => {
+            let wanted = without_lines(wanted);
+            format!(
+                "`{}`: {}. {more}",
+                outcome.at.api.as_deref().unwrap_or("the call"),
+                wanted.trim_end_matches('.')
+            )
+        }
+        _ => format!("{} {more}", sentence(&findings.record.title)),
+    }
 }
 
 pub(super) fn actual(findings: &Findings) -> String {
@@ -242,6 +272,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let lists = [
         ("Helps", of(|v| *v == FactorVerdict::Helped)),
         ("Fails in another way", of(|v| matches!(v, FactorVerdict::ChangedSignature { .. }))),
+        ("Makes it rarer", of(|v| *v == FactorVerdict::Rarer)),
         ("Undecided", of(|v| *v == FactorVerdict::Undecided)),
         ("Does not help", of(|v| *v == FactorVerdict::NoEffect)),
     ];
@@ -261,6 +292,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             FactorVerdict::Helped => "**helps**".to_owned(),
             FactorVerdict::NoEffect => "none".to_owned(),
             FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
+            FactorVerdict::Rarer => "rarer".to_owned(),
             FactorVerdict::Undecided => "undecided".to_owned(),
         };
         let _ = write!(
@@ -312,8 +344,19 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         let _ = write!(text, "\n| {what} | {with} | {without} |");
     }
     if !structural.is_empty() {
-        let names: Vec<_> = structural.iter().map(|needed| needed.what.as_str()).collect();
-        let _ = write!(text, "\n\nWithout these there is no valid program: {}.", names.join("; "));
+        // Single calls say it; what belongs together and what may stand for it repeat them.
+        let single = |what: &&str| {
+            !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
+        };
+        let names = structural.iter().map(|needed| needed.what.as_str()).filter(single);
+        let names = unique(names.map(str::to_owned));
+        if !names.is_empty() {
+            let names = names.join("; ");
+            let _ = write!(
+                text,
+                "\n\nThese cannot go alone, for what is left would be no valid program: {names}."
+            );
+        }
     }
     if !found.others.is_empty() {
         let others: Vec<_> = found
@@ -335,6 +378,10 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
     let mut text = format!("#### Since when ({})\n\n", found.axis);
     match (&found.last_good, &found.first_bad) {
+        _ if found.band.is_some() => {
+            let band = found.band.as_ref().map(|band| band.sentence());
+            text.push_str(&sentence_from(&band.unwrap_or_default()));
+        }
         (Some(good), Some(bad)) => {
             let _ = write!(text, "Last good: **{good}**. First bad: **{bad}**.");
         }
@@ -346,7 +393,7 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
         }
         (None, None) => text.push_str("No answer."),
     }
-    if let Some(p) = found.confidence {
+    if let Some(p) = found.confidence.filter(|_| found.band.is_none()) {
         let _ = write!(text, " Confidence {}.", percent(p, f64::floor));
     }
     text.push_str("\n\n| build | failures |\n| --- | --- |");
@@ -515,6 +562,10 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
     } else {
         text.push_str("\n\nThe environment of the failing run was stock: none of the variables of HIP, HSA or PyTorch was set.");
     }
+    if !record.limits.is_empty() {
+        let limits: Vec<_> = record.limits.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let _ = write!(text, "\n\nLimits of the failing run (ulimit): `{}`.", limits.join(" "));
+    }
     text
 }
 
@@ -556,14 +607,20 @@ pub(super) fn duplicates(findings: &Findings) -> Option<String> {
         let links: Vec<_> = own.iter().map(|issue| link(issue)).collect();
         lines.push(format!("The test was written for {}.", links.join(", ")));
     }
-    for duplicate in &findings.duplicates {
-        let links: Vec<_> = duplicate.upstream.iter().map(|issue| link(issue)).collect();
-        let links = if links.is_empty() { "no issue yet".to_owned() } else { links.join(", ") };
-        let known = window(&duplicate.known);
-        lines.push(format!(
-            "Known with the same signature: {known}, case {} ({links}).",
-            duplicate.case
-        ));
+    let windows = unique(findings.duplicates.iter().map(|duplicate| window(&duplicate.known)));
+    for known in windows {
+        let cases = findings.duplicates.iter().filter(|other| window(&other.known) == known);
+        let cases: Vec<_> = cases
+            .map(|duplicate| {
+                let others = duplicate.upstream.iter().filter(|issue| !own.contains(issue));
+                let links: Vec<_> = others.map(|issue| link(issue)).collect();
+                match links.as_slice() {
+                    [] => duplicate.case.clone(),
+                    links => format!("{} ({})", duplicate.case, links.join(", ")),
+                }
+            })
+            .collect();
+        lines.push(format!("Known with the same signature: {known}, in {}.", cases.join(", ")));
     }
     (!lines.is_empty()).then(|| {
         let lines: Vec<_> = lines.iter().map(|line| format!("* {line}")).collect();

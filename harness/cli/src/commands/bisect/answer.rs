@@ -4,9 +4,9 @@ use std::path::Path;
 
 use report::{
     Record, Tested, count,
-    evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped},
+    evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped, ThresholdBand},
 };
-use search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
+use search::bisect::{Answer, Edge, Event, Posterior, Seen, State, band};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
@@ -342,6 +342,7 @@ impl Found<'_> {
             axis: self.begun.axis.clone(),
             last_good: edge.map(|(good, _)| self.axis.label(good)),
             first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
+            band: self.band(),
             rates: rates.collect(),
             notes: notes(self.answer, self.state, self.axis)
                 .into_iter()
@@ -361,6 +362,18 @@ impl Found<'_> {
             skipped: skipped.collect(),
             rerun,
         }
+    }
+
+    /// Where the values of an axis have no sharp step between them. Builds change once; what fails there now and then is flaky.
+    fn band(&self) -> Option<ThresholdBand> {
+        if !matches!(self.axis.kind, Kind::Parameter(_) | Kind::Environment(_)) {
+            return None;
+        }
+        let tallies = self.state.tallies().filter(|(_, tally)| !tally.unusable());
+        let found = band(tallies.map(|(point, tally)| (point, tally.good, tally.bad)))?;
+        let label = |point| self.axis.label(point);
+        let [never, first, always] = [found.never, found.first, found.always].map(label);
+        Some(ThresholdBand { never, first, always })
     }
 
     fn setting(

@@ -34,12 +34,18 @@ impl Seen {
 
     /// Of a program, by how it ended, what it printed, and the call that it was in.
     pub(crate) fn of_program(seen: &Observed, open: Option<&str>) -> Seen {
-        let lines: Vec<String> =
-            seen.lines.iter().map(|l| String::from_utf8_lossy(&l.text).into_owned()).collect();
+        // The runtime may leave a line of its own unfinished.
+        let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
+        let lines: Vec<String> = seen.lines.iter().map(text).collect();
         let failed = lines.iter().find(|line| line.starts_with("FAIL: "));
         let over = lines.iter().any(|line| line == "PASS" || line.starts_with("FAILED: "));
         let stderr = seen.stderr.to_text();
         let place = open.unwrap_or_default().to_owned();
+        if let Some(kernel) = memory_fault(&stderr) {
+            // A call that answers an error afterwards tells of it, too.
+            let line = failed.cloned().unwrap_or_else(|| ended(&seen.ended));
+            return Seen { kind: Kind::MemoryFault, place: kernel, status: None, line };
+        }
         if let Some(line) = failed {
             let mut found = failure(line);
             if matches!(seen.ended, Ended::Exited(0)) {
@@ -56,7 +62,6 @@ impl Seen {
         let (kind, line) = match &seen.ended {
             Ended::Exited(0) if over => (Kind::Pass, "PASS".to_owned()),
             end if over => (Kind::TeardownCrash, format!("passed, and then {}", ended(end))),
-            end if memory_fault(&stderr) => (Kind::MemoryFault, ended(end)),
             end @ Ended::Exited(_) => (Kind::LibraryExit, ended(end)),
             end @ Ended::Signalled { .. } => (Kind::Crash, ended(end)),
             end @ Ended::Stopped { reason: Reason::Total | Reason::Quiet, .. } => {
@@ -90,6 +95,10 @@ impl Seen {
     /// Whether the program showed a failure: what it says of itself fits, and where it died or hung, it did so in the same
     /// call of the HIP runtime, as far as the log of its calls tells.
     pub(crate) fn shows(&self, failure: &Seen) -> bool {
+        if failure.kind == Kind::MemoryFault {
+            let known = !failure.place.is_empty() && !self.place.is_empty();
+            return self.fits(failure) && (!known || self.place == failure.place);
+        }
         let in_call = matches!(failure.kind, Kind::Crash | Kind::Hang | Kind::LibraryExit);
         let known = failure.place.starts_with("hip") && !self.place.is_empty();
         self.fits(failure) && (!in_call || !known || self.place == failure.place)
@@ -167,8 +176,13 @@ fn failure(line: &str) -> Seen {
     Seen { kind, place: place.to_owned(), status: status.map(str::to_owned), line: line.to_owned() }
 }
 
-fn memory_fault(stderr: &str) -> bool {
-    stderr.contains("Memory access fault by GPU") || stderr.contains("rocrepro-device: fault: ")
+/// The kernel that touched what is not there, as far as the device names it; none where nothing did.
+fn memory_fault(stderr: &str) -> Option<String> {
+    let Some((_, told)) = stderr.split_once("rocrepro-device: fault: ") else {
+        return stderr.contains("Memory access fault by GPU").then(String::new);
+    };
+    let kernel = told.strip_prefix("kernel ").and_then(|rest| rest.split(':').next());
+    Some(kernel.unwrap_or_default().to_owned())
 }
 
 fn ended(end: &Ended) -> String {
@@ -231,6 +245,23 @@ mod tests {
         };
         assert!(died("hipGraphInstantiate").shows(&crash));
         assert!(!died("hipMalloc").shows(&crash));
+    }
+
+    #[test]
+    fn a_memory_fault_is_of_its_kernel() {
+        let of_device =
+            "rocrepro-device: fault: kernel __amd_rocclr_copyBuffer: page fault: no memory";
+        assert_eq!(memory_fault(of_device).as_deref(), Some("__amd_rocclr_copyBuffer"));
+        assert_eq!(memory_fault("Memory access fault by GPU node-1").as_deref(), Some(""));
+        assert_eq!(memory_fault("all is well"), None);
+        let seen = |place: &str| Seen {
+            kind: Kind::MemoryFault,
+            place: place.to_owned(),
+            status: None,
+            line: String::new(),
+        };
+        assert!(seen("k").shows(&seen("k")) && seen("").shows(&seen("k")));
+        assert!(!seen("other").shows(&seen("k")));
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub(super) fn readable(raw: &str) -> String {
     let mut out = String::new();
     let mut number = 0;
     let mut own = 0;
+    let (mut last, mut again) = (String::new(), 0);
     for line in raw.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         match words.as_slice() {
@@ -29,20 +30,37 @@ pub(super) fn readable(raw: &str) -> String {
                     "signal" => format!("gets {}", judge::signal(signal)),
                     _ => "waits".to_owned(),
                 };
+                repeated(&mut out, &mut again);
                 out.push_str(&format!("thread {id} {what}\n"));
                 (number, own) = (0, OWN);
+                last.clear();
             }
-            ["frames", count] => out.push_str(&format!("    [{count} more frames]\n")),
+            ["frames", count] => {
+                repeated(&mut out, &mut again);
+                out.push_str(&format!("    [{count} frames more]\n"));
+            }
             _ if own > 0 => own -= 1,
             _ => {
-                if let Some(frame) = frame(line) {
-                    out.push_str(&format!("#{number:<3}{frame}\n"));
-                    number += 1;
+                let Some(frame) = frame(line) else { continue };
+                if frame == last {
+                    again += 1;
+                    continue;
                 }
+                repeated(&mut out, &mut again);
+                out.push_str(&format!("#{number:<3}{frame}\n"));
+                (number, last) = (number + 1, frame);
             }
         }
     }
+    repeated(&mut out, &mut again);
     out
+}
+
+fn repeated(out: &mut String, again: &mut u32) {
+    if *again > 0 {
+        out.push_str(&format!("    [the same {again} times more]\n"));
+    }
+    *again = 0;
 }
 
 /// Frames of the handler itself: two functions, and what the kernel returns by.
@@ -63,11 +81,11 @@ mod tests {
     #[test]
     fn frames_are_libraries_and_offsets() {
         let raw = "thread 7 signal 11\n./repro(+0x10) [0x1]\n./repro(+0x20) [0x2]\n/lib/libc.so.6(+0x3c050) [0x3]\n\
-                   /lib/libamdhip64.so.7(+0x2a4) [0x4]\nframes 900\n/lib/libamdhip64.so.7(hipGraphInstantiate+0x41) [0x5]\n\
+                   /lib/libamdhip64.so.7(+0x2a4) [0x4]\n/lib/libamdhip64.so.7(+0x2a4) [0x4]\nframes 900\n/lib/libamdhip64.so.7(hipGraphInstantiate+0x41) [0x5]\n\
                    thread 8 waits 0\na(b+0x1) [0x1]\na(c+0x1) [0x1]\nd(+0x1) [0x1]\nlibc.so.6(poll+0x4f) [0x1]\n";
         assert_eq!(
             readable(raw),
-            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0x2a4\n    [900 more frames]\n\
+            "thread 7 gets SIGSEGV\n#0  libamdhip64.so.7 +0x2a4\n    [the same 1 times more]\n    [900 frames more]\n\
              #1  libamdhip64.so.7 hipGraphInstantiate+0x41\nthread 8 waits\n#0  libc.so.6 poll+0x4f\n"
         );
     }

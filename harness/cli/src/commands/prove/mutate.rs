@@ -237,6 +237,7 @@ impl<'s, 'a> Search<'s, 'a> {
                     case: self.selected[*trial].case,
                     trial: &self.selected[*trial].trial,
                     lowered,
+                    run: 0,
                     faults: vec![fault.clone()],
                 }
             });

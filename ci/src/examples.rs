@@ -1,0 +1,38 @@
+//! The two reports that the project shows, made by the commands that it describes.
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK, product};
+
+/// Folder, and the trial that fails on [`STACK`].
+const EXAMPLES: [(&str, &str); 2] = [
+    ("capture-retry-after-invalidated", "capture/retry-after-invalidated-capture[node=copy]"),
+    ("graphs-long-chain", "graphs/long-chain[nodes=30000]"),
+];
+
+/// The releases on which they pass.
+const PASSING: [&str; 2] = ["debian:5.7.1", "debian:6.4.3"];
+
+/// What is shown; the records and the journal of a search are of one machine.
+const SHOWN: [&str; 6] =
+    ["case.yaml", "export.json", "minimise.json", "mitigate.json", "repro.cpp", "report.md"];
+
+/// Makes them anew.
+pub(crate) fn examples(sh: &Shell) -> Done {
+    let program = product(sh)?;
+    for release in PASSING {
+        cmd!(sh, "{program} rocm fetch {release} --with dev").run()?;
+    }
+    for (name, trial) in EXAMPLES {
+        let made = sh.create_temp_dir()?;
+        let out = made.path();
+        let on = ["--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151"];
+        cmd!(sh, "{program} minimise {trial} {on...} --out {out}").run()?;
+        cmd!(sh, "{program} mitigate {trial} {on...} --out {out}").run()?;
+        cmd!(sh, "{program} report {trial} {on...} --out {out}").run()?;
+        for file in SHOWN {
+            sh.copy_file(out.join(file), format!("reports/examples/{name}/{file}"))?;
+        }
+    }
+    Ok(())
+}
