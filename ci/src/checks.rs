@@ -209,7 +209,9 @@ fn run(
         .ignore_stdout()
         .run()?;
     let text = fs::read_to_string(&file)?;
-    Ok(text.lines().map(serde_json::from_str).collect::<Result<_, _>>()?)
+    let lines = text.lines().map(serde_json::from_str).collect::<Result<Vec<Value>, _>>()?;
+    // The other lines say that a trial began or that the run is over.
+    Ok(lines.into_iter().filter(|line| !line["verdict"].is_null()).collect())
 }
 
 fn answer(evidence: &Evidence, records: &[Value], gfx: &str) -> Answer {

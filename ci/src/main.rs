@@ -41,6 +41,7 @@ usage: cargo run -p ci -- TASK
   examples makes the reports of reports/examples anew
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
+  order    programs drawn at random: what `check` accepts shows no race on any schedule
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      lint, test, stacks, prove, checks, exports, filed and amd, in this order";
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
+        "order" => order(),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
@@ -148,6 +150,14 @@ fn locks() -> Done {
         println!("{release}: {} packages", lock.packages.len());
         sh.write_file(format!("harness/rocm/locks/{}.json", release.version), lock.to_text())?;
     }
+    Ok(())
+}
+
+fn order() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo test --locked -p rocrepro --test order -- --nocapture")
+        .env("ROCREPRO_ORDER_PROGRAMS", "5000")
+        .run()?;
     Ok(())
 }
 

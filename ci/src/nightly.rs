@@ -105,6 +105,10 @@ fn seen(record: &str) -> Result<BTreeMap<String, Seen>, Box<dyn std::error::Erro
     let mut trials: BTreeMap<String, Seen> = BTreeMap::new();
     for line in record.lines().filter(|line| !line.trim().is_empty()) {
         let line: Value = serde_json::from_str(line)?;
+        // The other lines say that a trial began or that a run is over.
+        if line["verdict"].is_null() {
+            continue;
+        }
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let one = Seen {
             verdict: text(&line["verdict"]["kind"]),
@@ -175,7 +179,8 @@ fn fixed(
     let mut verdicts: Vec<String> = Vec::new();
     for line in sh.read_file(&record)?.lines() {
         let line: Value = serde_json::from_str(line)?;
-        verdicts.push(line["verdict"]["kind"].as_str().unwrap_or_default().to_owned());
+        // The other lines say that a trial began or that the run is over.
+        verdicts.extend(line["verdict"]["kind"].as_str().map(str::to_owned));
     }
     let draft = folder.join("possibly-fixed.md");
     sh.write_file(&draft, comment(trial, seen, build, &verdicts))?;

@@ -5,6 +5,18 @@ use xshell::{Shell, cmd};
 /// A file has one reason to exist and fits in a head.
 const MAX_LINES: usize = 600;
 
+/// The ways to standard output and standard error, which make foreign text harmless and survive a stream that cannot be written;
+/// everybody else goes through them.
+const SINKS: [&str; 5] = [
+    "harness/report/src/sink.rs",
+    // What a program reads, byte by byte.
+    "harness/cli/src/outputs.rs",
+    // Processes that people do not see: what they say is read by the command.
+    "harness/worker/src/tell.rs",
+    "harness/supervise/src/start.rs",
+    "harness/emulator/src/report.rs",
+];
+
 /// Checks the files that git tracks.
 ///
 /// # Errors
@@ -13,18 +25,89 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let files = cmd!(sh, "git ls-files").read()?;
     let mut problems = Vec::new();
     for file in files.lines().filter(|f| f.ends_with(".rs")) {
-        let text = sh.read_file(file)?;
-        let lines = text.lines().count();
-        if lines > MAX_LINES {
-            problems.push(format!("{file}: {lines} lines; split it ({MAX_LINES} at most)"));
-        }
-        for (number, line) in text.lines().enumerate() {
-            let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
-            // This list itself is the one place where the words may stand.
-            if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
-                problems.push(format!("{file}:{}: {}", number + 1, line.trim()));
-            }
-        }
+        problems.extend(problems_of(file, &sh.read_file(file)?));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
+}
+
+/// The rules that a file breaks.
+fn problems_of(file: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let lines = text.lines().count();
+    if lines > MAX_LINES {
+        problems.push(format!("{file}: {lines} lines; split it ({MAX_LINES} at most)"));
+    }
+    for (number, line) in text.lines().enumerate() {
+        let mut broken = |rule: &str| {
+            problems.push(format!("{file}:{}: {rule}: {}", number + 1, line.trim()));
+        };
+        let stub = ["todo!(", "unimplemented!(", "#[ignore", "dbg!("];
+        // This list itself is the one place where the words may stand.
+        if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
+            broken("a stub");
+        }
+        if is_product(file) && prints(line) && !SINKS.contains(&file) {
+            broken("use report::print, report::note or their like");
+        }
+    }
+    problems
+}
+
+/// Whether a file is part of the command, its worker or its device; what only tests and developers run may print as it likes.
+fn is_product(file: &str) -> bool {
+    let mut parts = file.split('/');
+    let crates = parts.next() == Some("harness");
+    let name = parts.next().unwrap_or_default();
+    crates && name != "chaos" && parts.next() == Some("src") && !file.ends_with("tests.rs")
+}
+
+/// Whether a line writes to standard output or standard error past the [`SINKS`].
+fn prints(line: &str) -> bool {
+    const WAYS: [&str; 4] = ["println!(", "print!(", "::stdout()", "::stderr()"];
+    // Whether somebody looks, a bar that moves, and the descriptor itself.
+    const OTHERS: [&str; 3] = ["is_terminal", "ProgressDrawTarget::", "rustix::stdio::"];
+    let code = line.split("//").next().unwrap_or_default();
+    WAYS.iter().any(|way| code.contains(way)) && !OTHERS.iter().any(|other| code.contains(other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_way_past_the_sinks_is_found() {
+        let check = |file: &str, line: &str, problems: usize| {
+            assert_eq!(problems_of(file, line).len(), problems, "{file}: {line}");
+        };
+        let cli = "harness/cli/src/commands/run.rs";
+        for line in [
+            "    eprintln!(\"{error}\");",
+            "    anstream::println!(\"{error}\");",
+            "    writeln!(io::stderr(), \"{error}\")?;",
+            "    let mut out = std::io::stdout().lock();",
+        ] {
+            check(cli, line, 1);
+            check("harness/report/src/issue/write.rs", line, 1);
+            check("harness/worker/src/lib.rs", line, 1);
+            check("harness/report/src/sink.rs", line, 0);
+            check("harness/chaos/src/lib.rs", line, 0);
+            check("harness/cli/tests/command.rs", line, 0);
+            check("ci/src/main.rs", line, 0);
+        }
+        for line in [
+            "    // eprintln! is forbidden",
+            "    if std::io::stderr().is_terminal() {",
+            "    println(x);",
+            "    note(\"text\");",
+        ] {
+            check(cli, line, 0);
+        }
+    }
+
+    #[test]
+    fn long_files_and_stubs_are_found() {
+        assert_eq!(problems_of("ci/src/a.rs", &"x\n".repeat(MAX_LINES)).len(), 0);
+        assert_eq!(problems_of("ci/src/a.rs", &"x\n".repeat(MAX_LINES + 1)).len(), 1);
+        assert_eq!(problems_of("ci/src/a.rs", concat!("to", "do!()")).len(), 1);
+    }
 }

@@ -29,7 +29,8 @@ fn obtain(
     build: &str,
 ) -> Result<(String, String), Box<dyn std::error::Error>> {
     let sources = Sources::load(None)?.select(&[source.to_owned()])?;
-    let history = list(&sources, &Wanted { gfx: gfx.to_owned(), from: None, to: None })?;
+    let history =
+        list(&sources, &Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: false })?;
     for reason in &history.silent {
         eprintln!("note: {reason}");
     }

@@ -141,6 +141,14 @@ pub enum Unusable {
         /// Why it failed.
         source: io::Error,
     },
+    /// Somebody has had the build in work for longer than it is waited for.
+    #[error("{path} is held by {holder}, and was waited for long enough; end that, and try again")]
+    Locked {
+        /// The lock's file.
+        path: PathBuf,
+        /// A process, as the kernel names it.
+        holder: String,
+    },
     /// The fetch was called off.
     #[error("the fetch was called off")]
     Cancelled,
@@ -152,7 +160,11 @@ impl Unusable {
     pub fn is_environment(&self) -> bool {
         matches!(
             self,
-            Self::NoSpace { .. } | Self::Network { .. } | Self::Io { .. } | Self::Cancelled
+            Self::NoSpace { .. }
+                | Self::Network { .. }
+                | Self::Io { .. }
+                | Self::Locked { .. }
+                | Self::Cancelled
         )
     }
 

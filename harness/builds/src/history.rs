@@ -7,8 +7,8 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rocm::Version;
 use serde::{Deserialize, Serialize};
+use version::Version;
 
 use crate::{Components, Date, Error, Source, Sources, listing, names};
 
@@ -89,6 +89,8 @@ pub struct Wanted {
     pub from: Option<Date>,
     /// No build after this day.
     pub to: Option<Date>,
+    /// Builds beside the main branch as well: `+bkc` and `.dev0+<commit>`.
+    pub beside_main: bool,
 }
 
 impl Wanted {
@@ -100,6 +102,7 @@ impl Wanted {
             gfx: gfx.to_owned(),
             from: days.map(|(a, b): (Date, Date)| a.min(b)),
             to: days.map(|(a, b)| a.max(b)),
+            beside_main: [one, other].iter().any(|text| names::beside_main(text).is_some()),
         }
     }
 }
@@ -113,6 +116,7 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
     let http = Http::new(BACKOFF);
     let families = sources.families_of(&wanted.gfx);
     let mut history = History::default();
+    let mut left_out = 0;
     let mut merged: BTreeMap<String, Build> = BTreeMap::new();
     for source in &sources.sources {
         match listing::offered(source, &families, wanted, &http) {
@@ -120,6 +124,10 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
                 history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
             }
             Ok(builds) => {
+                let (beside, builds): (Vec<_>, Vec<_>) = builds.into_iter().partition(|build| {
+                    !wanted.beside_main && names::beside_main(&build.version).is_some()
+                });
+                left_out += beside.len();
                 for build in builds {
                     match merged.get_mut(&build.id) {
                         Some(known) => known.places.splice(0..0, build.places).for_each(drop),
@@ -130,12 +138,59 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
             Err(reason) => history.silent.push(format!("{}: {reason}", source.name)),
         }
     }
-    history.builds = merged.into_values().collect();
-    history.builds.sort_by(order);
+    if left_out > 0 {
+        history.silent.push(format!(
+            "{left_out} builds that are no nights of the main branch (+bkc, .dev0) were left out; naming one as an end takes them in"
+        ));
+    }
+    history.builds = in_order(merged.into_values().collect());
+    if let Some(release) = history.builds.iter().find(|build| is_release(build))
+        && history
+            .builds
+            .iter()
+            .any(|build| !is_release(build) && names::day(&build.version).is_some())
+    {
+        history.silent.push(format!(
+            "{} is a release, from a branch of its own: it stands behind the last night of its version, whenever it was uploaded; what \
+             was fixed on the branch alone may look like a change between it and its neighbours",
+            release.id
+        ));
+    }
     if history.builds.is_empty() {
         return Err(Error::Empty { gfx: wanted.gfx.clone(), reasons: history.silent });
     }
     Ok(history)
+}
+
+/// Whether a build is of a release branch: its version names no day and no commit.
+fn is_release(build: &Build) -> bool {
+    let version = build.version.parse::<Version>();
+    version.is_ok() && names::day(&build.version).is_none() && !build.version.contains(".dev")
+}
+
+/// Nights by day; each release behind the last night of its version or an earlier one. Its upload says nothing of where its branch
+/// left the main one.
+fn in_order(builds: Vec<Build>) -> Vec<Build> {
+    let (mut releases, mut nights): (Vec<_>, Vec<_>) = builds.into_iter().partition(is_release);
+    let numbers = |build: &Build| {
+        let text = build.version.as_str();
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        text[..end]
+            .trim_end_matches('.')
+            .split('.')
+            .map(|n| n.parse().unwrap_or(0))
+            .collect::<Vec<u64>>()
+    };
+    nights.sort_by(order);
+    releases.sort_by(|a, b| numbers(a).cmp(&numbers(b)).then_with(|| order(a, b)));
+    for release in releases {
+        let before = |night: &Build| {
+            names::day(&night.version).is_none() || numbers(night) <= numbers(&release)
+        };
+        let at = nights.iter().rposition(before).map_or(0, |at| at + 1);
+        nights.insert(at, release);
+    }
+    nights
 }
 
 /// By day: version strings of different lines do not sort (7.15 was followed by 10.0).
@@ -231,5 +286,38 @@ impl History {
                 id(self.builds.last())
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_release_stands_behind_the_nights_of_its_version() {
+        let build = |version: &str, uploaded: &str| Build {
+            date: names::day(version).or_else(|| uploaded.parse().ok()),
+            ..Build::named(version.to_owned(), version.to_owned())
+        };
+        let builds = vec![
+            build("7.14.0", "2026-08-01"),
+            build("7.14.0a20260620", ""),
+            build("7.15.0a20260630", ""),
+            build("7.13.0", "2026-07-15"),
+            build("10.0.0a20260729", ""),
+            build("10.1.0rc3", "2026-07-01"),
+        ];
+        let got: Vec<_> = in_order(builds).into_iter().map(|build| build.id).collect();
+        assert_eq!(
+            got,
+            [
+                "7.13.0",
+                "7.14.0a20260620",
+                "7.14.0",
+                "7.15.0a20260630",
+                "10.0.0a20260729",
+                "10.1.0rc3"
+            ]
+        );
     }
 }

@@ -1,5 +1,7 @@
 //! What the file names of tarballs and wheels say.
 
+use version::Version;
+
 use crate::Date;
 
 /// A tarball's name, taken apart.
@@ -20,27 +22,19 @@ pub(crate) fn tarball(name: &str) -> Option<Tarball<'_>> {
     (!decoy && !family.is_empty() && is_version(version)).then_some(Tarball { family, version })
 }
 
-/// `7.14.0`, `7.11.0a20251122`, `7.0.0rc20250625`, `10.1.0rc3`, `7.10.0.dev0+<hex>`, `10.1.0a20260811+bkc.20260813`.
+/// All three numbers, and an ending of a Python package: those of native packages are in no listing.
 fn is_version(text: &str) -> bool {
-    let (public, local) = match text.split_once('+') {
-        Some((public, local)) => (public, Some(local)),
-        None => (text, None),
-    };
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    let end = public.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(public.len());
-    let (numbers, suffix) = public.split_at(end);
-    let numbers = numbers.strip_suffix('.').filter(|_| suffix == "dev0").unwrap_or(numbers);
-    let three = numbers.split('.').count() == 3 && numbers.split('.').all(digits);
-    let suffix_known = suffix.is_empty()
-        || suffix == "dev0"
-        || suffix.strip_prefix('a').is_some_and(digits)
-        || suffix.strip_prefix("rc").is_some_and(digits);
-    let local_known = match local {
-        None => suffix != "dev0",
-        Some(local) if suffix == "dev0" => local.bytes().all(|b| b.is_ascii_hexdigit()),
-        Some(local) => local.strip_prefix("bkc.").is_some_and(digits),
-    };
-    three && suffix_known && local_known
+    !text.contains('~') && text.parse().is_ok_and(|version: Version| version.is_exact())
+}
+
+/// Why a build is no night of the main branch: builds for one customer, or of somebody's own commit, lie in the same listings.
+pub(crate) fn beside_main(version: &str) -> Option<&'static str> {
+    let (_, local) = version.split_once('+')?;
+    if local.starts_with("bkc.") {
+        Some("+bkc")
+    } else {
+        version.contains(".dev0+").then_some(".dev0")
+    }
 }
 
 /// The day in a version: the last one of `10.1.0a20260811+bkc.20260813`.
@@ -130,6 +124,14 @@ mod tests {
         check("7.14.0", "none");
         check("10.1.0rc3", "none");
         check("therock-20260102-x", "2026-01-02");
+    }
+
+    #[test]
+    fn builds_beside_the_main_branch_are_known() {
+        assert_eq!(beside_main("10.1.0a20260811+bkc.20260813"), Some("+bkc"));
+        assert_eq!(beside_main("7.10.0.dev0+361a3e79"), Some(".dev0"));
+        assert_eq!(beside_main("7.11.0a20251122"), None);
+        assert_eq!(beside_main("2.9.1+rocm7.10.0a20251124"), None);
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::{Archive, Build, Components, Place, Unusable};
 /// In a prefix, written last: a prefix without it is not complete.
 const RECORD: &str = ".rocrepro-build.json";
 
+/// The largest build at 4 MB/s takes less: somebody who has a build in work for longer does not work on it.
+const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
+
 /// A family tarball unpacks to six times its size (gfx1150 7.11.0: 2.3 GB to 13 GB).
 const UNPACKED: u64 = 6;
 
@@ -45,7 +48,10 @@ pub struct Store {
 #[non_exhaustive]
 pub enum Event<'a> {
     /// Another process, or a prefetch, has the same build in work.
-    Waiting,
+    Waiting {
+        /// Who.
+        holder: &'a str,
+    },
     /// An archive is being downloaded and unpacked.
     Download {
         /// Its name.
@@ -152,7 +158,7 @@ impl Store {
             Place::Debian(spec) => {
                 spec.parse::<Spec>().is_ok_and(|spec| rocm::locate(&spec, &self.stacks).is_ok())
             }
-            Place::Archives { archives, .. } => self.record(&key(build), archives).is_some(),
+            Place::Archives { .. } => self.record(&key(build), build).is_some(),
         })
     }
 
@@ -222,11 +228,11 @@ impl Store {
     ) -> Result<Obtained, Unusable> {
         let key = key(build);
         let lock = self.lock(&key)?;
-        let waiting = || progress(Event::Waiting);
+        let waiting = |holder: &str| progress(Event::Waiting { holder });
         let mut downloaded = 0;
         loop {
-            lock.hold(Hold::Shared, cancel, &waiting)?;
-            if let Some(record) = self.record(&key, archives) {
+            lock.hold(Hold::Shared, LONGEST_WAIT, cancel, &waiting)?;
+            if let Some(record) = self.record(&key, build) {
                 let prefix = self.prefix(&key);
                 if let Ok(file) = File::options().write(true).open(prefix.join(RECORD)) {
                     // Eviction goes by this time; without it the build only goes sooner.
@@ -238,8 +244,8 @@ impl Store {
                 obtained._lock = Some(lock);
                 return Ok(obtained);
             }
-            lock.hold(Hold::Alone, cancel, &waiting)?;
-            if self.record(&key, archives).is_some() {
+            lock.hold(Hold::Alone, LONGEST_WAIT, cancel, &waiting)?;
+            if self.record(&key, build).is_some() {
                 continue;
             }
             let expected: u64 = archives.iter().filter_map(|archive| archive.size).sum();
@@ -392,12 +398,19 @@ impl Store {
         write_atomically(&path, &text.map_err(Unusable::io("write", &path))?)
     }
 
-    /// The record of a complete prefix that came from these archives.
-    fn record(&self, key: &str, archives: &[Archive]) -> Option<Record> {
+    /// The record of a complete prefix that came from one of the build's places. Which one does not matter: a caller that asked
+    /// for another would else wait for the lock that this process itself holds on what is there.
+    fn record(&self, key: &str, build: &Build) -> Option<Record> {
         let text = fs::read(self.prefix(key).join(RECORD)).ok()?;
         let record: Record = serde_json::from_slice(&text).ok()?;
-        let urls = record.archives.iter().map(|archive| &archive.url);
-        urls.eq(archives.iter().map(|archive| &archive.url)).then_some(record)
+        let from = |place: &Place| match place {
+            Place::Archives { archives, .. } => {
+                let urls = record.archives.iter().map(|archive| &archive.url);
+                urls.eq(archives.iter().map(|archive| &archive.url))
+            }
+            _ => false,
+        };
+        build.places.iter().any(from).then_some(record)
     }
 
     /// Makes a finished folder the prefix of that key.
@@ -417,7 +430,7 @@ impl Store {
     ) -> Result<Obtained, Unusable> {
         let key = cleaned(id);
         let lock = self.lock(&key)?;
-        lock.hold(Hold::Alone, &AtomicBool::new(false), &|| ())?;
+        lock.hold(Hold::Alone, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
         let work = self.prefixes().join(format!(".{key}.work"));
         let made = empty(&work).and_then(|prefix| {
             fill(&prefix)?;
@@ -428,7 +441,7 @@ impl Store {
             let _ = fs::remove_dir_all(&work);
         }
         made?;
-        lock.hold(Hold::Shared, &AtomicBool::new(false), &|| ())?;
+        lock.hold(Hold::Shared, LONGEST_WAIT, &AtomicBool::new(false), &|_| ())?;
         let mut obtained = self.opened(id, &self.prefix(&key))?;
         obtained._lock = Some(lock);
         Ok(obtained)

@@ -11,7 +11,7 @@ fn sources(text: &str, server: &Server) -> Sources {
 }
 
 fn wanted(gfx: &str, from: &str, to: &str) -> Wanted {
-    Wanted { gfx: gfx.into(), from: from.parse().ok(), to: to.parse().ok() }
+    Wanted { gfx: gfx.into(), from: from.parse().ok(), to: to.parse().ok(), beside_main: false }
 }
 
 fn all(gfx: &str) -> Wanted {

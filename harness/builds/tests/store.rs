@@ -315,7 +315,7 @@ fn the_next_place_serves_what_the_first_lacks() {
     let server = site.serve();
     let names = [server.url("/old/"), server.url("/new/")].map(|url| format!("index-html={url}"));
     let sources = Sources::load(None).unwrap().select(&names).unwrap();
-    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None };
+    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None, beside_main: false };
     let History { builds, .. } = list(&sources, &wanted).unwrap();
     assert_eq!(builds[0].places.len(), 2);
     let folder = tempfile::tempdir().unwrap();
@@ -433,4 +433,25 @@ fn one_component_is_exchanged() {
     assert!(same("lib/libamdhip64.so.7", &bad) && !same("lib/libamdhip64.so.7", &good));
     assert!(same(".info/version", &good));
     assert!(store.cross(&good, &bad, Component::Libraries).is_err(), "the good one has none");
+}
+
+/// A build whose first place has nothing and whose second serves it is there for a second caller too, while the first still uses it.
+#[test]
+fn a_build_from_its_second_place_is_not_waited_for() {
+    let mut site = Site::default();
+    site.ghost("/first/one.tar.xz").file(A, Fake::new("1.0.0").tarball());
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path());
+    let mut one = build(&server, "one", &[("/first/one.tar.xz", None)]);
+    one.places.extend(build(&server, "one", &[(A, None)]).places);
+    let held = store.obtain(&one, &|_| ()).unwrap();
+    let (done, ended) = std::sync::mpsc::channel();
+    std::thread::spawn({
+        let (store, one) = (store.clone(), one.clone());
+        move || done.send(store.obtain(&one, &|_| ()).map(|again| again.downloaded))
+    });
+    let again = ended.recv_timeout(Duration::from_secs(20)).expect("it waits for its own lock");
+    assert_eq!(again.unwrap(), 0);
+    drop(held);
 }

@@ -11,6 +11,7 @@ use plan::{
     RandKind, Step, StreamKind,
 };
 
+pub(crate) use self::statuses::every as every_status;
 pub use self::verbs::VERBS;
 use crate::{
     At,

@@ -9,6 +9,7 @@ use crate::{
     matrix::{Matrix, read_matrix, read_selector},
     names,
     read::Reader,
+    signature,
     yaml::{self, Node},
 };
 
@@ -218,6 +219,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         .get("known")
         .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &matrix)).collect())
         .unwrap_or_default();
+    signature::check(reader, &root);
     let root = without_header(root);
     Some(Case {
         id: id.to_owned(),

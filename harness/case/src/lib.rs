@@ -14,6 +14,7 @@ mod matrix;
 mod names;
 mod plant;
 mod read;
+mod signature;
 mod trust;
 mod write;
 mod yaml;

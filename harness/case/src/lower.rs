@@ -133,7 +133,8 @@ pub(crate) struct Scope<'a> {
     streams: BTreeMap<String, StreamKind>,
     events: BTreeSet<String>,
     kernels: &'a Kernels,
-    own_kernels: Kernels,
+    /// Kernels of the case file, each with its line and its source.
+    own_kernels: BTreeMap<String, (u32, String)>,
     next_id: u32,
 }
 
@@ -149,11 +150,21 @@ impl Scope<'_> {
     }
 
     fn source(&self, kernel: &str) -> String {
-        self.own_kernels
-            .get(kernel)
-            .or_else(|| self.kernels.get(kernel))
-            .cloned()
-            .unwrap_or_default()
+        let own = self.own_kernels.get(kernel).map(|(_, source)| source);
+        own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
+    }
+
+    /// Where a kernel that is not of the library stands: in the case file, or in a file beside it.
+    fn place_of_own(&self, kernel: &str) -> Option<String> {
+        match self.own_kernels.get(kernel) {
+            Some((line, _)) => Some(format!("line {line}")),
+            None if plan::kernel(kernel).is_some() => None,
+            None => {
+                let source = self.source(kernel);
+                let line = source.lines().position(|line| line.contains("__global__"));
+                Some(format!("`{kernel}.hip`, line {}", line.map_or(1, |n| n + 1)))
+            }
+        }
     }
 
     pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
@@ -288,7 +299,7 @@ fn assemble(
                 reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
             }
             let source = reader.text(value, "a kernel").unwrap_or_default();
-            scope.own_kernels.insert(key.text.clone(), source.to_owned());
+            scope.own_kernels.insert(key.text.clone(), (key.at.line, source.to_owned()));
         }
     }
     let mut environment = BTreeMap::new();
@@ -380,6 +391,7 @@ fn assemble(
         streams: scope.streams.clone(),
         events: scope.events.iter().cloned().collect(),
         kernels: BTreeMap::new(),
+        own_kernels: BTreeMap::new(),
         setup: Vec::new(),
         body,
         verify: Vec::new(),
@@ -531,6 +543,9 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
         _ => None,
     }) {
         plan.kernels.insert(name.clone(), scope.source(name));
+        if let Some(place) = scope.place_of_own(name) {
+            plan.own_kernels.insert(name.clone(), place);
+        }
     }
     stamp(&mut setup);
     Plan { setup, verify, teardown, ..plan }

@@ -18,6 +18,7 @@ use crate::{
     At, Case, FaultEntry, Kernels, Known, Needs, Trial,
     calls::{MEMORIES, STREAM_KINDS},
     matrix::substitute,
+    signature::can_be,
     yaml::{Node, Value},
 };
 
@@ -126,7 +127,7 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     }
     out.push_str("steps:\n");
     steps.write(&mut out, plan, &plan.body, 2);
-    tail(&mut out, header);
+    tail(&mut out, plan, header);
     out
 }
 
@@ -171,7 +172,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     }
 }
 
-fn tail(out: &mut String, header: &Header) {
+fn tail(out: &mut String, plan: &Plan, header: &Header) {
+    // What was about a buffer that is no longer there cannot be seen any more.
+    let buffers: Vec<&str> = plan.buffers.keys().map(String::as_str).collect();
     if !header.faults.is_empty() {
         let faults = header.faults.iter().map(|entry| {
             let name = plain(entry.planted.fault.name());
@@ -180,16 +183,17 @@ fn tail(out: &mut String, header: &Header) {
             if !with.is_empty() {
                 map.push(("with", flow_map(with)));
             }
-            if let Some(signature) = &entry.signature {
+            if let Some(signature) = entry.signature.as_ref().filter(|s| can_be(s, &buffers)) {
                 map.push(("signature", plain(signature)));
             }
             if map.len() == 1 { name } else { flow_map(map) }
         });
         line(out, &format!("faults: {}", flow_list(faults)));
     }
-    if !header.known.is_empty() {
+    let known: Vec<_> = header.known.iter().filter(|k| can_be(&k.signature, &buffers)).collect();
+    if !known.is_empty() {
         out.push_str("known:\n");
-        for known in &header.known {
+        for known in known {
             let mut fields = Vec::new();
             if !known.gfx.is_empty() {
                 fields.push(("gfx", flow_list(known.gfx.iter().map(|g| plain(g)))));

@@ -51,7 +51,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         (
             "a value that the axis lacks",
             with(
-                "matrix: {host: [pinned]}\nexclude: [{host: pined}]\nknown: [{rocm: '*', on: {hots: pinned}, signature: x}]\n",
+                "matrix: {host: [pinned]}\nexclude: [{host: pined}]\nknown: [{rocm: '*', on: {hots: pinned}, signature: teardown-crash}]\n",
                 copy,
             ),
         ),
@@ -120,7 +120,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         ),
         ("use after free", with("", "  - free: dst\n  - copy: {to: dst, from: src}\n")),
         ("a check of what was never written", with("", "  - check: dst\n")),
-        ("bad ranges of versions", with("needs: {rocm: '7'}\nknown: [{rocm: '>=7.0 <6.0', signature: x}]\n", copy)),
+        ("bad ranges of versions", with("needs: {rocm: '7'}\nknown: [{rocm: '>=7.0 <6.0', signature: teardown-crash}]\n", copy)),
         (
             "overlapping ranges of versions",
             with("", "  - sync: device\n    returns: {'<7.0': hipSuccess, '>=6.0': hipErrorUnknown}\n"),
@@ -128,7 +128,7 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("an unknown library and architecture", with("needs: {library: [hiprnd], gfx: [rdna3]}\n", copy)),
         (
             "architectures that nobody made, and one that nobody emulates",
-            with("needs: {gfx: [gfx9999, gfx950, gfx90a:xnack+, GFX1151]}\nknown: [{rocm: '*', gfx: gfx115, signature: x}, {rocm: '*', gfx: [], signature: x}]\n", copy),
+            with("needs: {gfx: [gfx9999, gfx950, gfx90a:xnack+, GFX1151]}\nknown: [{rocm: '*', gfx: gfx115, signature: teardown-crash}, {rocm: '*', gfx: [], signature: teardown-crash}]\n", copy),
         ),
         ("faults that never happen", with("", copy).replace(
             "copy.zero",
@@ -213,13 +213,13 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("lists without values", with("upstream: []\nneeds: {function: []}\nmatrix: {n: [1]}\nexclude: [{n: []}]\n", copy)),
         ("a fault declared twice for a trial", with("matrix: {n: [1, 2]}\n", copy).replace(
             "copy.zero",
-            "[{fault: copy.zero, on: {n: 1}}, {fault: copy.zero, on: {n: 2}}, {fault: copy.zero, signature: x}, copy.drop]",
+            "[{fault: copy.zero, on: {n: 1}}, {fault: copy.zero, on: {n: 2}}, {fault: copy.zero, signature: teardown-crash}, copy.drop]",
         )),
         ("a fault declared twice, on trials that cannot be told", with("matrix: {n: [1, 2]}\n", copy).replace(
             "copy.zero",
             "[{fault: copy.zero, on: {m: 1}}, {fault: copy.zero, on: {n: 2}}]",
         )),
-        ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: x, upstream: '#7'}]\n", copy)),
+        ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: teardown-crash, upstream: '#7'}]\n", copy)),
         ("lines that end as on Windows", with("", "  - cpy: {to: dst, from: src}\n").replace('\n', "\r\n")),
         ("a tab", with("", "\t- sync: device\n")),
         ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),

@@ -93,12 +93,9 @@ fn check_row(tools: &Tools, row: &'static Row) -> Result<Completion, Failed> {
         Err(NotPlayed::Conflict) => return Err("the row is at odds with itself".into()),
         Ok(played) => played,
     };
-    match (row.open, played.against(&row.expect)) {
-        (None, Some(wrong)) => Err(wrong.into()),
-        (Some(reason), None) => {
-            Err(format!("mended: remove the mark `open: {reason}` of this row").into())
-        }
-        (None, None) | (Some(_), Some(_)) => Ok(Completion::Completed),
+    match played.against(&row.expect) {
+        Some(wrong) => Err(wrong.into()),
+        None => Ok(Completion::Completed),
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum NotPlayed {
 /// What a run gave.
 pub(crate) struct Played {
     /// As rows write it; see [`crate::row::row`].
-    answer: String,
+    pub(crate) answer: String,
     /// What no run may do, whatever was planted.
     wrong: Vec<String>,
     said: String,

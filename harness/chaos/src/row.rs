@@ -10,8 +10,6 @@ pub(crate) struct Row {
     pub(crate) plant: fn(&mut Scene<'_>),
     /// What a truthful tool may say.
     pub(crate) expect: Expect,
-    /// Why the tool still says something else; the test then fails when it does not any more.
-    pub(crate) open: Option<&'static str>,
     /// Whether it may be mixed with others.
     pub(crate) mixes: bool,
     /// Whether it is for the long form only.
@@ -25,7 +23,7 @@ pub(crate) const fn row(
     plant: fn(&mut Scene<'_>),
     any: &'static [&'static str],
 ) -> Row {
-    Row { name, plant, expect: Expect::new(any), open: None, mixes: true, long: false }
+    Row { name, plant, expect: Expect::new(any), mixes: true, long: false }
 }
 
 impl Row {
@@ -51,13 +49,6 @@ impl Row {
     pub(crate) const fn long(mut self) -> Row {
         self.long = true;
         self.mixes = false;
-        self
-    }
-
-    /// Still wrong, for this reason.
-    #[allow(dead_code, reason = "the aim is that no row is open")]
-    pub(crate) const fn open(mut self, reason: &'static str) -> Row {
-        self.open = Some(reason);
         self
     }
 }

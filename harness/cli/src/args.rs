@@ -9,6 +9,7 @@ mod minimise;
 mod mitigate;
 mod redact;
 mod report;
+mod unfinished;
 
 use std::path::PathBuf;
 
@@ -27,6 +28,7 @@ pub(crate) use self::{
     mitigate::Mitigate,
     redact::Redact,
     report::Report,
+    unfinished::Unfinished,
 };
 
 const EXAMPLES: &str = "\
@@ -135,12 +137,15 @@ pub(crate) enum Command {
     /// Take names, addresses and secrets out of evidence, so that it can be published
     #[command(after_help = redact::EXAMPLES)]
     Redact(Redact),
+    /// Say which trials of a record file began and never ended, such as the one that took the machine down
+    #[command(after_help = unfinished::EXAMPLES)]
+    Unfinished(Unfinished),
     /// Print the environment that a report would name
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(Doctor),
     /// Find the build that broke, or fixed, a trial
     #[command(after_help = bisect::EXAMPLES)]
-    Bisect(Bisect),
+    Bisect(Box<Bisect>),
     /// Look into the emulated device
     #[command(after_help = device::EXAMPLES)]
     Device(Device),
@@ -249,7 +254,8 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: u32,
 
-    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096` [default: stack=8M, core=0, files=1024]
+    /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0, files=1024,
+    /// and none of file-size, memory and data; processes: the machine's]
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 

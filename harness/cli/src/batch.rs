@@ -1,22 +1,28 @@
 //! Many trials at once: pool, journal, progress.
 
-use std::{collections::BTreeSet, io::IsTerminal, num::NonZeroUsize};
+use std::{
+    collections::BTreeSet,
+    io::IsTerminal,
+    num::NonZeroUsize,
+    sync::{Mutex, PoisonError},
+    time::SystemTime,
+};
 
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use report::{Record, count};
+use report::{Begun, Line, Over, Record, count};
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
-    Session, Stop,
+    Session, Stop, machine,
     stop::chain,
-    trial::{Job, not_run as not_run_record, run_trial},
+    trial::{Job, again, not_run as not_run_record, run_trial},
 };
 
 /// Runs the jobs and returns their records in the order of the jobs.
 ///
 /// Each record goes to the journal as soon as its trial is over, so that whatever ends this program loses nothing that
-/// was finished. The trials of a run that was cancelled or whose journal cannot be written stay valid; the error comes back
+/// was finished, and before each trial a line that it begins, so that the one that ended the machine is known. The trials of a run that was cancelled or whose journal cannot be written stay valid; the error comes back
 /// beside them.
 pub(crate) fn run_jobs(
     session: &Session,
@@ -40,9 +46,8 @@ pub(crate) struct Batch {
 pub(crate) fn run_batch(
     session: &Session,
     jobs: &[Job<'_>],
-    mut journal: Option<Journal>,
+    journal: Option<Journal>,
 ) -> Result<Batch, Stop> {
-    let no_verdict = |e: &dyn std::error::Error| Stop::no_verdict(format!("error: {}", chain(e)));
     let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
     cancel.on_signals().map_err(|e| no_verdict(&e))?;
     let bar = progress(jobs.len() as u64);
@@ -53,7 +58,7 @@ pub(crate) fn run_batch(
 
     let mut records = Vec::with_capacity(jobs.len());
     let mut unfinished: BTreeSet<usize> = (0..jobs.len()).collect();
-    let mut trouble = None;
+    let journal = Lines { journal: journal.map(Mutex::new), trouble: Mutex::new(None) };
     let mut keep = in_order(|index, record: Option<Record>| {
         if record.is_some() {
             unfinished.remove(&index);
@@ -64,24 +69,26 @@ pub(crate) fn run_batch(
         jobs,
         threads,
         &cancel,
-        |_, job| run_trial(session, job, &cancel),
+        |_, job| {
+            let number = session.next_number();
+            // A trial of which nobody would know that it began is not run.
+            if !journal.keep(|| Line::Begun(begun(session, job, number)), &cancel) {
+                return None;
+            }
+            Some(Record { number, ..run_trial(session, job, &cancel)? })
+        },
         |index, record: Option<Record>| {
             bar.inc(1);
             if let Some(record) = &record {
                 bar.set_message(record.trial.clone());
-                if trouble.is_none()
-                    && let Some(journal) = &mut journal
-                    && let Err(error) = journal.write(record)
-                {
-                    trouble = Some(no_verdict(&error));
-                    // The trials to come would be lost as well.
-                    cancel.cancel();
-                }
+                journal.keep(|| Line::Trial(Box::new(record.clone())), &cancel);
             }
             keep(index, record);
         },
     );
     drop(keep);
+    journal.keep(|| Line::Over(over(session)), &cancel);
+    let trouble = journal.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     bar.finish_and_clear();
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
@@ -96,6 +103,51 @@ pub(crate) fn run_batch(
     };
     let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index])).collect();
     Ok(Batch { records, not_run, trouble })
+}
+
+fn no_verdict(error: &dyn std::error::Error) -> Stop {
+    Stop::no_verdict(format!("error: {}", chain(error)))
+}
+
+/// The record file of a run, where one is kept.
+struct Lines {
+    journal: Option<Mutex<Journal>>,
+    /// Why no line is kept any more.
+    trouble: Mutex<Option<Stop>>,
+}
+
+impl Lines {
+    /// Writes a line. Where one cannot be written the run is cancelled: the trials to come would be lost as well.
+    fn keep(&self, line: impl FnOnce() -> Line, cancel: &Cancel) -> bool {
+        let Some(journal) = &self.journal else { return true };
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        if trouble.is_none() {
+            let mut journal = journal.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = journal.write(&line()) {
+                *trouble = Some(no_verdict(&error));
+                cancel.cancel();
+            }
+        }
+        trouble.is_none()
+    }
+}
+
+fn begun(session: &Session, job: &Job<'_>, number: u64) -> Begun {
+    Begun {
+        format: report::FORMAT,
+        begun: report::date(SystemTime::now()),
+        run: session.run.clone(),
+        number,
+        trial: job.id(),
+        again: again(session, job),
+        pid: std::process::id(),
+        boot: machine::boot(),
+    }
+}
+
+fn over(session: &Session) -> Over {
+    let (format, run) = (report::FORMAT, session.run.clone());
+    Over { format, over: report::date(SystemTime::now()), run }
 }
 
 fn not_run(why: &str, finished: usize, all: usize) -> String {

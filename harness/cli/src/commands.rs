@@ -19,6 +19,7 @@ mod run;
 mod schema;
 mod setup;
 mod subject;
+pub(crate) mod unfinished;
 
 pub use self::minimise::{Comparison, Simulated, compare};
 
@@ -42,6 +43,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Mitigate(args) => mitigate::mitigate(&args),
         Command::Report(args) => report::report(&args),
         Command::Redact(args) => redact::redact(&args),
+        Command::Unfinished(args) => unfinished::unfinished(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Device(args) => device::device(&args),

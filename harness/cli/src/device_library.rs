@@ -16,11 +16,12 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
     };
     let build = build_of(&source).map_err(|e| failed(&e))?;
     let folder = cache.join("device").join(build);
-    // ld.so(8): both characters separate the folders of a library path, and there is no escape.
-    if folder.to_string_lossy().contains([':', ';']) {
+    // ld.so(8): two of these characters separate the folders of a library path, one begins a name that is replaced, and there is
+    // no escape.
+    if folder.to_string_lossy().contains([':', ';', '$']) {
         return Err(Stop::usage(format!(
-            "error: the dynamic loader cannot be told of `{}`, as its path has a colon or semicolon; name another cache \
-             in XDG_CACHE_HOME",
+            "error: the dynamic loader cannot be told of `{}`, as its path has a colon, semicolon or dollar; name \
+             another cache in XDG_CACHE_HOME",
             folder.display()
         )));
     }

@@ -12,10 +12,12 @@ mod evidence;
 mod library;
 mod machine;
 mod outputs;
+mod probe;
 mod progress;
 mod scratch;
 mod select;
 mod session;
+mod spool;
 mod stop;
 mod trial;
 

@@ -20,17 +20,17 @@ const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
 /// Why a trial may have failed because of the folders that its worker writes to, where one of them is in a bad state.
-pub(crate) fn trouble(folders: &[&Path]) -> Option<String> {
+pub(crate) fn trouble(folders: &[PathBuf]) -> Option<String> {
     folders.iter().find_map(|folder| {
         let at = folder.display();
         if !folder.is_dir() {
             return Some(format!("`{at}`, which the worker writes to, is gone"));
         }
-        if let Err(error) = access(*folder, Access::WRITE_OK | Access::EXEC_OK) {
+        if let Err(error) = access(folder, Access::WRITE_OK | Access::EXEC_OK) {
             let error = std::io::Error::from(error);
             return Some(format!("the worker cannot write to `{at}`: {error}"));
         }
-        let left = left(&statvfs(*folder).ok()?)?;
+        let left = left(&statvfs(folder).ok()?)?;
         Some(format!("no space is left in `{at}` ({left}); free some, or name another place"))
     })
 }
@@ -67,6 +67,11 @@ pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
     }
 }
 
+/// The kernel's id of the time since the machine was started.
+pub(crate) fn boot() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
 /// The turn of one trial on a GPU that trials do not share; it ends when this is dropped, and however this process ends.
 pub(crate) struct Turn(#[allow(dead_code, reason = "the lock on it is what counts")] File);
 
@@ -95,12 +100,13 @@ mod tests {
     #[test]
     fn a_folder_that_cannot_be_written_is_trouble() {
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(trouble(&[folder.path()]), None);
+        let there = folder.path().to_owned();
+        assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
-        let told = trouble(&[folder.path(), &gone]).unwrap();
+        let told = trouble(&[there, gone]).unwrap();
         assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
         // The kernel lets nobody write here, root neither.
-        let told = trouble(&[Path::new("/proc/self/task")]).unwrap_or_default();
+        let told = trouble(&["/proc/self/task".into()]).unwrap_or_default();
         assert!(told.contains("/proc/self/task"), "{told}");
     }
 

@@ -10,7 +10,7 @@ use std::{
 use report::Record;
 use supervise::{Durability, Journal};
 
-use crate::{Stop, stop::chain};
+use crate::{Stop, commands::unfinished, stop::chain};
 
 /// Writes a view for people to standard output, with styles only where they are seen, and without anything else that acts on a
 /// terminal. A reader that closes the pipe has seen enough.
@@ -26,7 +26,7 @@ pub(crate) fn data(text: &str) -> Result<(), Stop> {
 
 /// Tells of something on standard error, as [`print`] does on standard output.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    anstream::eprintln!("{}", report::terminal(&text.to_string()));
+    report::note(&text.to_string());
 }
 
 fn written(written: std::io::Result<()>) -> Result<(), Stop> {
@@ -38,8 +38,12 @@ fn written(written: std::io::Result<()>) -> Result<(), Stop> {
     }
 }
 
-/// Opens the journal of records to append to.
+/// Opens the journal of records to append to. What an earlier run began there and never ended is said.
 pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {
+    // A device or a pipe has no end.
+    if let Some(warning) = path.filter(|path| path.is_file()).and_then(unfinished::warning) {
+        note(warning);
+    }
     path.map(|path| Journal::open(path, Durability::Machine))
         .transpose()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))

@@ -84,7 +84,7 @@ impl View {
                 self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
                 self.bar.set_style(style(position.is_some()));
                 self.bar.enable_steady_tick(Duration::from_millis(120));
-                self.bar.set_message(format!("{}: {text}", self.spec));
+                self.bar.set_message(report::terminal(&format!("{}: {text}", self.spec)));
             }
         }
         if let Some((done, total)) = position {

@@ -90,11 +90,12 @@ fn create_in(base: &Path) -> io::Result<Scratch> {
 }
 
 fn fresh(home: &Path) -> io::Result<Scratch> {
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(home)?.keep();
-    let lock = open_folder(&folder)?;
+    // Until it has its mark it goes by itself, as nobody would ever know it for ours.
+    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(home)?;
+    let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
-    Mark::own(&lock)?.write(&folder)?;
-    Ok(Scratch { folder, _lock: lock })
+    Mark::own(&lock)?.write(folder.path())?;
+    Ok(Scratch { folder: folder.keep(), _lock: lock })
 }
 
 /// The folder of all runs of one user.

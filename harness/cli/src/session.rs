@@ -4,8 +4,11 @@ use std::{
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, SystemTime},
 };
 
 use clap::Parser;
@@ -24,6 +27,7 @@ use crate::{
     progress,
     scratch::{self, Scratch},
     stop::chain,
+    trial::nonce,
 };
 
 /// What stands under the HIP runtime.
@@ -67,18 +71,32 @@ pub struct SessionOptions {
 }
 
 /// The limits that trials run under unless others are given: those of a usual Linux, so that neither a shell's `ulimit` nor a
-/// batch system decides a trial. No core files, of which a run would leave hundreds.
-const USUAL: [(Resource, Limit); 3] =
-    [(Resource::Stack, Limit(8 << 20)), (Resource::Core, Limit(0)), (Resource::Files, Limit(1024))];
+/// batch system decides a trial. No core files, of which a run would leave hundreds. That of processes is the machine's: it counts
+/// those of all programs of the user, and nobody but root can lift it.
+const USUAL: [(Resource, Limit); 6] = [
+    (Resource::Stack, Limit(8 << 20)),
+    (Resource::Core, Limit(0)),
+    (Resource::Files, Limit(1024)),
+    (Resource::FileSize, Limit::NONE),
+    (Resource::Memory, Limit::NONE),
+    (Resource::Data, Limit::NONE),
+];
+
+/// Where HIP's compiler keeps what it has compiled.
+const COMGR_CACHE: &str = "AMD_COMGR_CACHE_DIR";
 
 /// The workers' folder of temporary files, in the cache of compiled kernels.
 const TEMPORARY: &str = "tmp";
 
 /// A stack, a device and a worker: what every trial of a run shares.
 pub struct Session {
+    /// What tells this run from every other.
+    pub run: String,
+    /// Trials that were begun.
+    begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
-    /// Its ROCm version, as far as files tell.
+    /// Its ROCm version, as far as files or else its runtime tell.
     pub rocm: Option<plan::Version>,
     /// The device.
     pub device: DeviceChoice,
@@ -263,7 +281,7 @@ impl Session {
         let mut resources = BTreeMap::from(USUAL);
         resources.extend(options.resources);
         let scratch = scratch::create()?;
-        let rocm = stack.rocm.as_ref().and_then(|v| v.to_string().parse().ok());
+        let rocm = stack.rocm.clone();
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // What a case from elsewhere may write to is not read by others.
         let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
@@ -271,7 +289,9 @@ impl Session {
         std::fs::create_dir_all(&temporary).map_err(|e| {
             Stop::no_verdict(format!("error: cannot create `{}`: {e}", temporary.display()))
         })?;
-        Ok(Session {
+        let mut session = Session {
+            run: run_id(),
+            begun: AtomicU64::new(0),
             stack,
             rocm,
             device: options.device,
@@ -288,7 +308,14 @@ impl Session {
             code_cache,
             scratch,
             processes: Mutex::default(),
-        })
+        };
+        session.ask_for_the_release()?;
+        Ok(session)
+    }
+
+    /// A number that no other trial of this run has.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.begun.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Remembers a process: the kernel log speaks of it by its number.
@@ -309,7 +336,8 @@ impl Session {
     /// The only places that a worker may write to, where its cases come from elsewhere and are not trusted.
     pub(crate) fn writable(&self) -> Option<Vec<String>> {
         self.cases_from.as_ref().filter(|from| !from.trusted)?;
-        let folders = [self.scratch.path(), &self.code_cache];
+        // The folder that it starts in is its scratch.
+        let folders = [Path::new("."), self.cache_name()];
         let folders = folders.iter().map(|folder| folder.display().to_string());
         let devices: &[&str] = match self.device {
             DeviceChoice::Emulated(_) => &["/dev/null"],
@@ -383,9 +411,31 @@ impl Session {
         let mut start = self.start_in(stack, &self.worker, device_config, &order.plan.environment);
         start.arguments.push(WORKER_ARGUMENT.into());
         start.directory = Some(folder.to_owned());
+        self.name_cache(&mut start, folder)?;
         start.tell_end = true;
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
+    }
+
+    /// What a worker calls the cache of compiled kernels. comgr writes names of folders into texts that it splits again and crashes
+    /// where they are not plain, and an order is text; such a folder has another name in the one that the worker starts in.
+    pub(crate) fn cache_name(&self) -> &Path {
+        if is_plain(&self.code_cache) { &self.code_cache } else { Path::new("cache") }
+    }
+
+    fn name_cache(&self, start: &mut Start, folder: &Path) -> Result<(), String> {
+        let name = self.cache_name();
+        if *name == self.code_cache {
+            return Ok(());
+        }
+        std::os::unix::fs::symlink(&self.code_cache, folder.join(name))
+            .map_err(|error| format!("no name for `{}`: {error}", self.code_cache.display()))?;
+        for value in start.environment.values_mut() {
+            if let Ok(below) = Path::new(value).strip_prefix(&self.code_cache) {
+                *value = name.join(below).into();
+            }
+        }
+        Ok(())
     }
 
     /// The limits of resources of a trial whose plan asks for these.
@@ -438,7 +488,7 @@ impl Session {
         // runtime compiles its own copy kernels every time, which takes three times as long as the rest of a trial.
         set("TMPDIR".as_ref(), self.code_cache.join(TEMPORARY).as_ref());
         // Without it HIP's compiler shares ~/.cache/comgr with every other program of the user.
-        set("AMD_COMGR_CACHE_DIR".as_ref(), self.code_cache.join("comgr").as_ref());
+        set(COMGR_CACHE.as_ref(), self.code_cache.join("comgr").as_ref());
         set("AMD_COMGR_CACHE_POLICY".as_ref(), "prune_interval=1m:cache_size_bytes=32m".as_ref());
         if let Some(config) = device_config {
             set(device::CONFIG_VARIABLE.as_ref(), config.as_ref());
@@ -482,8 +532,17 @@ impl Session {
     }
 
     /// Why a trial may have failed because this machine did not let its worker write.
-    pub(crate) fn trouble(&self, spool: &Path) -> Option<String> {
-        machine::trouble(&[spool, &self.code_cache, &self.code_cache.join(TEMPORARY)])
+    pub(crate) fn trouble(
+        &self,
+        spool: &Path,
+        environment: &BTreeMap<String, String>,
+    ) -> Option<String> {
+        let mut folders = vec![spool.to_owned(), self.code_cache.clone()];
+        // Those of the compilers may be others than ours. Where the second is missing they make it.
+        let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));
+        folders.extend(temporary.map(|folder| spool.join(folder)));
+        folders.extend(cache.map(|folder| spool.join(folder)).filter(|folder| folder.exists()));
+        machine::trouble(&folders)
     }
 
     /// The turn of a trial on a GPU, where trials run one at a time. None where the run was cancelled; nobody waits for an
@@ -525,6 +584,18 @@ impl Session {
             DeviceChoice::Gpu => None,
         }
     }
+}
+
+/// Whether a path is one word for whoever splits a text into words.
+fn is_plain(path: &Path) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+@%,:=~".contains(byte);
+    path.as_os_str().as_encoded_bytes().iter().all(plain)
+}
+
+/// The second in which a run began, and what tells it from others of that second.
+fn run_id() -> String {
+    let when = report::date(SystemTime::now()).replace(['-', ':'], "");
+    format!("{when}-{}", &nonce()[..8])
 }
 
 /// The folder for everything that is kept between runs.

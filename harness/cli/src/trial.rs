@@ -8,12 +8,12 @@ use std::{
 
 use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
-use judge::{Able, Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
+use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
-use crate::{CaseLibrary, Selected, Session, Stop};
+use crate::{CaseLibrary, Selected, Session, Stop, spool::Spool};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -144,7 +144,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         faults: of_place(&job.faults, Place::Call),
         // The folder that it starts in: a path need not be text.
         spool: ".".to_owned(),
-        code_cache: session.code_cache.to_str().map(str::to_owned),
+        code_cache: session.cache_name().to_str().map(str::to_owned),
         writable: session.writable(),
         wanted: wanted.clone(),
     };
@@ -153,6 +153,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         .map_err(|error| format!("no turn on the GPU: {error}"))
         .and_then(|_| folder.as_ref().map_err(|e| format!("no folder for the trial: {e}")))
         .and_then(|_| Told::new(session, &order, &spool, config.as_ref()));
+    let kept = Spool::new(&spool, largest(&job.lowered.plan));
     let (observation, usage) = match &told {
         Ok(told) => observe(session, told, cancel)?,
         Err(error) => (not_started(error.clone()), None),
@@ -172,7 +173,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
         stack_root: Some(&session.stack.root),
-        spool: &|name| std::fs::read(spool.join(name)).ok(),
+        spool: &|name| kept.read(name),
     };
     let (mut outcome, mut red) = judge_everywhere(&observation, &context);
     if outcome.signature == judge::NOT_STARTED {
@@ -184,7 +185,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     }
     // A compiler or runtime that cannot write crashes or exits, which is no news of ROCm.
     if outcome.kind.is_failure()
-        && let Some(trouble) = session.trouble(&spool)
+        && let Some(trouble) = session.trouble(&spool, context.environment)
     {
         outcome = Outcome {
             kind: judge::Kind::NoVerdict,
@@ -195,6 +196,12 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         outcome.summary = trouble;
     }
     Some(record(session, job, &nonce, observation, usage, (outcome, red)))
+}
+
+/// The most bytes that a check of a plan looks at: a buffer, or the guards around one.
+fn largest(plan: &Plan) -> u64 {
+    let buffers = plan.buffers.values().map(|buffer| buffer.bytes);
+    buffers.max().unwrap_or_default().max(2 * plan::GUARD_BYTES)
 }
 
 /// The record of a trial that was planned and did not come to its end.
@@ -290,6 +297,8 @@ fn record(
     let (environment, limits) = report::found(&observation.events);
     Record {
         format: report::FORMAT,
+        run: session.run.clone(),
+        number: 0,
         date: report::date(SystemTime::now()),
         rocrepro: env!("CARGO_PKG_VERSION").to_owned(),
         case: job.case.id.clone(),
@@ -368,12 +377,12 @@ fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
 }
 
 /// All that a worker is told, and what it must say that it was told.
-struct Told {
+pub(crate) struct Told {
     start: Start,
     order: Vec<u8>,
-    digest: String,
-    environment: BTreeMap<String, String>,
-    limits: BTreeMap<String, String>,
+    pub(crate) digest: String,
+    pub(crate) environment: BTreeMap<String, String>,
+    pub(crate) limits: BTreeMap<String, String>,
 }
 
 impl Told {
@@ -389,7 +398,7 @@ impl Told {
         Told::of(start, order)
     }
 
-    fn of(start: Start, order: &Order) -> Result<Told, String> {
+    pub(crate) fn of(start: Start, order: &Order) -> Result<Told, String> {
         let order = serde_json::to_vec(order)
             .map_err(|error| format!("the plan cannot be sent: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
@@ -404,7 +413,7 @@ impl Told {
 }
 
 /// None where the run was cancelled.
-fn observe(
+pub(crate) fn observe(
     session: &Session,
     told: &Told,
     cancel: &Cancel,
@@ -417,54 +426,6 @@ fn observe(
     }
     let usage = seen.usage;
     Some((observation(seen, session.is_launched()), usage))
-}
-
-impl Session {
-    /// Whether this machine can run ROCm with another stack than this one, by a plan that does nothing.
-    fn probe(&self, cancel: &Cancel) -> Able {
-        let mut others = self.other_stacks();
-        while self.able() == Able::Unknown
-            && let Some(stack) = others.pop()
-        {
-            let nonce = nonce();
-            let Ok(folder) = self.scratch.trial() else { break };
-            let config = self.device_config(Vec::new());
-            let order = Order {
-                nonce: nonce.clone(),
-                plan: Plan::nothing(),
-                faults: Vec::new(),
-                spool: ".".to_owned(),
-                code_cache: None,
-                writable: None,
-                wanted: Vec::new(),
-            };
-            let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
-            let told = self.worker(&stack, &order, folder.path(), text.as_deref());
-            let told = told.and_then(|start| Told::of(start, &order));
-            let Ok(told) = told else { break };
-            let Some((seen, _)) = observe(self, &told, cancel) else { break };
-            let context = Context {
-                plan: &order.plan,
-                nonce: &nonce,
-                order: &told.digest,
-                environment: &told.environment,
-                launched: self.is_launched(),
-                limits: &told.limits,
-                able: Able::Unknown,
-                wanted: &[],
-                spec: &stack.spec,
-                rocm: None,
-                expect_gfx: self.gfx(),
-                emulated: config.as_ref(),
-                stack_root: Some(&stack.root),
-                spool: &|_| None,
-            };
-            if judge::judge(&seen, &context).kind == judge::Kind::Pass {
-                crate::machine::has_started(&stack.root, &self.device);
-            }
-        }
-        self.able()
-    }
 }
 
 fn observation(seen: Observed, launched: bool) -> Observation {
@@ -548,7 +509,7 @@ fn not_started(why: String) -> Observation {
 
 /// Unguessable enough to prove that a worker of this run answered; the standard library seeds its
 /// hasher from the system's random source.
-fn nonce() -> String {
+pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())
 }

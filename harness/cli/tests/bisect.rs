@@ -58,7 +58,12 @@ fn a_threshold_is_found() {
         &["last good 616, first bad 617", "signature   exit:1", "--axis=x=616,617"],
     );
     let fix = ["--fixed", "--good", "last", "--bad", "first"];
-    check_script("test $ROCREPRO_VALUE -gt 616", &fix, 0, &["first good 617, last bad 616"]);
+    check_script(
+        "test $ROCREPRO_VALUE -gt 616",
+        &fix,
+        0,
+        &["first good 617, last bad 616", "first good  617"],
+    );
 }
 
 #[test]
@@ -93,6 +98,94 @@ fn ends_that_are_not_what_they_should_be_have_their_exit_codes() {
     let path = folder.path().to_str().unwrap();
     let nothing = ["--axis", "x=1..9", "--out", path, "--", "/no/such/command"];
     check(&nothing, 5, &[], &["cannot start `/no/such/command`", "--resume goes on"]);
+}
+
+/// Two builds fail with one exit code for two reasons: what they say tells them apart.
+#[test]
+fn a_failure_is_known_by_what_it_says() {
+    let other = "[ $ROCREPRO_VALUE = 500 ] && { echo no disk >&2; exit 1; }; \
+                 [ $ROCREPRO_VALUE -lt 617 ] || { echo \"wrong at 0x$$: $ROCREPRO_VALUE\" >&2; exit 1; }";
+    check_script(
+        other,
+        &[],
+        0,
+        &["last good 616, first bad 617", "signature   exit:1:wrong at #: #"],
+    );
+    let output = "[ $ROCREPRO_VALUE -lt 617 ] || { echo mismatch; echo bye $ROCREPRO_VALUE apples; exit 3; }";
+    check_script(
+        output,
+        &["--match", "mis?match"],
+        0,
+        &["first bad 617", "signature   match:mis?match"],
+    );
+    check_script(output, &["--match", "crash"], 3, &["1000 cannot be tested"]);
+    let folder = folder();
+    let path = folder.path().join("out");
+    let bad = ["--axis", "x=1..9", "--out", path.to_str().unwrap(), "--match", "(", "--", "true"];
+    check(&bad, 2, &[], &["`--match`", "unclosed group"]);
+}
+
+#[test]
+fn exchanged_ends_are_noticed() {
+    check_script("test $ROCREPRO_VALUE -gt 616", &[], 3, &["the ends seem to be exchanged"]);
+}
+
+/// A device that nobody saw is not named, and what a few runs cannot exclude is said.
+#[test]
+fn an_answer_says_what_it_does_not_know() {
+    let folder = folder();
+    let path = folder.path().join("out");
+    let arguments = [
+        "--axis",
+        "x=1..1000",
+        "--out",
+        path.to_str().unwrap(),
+        "--",
+        "sh",
+        "-c",
+        "test $ROCREPRO_VALUE -lt 617",
+    ];
+    let output = check(
+        &arguments,
+        0,
+        &["note        616 fails in less than", "may be older"],
+        &["if stopped now"],
+    );
+    assert!(!String::from_utf8_lossy(&output.stdout).contains("device"));
+}
+
+/// A build that is new in the history does not lose what was seen of the others.
+#[test]
+fn a_resume_keeps_what_was_seen_by_name() {
+    let folder = folder();
+    let out = folder.path().join("out");
+    let out = out.to_str().unwrap();
+    let log = folder.path().join("log");
+    let script = format!("echo $ROCREPRO_VALUE >> {}; test $ROCREPRO_VALUE -lt 6", log.display());
+    let search = |values: &str, more: &[&str], code: i32, err: &[&str]| {
+        let axis = format!("x={values}");
+        let mut arguments = vec!["--axis", axis.as_str(), "--out", out, "--resume"];
+        arguments.extend(more);
+        arguments.extend(["--", "sh", "-c", script.as_str()]);
+        check(&arguments, code, &[], err)
+    };
+    search("1,2,3,5,6,7,8,9", &["--budget-runs", "7"], 4, &[]);
+    let before = std::fs::read_to_string(&log).expect("a log").lines().count();
+    assert_eq!(before, 7);
+    search("1,2,3,4,5,6,7,8,9", &[], 0, &["resumed after 7 runs"]);
+    let after = std::fs::read_to_string(&log).expect("a log").lines().count();
+    assert!(after > before && after < 30, "{after}");
+}
+
+#[test]
+fn an_answer_is_printed_whatever_happens_to_its_files() {
+    let folder = folder();
+    let out = folder.path().join("out");
+    std::fs::create_dir_all(out.join("bisect.json")).expect("a folder in the way");
+    let out = out.to_str().unwrap();
+    let script = "test $ROCREPRO_VALUE -lt 617";
+    let arguments = ["--axis", "x=1..1000", "--out", out, "--", "sh", "-c", script];
+    check(&arguments, 0, &["last good 616, first bad 617"], &["the answer above is whole"]);
 }
 
 #[test]

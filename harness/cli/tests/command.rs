@@ -338,7 +338,8 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     timeout.arg("100").arg(command.get_program()).args(command.get_args());
     timeout.env("TMPDIR", folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = timeout.spawn().expect("timeout is part of coreutils");
-    while std::fs::read_to_string(&record).map_or(0, |text| text.lines().count()) < 2 {
+    let finished = |text: String| report::records(&text).map_or(0, |records| records.len());
+    while std::fs::read_to_string(&record).map_or(0, finished) < 2 {
         std::thread::sleep(Duration::from_millis(20));
     }
     let pid = child.id().to_string();
@@ -348,11 +349,11 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(stderr.contains("interrupted: ") && stderr.contains(" not run"), "{stderr}");
     let kept = std::fs::read_to_string(&record).expect("it is there");
-    for line in kept.lines() {
-        report::parse(line).unwrap_or_else(|e| panic!("{e}: {line}"));
-    }
-    let finished = format!("interrupted: {} of ", kept.lines().count());
-    assert!(stderr.contains(&finished), "{stderr} with {} records", kept.lines().count());
+    let records = report::records(&kept).unwrap_or_else(|e| panic!("{e}: {kept}"));
+    let finished = format!("interrupted: {} of ", records.len());
+    assert!(stderr.contains(&finished), "{stderr} with {} records", records.len());
+    // It ended in good order: no trial took anything down.
+    assert_eq!(report::unfinished(kept.lines()), []);
     // The others are in the report for CI as well, as trials without a verdict.
     let planned = stderr.split("interrupted: ").nth(1).and_then(|rest| rest.split(' ').nth(2));
     let xml = std::fs::read_to_string(&junit).expect("it is there");
@@ -364,4 +365,42 @@ fn an_interrupted_run_says_what_it_has_and_leaves_nobody() {
         .filter(|path| *path != record && *path != junit)
         .collect();
     assert!(left.is_empty(), "temporary files are left: {left:?}");
+}
+
+#[test]
+fn a_killed_run_leaves_the_name_of_what_it_was_doing() {
+    let folder = folder(&[]);
+    let record = folder.path().join("record.jsonl");
+    let (first, second) = ("pinned", "pageable");
+    let trial = |host| format!("copies/small-sizes[bytes=2,host={host},api=memcpy]");
+    let run = |host, more: &[&str]| {
+        let mut command = rocrepro(&["run", &trial(host), "--record", text(&record)]);
+        command.args(more).env("TMPDIR", folder.path()).stderr(Stdio::piped());
+        command.stdout(Stdio::null());
+        command
+    };
+    let unfinished = || rocrepro(&["unfinished", text(&record)]).output().expect("it starts");
+    assert!(run(first, &[]).status().expect("it starts").success());
+    assert_eq!(unfinished().status.code(), Some(0));
+
+    // It hangs until it is killed, and nobody of the run is left to say so.
+    let mut child = run(second, &["--fault", "signal.stuck"]).spawn().expect("it starts");
+    let begun = || std::fs::read_to_string(&record).expect("it is there").contains(&trial(second));
+    while !begun() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    let output = unfinished();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert!(told.starts_with(&trial(second)) && !told.contains(&trial(first)), "{told}");
+    assert!(told.contains(&format!("its process {} is gone", child.id())), "{told}");
+    assert!(told.contains("Again: rocrepro run") && told.contains("signal.stuck"), "{told}");
+
+    let next = run(first, &[]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&next.stderr);
+    let warning =
+        format!("1 trial began in an earlier run and never ended, the last one {}", trial(second));
+    assert!(said.contains(&warning), "{said}");
 }

@@ -30,7 +30,11 @@ fn record(options: &[&str]) -> Record {
     let mut command = rocrepro(&["run", TRIAL, "--device", "emulated", "--record"]);
     let output = command.arg(&file).args(options).output().expect("it starts");
     let text = std::fs::read_to_string(&file).unwrap_or_default();
-    report::parse(text.trim()).unwrap_or_else(|e| panic!("{options:?}: {e}: {output:?}"))
+    let records = report::records(&text).unwrap_or_else(|e| panic!("{options:?}: {e}: {output:?}"));
+    let [record] = &records[..] else {
+        panic!("{options:?}: {} records: {output:?}", records.len())
+    };
+    record.clone()
 }
 
 /// Every setting of a device and a trial that an option can make.
@@ -83,8 +87,7 @@ fn what_a_launcher_sets_itself_is_recorded() {
     command.env("HSA_OF_A_SHELL", "yes").args(["--launcher", &format!("sh -c '{script}' sh")]);
     let output = command.output().expect("it starts");
     let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().find(|line| line.starts_with('{')).expect("a record");
-    let record = report::parse(line).expect("a record");
+    let record = text.lines().find_map(|line| report::parse(line).ok()).expect("a record");
     assert_eq!(record.verdict.kind, VerdictKind::Pass, "{record:?}");
     assert!(!record.environment.contains_key("HSA_OF_A_SHELL"));
 }
@@ -154,14 +157,54 @@ fn limits_that_cannot_be_are_refused() {
     let output = { output }.output().expect("it starts");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr);
-    for wanted in ["`stak`; there are stack, core, files", "`stack=x`: write", "`--limit core`"] {
+    for wanted in
+        ["`stak`; there are stack, core, files, file-size", "`stack=x`: write", "`--limit core`"]
+    {
         assert!(stderr.contains(wanted), "{stderr}");
     }
-    let hard = ["--launcher", "sh -c 'ulimit -s 1024; exec \"$@\"' sh"];
-    let seen = record(&hard);
-    assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{seen:?}");
-    let said = seen.outcome.details.join("\n");
-    assert!(said.contains("this machine allows stack=1M, and 8M is asked for"), "{seen:?}");
+    for (option, told) in [
+        ("-s 1024", "stack=1M, and 8M is asked for; `--limit stack=1M` asks for no more"),
+        ("-v 8388608", "memory=8G, and unlimited is asked for"),
+        ("-d 8388608", "data=8G, and unlimited is asked for"),
+        ("-f 0", "file-size=0, and unlimited is asked for"),
+    ] {
+        let seen = record(&["--launcher", &format!("sh -c 'ulimit {option}; exec \"$@\"' sh")]);
+        assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{seen:?}");
+        let said = seen.outcome.details.join("\n");
+        assert!(said.contains(&format!("this machine allows {told}")), "{seen:?}");
+    }
+    let asked = record(&["--limit", "memory=64G"]);
+    assert_eq!(asked.verdict.kind, VerdictKind::Pass, "{asked:?}");
+    assert_eq!((asked.limits["memory"].as_str(), asked.limits.len()), ("64G", 7));
+}
+
+/// The kernel's own words are the second hand.
+#[test]
+fn limits_are_set_as_they_are_named() {
+    let limits = [
+        ("stack=1M", "Max stack size", "1048576"),
+        ("core=0", "Max core file size", "0"),
+        ("files=77", "Max open files", "77"),
+        ("file-size=2M", "Max file size", "2097152"),
+        ("memory=1G", "Max address space", "1073741824"),
+        ("data=512M", "Max data size", "536870912"),
+        ("processes=99", "Max processes", "99"),
+    ];
+    let words = limits.iter().flat_map(|(limit, ..)| ["--limit", limit]);
+    let words: Vec<&str> = ["__start"].into_iter().chain(words).collect();
+    let words = [&words[..], &["--", "/bin/cat", "/proc/self/limits"]].concat();
+    let output = { rocrepro(&words) }.output().expect("it starts");
+    let shown = String::from_utf8_lossy(&output.stdout);
+    for (limit, name, number) in limits {
+        let line = shown.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        let soft = line[name.len().min(line.len())..].split_whitespace().next();
+        assert_eq!(
+            soft,
+            Some(number),
+            "{limit}: {shown}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
 }
 
 /// A stack without a libc of its own is found through LD_LIBRARY_PATH, which launchers drop.

@@ -8,6 +8,7 @@
 //! Calls are `unsafe` as they are in C: handles and pointers must be what the header asks for.
 
 mod blaslt;
+mod failure;
 mod hip;
 mod loader;
 mod rand;
@@ -17,6 +18,7 @@ mod rtc;
 pub use blaslt::{
     Blaslt, HeuristicResult, Matrices, Operation, status_name as hipblas_status_name,
 };
+pub use failure::first_failure;
 pub use hip::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, ERROR_NOT_READY,
     EVENT_DEFAULT, EVENT_DISABLE_TIMING, Hip, HostFunction, MEM_ATTACH_GLOBAL, MemcpyKind,

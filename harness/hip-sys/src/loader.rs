@@ -163,8 +163,12 @@ macro_rules! functions {
                 /// Handles and pointers must be what the header asks for.
                 pub unsafe fn $name(&self, $($arg: $ty),*) -> Result<$ret, $crate::loader::Missing> {
                     match self.$name {
-                        // SAFETY: the caller keeps the header's contract.
-                        Some(function) => Ok(unsafe { function($($arg),*) }),
+                        Some(function) => {
+                            // SAFETY: the caller keeps the header's contract.
+                            let result = unsafe { function($($arg),*) };
+                            $crate::failure::note(stringify!($name), result);
+                            Ok(result)
+                        }
                         None => Err(self.shared.lacks(stringify!($name))),
                     }
                 }

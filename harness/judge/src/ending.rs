@@ -1,6 +1,6 @@
 //! How the process ended, judged by how far it had come.
 
-use plan::{PIPE_CLOSED, WORKER_DONE};
+use plan::{LEFT_ALONE, PIPE_CLOSED, WORKER_DONE};
 
 use crate::{
     End, Kind, Limit, Location, Observation, Outcome, index::Index, proof::ended, trail::Trail,
@@ -64,6 +64,12 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
         End::Signalled { signal } if !words::FAULTS.contains(signal) => Some(Outcome::no_verdict(
             "killed",
             format!("somebody else ended the worker by {}", words::signal(*signal)),
+        )),
+        // Its harness runs and waits, so it is a launcher that let go of it.
+        End::Exited(LEFT_ALONE) => Some(Outcome::no_verdict(
+            "left-alone",
+            "somebody closed the standard input or output of the worker, which therefore ended"
+                .to_owned(),
         )),
         _ => None,
     }

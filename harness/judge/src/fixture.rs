@@ -16,6 +16,8 @@ use crate::{Able, Context, End, Observation, Outcome, judge};
 
 pub(crate) const NONCE: &str = "n0nce";
 const ORDER: &str = "0rder";
+/// Events before the first call.
+pub(crate) const HEAD: usize = 8;
 pub(crate) const ROOT: &str = "/stack";
 
 /// A plan, what its worker reports on a healthy device, and the files that it spools.
@@ -40,6 +42,11 @@ pub(crate) fn hello() -> Event {
         environment: environment(),
         limits: limits(),
     }
+}
+
+fn loaded(name: &str) -> Event {
+    let path = format!("{ROOT}/lib/{name}");
+    Event::Loaded { libraries: vec![LoadedLibrary { name: name.to_owned(), path, build_id: None }] }
 }
 
 fn environment() -> BTreeMap<String, String> {
@@ -113,6 +120,7 @@ pub(crate) fn plan(bytes: u64, body: Vec<Step>, verify: Vec<Step>) -> Plan {
         streams: BTreeMap::new(),
         events: Vec::new(),
         kernels: BTreeMap::new(),
+        own_kernels: BTreeMap::new(),
         setup,
         body,
         verify,
@@ -138,13 +146,11 @@ impl Run {
         let mut seen = Observation {
             events: vec![
                 hello(),
-                Event::Loaded {
-                    libraries: vec![LoadedLibrary {
-                        name: "libamdhip64.so.7".to_owned(),
-                        path: format!("{ROOT}/lib/libamdhip64.so.7"),
-                        build_id: None,
-                    }],
-                },
+                Event::Phase { phase: Phase::Start },
+                Event::Phase { phase: Phase::Load },
+                loaded("libamdhip64.so.7"),
+                Event::Phase { phase: Phase::Init },
+                loaded("libLLVM.so.22.1"),
                 Event::Device {
                     hip_runtime: 70_253_211,
                     count: 1,
@@ -185,6 +191,16 @@ impl Run {
             able: Able::Unknown,
             emulated: Some(config()),
         }
+    }
+
+    /// The libraries that were loaded first.
+    pub(crate) fn libraries(&mut self) -> &mut Vec<LoadedLibrary> {
+        let mut events = self.seen.events.iter_mut();
+        let loaded = events.find_map(|event| match event {
+            Event::Loaded { libraries } => Some(libraries),
+            _ => None,
+        });
+        loaded.expect("a worker loads libraries")
     }
 
     /// Changes the bytes that one check read.
@@ -262,7 +278,7 @@ fn wanted(plan: &Plan) -> Vec<(u32, u32, String)> {
 
 fn play(
     steps: &[Step],
-    plan: &Plan,
+    whole: &Plan,
     wanted: &[(u32, u32, String)],
     occurrences: &mut HashMap<u32, u32>,
     events: &mut Vec<Event>,
@@ -270,11 +286,11 @@ fn play(
     for step in steps {
         match &step.call {
             Call::Repeat { count, body } => {
-                (0..*count).for_each(|_| play(body, plan, wanted, occurrences, events));
+                (0..*count).for_each(|_| play(body, whole, wanted, occurrences, events));
                 continue;
             }
             Call::Thread { body } => {
-                play(body, plan, wanted, occurrences, events);
+                play(body, whole, wanted, occurrences, events);
                 continue;
             }
             _ => {}
@@ -297,7 +313,11 @@ fn play(
                 None if same => "same".to_owned(),
                 None => format!("different {n}"),
             };
-            let bytes = plan.buffers[buffer].bytes;
+            let of_step = &whole.buffers[buffer];
+            let bytes = match step.call {
+                Call::Guards { .. } => 2 * of_step.guard(),
+                _ => of_step.bytes,
+            };
             let buffer = match step.call {
                 Call::Guards { .. } => format!("{buffer}.guards"),
                 _ => buffer.clone(),
@@ -311,13 +331,50 @@ fn play(
                 file: None,
             });
         }
+        let status = match plan::api(&step.call, whole) {
+            api if api.starts_with("host ") => "",
+            api if api.starts_with("hiprtc") => "HIPRTC_SUCCESS",
+            _ => "hipSuccess",
+        };
         events.push(Event::End {
             step: step_id,
             occurrence,
             code: 0,
-            status: "hipSuccess".to_owned(),
+            status: status.to_owned(),
             value: None,
+            function: None,
             ns: 1000,
         });
     }
+}
+
+/// What a real worker said, as `harness/cli/tests/recorded.rs` keeps it: the plan, and then one event a line.
+const RECORDED: &str = include_str!("../recorded/saxpy.jsonl");
+
+/// The plan and the events of a real worker.
+pub(crate) fn recorded() -> (Plan, Vec<Event>) {
+    let mut lines = RECORDED.lines();
+    let plan = serde_json::from_str(lines.next().expect("a plan")).expect("a plan");
+    (plan, lines.map(|line| serde_json::from_str(line).expect("an event")).collect())
+}
+
+#[test]
+fn a_made_up_run_has_the_form_of_a_recorded_one() {
+    use serde_json::{Value, json};
+    /// An event without what belongs to the machine, the stack and the time.
+    fn form(event: &Event) -> Value {
+        let mut form = serde_json::to_value(event).expect("it is JSON");
+        let fields = form.as_object_mut().expect("an object");
+        for name in ["environment", "limits", "libraries", "name", "memory", "emulated"] {
+            fields.get_mut(name).into_iter().for_each(|value| *value = json!("any"));
+        }
+        form
+    }
+    let (plan, said) = recorded();
+    let made = Run::healthy(plan).seen.events;
+    let forms = |events: &[Event]| events.iter().map(form).collect::<Vec<_>>();
+    for (made, said) in forms(&made).into_iter().zip(forms(&said)) {
+        assert_eq!(made, said);
+    }
+    assert_eq!(made.len(), said.len());
 }

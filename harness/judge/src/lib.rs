@@ -38,7 +38,7 @@ pub use outcome::{Kind, Location, Outcome};
 pub use plan::api;
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
-pub use usage::{PhaseUse, phases};
+pub use usage::{PhaseUse, body_ns, phases};
 pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
 pub use words::signal;
 

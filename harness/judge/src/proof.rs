@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, path::Path};
 
 use plan::{Event, LoadedLibrary, PLAN_VERSION, Phase, Refused, Version};
 
-use crate::{Able, Context, End, Kind, Limit, Location, Observation, Outcome, log, words};
+use crate::{
+    Able, Context, End, Kind, Limit, Location, Observation, Outcome, index::Index, log, words,
+};
 
 /// The signature of a run whose runtime did not start, on a machine of which nothing else is known. With another [`Able`] it may
 /// be a failure.
@@ -21,7 +23,7 @@ pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version
         return Err(Outcome::no_verdict("lost", summary).into());
     }
     hello(seen, context)?;
-    broken(seen)?;
+    broken(seen, context)?;
     if let Some(own) = log::own_failure(&seen.stderr) {
         return Err(own.into());
     }
@@ -78,7 +80,8 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
         if all.is_empty() { Ok(()) } else { Err(unproven("environment", summary, seen)) }
     };
     differs("the environment", context.environment, environment, context.launched)?;
-    differs("the limits", context.limits, limits, false)
+    // Those that nobody stated are the machine's.
+    differs("the limits", context.limits, limits, true)
 }
 
 /// What differs between the variables that were told and those that were found. What was added is no difference where that is
@@ -97,8 +100,19 @@ fn differences(
     lost.chain(added.map(|(name, value)| format!("{name}={value}, which nobody set"))).collect()
 }
 
-/// No verdict where the worker says that it, or this machine, is at fault.
-fn broken(seen: &Observation) -> Result<(), Box<Outcome>> {
+/// No verdict where the worker says that it, this machine, or the case is at fault.
+fn broken(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
+    let mistaken = seen.events.iter().find_map(|event| match event {
+        Event::Mistaken { step, why } => Some((*step, why)),
+        _ => None,
+    });
+    if let Some((step, why)) = mistaken {
+        let first = why.first().map_or("its code does not fit", String::as_str);
+        let summary = format!("the case is mistaken, and says nothing of ROCm: {first}");
+        let at = Index::new(context.plan).location(step, 0);
+        let others = why.iter().skip(1).cloned();
+        return Err(Box::new(Outcome::no_verdict("case", summary).at(at).with(others)));
+    }
     let why = seen.events.iter().find_map(|event| match event {
         Event::Broken { why } => Some(why),
         _ => None,
@@ -216,7 +230,8 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
         );
         return Err(unproven("start", summary, seen));
     };
-    let version = context.rocm.clone().unwrap_or_else(|| runtime_version(hip_runtime));
+    let version =
+        context.rocm.clone().or_else(|| Version::of_runtime(hip_runtime)).unwrap_or_else(unknown);
     if let Some(refused) = refused {
         return Err(refusal(refused, &version, seen, context));
     }
@@ -253,7 +268,7 @@ fn device(seen: &Observation, context: &Context<'_>) -> Result<Version, Box<Outc
 fn no_device(version: &Version, context: &Context<'_>) -> String {
     match (context.emulated, context.expect_gfx) {
         (Some(_), Some(gfx)) => format!(
-            "the runtime sees no device: ROCm {version} does not support the emulated {gfx} that it was offered"
+            "the runtime of ROCm {version} sees no device: it was offered the emulated {gfx}, which it may not support"
         ),
         _ => format!("the runtime of ROCm {version} sees no device"),
     }
@@ -279,13 +294,6 @@ fn refusal(
     }
     let summary = format!("{api} returned {status}, on a machine that is not known to run ROCm");
     unproven("start", summary, seen)
-}
-
-/// `HIP_VERSION` is major * 10^7 + minor * 10^5 + a build count (hip_version.h), and the build count is
-/// no patch number, so the patch stays 0.
-fn runtime_version(hip_runtime: i32) -> Version {
-    let version = u32::try_from(hip_runtime).unwrap_or(0);
-    Version::new(version / 10_000_000, version / 100_000 % 100, 0)
 }
 
 fn libraries(seen: &Observation) -> impl Iterator<Item = &LoadedLibrary> {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::{
     End, Kind, Limit, expected_under,
-    fixture::{Run, plan, step, there_and_back},
+    fixture::{HEAD, Run, plan, step, there_and_back},
     phases,
 };
 
@@ -94,8 +94,7 @@ fn nothing_is_believed_without_proof() {
     );
     no(
         healthy().with(|r| {
-            let Event::Loaded { libraries } = &mut r.seen.events[1] else { unreachable!() };
-            libraries[0].path = "/opt/rocm/lib/libamdhip64.so.7".into();
+            r.libraries()[0].path = "/opt/rocm/lib/libamdhip64.so.7".into();
         }),
         "stack",
         "outside the stack in /stack",
@@ -107,7 +106,7 @@ fn nothing_is_believed_without_proof() {
             }
         }),
         "no-device",
-        "does not support the emulated gfx1151",
+        "it was offered the emulated gfx1151, which it may not support",
     );
     no(
         device(|e| {
@@ -161,10 +160,12 @@ fn trouble_of_our_own_is_no_verdict() {
     for signal in [1, 2, 9, 15, 24, 25] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
     }
-    let stopped = |run: &mut Run| run.seen.events.insert(4, Event::Stopped { step: 2 });
+    let alone = End::Exited(plan::LEFT_ALONE);
+    no(healthy().cut(inside(2, 0), alone), "left-alone", "closed the standard input");
+    let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });
     no(healthy().with(stopped), "worker", "stopped at hipMemcpy");
     let stranger =
-        |run: &mut Run| run.seen.events.insert(4, Event::Begin { step: 999, occurrence: 0 });
+        |run: &mut Run| run.seen.events.insert(HEAD, Event::Begin { step: 999, occurrence: 0 });
     no(healthy().with(stranger), "worker", "step 999");
 }
 
@@ -425,12 +426,38 @@ fn calls_are_counted_by_phase() {
     assert_eq!(
         counts,
         [
+            (Phase::Start, 0, 0),
+            (Phase::Load, 0, 0),
+            (Phase::Init, 0, 0),
             (Phase::Setup, 8, 8000),
             (Phase::Body, 12, 12_000),
             (Phase::Verify, 1, 1000),
             (Phase::Teardown, 1, 1000)
         ]
     );
+}
+
+#[test]
+fn the_time_of_the_body_is_that_of_its_calls() {
+    let (_, events) = crate::fixture::recorded();
+    let body = |events: &[Event]| crate::body_ns(&phases(events));
+    let slower = |slow: Phase| {
+        let (mut events, mut phase) = (events.clone(), Phase::Start);
+        for event in &mut events {
+            match event {
+                Event::Phase { phase: next } => phase = *next,
+                Event::End { ns, .. } if phase == slow => *ns *= 1000,
+                _ => {}
+            }
+        }
+        body(&events)
+    };
+    let time = body(&events);
+    assert!(time > 0);
+    assert_eq!(slower(Phase::Body), 1000 * time);
+    for other in [Phase::Setup, Phase::Verify, Phase::Teardown] {
+        assert_eq!(slower(other), time, "{other} is no part of the body");
+    }
 }
 
 fn any_end() -> impl Strategy<Value = End> {
@@ -457,7 +484,7 @@ proptest! {
     ) {
         let mut run = healthy().read(4, 1, |bytes| *bytes = got);
         let events = run.seen.events.clone();
-        let head = if keep_head { &events[..3] } else { &[] };
+        let head = if keep_head { &events[..HEAD] } else { &[] };
         let rest = picks.iter().map(|pick| pick.get(&events).clone());
         run.seen.events = head.iter().cloned().chain(rest).collect();
         run.seen.end = end;

@@ -6,6 +6,7 @@ use plan::{Event, Phase};
 
 use crate::{
     Able, End, Kind,
+    fixture::HEAD,
     fixture::Run,
     tests::{QUIET, check, healthy},
 };
@@ -34,6 +35,9 @@ fn a_worker_that_was_started_in_another_way_proves_nothing() {
     no(found(|(.., limits)| limits.clear()), "environment", "no stack=8M");
     let more: fn(Found<'_>) = |(.., limits)| _ = limits.insert("stack".into(), "unlimited".into());
     no(found(more), "environment", "stack=unlimited instead of 8M");
+    // What nobody stated is the machine's.
+    let own: fn(Found<'_>) = |(.., limits)| _ = limits.insert("processes".into(), "9".into());
+    check(&found(own), Kind::Pass, "pass", "");
     let added: fn(Found<'_>) =
         |(_, variables, _)| _ = variables.insert("SLURM_JOB_ID".into(), "1".into());
     no(found(added), "environment", "SLURM_JOB_ID=1, which nobody set");
@@ -62,20 +66,17 @@ fn a_worker_that_is_not_alone_proves_nothing() {
             _ => no(again(n), "more than once"),
         }
     }
-    let done = |run: &mut Run| run.seen.events.insert(4, Event::Done);
+    let done = |run: &mut Run| run.seen.events.insert(HEAD, Event::Done);
     no(healthy().with(done), "while calls were still to be made");
     let missing = |run: &mut Run| {
         let (what, why) = ("libhiprand".to_owned(), String::new());
-        run.seen.events.insert(6, Event::Missing { what, why, there: false });
+        run.seen.events.insert(HEAD + 2, Event::Missing { what, why, there: false });
     };
     no(healthy().with(missing), "is missing, and went on");
     no(healthy().with(|run| run.seen.garbage.push("garbage".into())), "on its pipe: garbage");
     check(&healthy().with(|run| run.seen.noise.push("welcome".into())), Kind::Pass, "pass", "");
     let second = healthy().with(|run| {
-        let mut libraries = match &run.seen.events[1] {
-            Event::Loaded { libraries } => libraries.clone(),
-            _ => unreachable!(),
-        };
+        let mut libraries = run.libraries().clone();
         libraries[0].path = format!("{}/other/libamdhip64.so.7", crate::fixture::ROOT);
         run.seen.events.push(Event::Loaded { libraries });
     });
@@ -88,8 +89,6 @@ fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
     let in_init = |end: End, able: Able| {
         healthy().cut(|e| matches!(e, Event::Device { .. }), end).with(|run| {
             run.able = able;
-            run.seen.events.insert(1, Event::Phase { phase: Phase::Load });
-            run.seen.events.push(Event::Phase { phase: Phase::Init });
         })
     };
     check(
@@ -105,13 +104,12 @@ fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
     check(&killed, Kind::NoVerdict, "no-verdict:killed", "");
     let in_load = healthy().cut(|e| matches!(e, Event::Loaded { .. }), segfault()).with(|run| {
         run.able = Able::AnotherStack;
-        run.seen.events.push(Event::Phase { phase: Phase::Load });
     });
     check(&in_load, Kind::Crash, "crash:load", "");
 
     let refused = |status: &str, able: Able| {
-        let mut run =
-            healthy().cut(|e| matches!(e, Event::Phase { .. }), End::Exited(plan::WORKER_DONE));
+        let set_up = |event: &Event| *event == Event::Phase { phase: Phase::Setup };
+        let mut run = healthy().cut(set_up, End::Exited(plan::WORKER_DONE));
         run.able = able;
         if let Some(Event::Device { refused, count, .. }) = run.seen.events.last_mut() {
             *refused = Some(plan::Refused { api: "hipInit".into(), status: status.into() });
@@ -126,7 +124,7 @@ fn a_runtime_that_does_not_start_fails_where_the_machine_is_able() {
     // Another release may support what this one does not.
     let none = |able| refused("hipErrorNoDevice", able);
     check(&none(Able::Unknown), Kind::NoVerdict, crate::NOT_STARTED, "");
-    check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "does not support");
+    check(&none(Able::AnotherStack), Kind::NoVerdict, "no-verdict:no-device", "may not support");
     check(&none(Able::ThisStack), Kind::ApiError, "api-error:hipInit:hipErrorNoDevice", "");
 }
 
@@ -159,11 +157,11 @@ fn a_gpu_shows_by_its_driver_and_the_stack_below() {
         healthy().with(|run| {
             run.emulated = None;
             let (mut driver, root) = (vec!["/dev/kfd".to_owned()], crate::fixture::ROOT);
-            let Event::Loaded { libraries } = &mut run.seen.events[1] else { unreachable!() };
+            let libraries = run.libraries();
             libraries.push(library("libhsa-runtime64.so.1", root));
             libraries.push(library("libamd_comgr.so.3", root));
             change(libraries, &mut driver);
-            let Event::Device { nodes, emulated, .. } = &mut run.seen.events[2] else {
+            let Event::Device { nodes, emulated, .. } = &mut run.seen.events[HEAD - 2] else {
                 unreachable!()
             };
             (*nodes, *emulated) = (driver, None);

@@ -86,6 +86,13 @@ struct Walker<'a> {
     begun: HashSet<(u32, u32)>,
 }
 
+/// What a step came to.
+struct Ended<'a> {
+    code: i32,
+    status: &'a str,
+    value: Option<&'a str>,
+}
+
 impl<'a> Walker<'a> {
     fn event(&mut self, event: &'a Event) {
         if self.trail.bye && !matches!(event, Event::Loaded { .. }) {
@@ -100,10 +107,11 @@ impl<'a> Walker<'a> {
                 self.trail.phase = *phase;
             }
             Event::Begin { step, occurrence } => self.begin(*step, *occurrence),
-            Event::End { step, occurrence, code, status, value, .. } => {
+            Event::End { step, occurrence, code, status, value, function, .. } => {
                 self.trail.open.retain(|open| *open != (*step, *occurrence));
                 self.trail.refused |= *code != 0;
-                let found = self.end(*step, *occurrence, *code, status, value.as_deref());
+                let ended = Ended { code: *code, status, value: value.as_deref() };
+                let found = self.end(*step, *occurrence, function.as_deref(), &ended);
                 self.deviate(found);
             }
             Event::Data { step, occurrence, buffer, bytes, digest, file } => {
@@ -138,6 +146,7 @@ impl<'a> Walker<'a> {
             | Event::Confined { .. }
             | Event::Missing { .. }
             | Event::Broken { .. }
+            | Event::Mistaken { .. }
             | Event::Ended { .. }
             | Event::Loaded { .. }
             | Event::Acted { .. }
@@ -169,13 +178,12 @@ impl<'a> Walker<'a> {
         &mut self,
         id: u32,
         occurrence: u32,
-        code: i32,
-        status: &str,
-        value: Option<&str>,
+        function: Option<&str>,
+        &Ended { code, status, value }: &Ended<'_>,
     ) -> Option<Outcome> {
         let Some(step) = self.index.step(id) else { return Some(stranger(id)) };
-        let api = self.index.api(id);
-        let at = self.index.location(id, occurrence);
+        let api = function.unwrap_or(self.index.api(id));
+        let at = Location { api: Some(api.to_owned()), ..self.index.location(id, occurrence) };
         let place = self.index.place(id, occurrence);
         if let Some(returns) = &step.returns {
             match returns.at(self.version) {

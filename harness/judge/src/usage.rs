@@ -31,3 +31,9 @@ pub fn phases(events: &[Event]) -> Vec<PhaseUse> {
     }
     all
 }
+
+/// Time in the calls of the body, what a case is about, in nanoseconds. Loading, compiling, set-up and reading the results are no
+/// part of it.
+pub fn body_ns(phases: &[PhaseUse]) -> u64 {
+    phases.iter().filter(|used| used.phase == Phase::Body).map(|used| used.ns).sum()
+}

@@ -98,3 +98,101 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
         Call::Thread { .. } => "thread",
     }
 }
+
+/// Everything that [`api`] answers.
+pub const APIS: &[&str] = &[
+    "hipDeviceGetAttribute",
+    "hipDeviceSynchronize",
+    "hipEventCreateWithFlags",
+    "hipEventDestroy",
+    "hipEventElapsedTime",
+    "hipEventQuery",
+    "hipEventRecord",
+    "hipEventSynchronize",
+    "hipFree",
+    "hipFreeAsync",
+    "hipGetLastError",
+    "hipGraphAddEmptyNode",
+    "hipGraphDestroy",
+    "hipGraphExecDestroy",
+    "hipGraphExecUpdate",
+    "hipGraphGetNodes",
+    "hipGraphInstantiate",
+    "hipGraphLaunch",
+    "hipHostFree",
+    "hipHostMalloc",
+    "hipHostRegister",
+    "hipHostUnregister",
+    "hipLaunchHostFunc",
+    "hipMalloc",
+    "hipMallocAsync",
+    "hipMallocManaged",
+    "hipMallocPitch",
+    "hipMemGetInfo",
+    "hipMemPoolTrimTo",
+    "hipMemcpy",
+    "hipMemcpy2D",
+    "hipMemcpy2DAsync",
+    "hipMemcpyAsync",
+    "hipMemcpyDtoD",
+    "hipMemcpyDtoH",
+    "hipMemcpyHtoD",
+    "hipMemcpyWithStream",
+    "hipMemset",
+    "hipMemsetAsync",
+    "hipMemsetD32",
+    "hipMemsetD32Async",
+    "hipModuleGetFunction",
+    "hipModuleGetGlobal",
+    "hipModuleLaunchKernel",
+    "hipModuleLoadData",
+    "hipModuleUnload",
+    "hipStreamAddCallback",
+    "hipStreamBeginCapture",
+    "hipStreamCreateWithFlags",
+    "hipStreamDestroy",
+    "hipStreamEndCapture",
+    "hipStreamIsCapturing",
+    "hipStreamQuery",
+    "hipStreamSynchronize",
+    "hipStreamWaitEvent",
+    "hipblasLtCreate",
+    "hipblasLtDestroy",
+    "hipblasLtMatmul",
+    "hipblasLtMatmulAlgoGetHeuristic",
+    "hiprandCreateGenerator",
+    "hiprandCreateGeneratorHost",
+    "hiprandDestroyGenerator",
+    "hiprandGenerate",
+    "hiprandSetGeneratorOffset",
+    "hiprandSetPseudoRandomGeneratorSeed",
+    "hiprandSetStream",
+    "hiprtcCompileProgram",
+    "host fill",
+    "host free",
+    "host malloc",
+    "host poison",
+    "host read",
+    "host sleep",
+    "repeat",
+    "rocblas_create_handle",
+    "rocblas_destroy_handle",
+    "rocblas_gemm_ex",
+    "thread",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::APIS;
+
+    /// The names are read from the function's own text.
+    #[test]
+    fn the_list_has_what_is_answered() {
+        let text = include_str!("api.rs");
+        let (text, _) = text.split_once("/// Everything").unwrap();
+        let mut answered: Vec<_> = text.split('"').skip(1).step_by(2).collect();
+        answered.sort_unstable();
+        answered.dedup();
+        assert_eq!(answered, APIS);
+    }
+}

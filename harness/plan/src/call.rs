@@ -46,6 +46,10 @@ pub struct Plan {
     /// Kernel sources by name; each has one `extern "C" __global__` function of that name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
+    /// The kernels that the case brings itself, each with the place where it stands, such as `line 7`; those of the library
+    /// have no entry.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_kernels: BTreeMap<String, String>,
     /// Allocations, initial contents, streams, compiled kernels.
     pub setup: Vec<Step>,
     /// What the case is about.
@@ -70,6 +74,7 @@ impl Plan {
             streams: BTreeMap::new(),
             events: Vec::new(),
             kernels: BTreeMap::new(),
+            own_kernels: BTreeMap::new(),
             setup: Vec::new(),
             body: Vec::new(),
             verify: Vec::new(),

@@ -59,6 +59,13 @@ pub enum Event {
         /// Why.
         why: String,
     },
+    /// The case is mistaken in a way that only its compiled code shows, and nothing more is made of it; the worker ends.
+    Mistaken {
+        /// The step that cannot be made.
+        step: u32,
+        /// Every mistake.
+        why: Vec<String>,
+    },
     /// The libraries in the process, once they are loaded, and again after initialisation and at the end when there are more.
     Loaded {
         /// ROCm libraries, by path.
@@ -108,6 +115,9 @@ pub enum Event {
         /// The value that the call gives, or the log of a failed compilation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         value: Option<String>,
+        /// The function that gave the status, where the step makes several calls and this is not the one that it is named after.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        function: Option<String>,
         /// Duration, in nanoseconds.
         ns: u64,
     },
@@ -159,6 +169,9 @@ pub const WORKER_DONE: i32 = 85;
 
 /// Exit status of a worker whose pipe of events was closed from within its process.
 pub const PIPE_CLOSED: i32 = 86;
+
+/// Exit status of a worker that nobody waits for any more: the other end of its standard input or of its pipe is closed.
+pub const LEFT_ALONE: i32 = 87;
 
 /// A call of the first look at the device that failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

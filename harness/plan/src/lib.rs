@@ -17,9 +17,8 @@ mod model;
 mod order;
 mod pattern;
 mod promise;
-mod version;
 
-pub use api::api;
+pub use api::{APIS, api};
 pub use call::*;
 pub use captures::{accepts, may_succeed, recorded, stream_of};
 pub use event::*;

@@ -9,7 +9,14 @@
 //! | hipMemsetAsync, hipMemsetD32Async | its stream | no |
 //! | hipModuleLaunchKernel, hipLaunchHostFunc, hipStreamAddCallback, hipGraphLaunch, GEMMs | its stream | no |
 //! | hiprandGenerate | the generator's stream | no \[4\] |
-//! | hipFree, hipHostFree, hipHostUnregister, hipModuleUnload, hipStreamDestroy | | yes, for everything |
+//! | hipMallocAsync, hipFreeAsync | its stream | no |
+//! | hipFree, hipHostFree | | yes, for everything \[6\] |
+//! | hipHostUnregister, hipModuleUnload, hipStreamDestroy | | no \[7\] |
+//! | hipDeviceSynchronize | | yes, for everything |
+//! | hipStreamSynchronize | | yes, for its stream; of the null stream also for the blocking ones \[8\] |
+//!
+//! Two launches of one executable graph are ordered by their streams alone: CUDA promises more, HIP says nothing of it, and ROCm 7.2.4
+//! lets them overlap.
 //!
 //! The null stream and blocking streams wait for each other; non-blocking streams wait for neither, and neither waits for
 //! them \[5\].
@@ -23,6 +30,11 @@
 //! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed synchronously".
 //! 4. hiprand.h: generation is asynchronous in the stream that hiprandSetStream gave, else in the null stream.
 //! 5. hip_runtime_api.h, hipStreamNonBlocking.
+//! 6. hip_runtime_api.h of 7.2.4: "This API performs an implicit hipDeviceSynchronize() call."
+//! 7. hip_runtime_api.h of 7.2.4, hipStreamDestroy: "The queue may be destroyed while some commands are still inflight, or may wait for
+//!    all commands queued to the stream before destroying it." Of the others nothing is said.
+//! 8. hip_runtime_api.h of 7.2.4, hipStreamSynchronize: "Specifying the null stream will cause the command to wait for other streams on
+//!    the same device to complete all pending operations."
 
 use crate::{CopyApi, Memory};
 
@@ -38,4 +50,12 @@ pub(crate) fn rows_are_over(asynchronous: bool, from: Memory, to: Memory) -> boo
 
 fn both_on_device(from: Memory, to: Memory) -> bool {
     !from.on_host() && !to.on_host()
+}
+
+/// Whether freeing memory of this kind waits for the device.
+pub(crate) fn free_waits(memory: Option<Memory>) -> bool {
+    match memory {
+        Some(Memory::Device | Memory::DevicePitched | Memory::Managed | Memory::HostPinned) => true,
+        Some(Memory::DeviceAsync | Memory::HostPageable | Memory::HostRegistered) | None => false,
+    }
 }

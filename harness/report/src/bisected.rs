@@ -24,7 +24,9 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
             format!("{label}   {}", runs(rate.unwrap_or_default()))
         })
     };
-    let ends = [("last good", &found.last_good), ("first bad", &found.first_bad)];
+    let (good, bad) =
+        if found.fix { ("first good", "last bad") } else { ("last good", "first bad") };
+    let ends = [(good, &found.last_good), (bad, &found.first_bad)];
     for (name, label) in ends.into_iter().filter(|_| found.band.is_none()) {
         if let Some(text) = build(label) {
             line(name, &text);
@@ -33,8 +35,14 @@ pub fn bisected(found: &Bisected, sentence: &str, spent: &str) -> String {
     if !found.signature.is_empty() {
         line("signature", &found.signature);
     }
-    let device = if found.on.emulated { "the emulated " } else { "" };
-    line("device", &format!("{device}{}", found.on.gfx));
+    // A command may have run on anything.
+    if !found.on.gfx.is_empty() {
+        let device = if found.on.emulated { "the emulated " } else { "" };
+        line("device", &format!("{device}{}", found.on.gfx));
+    }
+    for note in &found.notes {
+        line("note", note);
+    }
     if let Some(confidence) = found.confidence.filter(|_| found.band.is_none()) {
         line("confidence", &format!("{:.2} %", 100.0 * confidence));
     }

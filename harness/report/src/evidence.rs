@@ -283,7 +283,13 @@ pub struct Bisected {
     pub band: Option<ThresholdBand>,
     /// Runs per build, in the order of the axis.
     pub rates: Vec<BuildRate>,
-    /// Probability that the answer is right, given independent runs; 0 to 1.
+    /// What the answer does not say, and what else was seen: a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Whether a fix was looked for: the good build is then the later one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fix: bool,
+    /// Probability that the change is here; 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confidence: Option<f64>,
     /// The signature that was followed.
@@ -319,7 +325,7 @@ impl ThresholdBand {
     /// In one sentence, without a full stop.
     pub fn sentence(&self) -> String {
         format!(
-            "a random threshold: no run failed up to {}, some failed from {} on, all failed from {} on",
+            "a random threshold: seen from the good end no run failed up to {}, some failed from {} on, all failed from {} on",
             self.never, self.first, self.always
         )
     }

@@ -16,6 +16,8 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
     let known = (verdict != VerdictKind::NewsFail).then(window);
     Record {
         format: FORMAT,
+        run: "20261121T010100Z-4f3a".to_owned(),
+        number: 0,
         date: "2026-11-21T01:02:03Z".to_owned(),
         rocrepro: "0.1.0".to_owned(),
         case: case.to_owned(),

@@ -15,6 +15,8 @@ mod mitigations;
 mod prove;
 mod rates;
 mod record;
+mod run;
+mod sink;
 mod table;
 mod text;
 mod timeline;
@@ -22,8 +24,6 @@ mod words;
 
 #[cfg(test)]
 mod fixture;
-
-use std::io::Write;
 
 pub use bisected::bisected;
 pub use complete::{Incomplete, complete, exit_status};
@@ -36,18 +36,9 @@ pub use record::{
     Device, FORMAT, Library, Record, RecordError, Stack, confined, date, found, parse, schema,
     stderr_tail, to_line,
 };
+pub use run::{Begun, Line, Over, records, unfinished};
+pub use sink::{note, print};
 pub use table::{Rows, run_view};
 pub use text::{terminal, visible};
 pub use timeline::{Tested, timeline};
 pub use words::{count, without_lines};
-
-/// Writes a view to standard output, with its styles only where they are seen: not into a pipe, and not
-/// where `NO_COLOR` is set.
-///
-/// # Errors
-/// Those of writing, such as a closed pipe.
-pub fn print(view: &str) -> std::io::Result<()> {
-    let mut out = anstream::stdout().lock();
-    out.write_all(terminal(view).as_bytes())?;
-    out.flush()
-}

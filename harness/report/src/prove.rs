@@ -38,6 +38,9 @@ pub struct Row {
     pub unhealthy: Vec<(String, String)>,
     /// What it did under each declared fault.
     pub cells: BTreeMap<Fault, Cell>,
+    /// Trials that fail as known on the healthy device, and under the fault in no way that shows it. They count neither for nor
+    /// against the case.
+    pub hidden: BTreeMap<Fault, Vec<String>>,
 }
 
 /// A trial that gives another result when its work is done in another legal order: two of its accesses are unordered, so
@@ -165,6 +168,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
             .collect();
         let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
+        let mut hidden: BTreeMap<Fault, Vec<String>> = BTreeMap::new();
         for record in records {
             let [planted] = &record.faults[..] else { continue };
             // What fails as known on the healthy device may hide a fault, which says nothing against the case.
@@ -173,11 +177,13 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
                 || noticed(planted.fault, record, pattern).is_ok()
             {
                 under.entry(planted.fault).or_default().push(record);
+            } else {
+                hidden.entry(planted.fault).or_default().push(record.trial.clone());
             }
         }
         let cells =
             under.into_iter().map(|(fault, records)| (fault, cell(fault, &records, &signature)));
-        Row { case: case.to_owned(), unhealthy, cells: cells.collect() }
+        Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden }
     });
     Proof {
         rows: rows.collect(),
@@ -242,8 +248,8 @@ const OPEN: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::M
 
 /// The matrix of cases and faults, what was missed, and a last line with the numbers.
 pub fn matrix(proof: &Proof) -> String {
-    let faults: BTreeSet<Fault> =
-        proof.rows.iter().flat_map(|row| row.cells.keys().copied()).collect();
+    let of = |row: &Row| row.cells.keys().chain(row.hidden.keys()).copied().collect::<Vec<_>>();
+    let faults: BTreeSet<Fault> = proof.rows.iter().flat_map(of).collect();
     let width = proof.rows.iter().map(|row| row.case.chars().count()).max().unwrap_or(0);
     let mut text = String::new();
     // Names of faults are long; a column for each, and the names on a stair above them.
@@ -261,6 +267,7 @@ pub fn matrix(proof: &Proof) -> String {
                 Some(Cell::Caught { .. }) => styled(GOOD, "x"),
                 Some(Cell::Missed { .. }) => styled(BAD, "-"),
                 Some(Cell::Unsure { .. }) => styled(OPEN, "?"),
+                None if row.hidden.contains_key(fault) => styled(OPEN, "k"),
                 None => " ".to_owned(),
             })
             .collect();
@@ -269,7 +276,7 @@ pub fn matrix(proof: &Proof) -> String {
         text.push('\n');
     }
     text.push_str(
-        "\nx caught, - missed, ? no verdict; a blank is a fault that the case does not declare\n",
+        "\nx caught, - missed, ? no verdict, k hidden by a known failure; a blank is a fault that the case does not declare\n",
     );
     for problem in problems(proof) {
         text.push_str(&problem);
@@ -320,6 +327,14 @@ fn problems(proof: &Proof) -> Vec<String> {
         for (trial, signature) in &row.unhealthy {
             lines
                 .push(format!("{} {trial} on the healthy device: {signature}", styled(BAD, "RED")));
+        }
+        for (fault, trials) in &row.hidden {
+            let (first, number) = (&trials[0], count(trials.len(), "trial"));
+            lines.push(format!(
+                "{} {} under {fault}: {number} such as {first} failed as known without it, which may hide it",
+                styled(OPEN, "KNOWN"),
+                row.case
+            ));
         }
         for (fault, cell) in &row.cells {
             match cell {
@@ -372,6 +387,9 @@ mod tests {
         let known = proof(&[healthy(VerdictKind::Known), hidden(), caught]);
         assert_eq!(known.exit_status(), 0);
         assert_eq!(known.rows[0].cells.keys().copied().collect::<Vec<_>>(), [Fault::CopyZero]);
+        let text = plain(&matrix(&known));
+        let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as known without it";
+        assert!(text.contains(line) && text.contains("copies/a  healthy  x k\n"), "{text}");
         assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
     }
 

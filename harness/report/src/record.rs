@@ -7,6 +7,8 @@ use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::Line;
+
 /// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
 pub const FORMAT: u32 = 1;
 
@@ -19,6 +21,12 @@ const TAIL_BYTES: usize = 4096;
 pub struct Record {
     /// Version of this format, 1.
     pub format: u32,
+    /// The run that the trial belongs to: one invocation of rocrepro.
+    #[serde(default)]
+    pub run: String,
+    /// Its number in the run, the one of the line that said that it began.
+    #[serde(default)]
+    pub number: u64,
     /// When the trial ended, RFC 3339 in UTC.
     pub date: String,
     /// Version of rocrepro.
@@ -226,6 +234,9 @@ pub enum RecordError {
     /// Not JSON, or not a record.
     #[error("not a record: {0}")]
     Json(#[from] serde_json::Error),
+    /// A line of a record file that says something else.
+    #[error("a line that says that a trial began or a run is over, and no record of a trial")]
+    NoTrial,
     /// Of a later format.
     #[error("a record of format {0}; this rocrepro reads format {FORMAT}")]
     Format(u32),
@@ -244,21 +255,15 @@ pub fn to_line(record: &Record) -> Result<String, RecordError> {
 /// # Errors
 /// Text that is no record, or a record of another format.
 pub fn parse(line: &str) -> Result<Record, RecordError> {
-    #[derive(Deserialize)]
-    struct Head {
-        format: u32,
+    match Line::parse(line)? {
+        Line::Trial(record) => Ok(*record),
+        Line::Begun(_) | Line::Over(_) => Err(RecordError::NoTrial),
     }
-    // The format first: a record of a later one may lack what this one must have.
-    let Head { format } = serde_json::from_str(line)?;
-    if format != FORMAT {
-        return Err(RecordError::Format(format));
-    }
-    Ok(serde_json::from_str(line)?)
 }
 
-/// The JSON Schema of a record.
+/// The JSON Schema of a line of a record file.
 pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(Record).to_value()
+    schemars::schema_for!(Line).to_value()
 }
 
 /// A time as RFC 3339 in UTC, to the second.
@@ -304,7 +309,7 @@ mod tests {
     fn every_field_is_documented_in_the_schema() {
         let schema = schema();
         let definitions = schema["$defs"].as_object().unwrap();
-        for (name, definition) in definitions.iter().chain([(&"Record".to_owned(), &schema)]) {
+        for (name, definition) in definitions.iter().chain([(&"Line".to_owned(), &schema)]) {
             let Some(properties) = definition["properties"].as_object() else { continue };
             for (field, property) in properties {
                 assert!(property["description"].is_string(), "{name}.{field}");

@@ -202,7 +202,9 @@ mod tests {
         );
         let case = Case::parse("c/t", &text).expect("a case");
         let trial = case.trials().swap_remove(0);
-        lower(&case, &trial, &Kernels::new(), &[]).expect("it lowers").plan
+        let fill = "__global__ void fill_u32(unsigned* to, unsigned long n, unsigned value) {}";
+        let kernels = Kernels::from([("fill_u32".to_owned(), fill.to_owned())]);
+        lower(&case, &trial, &kernels, &[]).expect("it lowers").plan
     }
 
     #[test]

@@ -24,7 +24,6 @@ mod spec;
 mod stack;
 mod store;
 mod unpack;
-mod version;
 
 pub use budget::{Budget, Packed, Plain};
 pub use error::Error;

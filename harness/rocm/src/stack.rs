@@ -39,6 +39,8 @@ pub struct Stack {
     pub root: PathBuf,
     /// The ROCm release, as far as files tell: `7.2` where only a library's file name does.
     pub rocm: Option<Version>,
+    /// Why files do not tell the release, or not as they should.
+    pub doubt: Option<String>,
     /// Where its libraries are, in the order of search.
     pub libraries: Vec<PathBuf>,
     /// Its own dynamic loader, where it carries its own libc: the host's cannot load that.
@@ -139,7 +141,10 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
         root != Path::new("/") && loader.is_file() && libc.is_file()
     });
     let manifest = Manifest::read(&root);
-    let rocm = manifest.as_ref().map(|m| m.rocm.clone()).or_else(|| version(&root, first));
+    let (rocm, doubt) = match &manifest {
+        Some(manifest) => (Some(manifest.rocm.clone()), None),
+        None => version(&root, first),
+    };
     // Wheels keep the math libraries in packages of their own beside the core.
     if let Some(site) =
         first.parent().and_then(Path::parent).filter(|_| !first.starts_with(root.join("usr")))
@@ -159,24 +164,29 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
         libraries.extend(wheels);
     }
     libraries.extend(Some(root.join(ALTERNATIVES)).filter(|directory| directory.is_dir()));
-    Ok(Stack { spec, root, rocm, libraries, loader, manifest })
+    Ok(Stack { spec, root, rocm, doubt, libraries, loader, manifest })
 }
 
-/// What `.info/version` (AMD's packages and TheRock) says, or else the name of the library's file, of which
-/// the third number counts builds, not releases.
-fn version(root: &Path, libraries: &Path) -> Option<Version> {
+/// What `.info/version` (AMD's packages and TheRock) says, or else the name of the library's file; and why neither tells, or
+/// the first is not to be read.
+fn version(root: &Path, libraries: &Path) -> (Option<Version>, Option<String>) {
     let prefix = libraries.parent().unwrap_or(root);
     let stated = [root, prefix].into_iter().find_map(|directory| {
-        let text = fs::read_to_string(directory.join(".info/version")).ok()?;
-        // `6.4.3-128`: what follows the dash counts packages.
-        let text = text.trim();
-        text.split('-').next().unwrap_or(text).parse().ok()
+        let file = directory.join(".info/version");
+        let text = fs::read_to_string(&file).ok()?;
+        Some(text.trim().parse().map_err(|error| format!("`{}`: {error}", file.display())))
     });
-    stated.or_else(|| {
-        let file = fs::canonicalize(find(libraries, RUNTIME)?).ok()?;
+    let by_name = find(libraries, RUNTIME).and_then(|file| {
+        let file = fs::canonicalize(file).ok()?;
         let tail = file.file_name()?.to_str()?.strip_prefix(RUNTIME)?.strip_prefix('.')?;
-        Some(Version::leading(tail)?.truncated(2))
-    })
+        Version::of_runtime_file(tail)
+    });
+    match (stated, by_name) {
+        (Some(Ok(version)), _) => (Some(version), None),
+        (Some(Err(doubt)), by_name) => (by_name, Some(doubt)),
+        (None, Some(version)) => (Some(version), None),
+        (None, None) => (None, Some(format!("`{}` has no .info/version", root.display()))),
+    }
 }
 
 /// The file of a library in a directory: the name itself, or else the shortest versioned one, which is the
@@ -323,7 +333,7 @@ mod tests {
         fs::write(tree.path().join(".info/version"), "6.4.3-128\n").unwrap();
         let stack = open_tree(&tree);
         assert_eq!(stack.loader, None);
-        assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "6.4.3");
+        assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "6.4.3-128");
         let command = stack.command(Path::new("/bin/worker"), None);
         assert_eq!(command.get_program(), "/bin/worker");
         let search =
@@ -340,9 +350,35 @@ mod tests {
         ]);
         let stack = open_tree(&tree);
         assert!(stack.library("librocblas.so").is_some());
-        assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "7");
+        assert_eq!(stack.rocm, None, "the number of the interface is no release");
         let core = open(&tree.path().join("_rocm_sdk_core"), "core".into()).unwrap();
         assert!(core.library("librocblas.so").is_some());
+    }
+
+    #[test]
+    fn what_files_say_of_the_release_is_told_or_doubted() {
+        let of = |library: &str, info: Option<&str>| {
+            let tree = tree(&[library]);
+            if let Some(text) = info {
+                fs::create_dir(tree.path().join(".info")).unwrap();
+                fs::write(tree.path().join(".info/version"), text).unwrap();
+            }
+            let stack = open_tree(&tree);
+            let doubt = stack.doubt.unwrap_or_default();
+            let short = doubt.replace(&stack.root.display().to_string(), "ROOT");
+            (stack.rocm.map_or_else(String::new, |v| v.to_string()), short)
+        };
+        let plain = "lib/libamdhip64.so.7";
+        let told = |version: &str| (version.to_owned(), String::new());
+        assert_eq!(of(plain, Some("7.10.0rc1\n")), told("7.10.0rc1"));
+        assert_eq!(of("lib/libamdhip64.so.7.2.53211", None), told("7.2"));
+        assert_eq!(of(plain, None), (String::new(), "`ROOT` has no .info/version".to_owned()));
+        let (version, doubt) = of("lib/libamdhip64.so.7.2.53211", Some("7.2.0-local\n"));
+        assert_eq!(version, "7.2");
+        assert!(
+            doubt.starts_with("`ROOT/.info/version`: `7.2.0-local` is not a version"),
+            "{doubt}"
+        );
     }
 
     #[test]

@@ -7,42 +7,67 @@
 //!
 //! # How it decides
 //!
-//! * Where the change is, and what kind of failure it is, have a joint posterior ([`posterior`]): deterministic, flaky with a clean
-//!   good side, or flaky with a noisy good side. The rates are integrated out in closed form. It is constant between tested builds.
+//! * Where the change is and how often builds fail have a joint posterior ([`posterior`]). Builds of one side may share a rate, or
+//!   differ ([`rates`]). It is constant between untested builds.
 //! * The next run goes where it tells most about the place of the change; a build that has to be obtained first must tell more than
 //!   the one that is there ([`Setup::install_cost`]).
 //! * That the good end fails as well is one of the hypotheses, so no runs are spent on verifying it beyond those that pay.
 //! * A build that cannot be tested is neither good nor bad. The next choice avoids its neighbourhood, the further the more of
 //!   them there are: breakage lasts for days.
 //! * An answer needs [`Setup::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation pass, failure, pass,
-//!   failure of the two, which a machine that drifts does not give.
+//!   failure of the two, which a machine that drifts does not give. Where builds of one side differ it needs more.
+//! * Failures before that are told apart ([`earlier`]): noise of every build, single builds, or the same failure, which gets worse.
+//! * What is claimed is a change at one place, with what the last good build's own runs exclude ([`Edge::before`]): a rate that is
+//!   lower than any that so few runs could show is never excluded.
 
 mod answer;
 mod band;
 mod choice;
+mod earlier;
 mod math;
 mod posterior;
+mod rates;
 mod state;
 
 pub use answer::{Answer, Edge};
 pub use band::{Band, band};
 pub use posterior::{Posterior, Stretch};
-pub use state::{Budget, Event, Seen, Setup, State, Tally};
+pub use state::{Budget, DEFAULT_RUNS, Event, Seen, Setup, State, Tally};
 
 use choice::choose;
+use earlier::{Earlier, look};
 
 /// Passes that the last good build must have.
 pub const GOOD_RUNS: u32 = 3;
 
-/// Failures that the bad end must show before the search begins, and the first bad build before it ends.
-pub const BAD_RUNS: u32 = 2;
+/// Runs of the good end before the search begins.
+const BAD_RUNS: u32 = 2;
 
 /// Failures that the bad end must show before the search begins: where it passes as well, one more, because the rate decides how
 /// often every other build has to be run. Simulated, fewer cost more builds later than they save runs here.
 const RATE_RUNS: [u32; 2] = [4, 5];
 
+/// Failures that the first bad build must show before the search ends: one more where bad builds fail more often than this, since
+/// two of a build that rarely fails would else pass for it. None of them comes right after another failure.
+const CLOSING_FAILURES: [u32; 2] = [2, 3];
+const OFTEN: f64 = 0.8;
+
+/// Probability that builds of one side differ among each other, above which the place must be surer by this factor.
+const DIFFERING: f64 = 0.3;
+const STRICTER: f64 = 0.2;
+
+/// Doubt that stays however many runs there are: a history may be like none of the hypotheses. The second where builds of one side
+/// differ. Set by the worlds of `examples/calibration`, which are wrong no more often.
+const UNLIKE_ANY: [f64; 2] = [0.03, 0.12];
+
+/// Runs between two looks for several changes.
+const LOOKED_FOR: u32 = 32;
+
 /// Alternations of the closing check: pass, failure, pass, failure.
 const ALTERNATIONS: u32 = 4;
+
+/// Passes of the bad end without a failure after which the good end is asked, and its failures that mean that they are exchanged.
+const EXCHANGED: u32 = 4;
 
 /// Builds that fail at every run, one after the other, until the good end is asked whether the device still works.
 const SUSPICIOUS: usize = 4;
@@ -72,6 +97,9 @@ pub fn next(state: &State) -> Action {
     }
     // The bad end first: its failure is the one to look for.
     let seen = state.tally(bad);
+    if let Some(action) = exchanged(state) {
+        return action;
+    }
     if seen.bad < RATE_RUNS[usize::from(seen.good > 0)] {
         if seen.good >= setup.patience * (1 + seen.bad) {
             return Action::Finish(Answer::NotReproducible { runs: seen.runs(), bad: seen.bad });
@@ -100,26 +128,60 @@ pub fn next(state: &State) -> Action {
             Some(build) => within_budget(state, build, Some(&posterior)),
             None => match posterior.several(state) {
                 Some(edges) => Action::Finish(Answer::Several { edges }),
-                None => Action::Finish(Answer::Found(edge)),
+                None => match look(state, edge) {
+                    Earlier::Ask(build) => within_budget(state, build, Some(&posterior)),
+                    Earlier::Told(answer) => Action::Finish(answer),
+                },
             },
         },
-        None => within_budget(state, choose(state, &posterior), Some(&posterior)),
+        // Three changes may keep one from ever being sure of its place.
+        None => match several_at_times(state, &posterior) {
+            Some(edges) => Action::Finish(Answer::Several { edges }),
+            None => within_budget(state, choose(state, &posterior), Some(&posterior)),
+        },
     }
+}
+
+/// Looks at the good end where the bad one passes from the start: perhaps somebody exchanged them.
+fn exchanged(state: &State) -> Option<Action> {
+    let (bad, good) = (state.tally(state.setup().bad()), state.tally(0));
+    let passes_only = bad.bad == 0 && bad.good >= EXCHANGED;
+    if !passes_only || good.good > 0 {
+        return None;
+    }
+    Some(match good.bad < EXCHANGED {
+        true => within_budget(state, 0, None),
+        false => Action::Finish(Answer::Exchanged { passes: bad.good, failures: good.bad }),
+    })
 }
 
 /// The two builds between which the change is, where the posterior is sure and no build between them can be tested.
 fn settled(state: &State, posterior: &Posterior) -> Option<Edge> {
     let stretch = posterior.likeliest();
-    let whole = stretch.mass >= state.setup().confidence
-        && state.usable_between(stretch.after, stretch.until).is_none();
+    let doubt = 1.0 - state.setup().confidence;
+    let needed = match posterior.differs() {
+        true => 1.0 - doubt * STRICTER,
+        false => 1.0 - doubt,
+    };
+    let whole =
+        stretch.mass >= needed && state.usable_between(stretch.after, stretch.until).is_none();
     whole.then(|| posterior.edge(state, stretch))
+}
+
+/// Looks for several changes once in a while, since that takes long, and takes them where each is at one place.
+fn several_at_times(state: &State, posterior: &Posterior) -> Option<Vec<Edge>> {
+    let edges = state.runs().is_multiple_of(LOOKED_FOR).then(|| posterior.several(state))??;
+    let tight = |edge: &Edge| state.usable_between(edge.last_good, edge.first_bad).is_none();
+    edges.iter().all(tight).then_some(edges)
 }
 
 /// The build to run next for the closing check, or none when it is complete.
 fn closing(state: &State, edge: &Edge) -> Option<usize> {
-    let (alternations, last_bad) = state.alternations(edge.last_good, edge.first_bad);
-    if alternations < ALTERNATIONS || state.tally(edge.first_bad).bad < BAD_RUNS {
-        return Some(if last_bad { edge.last_good } else { edge.first_bad });
+    let failures = CLOSING_FAILURES[usize::from(edge.rate > OFTEN)];
+    if state.alternations(edge.last_good, edge.first_bad) < ALTERNATIONS
+        || state.own(edge.first_bad).bad < failures
+    {
+        return Some(if state.just_failed() { edge.last_good } else { edge.first_bad });
     }
     (state.tally(edge.last_good).good < GOOD_RUNS).then_some(edge.last_good)
 }

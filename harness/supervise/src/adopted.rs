@@ -1,12 +1,13 @@
 //! Processes that left the group of their child and outlived it: a double fork, a session of their own.
 //!
 //! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, which its starter sets), so that those become its own children while it
-//! lives. This process is one too, and gets them when the worker has ended. A child of this process that it did not start and that
-//! is in no group of a running worker was therefore left by a worker that has ended.
+//! lives. This process is one too, and gets them when the worker has ended, or at once where a child is no subreaper. Whose they are
+//! says a variable that each child is started with and that its own children inherit.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,21 +21,21 @@ use crate::group::{SETTLE, parse_stat};
 /// How often a process that is to end is looked at.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The leaders of the groups that run. It is locked while one is started, so that nobody takes a child for a stranger
-/// before it is in here.
-static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
+/// The variable that tells whose child a process is.
+pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
-fn running() -> MutexGuard<'static, BTreeSet<i32>> {
+/// The leaders of groups whose leavings were not looked at yet, each with the value of its [`RUN_VARIABLE`]. It is locked while one
+/// is started, so that nobody takes a child for a stranger before it is in here.
+static RUNNING: Mutex<BTreeMap<i32, String>> = Mutex::new(BTreeMap::new());
+
+fn running() -> MutexGuard<'static, BTreeMap<i32, String>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A running leader; no longer one when this is dropped.
-pub(crate) struct Leader(i32);
-
-impl Drop for Leader {
-    fn drop(&mut self) {
-        running().remove(&self.0);
-    }
+/// A running leader, until it is [cleared](clear).
+pub(crate) struct Leader {
+    pid: i32,
+    run: String,
 }
 
 /// Starts a child that leads a group of its own.
@@ -42,20 +43,31 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let mut running = running();
     // Kernels since 3.4 have it; on others nobody is adopted and nobody found.
     let _ = set_child_subreaper(Some(getpid()));
-    let child = command.spawn()?;
+    static STARTED: AtomicU64 = AtomicU64::new(0);
+    let run = format!("{}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
+    let child = command.env(RUN_VARIABLE, &run).spawn()?;
     let pid = Pid::from_child(&child).as_raw_pid();
-    running.insert(pid);
-    Ok((child, Leader(pid)))
+    running.insert(pid, run.clone());
+    Ok((child, Leader { pid, run }))
 }
 
-/// Ends the processes that workers which have ended left to this one, and says which they were.
-pub(crate) fn clear(reap: Duration) -> Vec<Process> {
+/// Ends the processes that a leader which has ended left to this one, and says which they were. Those that do not say whose they
+/// are stay until nobody else runs who could have left them. A leader that `stays` could not be killed, nor could its group.
+pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
     let mut found: Vec<Process> = Vec::new();
-    // Nobody starts a leader meanwhile. Others that end wait here, and what they left is found by whoever comes first.
-    let running = running();
+    // Nobody starts a leader meanwhile.
+    let mut running = running();
+    if !stays {
+        running.remove(&leader.pid);
+    }
     let begun = Instant::now();
     loop {
-        let left = strangers(&running);
+        let mut left = strangers(&running);
+        left.retain(|(pid, _)| match run_of(*pid) {
+            Some(run) if run == leader.run => true,
+            Some(run) if running.values().any(|other| *other == run) => false,
+            _ => running.is_empty(),
+        });
         if left.is_empty() {
             return found;
         }
@@ -78,14 +90,14 @@ pub(crate) fn clear(reap: Duration) -> Vec<Process> {
 }
 
 /// Living children that this process did not start. Dead ones are reaped.
-fn strangers(running: &BTreeSet<i32>) -> Vec<(Pid, String)> {
+fn strangers(running: &BTreeMap<i32, String>) -> Vec<(Pid, String)> {
     let own = getpgrp().as_raw_pid();
     let mut living = Vec::new();
     for pid in children() {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
         let stat = String::from_utf8_lossy(&stat);
         let Some((name, state, group)) = parse_stat(&stat) else { continue };
-        if group == own || running.contains(&group) || running.contains(&pid.as_raw_pid()) {
+        if group == own || running.contains_key(&group) || running.contains_key(&pid.as_raw_pid()) {
             continue;
         }
         if matches!(state, "Z" | "X") {
@@ -95,6 +107,15 @@ fn strangers(running: &BTreeSet<i32>) -> Vec<(Pid, String)> {
         }
     }
     living
+}
+
+/// What a process was started with as its [`RUN_VARIABLE`]; none where it does not say.
+fn run_of(pid: Pid) -> Option<String> {
+    let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let value = variables
+        .find_map(|variable| variable.strip_prefix(RUN_VARIABLE.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
 }
 
 /// The children of this process, of whichever thread.

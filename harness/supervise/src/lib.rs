@@ -33,6 +33,7 @@ mod run;
 mod silence;
 mod start;
 
+pub use adopted::RUN_VARIABLE;
 pub use cancel::{Cancel, PATIENCE};
 pub use group::Process;
 pub use journal::{Durability, Journal, JournalError, Read, Unreadable, read};

@@ -13,17 +13,37 @@ pub enum Resource {
     Core,
     /// Open file descriptors.
     Files,
+    /// Bytes of a file that is written.
+    FileSize,
+    /// Bytes of the address space.
+    Memory,
+    /// Bytes of memory that can be written and is no file's.
+    Data,
+    /// Processes and threads of the user, all programs counted.
+    Processes,
 }
 
 impl Resource {
     /// Every resource.
-    pub const ALL: [Resource; 3] = [Resource::Stack, Resource::Core, Resource::Files];
+    pub const ALL: [Resource; 7] = [
+        Resource::Stack,
+        Resource::Core,
+        Resource::Files,
+        Resource::FileSize,
+        Resource::Memory,
+        Resource::Data,
+        Resource::Processes,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Resource::Stack => "stack",
             Resource::Core => "core",
             Resource::Files => "files",
+            Resource::FileSize => "file-size",
+            Resource::Memory => "memory",
+            Resource::Data => "data",
+            Resource::Processes => "processes",
         }
     }
 
@@ -32,6 +52,10 @@ impl Resource {
             Resource::Stack => System::Stack,
             Resource::Core => System::Core,
             Resource::Files => System::Nofile,
+            Resource::FileSize => System::Fsize,
+            Resource::Memory => System::As,
+            Resource::Data => System::Data,
+            Resource::Processes => System::Nproc,
         }
     }
 
@@ -49,7 +73,9 @@ impl Resource {
         let current = (limit != Limit::NONE).then_some(limit.0);
         setrlimit(self.system(), Rlimit { current, maximum }).map_err(|_| {
             let most = maximum.map_or(Limit::NONE, Limit);
-            io::Error::other(format!("this machine allows {self}={most}, and {limit} is asked for"))
+            io::Error::other(format!(
+                "this machine allows {self}={most}, and {limit} is asked for; `--limit {self}={most}` asks for no more"
+            ))
         })
     }
 }
@@ -147,6 +173,9 @@ mod tests {
             assert_eq!(resource.to_string().parse(), Ok(resource));
         }
         let error = "stak".parse::<Resource>().unwrap_err();
-        assert_eq!(error, "no limit is called `stak`; there are stack, core, files");
+        assert_eq!(
+            error,
+            "no limit is called `stak`; there are stack, core, files, file-size, memory, data, processes"
+        );
     }
 }

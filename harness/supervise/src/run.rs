@@ -42,9 +42,8 @@ enum End {
 /// in this thread with each event line as it comes; while it takes its time nothing is read and
 /// no limit is enforced.
 ///
-/// On the way out nobody gets away: when the leader has been told to end and does, the rest of
-/// its group gets SIGKILL; when it ends by itself, the rest gets 200 ms and then SIGKILL. So do
-/// those that left the group, for which this process becomes a subreaper.
+/// On the way out nobody gets away: when the leader has ended, the rest of its group gets 200 ms
+/// and then SIGKILL. So do those that left the group, for which this process becomes a subreaper.
 ///
 /// Every error is part of the result. The streams and the process group that the caller set in
 /// `command` are replaced.
@@ -109,13 +108,9 @@ fn run_with(
     let wall = start.elapsed();
     drop(pipes.stdin);
     let mut left_behind = group::clear(pid, limits.reap, send);
-    if left_behind.iter().any(|process| process.survived) {
-        // What cannot be killed is still of this group, and is told once.
-        std::mem::forget(leader);
-    } else {
-        drop(leader);
-    }
-    left_behind.extend(adopted::clear(limits.reap));
+    // What cannot be killed is still of this group, and is told once.
+    let stays = left_behind.iter().any(|process| process.survived);
+    left_behind.extend(adopted::clear(leader, stays, limits.reap));
     Observed {
         pid: Some(child.id()),
         ended,
@@ -185,7 +180,7 @@ fn watch(
                 }
             }
             Phase::Terminating { reason, .. } if ended => {
-                send(pid, Signal::KILL);
+                // The rest of its group was told as well and may be tidying up.
                 Phase::Draining { end: End::Stopped { reason, forced: false }, until: drain }
             }
             Phase::Terminating { reason, until } if now >= until => {

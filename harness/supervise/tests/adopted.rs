@@ -1,9 +1,13 @@
 //! Children whose own children leave their group and outlive them. In a process of its own, as others' tests would find them too.
 
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use supervise::{Cancel, Ended, Limits, Observed, Reason, run};
+
+/// One test at a time, as each has all children of this process for itself.
+static ALONE: Mutex<()> = Mutex::new(());
 
 fn watch(script: &str, quiet: Duration) -> Observed {
     let mut command = Command::new("sh");
@@ -29,8 +33,29 @@ fn check(script: &str, names: &[&str]) {
     }
 }
 
+/// Those that leave their group while their leader runs are children of this process at once.
+#[test]
+fn what_another_left_is_not_ended_by_who_ends_first() {
+    let _alone = ALONE.lock();
+    let patient = std::thread::spawn(|| {
+        watch("(setsid sleep 603 >/dev/null 2>&1 </dev/null &); sleep 1.5", Duration::MAX)
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    for _ in 0..3 {
+        assert_eq!(watch("exit 0", Duration::MAX).left_behind, []);
+        // One that says nothing of itself stays until all have ended.
+        let script = "(setsid env -i sleep 604 >/dev/null 2>&1 </dev/null &); sleep 0.1";
+        assert_eq!(watch(script, Duration::MAX).left_behind, []);
+    }
+    let mut left = patient.join().unwrap().left_behind;
+    left.sort_by_key(|process| process.pid);
+    let names: Vec<&str> = left.iter().map(|p| p.name.as_str()).collect();
+    assert_eq!(names, ["sleep"; 4], "{left:?}");
+}
+
 #[test]
 fn who_left_the_group_is_found_and_ended() {
+    let _alone = ALONE.lock();
     check("setsid sleep 600 >/dev/null 2>&1 </dev/null & exit 0", &["sleep"]);
     check(
         "setsid sh -c 'sleep 601 & sleep 602 & exit 0' >/dev/null 2>&1 </dev/null & exit 0",

@@ -7,6 +7,8 @@ use std::{
 
 use plan::{LoadedLibrary, digest};
 
+use crate::tell::tell;
+
 /// The libraries that turn source into code, by how their names begin.
 const COMPILERS: [&str; 5] = ["libamdhip64", "libhiprtc", "libamd_comgr", "libLLVM", "libclang"];
 
@@ -31,9 +33,12 @@ pub(crate) fn key(
     // Debug output separates and escapes the parts, so that no two lists look alike.
     let variables: Vec<_> =
         environment.iter().filter(|(name, _)| !NO_MATTER.contains(&name.as_str())).collect();
-    let identity = format!("{source:?} {options:?} {variables:?} {compilers:?}");
+    let identity = format!("{FORMAT} {source:?} {options:?} {variables:?} {compilers:?}");
     Some(format!("{}.co", digest(identity.as_bytes())))
 }
+
+/// Of a file; another version has other names and so never reads it.
+const FORMAT: u32 = 2;
 
 /// Variables that no compiler of a kernel looks at; any other may be one that adds options to it.
 const NO_MATTER: [&str; 11] = [
@@ -50,7 +55,7 @@ const NO_MATTER: [&str; 11] = [
     "ROCREPRO_TRIAL",
 ];
 
-/// A compiled kernel, where the cache has it whole: the code, and behind it the digest of the code.
+/// A compiled kernel, where the cache has it whole: the code, and behind it the [`seal`].
 pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
     // What is no plain file is not ours: a device has no end, and a pipe is waited for.
     let mut code = fs::symlink_metadata(file)
@@ -58,8 +63,8 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
         .filter(fs::Metadata::is_file)
         .and_then(|_| fs::read(file).ok())?;
     let seal = code.split_off(code.len().checked_sub(SEAL)?);
-    if code.is_empty() || seal != digest(&code).as_bytes() {
-        eprintln!("worker: {} is damaged and is made again", file.display());
+    if code.is_empty() || seal != self::seal(file, &code).as_bytes() {
+        tell(format_args!("{} is damaged and is made again", file.display()));
         return None;
     }
     Some(code)
@@ -68,11 +73,17 @@ pub(crate) fn read(file: &Path) -> Option<Vec<u8>> {
 /// Bytes of a digest in hexadecimal.
 const SEAL: usize = 32;
 
+/// A digest of the code and of the name that it is kept under, so that the code of another kernel is none of this one.
+fn seal(file: &Path, code: &[u8]) -> String {
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    digest(&[name, b"\0", code].concat())
+}
+
 /// Adds a compiled kernel. Trials that run at the same time may both write it: each to a file of its own, and the last rename wins.
 /// Failure only costs the next trial a compilation.
 pub(crate) fn write(file: &Path, code: &[u8]) {
     let own = file.with_extension(std::process::id().to_string());
-    let seal = digest(code);
+    let seal = seal(file, code);
     let written = File::create(&own).and_then(|mut part| {
         part.write_all(code)?;
         part.write_all(seal.as_bytes())?;
@@ -81,7 +92,7 @@ pub(crate) fn write(file: &Path, code: &[u8]) {
         fs::rename(&own, file)
     });
     if let Err(error) = written {
-        eprintln!("worker: {} is not cached: {error}", file.display());
+        tell(format_args!("{} is not cached: {error}", file.display()));
         // Nothing else can be done about a full disk.
         let _ = fs::remove_file(&own);
     }
@@ -164,6 +175,10 @@ mod tests {
             assert_eq!(read(&file), None, "bit of byte {at}");
         }
         write(&file, &code);
+        let other = folder.path().join("other.co");
+        fs::copy(&file, &other).unwrap();
+        assert_eq!(read(&other), None, "the name is another kernel's");
+        fs::remove_file(&other).unwrap();
         assert_eq!(read(&file), Some(code));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
         std::os::unix::fs::symlink("/dev/zero", folder.path().join("device")).unwrap();

@@ -8,6 +8,7 @@ use crate::{
     handles::Kind,
     machine::{Answer, Machine},
     memory::{declared, load},
+    tell::tell,
 };
 
 /// Bytes that nothing is known about beforehand are kept up to this size.
@@ -124,7 +125,7 @@ fn spool(
         Ok(()) => Some(name),
         Err(error) => {
             // The digest alone still tells right from wrong.
-            eprintln!("worker: the bytes of step {step} are not kept: {error}");
+            tell(format_args!("the bytes of step {step} are not kept: {error}"));
             None
         }
     }

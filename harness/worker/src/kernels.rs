@@ -5,11 +5,11 @@ use std::{
     sync::Arc,
 };
 
-use plan::{Arg, Call};
+use plan::{Arg, Call, Event, Step};
 
 use crate::{
     broken::Broken,
-    cache,
+    cache, code_object,
     handles::Kind,
     loaded,
     machine::{Answer, Machine},
@@ -17,10 +17,10 @@ use crate::{
 };
 
 /// Compilation, modules and launches.
-pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
-    match call {
+pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken> {
+    match &step.call {
         Call::Compile { kernel } => compile(machine, kernel),
-        Call::Load { kernel } => load(machine, kernel),
+        Call::Load { kernel } => load(machine, step, kernel),
         Call::Unload { kernel } => {
             let module = machine.handle(Kind::Module, kernel);
             // SAFETY: the module is null or was loaded and not unloaded.
@@ -70,12 +70,20 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     }
 }
 
-fn load(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
+fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let code_object = machine.state().code.get(kernel).map(Arc::clone);
     let Some(code_object) = code_object else {
         return Err(Broken(format!("kernel `{kernel}` is loaded and was not compiled")));
     };
+    // What the runtime makes of launches that do not fit their kernel is no finding. The library's kernels are ours to test.
+    if let Some(place) = machine.plan().own_kernels.get(kernel) {
+        let why = code_object::mistakes(&code_object, kernel, place, machine.plan());
+        if !why.is_empty() {
+            machine.events.say(&Event::Mistaken { step: step.id, why });
+            return Err(Broken(format!("kernel `{kernel}` is not what the case takes it for")));
+        }
+    }
     let mut module = ptr::null_mut();
     // SAFETY: the image is a whole code object of hipRTC and stays allocated until the end of the process.
     let code = unsafe { hip.hipModuleLoadData(&mut module, code_object.as_ptr().cast()) }?;

@@ -7,6 +7,7 @@
 mod broken;
 mod cache;
 mod checks;
+mod code_object;
 mod confine;
 mod device_look;
 mod handles;
@@ -21,18 +22,20 @@ mod names;
 mod needs;
 mod pipe;
 mod streams;
+mod tell;
 
 use std::{collections::BTreeMap, ffi::OsString, panic::AssertUnwindSafe, process::ExitCode};
 
 use hip_sys::Missing;
 use plan::{Event, Order, PLAN_VERSION, Phase};
-use supervise::Resource;
+use supervise::{RUN_VARIABLE, Resource};
 
 use crate::{
     broken::Broken,
     libraries::Libraries,
     machine::{Flow, Machine},
     pipe::Events,
+    tell::tell,
 };
 
 /// Exit code when the order cannot be carried out for a reason that is neither the stack's nor the device's.
@@ -50,7 +53,7 @@ pub fn main() -> ExitCode {
     let events = match Events::instead_of_stdout() {
         Ok(events) => events,
         Err(error) => {
-            eprintln!("worker: {error}");
+            tell(&error);
             return ExitCode::from(BROKEN);
         }
     };
@@ -61,16 +64,19 @@ pub fn main() -> ExitCode {
         Ok(Err(Broken(why))) => why,
         Err(_) => "it panicked, which is a bug of rocrepro; standard error says where".to_owned(),
     };
-    eprintln!("worker: {why}");
+    tell(&why);
     // A library may print and exit as it likes, but it has no way to say this.
     events.say(&Event::Broken { why });
     ExitCode::from(BROKEN)
 }
 
-/// Takes the handlers away that Rust's start-up installs: a stack that overflows in a library ends this process by SIGSEGV, as it
-/// ends any program, and not by the SIGABRT of a handler that says so.
+/// Every signal ends this process as it ends any program. A stack that overflows in a library is SIGSEGV and not the SIGABRT of
+/// the handler that Rust installs, and what nohup or a shell has its background jobs ignore is not ignored by a library under test.
 fn die_as_a_program_does() {
-    for signal in [libc::SIGSEGV, libc::SIGBUS] {
+    let handled = [libc::SIGSEGV, libc::SIGBUS];
+    let ignored =
+        [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
+    for signal in handled.into_iter().chain(ignored).chain([libc::SIGALRM]) {
         // SAFETY: SIG_DFL is no function of ours, and no other thread runs yet that could rely on a handler.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
     }
@@ -147,10 +153,11 @@ fn work(events: &Events) -> Result<(), Broken> {
     Ok(())
 }
 
-/// The environment that the process was started with.
+/// The environment that the process was started with, without what each has for itself.
 fn environment() -> BTreeMap<String, String> {
     let text = |text: OsString| text.to_string_lossy().into_owned();
-    std::env::vars_os().map(|(name, value)| (text(name), text(value))).collect()
+    let all = std::env::vars_os().filter(|(name, _)| name != RUN_VARIABLE);
+    all.map(|(name, value)| (text(name), text(value))).collect()
 }
 
 /// The limits of resources that the process was started with.

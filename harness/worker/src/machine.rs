@@ -272,6 +272,7 @@ impl<'a> Machine<'a> {
         };
         self.events.say(&Event::Begin { step: step.id, occurrence });
         crate::device_look::at_line(step.line);
+        hip_sys::first_failure();
         let start = Instant::now();
         let home = || {
             let functions = needs::functions_of(self.plan(), &step.call);
@@ -314,8 +315,20 @@ impl<'a> Machine<'a> {
         let code = answer.code();
         let status =
             answer.status.map_or_else(String::new, |(home, c)| self.libraries.status_name(home, c));
+        let named = plan::api(&step.call, self.plan());
+        let function = hip_sys::first_failure()
+            .filter(|(function, failed)| *failed == code && *function != named)
+            .map(|(function, _)| function.to_owned());
         let value = answer.value;
-        self.events.say(&Event::End { step: step.id, occurrence, code, status, value, ns });
+        self.events.say(&Event::End {
+            step: step.id,
+            occurrence,
+            code,
+            status,
+            value,
+            function,
+            ns,
+        });
         if code != 0 && step.checked() {
             self.events.say(&Event::Stopped { step: step.id });
             return Ok(Flow::Stop);
@@ -341,7 +354,7 @@ impl<'a> Machine<'a> {
             | Call::Load { .. }
             | Call::Unload { .. }
             | Call::FindSymbol { .. }
-            | Call::Launch { .. } => kernels::call(self, &step.call),
+            | Call::Launch { .. } => kernels::call(self, step),
             Call::StreamCreate { .. }
             | Call::StreamDestroy { .. }
             | Call::StreamSynchronize { .. }

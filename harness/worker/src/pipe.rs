@@ -6,7 +6,7 @@ use std::{
 
 use plan::Event;
 
-use crate::leash;
+use crate::{leash, tell::tell};
 
 /// The first descriptor that is none of the standard three.
 const FIRST_FREE: i32 = 3;
@@ -37,7 +37,7 @@ impl Events {
             // Nobody listens any more.
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => leash::end(),
             Err(error) => {
-                eprintln!("the pipe of events was closed within this process: {error}");
+                tell(format_args!("the pipe of events was closed within this process: {error}"));
                 // SAFETY: _exit takes any status. What would be reported is lost, so nothing further is tried.
                 unsafe { libc::_exit(plan::PIPE_CLOSED) }
             }

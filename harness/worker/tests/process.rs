@@ -129,6 +129,7 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Phase { phase } => phase.to_string(),
             Event::Missing { what, .. } => format!("missing {what}"),
             Event::Begin { step, occurrence } => format!("begin {step}.{occurrence}"),
+            Event::Mistaken { step, why } => format!("mistaken {step}: {}", why.join("; ")),
             Event::End { step, occurrence, code, status, .. } => {
                 format!("end {step}.{occurrence} {code} {status}").trim_end().to_owned()
             }
@@ -354,7 +355,9 @@ fn a_closed_input_ends_the_worker() -> Result<(), Failed> {
     let stack = Stack::new()?;
     let edit = json!({"body": [{"id": 1, "call": "sleep", "ms": 3_600_000}]});
     // The leader kills its group; in a group that is not its own it ends alone.
-    for (leader, expected) in [(true, (None, Some(libc::SIGKILL))), (false, (Some(2), None))] {
+    for (leader, expected) in
+        [(true, (None, Some(libc::SIGKILL))), (false, (Some(plan::LEFT_ALONE), None))]
+    {
         let mut command = worker(stack.0.path());
         if leader {
             command.process_group(0);

@@ -13,6 +13,17 @@ pub(super) fn of(verb: &str) -> &'static [&'static str] {
     found.map_or(&[], |statuses| statuses.names)
 }
 
+/// The names of the statuses that a function of that name answers, and of every library's where its name tells none.
+pub(crate) fn every(api: &str) -> impl Iterator<Item = &'static str> {
+    let prefixes = ["hiprand", "hipblasLt", "rocblas_", ""];
+    let which = prefixes.iter().position(|prefix| api.starts_with(prefix));
+    ALL.iter()
+        .enumerate()
+        .filter(move |(n, _)| which.is_none_or(|which| which == *n))
+        .flat_map(|(_, s)| s.names)
+        .copied()
+}
+
 /// The libraries; HIP is the last, for all other verbs. Sources: hip_runtime_api.h of 5.2.3, 5.7.1 and 7.2.4, hiprand.h,
 /// hipblas-common.h and rocblas-types.h of 7.2.4.
 const ALL: &[Statuses] = &[

@@ -229,8 +229,7 @@ pub(crate) const ROWS: &[Row] = &[
         },
         &["pass"],
     ),
-    row("cache/swapped-kernels", swap, &["pass"])
-        .open("a compiled kernel does not carry its own name"),
+    row("cache/swapped-kernels", swap, &["pass"]),
     row(
         "cache/longer-kernels",
         |s| {

@@ -110,8 +110,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.variable("FORCE_COLOR", "0")
         },
         WORKS,
-    )
-    .open("a variable that forbids colours forces them"),
+    ),
     row("environment/no-path", |s| s.without("PATH"), WORKS).alone(),
     row("environment/empty-path", |s| s.variable("PATH", ""), WORKS).alone(),
     row("environment/no-home", |s| s.without("HOME"), WORKS),

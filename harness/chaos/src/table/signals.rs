@@ -31,6 +31,14 @@ pub(crate) const ROWS: &[Row] = &[
     row("signal/worker-interrupted", |s| worker(s, "body", Signal::INT), NOTHING),
     row("signal/worker-hung-up", |s| worker(s, "body", Signal::HUP), NOTHING),
     row("signal/worker-quits", |s| worker(s, "body", Signal::QUIT), NOTHING),
+    row(
+        "signal/worker-quits-below-who-ignores-it",
+        |s| {
+            s.launcher("trap '' HUP INT QUIT TERM; exec \"$@\"");
+            worker(s, "body", Signal::QUIT)
+        },
+        NOTHING,
+    ),
     row("signal/worker-usr1", |s| worker(s, "body", Signal::USR1), NOTHING),
     row("signal/worker-usr2", |s| worker(s, "body", Signal::USR2), NOTHING),
     row("signal/worker-alarm", |s| worker(s, "body", Signal::ALARM), NOTHING),
@@ -83,6 +91,8 @@ pub(crate) const ROWS: &[Row] = &[
         "signal/command-quits",
         |s| {
             killed(s);
+            // A shell has its background jobs ignore it.
+            s.before.extend(["env", "--default-signal=QUIT"].map(Into::into));
             command(s, Signal::QUIT)
         },
         &["stopped", "no-verdict *", "killed*"],

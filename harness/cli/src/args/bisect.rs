@@ -13,9 +13,12 @@ Examples:
   rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
   rocrepro bisect --source dir:/builds --good first --bad last --cross -- ./test.sh
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
+  rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
+  rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py
   rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
 
-A command exits with 0 where all is well, with 125 where it cannot tell, and with anything else where it fails. It finds the
+A command exits with 0 where all is well, with 125 where it cannot tell, and with anything else where it fails. A failure is known
+by exit code or signal and the last line that it prints (of Python the exception), without numbers; others do not count. It finds the
 build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the axis in ROCREPRO_VALUE.
 
 Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
@@ -24,7 +27,7 @@ there is more than one change), 5 trouble of this machine.";
 #[derive(Args)]
 pub(crate) struct Bisect {
     /// The trial, such as `graphs/long-chain[nodes=30000]`; a case that has only one needs no values
-    #[arg(value_name = "CASE", required_unless_present_any = ["command", "replay"])]
+    #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
     pub(crate) case: Option<String>,
 
     /// Where it passes: a build, a day, a value of the axis, `first` or `last` [default with --axis: first]
@@ -68,7 +71,7 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "RUNS", default_value_t = 5.0)]
     pub(crate) install_cost: f64,
 
-    /// Runs at most; then the answer is a range
+    /// Runs at most; then the answer is a range [default: 2000]
     #[arg(long, value_name = "N")]
     pub(crate) budget_runs: Option<u32>,
 
@@ -107,8 +110,16 @@ pub(crate) struct Bisect {
     #[command(flatten)]
     pub(crate) on: On,
 
+    /// Run this program in each build and on the device, as `rocrepro exec` does; arguments of it come after `--`
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["case", "cases_from"])]
+    pub(crate) program: Option<PathBuf>,
+
+    /// Of a command or a program: only what prints a match of this regular expression is the failure that is looked for
+    #[arg(long = "match", value_name = "REGEX", conflicts_with = "case")]
+    pub(crate) matching: Option<String>,
+
     /// Run this command instead of a case
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["case", "fault", "cases_from"])]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["case", "cases_from"])]
     pub(crate) command: Vec<String>,
 }
 

@@ -6,6 +6,7 @@ mod answer;
 mod axis;
 mod cross;
 mod journal;
+mod says;
 mod subject;
 mod verdict;
 
@@ -21,14 +22,15 @@ use self::{
     answer::Found,
     axis::{Axis, Kind},
     journal::{Begun, Entry, Limits, Observation},
-    subject::{Ran, Ready, Refused, Shown, Subject},
+    subject::{Ran, Ready, Refused, Shown, Subject, Wanted},
     verdict::{Sees, Verdicts},
 };
 use crate::{
     CaseLibrary, DeviceChoice, SessionOptions, Stop,
     args::{Bisect, Regress},
     commands::setup::setup,
-    evidence, outputs,
+    evidence,
+    outputs::{self, note},
     select::select,
     stop::chain,
     trial::quoted,
@@ -60,15 +62,19 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     let axis = axis(args, &subject, &gfx)?;
     let case_name = match &subject {
         Subject::Trial { case, .. } => case.id.as_str(),
+        Subject::Command(Wanted { program: Some(program), .. }) => {
+            program.file_stem().and_then(|name| name.to_str()).unwrap_or("bisect")
+        }
         Subject::Command(_) => "bisect",
     };
     let folder = evidence::folder(args.out.as_deref(), case_name);
     let begun = begun(args, &subject, &axis, &options);
     let _device = lock_device(&options)?;
-    let (journal, past) = journal::open(&folder, &begun, args.resume)?;
+    let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
+    past.place(&|label| axis.position_of(label));
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
     for silent in &axis.silent {
-        eprintln!("note: {silent}");
+        note(format_args!("note: {silent}"));
     }
 
     let cancel = Cancel::new()
@@ -76,10 +82,11 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
     let stacks = rocm::Store::from_environment()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
-    let mut state = journal::decide_again(&begun, &past.seen)?;
+    let mut state = begun.state();
+    past.seen.iter().for_each(|observation| state.observe(observation.event));
     if !past.seen.is_empty() {
         let (runs, builds) = (count(state.runs(), "run"), count(state.installs(), "build"));
-        eprintln!("resumed after {runs} of {builds}");
+        note(format_args!("resumed after {runs} of {builds}"));
     }
     let mut bench = Bench {
         subject: &subject,
@@ -139,8 +146,9 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         crossed,
         between: &|good, bad| between(args, &axis, good, bad),
     };
-    let text = found.write(&folder)?;
+    let (text, problems) = found.write(&folder);
     outputs::print(&text)?;
+    problems.iter().for_each(|problem| note(format_args!("{problem}; the answer above is whole")));
     Ok(ExitCode::from(answer::exit_code(&answer)))
 }
 
@@ -174,7 +182,7 @@ fn subject<'a>(
     library: &'a CaseLibrary,
     faults: Vec<Planted>,
 ) -> Result<Subject<'a>, Stop> {
-    let Some(wanted) = &args.case else { return Ok(Subject::Command(args.command.clone())) };
+    let Some(wanted) = &args.case else { return command(args) };
     let selected = select(library, std::slice::from_ref(wanted))?;
     // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
     let free = args.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
@@ -199,6 +207,26 @@ fn subject<'a>(
             )))
         }
     }
+}
+
+/// The command or the program that is bisected.
+fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
+    let usage = |text: String| Stop::usage(format!("error: {text}"));
+    let text = args.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
+    let text = text.map_err(|e| usage(format!("`--match`: {e}")));
+    let program = args.program.as_ref().map(|path| path.canonicalize()).transpose();
+    let program = program.map_err(|e| usage(format!("cannot run the program: {e}")));
+    let (text, program) = Stop::both(text, program)?;
+    if program.is_none() && !args.fault.is_empty() {
+        return Err(usage(
+            "a command has no device of ours to plant a fault in; --program has".to_owned(),
+        ));
+    }
+    let kind = clap::ValueEnum::to_possible_value(&args.on.target.device);
+    let mut device = vec![format!("--gfx={}", args.on.target.gfx)];
+    device.extend(kind.map(|kind| format!("--device={}", kind.get_name())));
+    device.extend(args.fault.iter().map(|fault| format!("--fault={fault}")));
+    Ok(Subject::Command(Wanted { words: args.command.clone(), program, text, device }))
 }
 
 fn axis(args: &Bisect, subject: &Subject<'_>, gfx: &str) -> Result<Axis, Stop> {
@@ -244,11 +272,14 @@ fn begun(args: &Bisect, subject: &Subject<'_>, axis: &Axis, options: &SessionOpt
     let name = axis_name(&place, &device, options);
     let mut begun = Begun::new(subject.name(axis), name, ends, axis.len());
     begun.regress = format!("{:?}", args.regress).to_lowercase();
+    if let Some(text) = &args.matching {
+        begun.regress.push_str(&format!(", match {text}"));
+    }
     begun.install_cost = args.install_cost;
     begun.rate = args.rate;
     begun.weights = axis.weights(&|component| subject.depends_on(component));
     begun.budget = Limits {
-        runs: args.budget_runs,
+        runs: Some(args.budget_runs.unwrap_or(search::bisect::DEFAULT_RUNS)),
         installs: args.budget_installs,
         seconds: args.budget_seconds,
     };
@@ -302,7 +333,7 @@ impl Bench<'_> {
     fn observe(&mut self, state: &mut State, observation: Observation) -> Result<(), Stop> {
         journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
         state.observe(observation.event);
-        eprintln!("{}", answer::progress(state, &observation, &|n| self.axis.label(n)));
+        note(answer::progress(state, &observation, &|n| self.axis.label(n)));
         self.observations.push(observation);
         Ok(())
     }
@@ -425,11 +456,11 @@ impl Bench<'_> {
             }
             times.sort_by(f64::total_cmp);
             medians.push(times[times.len() / 2]);
-            eprintln!(
+            note(format_args!(
                 "{}: {:.3} s in the middle of {MEASURED} runs",
                 self.axis.label(point),
                 times[times.len() / 2]
-            );
+            ));
         }
         let seconds = (medians[0] * medians[1]).sqrt();
         journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
@@ -473,6 +504,8 @@ fn between(args: &Bisect, axis: &Axis, good: &str, bad: &str) -> String {
         words.push(format!("--cases-from={}", from.path.display()));
         words.extend(from.trusted.then(|| "--trust".to_owned()));
     }
+    words.extend(args.matching.iter().map(|text| format!("--match={text}")));
+    words.extend(args.program.iter().map(|path| format!("--program={}", path.display())));
     if !args.command.is_empty() {
         words.push("--".to_owned());
         words.extend(args.command.iter().cloned());

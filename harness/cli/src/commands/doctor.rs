@@ -76,9 +76,13 @@ fn stacks(not_read: &mut Vec<NotRead>) -> Vec<StackFound> {
             Vec::new()
         }
     };
-    rocm::system_stacks()
+    let found: Vec<rocm::Stack> = rocm::system_stacks().into_iter().chain(fetched).collect();
+    not_read.extend(found.iter().filter_map(|stack| {
+        let why = stack.doubt.clone()?;
+        Some(NotRead { what: format!("the ROCm version of {}", stack.spec), why })
+    }));
+    found
         .into_iter()
-        .chain(fetched)
         .map(|stack| StackFound {
             libraries: stack
                 .identify()

@@ -83,7 +83,7 @@ fn nearest(failing: &Session) -> Vec<String> {
     let Ok(store) = rocm::Store::from_environment() else { return Vec::new() };
     let listing = rocm::list(&store);
     let fetched = listing.debian.into_iter().filter_map(|release| release.stack);
-    let own = failing.stack.rocm.clone();
+    let own = failing.rocm.clone();
     let (mut older, mut newer): (Vec<_>, Vec<_>) = listing
         .system
         .into_iter()

@@ -29,9 +29,10 @@ fn show_list(text: &mut String) -> Result<(), Stop> {
     let listing = list(&store);
     for stack in &listing.system {
         let version =
-            stack.rocm.as_ref().map_or_else(|| "unknown version".to_owned(), |v| v.to_string());
+            stack.rocm.as_ref().map_or_else(|| "of unknown version".to_owned(), |v| v.to_string());
+        let doubt = stack.doubt.as_ref().map_or_else(String::new, |doubt| format!("  ({doubt})"));
         text.push_str(&format!(
-            "{:14} installed  ROCm {version}  {}\n",
+            "{:14} installed  ROCm {version}  {}{doubt}\n",
             "system",
             stack.root.display()
         ));

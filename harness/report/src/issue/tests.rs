@@ -119,6 +119,8 @@ fn planted() -> Findings {
                 BuildRate { version: "6.4.3".to_owned(), rate: rate(0, 30) },
                 BuildRate { version: "7.2.4".to_owned(), rate: rate(5, 10) },
             ],
+            notes: Vec::new(),
+            fix: false,
             confidence: Some(0.995),
             signature: record.outcome.signature.clone(),
             on,

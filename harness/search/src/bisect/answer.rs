@@ -13,6 +13,9 @@ pub struct Edge {
     pub rate: f64,
     /// Rate at which good builds fail in the same way, as estimated, 0 to 1.
     pub noise: f64,
+    /// The last good build fails more rarely than this, with 99 % by its own runs alone, 0 to 1.
+    #[serde(default)]
+    pub before: f64,
 }
 
 /// How a search ends.
@@ -21,6 +24,17 @@ pub struct Edge {
 pub enum Answer {
     /// The change is here.
     Found(Edge),
+    /// It fails rarely from a place in `after + 1 ..= until` on, and much more often from the edge on.
+    Worse {
+        /// No later than this the builds are good.
+        after: usize,
+        /// From this on they fail at times.
+        until: usize,
+        /// How often, as estimated, 0 to 1.
+        rate: f64,
+        /// Where it gets worse.
+        edge: Edge,
+    },
     /// What was observed needs more than one change: it breaks at each of these places, and is good again between them.
     Several {
         /// From good to bad, in the order of the history.
@@ -50,6 +64,13 @@ pub enum Answer {
         runs: u32,
         /// Failures among them.
         bad: u32,
+    },
+    /// The bad end only passes and the good end only fails: they seem to be exchanged.
+    Exchanged {
+        /// Passes of the bad end.
+        passes: u32,
+        /// Failures of the good end.
+        failures: u32,
     },
     /// An end cannot be tested.
     EndUnusable {

@@ -16,6 +16,7 @@ const LOOKED_AT: usize = 4096;
 /// The build whose next run tells most about the place of the change, at its price.
 pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
     let bits = Bits::of(posterior);
+    let at_ends = posterior.bits_at_ends();
     let fresh = if state.setup().install_cost > 30.0 { DEAR } else { FRESH };
     let mut best = (f64::NEG_INFINITY, 0);
     let mut offer = |build: usize, worth: f64| {
@@ -24,7 +25,7 @@ pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
         }
     };
     for (index, stretch) in posterior.stretches().iter().enumerate() {
-        let worth = bits.at_end_of(index);
+        let worth = at_ends[index + 1];
         if !state.unusable(stretch.until) {
             let price = match state.active() == Some(stretch.until) {
                 true => 1.0,
@@ -37,7 +38,7 @@ pub(super) fn choose(state: &State, posterior: &Posterior) -> usize {
             offer(build, worth * fresh);
         }
     }
-    offer(0, bits.at_good_end() * if state.active() == Some(0) { 1.0 } else { SWITCH });
+    offer(0, at_ends[0] * if state.active() == Some(0) { 1.0 } else { SWITCH });
     best.1
 }
 
@@ -112,16 +113,6 @@ impl Bits {
             good[i] = plus(good[i + 1], part(*mass, *noise));
         }
         Bits { hypotheses, bad, good }
-    }
-
-    /// Of a run of the good end.
-    fn at_good_end(&self) -> f64 {
-        gain(plus(self.bad[1], self.good[1]))
-    }
-
-    /// Of a run of the last build of a stretch.
-    fn at_end_of(&self, stretch: usize) -> f64 {
-        gain(plus(self.bad[stretch + 2], self.good[stretch + 2]))
     }
 
     /// Of a run of a build before which `share` of a stretch's probability lies.

@@ -19,6 +19,22 @@ pub(super) fn ln_beta(a: f64, b: f64) -> f64 {
     ln_gamma(a) + ln_gamma(b) - ln_gamma(a + b)
 }
 
+/// Logarithm of the sum of what the logarithms stand for.
+pub(super) fn log_sum(logs: impl Iterator<Item = f64>) -> f64 {
+    let logs: Vec<f64> = logs.collect();
+    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if most == f64::NEG_INFINITY {
+        return most;
+    }
+    most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
+}
+
+/// The same of two.
+pub(super) fn log_add(a: f64, b: f64) -> f64 {
+    let (less, more) = if a < b { (a, b) } else { (b, a) };
+    if less == f64::NEG_INFINITY { more } else { more + (less - more).exp().ln_1p() }
+}
+
 /// Entropy of a coin, in bits.
 pub(super) fn entropy(p: f64) -> f64 {
     if p <= 0.0 || p >= 1.0 { 0.0 } else { -(p * p.log2() + (1.0 - p) * (1.0 - p).log2()) }
@@ -38,6 +54,16 @@ mod tests {
         assert!((ln_gamma(0.5) - std::f64::consts::PI.sqrt().ln()).abs() < 1e-9);
         assert!((ln_beta(2.0, 3.0) - (1.0_f64 / 12.0).ln()).abs() < 1e-9);
         assert!((ln_beta(0.2, 20.0).exp() - 2.533_2).abs() < 2e-3);
+    }
+
+    #[test]
+    fn sums_of_logarithms() {
+        let nothing = f64::NEG_INFINITY;
+        for (a, b) in [(0.5_f64, 0.25_f64), (1e-9, 3.0), (0.0, 2.0), (2.0, 0.0)] {
+            assert!((log_add(a.ln(), b.ln()) - (a + b).ln()).abs() < 1e-12);
+            assert!((log_sum([a.ln(), b.ln()].into_iter()) - (a + b).ln()).abs() < 1e-12);
+        }
+        assert_eq!(log_add(nothing, nothing), nothing);
     }
 
     #[test]

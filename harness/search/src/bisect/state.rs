@@ -2,6 +2,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// Runs that a search may spend where nobody said another number: a failure that shows in one of twenty runs takes half of them.
+pub const DEFAULT_RUNS: u32 = 2000;
+
 /// What the search knows before it starts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
@@ -43,9 +46,9 @@ impl Setup {
             cumulated: None,
             install_cost: 5.0,
             rate: None,
-            confidence: 0.995,
+            confidence: 0.99,
             patience: 150,
-            budget: Budget::default(),
+            budget: Budget { runs: Some(DEFAULT_RUNS), ..Budget::default() },
         }
     }
 
@@ -135,6 +138,14 @@ pub struct Tally {
 }
 
 impl Tally {
+    fn count(&mut self, seen: Seen) {
+        match seen {
+            Seen::Good => self.good += 1,
+            Seen::Bad => self.bad += 1,
+            Seen::Other => self.other += 1,
+        }
+    }
+
     /// Runs that count.
     pub fn runs(&self) -> u32 {
         self.good + self.bad
@@ -194,12 +205,7 @@ impl State {
             }
             Event::Unusable { .. } => self.tallies.entry(build).or_default().broken = true,
             Event::Ran { seen, .. } => {
-                let tally = self.tallies.entry(build).or_default();
-                match seen {
-                    Seen::Good => tally.good += 1,
-                    Seen::Bad => tally.bad += 1,
-                    Seen::Other => tally.other += 1,
-                }
+                self.tallies.entry(build).or_default().count(seen);
                 self.runs.push((build, seen));
             }
         }
@@ -273,13 +279,15 @@ impl State {
         }
     }
 
-    /// How often passes of `good` and failures of `bad` alternate in time, and whether the last of them was a failure.
-    pub(super) fn alternations(&self, good: usize, bad: usize) -> (u32, bool) {
-        let (mut count, mut last) = (0, None);
+    /// How often passes of `good` and failures of `bad` alternate in time. A failure right after another may be what that one
+    /// left behind, on a build that is good, so it does not count.
+    pub(super) fn alternations(&self, good: usize, bad: usize) -> u32 {
+        let (mut count, mut last, mut before) = (0, None, None);
         for (build, seen) in &self.runs {
+            let after_failure = before.replace(*seen) == Some(Seen::Bad);
             let shows_bad = match seen {
                 Seen::Good if *build == good => false,
-                Seen::Bad if *build == bad => true,
+                Seen::Bad if *build == bad && !after_failure => true,
                 _ => continue,
             };
             if last != Some(shows_bad) {
@@ -287,7 +295,25 @@ impl State {
                 last = Some(shows_bad);
             }
         }
-        (count, last.unwrap_or(true))
+        count
+    }
+
+    /// What was seen of a build where the run before, of whichever build, did not fail: that may leave something behind.
+    pub(super) fn own(&self, build: usize) -> Tally {
+        let mut own = Tally { broken: self.tally(build).broken, ..Tally::default() };
+        let mut before = None;
+        for (of, seen) in &self.runs {
+            let after_failure = before.replace(*seen) == Some(Seen::Bad);
+            if *of == build && !after_failure {
+                own.count(*seen);
+            }
+        }
+        own
+    }
+
+    /// Whether the last run failed.
+    pub(super) fn just_failed(&self) -> bool {
+        self.runs.last().is_some_and(|(_, seen)| *seen == Seen::Bad)
     }
 
     /// Whether the last runs all failed, on at least so many builds, the good end not among them.

@@ -37,9 +37,9 @@ pub(super) fn keep_record(folder: &Path, label: &str, record: &Record) -> Result
 
 pub(super) fn exit_code(answer: &Answer) -> u8 {
     match answer {
-        Answer::Found(_) => 0,
+        Answer::Found(_) | Answer::Worse { .. } => 0,
         Answer::NotReproducible { .. } => 1,
-        Answer::GoodEndFails { .. } | Answer::EndUnusable { .. } => 3,
+        Answer::GoodEndFails { .. } | Answer::EndUnusable { .. } | Answer::Exchanged { .. } => 3,
         Answer::Range { .. } | Answer::Several { .. } => 4,
         Answer::Wedged { .. } => 5,
     }
@@ -55,6 +55,17 @@ pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> Strin
                 n => format!("; none of the {} between can be tested", n - 1),
             };
             format!("{good} {}, {bad} {}{range}", name(*last_good), name(*first_bad))
+        }
+        Answer::Worse { after, until, rate, edge } => {
+            format!(
+                "it gets worse between {} and {}; before that it fails more rarely, in about {:.0} % of runs, and that begins between {} \
+                 and {}",
+                name(edge.last_good),
+                name(edge.first_bad),
+                100.0 * rate,
+                name(*after),
+                name(*until)
+            )
         }
         Answer::Several { edges } => {
             let places: Vec<_> = edges
@@ -78,10 +89,7 @@ pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> Strin
             300.0 / f64::from(*runs)
         ),
         Answer::NotReproducible { runs, bad } => {
-            format!(
-                "hardly reproducible: {bad} of {} of the bad end failed; --rate gives more patience",
-                count(*runs, "run")
-            )
+            format!("hardly reproducible: {bad} of {} of the bad end failed", count(*runs, "run"))
         }
         Answer::GoodEndFails { runs, bad } => {
             format!(
@@ -89,6 +97,11 @@ pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> Strin
                 count(*runs, "run")
             )
         }
+        Answer::Exchanged { passes, failures } => format!(
+            "the ends seem to be exchanged: the bad one passed {} and the good one failed {}; exchange --good and --bad",
+            count(*passes, "time"),
+            count(*failures, "time")
+        ),
         Answer::EndUnusable { end } => format!("{} cannot be tested", name(*end)),
         Answer::Wedged { passes, failures } => format!(
             "the good end passed {} and then failed {} in a row: the device may be out of order",
@@ -96,6 +109,48 @@ pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> Strin
             count(*failures, "time")
         ),
     }
+}
+
+/// What the answer leaves open, and what else was seen.
+fn notes(answer: &Answer, state: &State, axis: &Axis) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
+    let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
+    notes.push(format!(
+        "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may be older",
+        axis.label(edge.last_good),
+        percent(edge.before),
+        count(state.tally(edge.last_good).runs(), "run")
+    ));
+    let earlier = || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.unusable());
+    let ran = earlier().filter(|(_, tally)| tally.runs() > 0);
+    let tested: Vec<usize> = ran.map(|(point, _)| point).collect();
+    let gap = tested.windows(2).map(|pair| pair[1] - pair[0] - 1).max();
+    if let Some(gap) = gap.filter(|gap| *gap > 0) {
+        let from_good = if axis.is_fix() { "after" } else { "before" };
+        notes.push(format!(
+            "{} of the {} {from_good} the change were tested; another bad stretch of up to {gap} could hide between them",
+            tested.len(),
+            count(edge.first_bad, "point")
+        ));
+    }
+    for (point, tally) in earlier().filter(|(_, tally)| tally.bad > 0) {
+        notes.push(format!(
+            "{} failed in the same way, in {} of {}",
+            axis.label(point),
+            tally.bad,
+            count(tally.runs(), "run")
+        ));
+    }
+    if let Some(told) = state.setup().rate
+        && Posterior::of(state).agrees(told) < 0.01
+    {
+        notes.push(format!(
+            "the runs speak against --rate {told}: bad builds fail in about {} of runs",
+            percent(edge.rate)
+        ));
+    }
+    notes
 }
 
 /// An observation, as a replay shows it.
@@ -127,7 +182,8 @@ pub(super) fn progress(
         let last = state.setup().bad();
         if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
             let (good, bad, _) = Posterior::of(state).range();
-            text.push_str(&format!("  between {} and {}", name(good), name(bad)));
+            let (good, bad) = (name(good), name(bad));
+            text.push_str(&format!("  if stopped now: between {good} and {bad}"));
         }
     }
     text
@@ -166,15 +222,17 @@ pub(super) struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Writes the answer's files and returns its text.
-    pub(super) fn write(&self, folder: &Path) -> Result<String, Stop> {
-        let kept = match folder.join(RECORDS) {
-            path if path.exists() => {
-                supervise::read::<Kept>(&path)
-                    .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?
-                    .records
+    /// The text of the answer, which is there whatever happens to its files, and what went wrong with these.
+    pub(super) fn write(&self, folder: &Path) -> (String, Vec<String>) {
+        let mut problems = Vec::new();
+        let path = folder.join(RECORDS);
+        let kept = match path.exists().then(|| supervise::read::<Kept>(&path)) {
+            Some(Ok(read)) => read.records,
+            Some(Err(error)) => {
+                problems.push(format!("error: {}", chain(&error)));
+                Vec::new()
             }
-            _ => Vec::new(),
+            None => Vec::new(),
         };
         let record = |point: Option<usize>, failing: bool| {
             let label = self.axis.label(point?);
@@ -197,18 +255,23 @@ impl Found<'_> {
             state.seconds()
         );
         let text = report::bisected(&found, &sentence, &spent);
-        evidence::write(folder, &found)?;
         let tested = self.tested();
         let labels = edge.map(|(good, bad)| (self.axis.label(good), self.axis.label(bad)));
         let labels = labels.as_ref().map(|(good, bad)| (good.as_str(), bad.as_str()));
         let picture = report::timeline(&found.trial, &text, &tested, labels);
-        evidence::write_text(folder, PICTURE, &picture)?;
-        Ok(format!("{text}{:<11} {}\n", "files", folder.display()))
+        let written = [
+            evidence::write(folder, &found).err(),
+            evidence::write_text(folder, PICTURE, &picture).err(),
+        ];
+        problems.extend(written.into_iter().flatten().map(|stop| stop.to_string()));
+        (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
     }
 
     fn edge(&self) -> Option<(usize, usize)> {
         match self.answer {
-            Answer::Found(edge) => Some((edge.last_good, edge.first_bad)),
+            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+                Some((edge.last_good, edge.first_bad))
+            }
             Answer::Several { edges } => edges.first().map(|e| (e.last_good, e.first_bad)),
             Answer::Range { last_good, first_bad, mass, .. } if *mass > 0.0 => {
                 Some((*last_good, *first_bad))
@@ -268,7 +331,7 @@ impl Found<'_> {
             .iter()
             .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
         let confidence = match self.answer {
-            Answer::Found(edge) => Some(edge.confidence),
+            Answer::Found(edge) | Answer::Worse { edge, .. } => Some(edge.confidence),
             Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
             Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
             _ => None,
@@ -281,6 +344,16 @@ impl Found<'_> {
             first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
             band: self.band(),
             rates: rates.collect(),
+            notes: notes(self.answer, self.state, self.axis)
+                .into_iter()
+                .chain(
+                    self.axis
+                        .silent
+                        .iter()
+                        .map(|hole| format!("the history may have holes: {hole}")),
+                )
+                .collect(),
+            fix: self.axis.is_fix(),
             confidence,
             signature: self.signature.to_owned(),
             on: self.setting(edge, pair.1, &rerun),
@@ -316,7 +389,11 @@ impl Found<'_> {
                 date: report::date(std::time::SystemTime::now()),
                 stack: edge.map_or(self.begun.bad.clone(), |(_, bad)| self.axis.label(bad)),
                 rocm: None,
-                gfx: self.gfx.to_owned(),
+                // What a command runs on is its own affair.
+                gfx: match self.subject {
+                    Subject::Command(_) => String::new(),
+                    Subject::Trial { .. } => self.gfx.to_owned(),
+                },
                 emulated: self.emulated,
                 faults: Vec::new(),
                 again: rerun.last().cloned().unwrap_or_default(),

@@ -146,6 +146,13 @@ impl Axis {
         self.points.label(self.position(n))
     }
 
+    /// Where a point of this name is, counted from the good end; none outside the searched stretch.
+    pub(super) fn position_of(&self, label: &str) -> Option<usize> {
+        let at = self.points.find(label)?;
+        let (low, high) = (self.good.min(self.bad), self.good.max(self.bad));
+        (low..=high).contains(&at).then(|| at.abs_diff(self.good))
+    }
+
     /// The build of a point, where the points are builds.
     pub(super) fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {

@@ -6,7 +6,7 @@ use search::bisect::{Action, Budget, Event, Setup, State, next};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
-use crate::{Stop, stop::chain};
+use crate::{Stop, outputs::note, stop::chain};
 
 /// The file in the evidence folder.
 pub(super) const FILE: &str = "bisect.jsonl";
@@ -110,7 +110,14 @@ impl Begun {
     }
 
     fn same(&self, other: &Begun) -> bool {
-        Begun { budget: other.budget, ..self.clone() } == *other
+        // Nights come and go; what was seen is kept by the names of the builds.
+        let history = |begun: &Begun| Begun {
+            points: 0,
+            weights: None,
+            budget: Limits::default(),
+            ..begun.clone()
+        };
+        history(self) == history(other)
     }
 }
 
@@ -119,6 +126,28 @@ pub(super) struct Past {
     pub(super) begun: Begun,
     pub(super) threshold: Option<f64>,
     pub(super) seen: Vec<Observation>,
+}
+
+impl Past {
+    /// Gives every observation the place that its build has now; those of builds that are no longer there are left out.
+    pub(super) fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>) {
+        self.seen.retain_mut(|observation| {
+            let (Event::Installed { build, .. }
+            | Event::Unusable { build, .. }
+            | Event::Ran { build, .. }) = &mut observation.event;
+            match position(&observation.label) {
+                Some(now) => *build = now,
+                None => {
+                    note(format_args!(
+                        "note: {} is no longer in the history; what it showed is left out",
+                        observation.label
+                    ));
+                    return false;
+                }
+            }
+            true
+        });
+    }
 }
 
 /// Reads a journal; none where it is not there or its first line was not finished.

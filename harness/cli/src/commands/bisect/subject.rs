@@ -6,12 +6,19 @@ use builds::Obtained;
 use case::{Case, Lowered, Trial};
 use device::Planted;
 use judge::Kind as Outcome;
+use regex::Regex;
 use report::Record;
 use rocm::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
 
-use super::axis::{Axis, Kind};
-use crate::{CaseLibrary, Job, Session, SessionOptions, Stop, progress, run_trial, stop::chain};
+use super::{
+    axis::{Axis, Kind},
+    says,
+};
+use crate::{
+    CaseLibrary, Job, Session, SessionOptions, Stop, outputs::note, progress, run_trial,
+    stop::chain,
+};
 
 /// What one run showed.
 pub(super) enum Shown {
@@ -48,7 +55,18 @@ pub(super) enum Refused {
 /// What is bisected.
 pub(super) enum Subject<'a> {
     Trial { library: &'a CaseLibrary, case: &'a Case, trial: Trial, faults: Vec<Planted> },
-    Command(Vec<String>),
+    Command(Wanted),
+}
+
+/// A command, and how its failure is told.
+pub(super) struct Wanted {
+    pub(super) words: Vec<String>,
+    /// A program that is run like `rocrepro exec` runs it, with the words as its arguments.
+    pub(super) program: Option<PathBuf>,
+    /// What the failure says.
+    pub(super) text: Option<Regex>,
+    /// The options of `exec` that name the device.
+    pub(super) device: Vec<String>,
 }
 
 /// A point that can be run.
@@ -70,6 +88,7 @@ enum Work<'a> {
         command: Vec<String>,
         variables: Vec<(OsString, OsString)>,
         limits: Limits,
+        text: Option<Regex>,
     },
 }
 
@@ -86,7 +105,10 @@ impl Subject<'_> {
                 };
                 case.trial_id(along.as_ref().unwrap_or(trial)) + &faults.collect::<String>()
             }
-            Subject::Command(words) => words.join(" "),
+            Subject::Command(wanted) => {
+                let program = wanted.program.iter().map(|path| path.display().to_string());
+                program.chain(wanted.words.iter().cloned()).collect::<Vec<_>>().join(" ")
+            }
         }
     }
 
@@ -159,7 +181,7 @@ impl<'a> Subject<'a> {
             Subject::Trial { library, case, trial, faults } => {
                 self.trial(axis, label, options, library, case, trial, faults)?
             }
-            Subject::Command(words) => command(axis, label, options, words)?,
+            Subject::Command(wanted) => command(axis, label, options, wanted)?,
         };
         Ok(Ready { _build: build, job })
     }
@@ -193,18 +215,56 @@ impl<'a> Subject<'a> {
     }
 }
 
+/// The last lines of an output.
+#[derive(Default)]
+struct Tail(std::collections::VecDeque<String>);
+
+impl Tail {
+    /// Enough for what a program says at its end.
+    const LINES: usize = 50;
+
+    fn push(&mut self, line: &str) {
+        if self.0.len() == Self::LINES {
+            self.0.pop_front();
+        }
+        self.0.push_back(line.to_owned());
+    }
+
+    fn text(self) -> String {
+        Vec::from(self.0).join("\n")
+    }
+}
+
+/// The command that runs a program in a stack and on the device.
+fn exec(
+    program: &std::path::Path,
+    stack: &Stack,
+    options: &SessionOptions,
+    wanted: &Wanted,
+) -> Result<Vec<String>, Stop> {
+    let own = std::env::current_exe()
+        .map_err(|e| Stop::no_verdict(format!("error: cannot find this program: {e}")))?;
+    let mut words = vec![own.display().to_string(), "exec".to_owned()];
+    words.push(format!("--rocm={}", stack.root.display()));
+    words.extend(wanted.device.iter().cloned());
+    words.extend(options.environment.iter().map(|(name, value)| format!("--env={name}={value}")));
+    words.push(program.display().to_string());
+    words.extend(wanted.words.iter().cloned());
+    Ok(words)
+}
+
 /// Says what takes long.
 pub(super) fn told(event: builds::Event<'_>) {
     use builds::Event;
     match event {
-        Event::Waiting => eprintln!("another process has this build in work; waiting"),
+        Event::Waiting { holder } => note(format_args!("{holder} has this build in work; waiting")),
         Event::Download { name, done, total } if total == Some(done) => {
-            eprintln!("{name}: {:.1} MB", done as f64 / 1e6);
+            note(format_args!("{name}: {:.1} MB", done as f64 / 1e6));
         }
         Event::Retry { reason, after } => {
-            eprintln!("{reason}; again in {:.0} s", after.as_secs_f64());
+            note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
         }
-        Event::Evicted { id } => eprintln!("{id} was removed to make room"),
+        Event::Evicted { id } => note(format_args!("{id} was removed to make room")),
         _ => {}
     }
 }
@@ -227,13 +287,17 @@ fn command<'a>(
     axis: &Axis,
     label: &str,
     options: SessionOptions,
-    words: &[String],
+    wanted: &Wanted,
 ) -> Result<Work<'a>, Stop> {
+    let mut command = wanted.words.clone();
     let mut variables: Vec<(OsString, OsString)> =
         options.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
     variables.push(("ROCREPRO_VALUE".into(), label.into()));
     if matches!(axis.kind, Kind::Builds | Kind::Stacks) {
         let stack = stack(&options)?;
+        if let Some(program) = &wanted.program {
+            command = exec(program, &stack, &options, wanted)?;
+        }
         let libraries = std::env::join_paths(&stack.libraries).unwrap_or_default();
         variables.push(("ROCREPRO_PREFIX".into(), stack.root.clone().into()));
         variables.push(("ROCREPRO_LIBRARIES".into(), libraries));
@@ -241,7 +305,7 @@ fn command<'a>(
     }
     // A command is not a worker: it may be silent as long as it likes.
     let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
-    Ok(Work::Command { command: words.to_vec(), variables, limits })
+    Ok(Work::Command { command, variables, limits, text: wanted.text.clone() })
 }
 
 impl Ready<'_> {
@@ -253,8 +317,8 @@ impl Ready<'_> {
                 let job = Job { case, trial, lowered: (**lowered).clone(), faults };
                 run_trial(session, &job, cancel).map(of_record)
             }
-            Work::Command { command, variables, limits } => {
-                of_command(command, variables, limits, cancel)
+            Work::Command { command, variables, limits, text } => {
+                of_command(command, variables, limits, text.as_ref(), cancel)
             }
         }
     }
@@ -272,25 +336,36 @@ fn of_record(record: Record) -> Ran {
             started: record.device.proven,
         },
     };
-    // The first phase loads and compiles; what a regression is about comes after it.
-    let body = record.phases.iter().skip(1).map(|phase| phase.ns).sum::<u64>();
-    Ran { shown, why: outcome.summary.clone(), time: body as f64 / 1e9, record: Some(record) }
+    let time = judge::body_ns(&record.phases) as f64 / 1e9;
+    Ran { shown, why: outcome.summary.clone(), time, record: Some(record) }
 }
 
 fn of_command(
     words: &[String],
     variables: &[(OsString, OsString)],
     limits: &Limits,
+    wanted: Option<&Regex>,
     cancel: &Cancel,
 ) -> Option<Ran> {
     let (program, arguments) = words.split_first()?;
     let mut command = Command::new(PathBuf::from(program));
     command.args(arguments).envs(variables.iter().map(|(k, v)| (k, v)));
     let begun = Instant::now();
-    let seen = supervise::run(command, b"", limits, cancel, &mut |_| {});
-    let failed = |kind, signature: String| Shown::Failed { signature, kind, started: true };
+    let mut output = Tail::default();
+    let seen = supervise::run(command, b"", limits, cancel, &mut |line| {
+        output.push(&String::from_utf8_lossy(&line.text));
+    });
     let tail = seen.stderr.to_text();
-    let last = tail.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    let output = output.text();
+    let last = says::last_words(&tail).or_else(|| says::last_words(&output)).unwrap_or_default();
+    let signature = |ended: &str| says::signature(ended, &tail, &output, wanted);
+    let failed = |kind, ended: &str| {
+        let signature = signature(ended);
+        // With a text to look for, what does not say it is another failure.
+        let kind =
+            if wanted.is_some() && !signature.starts_with("match:") { Outcome::Skip } else { kind };
+        Shown::Failed { signature, kind, started: true }
+    };
     let (shown, why) = match &seen.ended {
         Ended::Exited(0) => (Shown::Passed, "exit code 0".to_owned()),
         Ended::Exited(125) => (Shown::Untestable, "exit code 125".to_owned()),
@@ -298,14 +373,14 @@ fn of_command(
             (Shown::Untestable, format!("the command cannot be started: exit code {code}"))
         }
         Ended::Exited(code) => {
-            (failed(Outcome::ApiError, format!("exit:{code}")), format!("exit code {code}"))
+            (failed(Outcome::ApiError, &format!("exit:{code}")), format!("exit code {code}"))
         }
         Ended::Signalled { signal, .. } => {
-            (failed(Outcome::Crash, format!("signal:{signal}")), format!("signal {signal}"))
+            (failed(Outcome::Crash, &format!("signal:{signal}")), format!("signal {signal}"))
         }
         Ended::Stopped { reason: Reason::Cancelled, .. } => return None,
         Ended::Stopped { reason: Reason::Total, .. } => {
-            (failed(Outcome::Hang, "timeout".to_owned()), "out of time".to_owned())
+            (failed(Outcome::Hang, "timeout"), "out of time".to_owned())
         }
         Ended::SpawnFailed(error) => (Shown::Trouble, format!("cannot start `{program}`: {error}")),
         other => (Shown::Trouble, format!("{other:?}")),

@@ -62,7 +62,8 @@ impl Verdicts {
             }
             Shown::Passed => Sees::Run(Seen::Good),
             Shown::Failed { signature, kind, started } => {
-                let first = bad_end && self.reference.is_none();
+                // Before the bad end has failed only the good one is run besides, to see whether they are exchanged.
+                let first = self.reference.is_none() && (bad_end || *started);
                 let same = first || self.reference.as_ref() == Some(signature);
                 // A build whose runtime does not find its device is broken in a way of its own, unless that is what is
                 // looked for.
@@ -70,6 +71,8 @@ impl Verdicts {
                     return Sees::Nothing;
                 }
                 let counts = match self.regress {
+                    // A failure that does not say what --match asks for.
+                    _ if *kind == Kind::Skip => false,
                     Regress::Signature => same,
                     Regress::Any => true,
                     Regress::Crash => matches!(
@@ -125,6 +128,15 @@ mod tests {
         check(Crash, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Other));
         check(Hang, ran("hang:hipFree", Kind::Hang, true), Some(Seen::Bad));
         check(Wrong, ran("wrong-data:a:zero", Kind::WrongData, true), Some(Seen::Bad));
+    }
+
+    /// The good end is asked when the bad one only passes: what it shows then is no other failure, for there is none yet.
+    #[test]
+    fn a_failure_of_the_good_end_counts_before_any_of_the_bad_one() {
+        let verdicts = Verdicts::new(Regress::Signature, None);
+        let failed = |started| verdicts.see(&ran("crash:hipInit", Kind::Crash, started), false);
+        assert!(matches!(failed(true), Sees::Run(Seen::Bad)));
+        assert!(matches!(failed(false), Sees::Nothing));
     }
 
     #[test]

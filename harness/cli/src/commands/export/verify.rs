@@ -9,7 +9,6 @@ use std::{
 use device::{Place, Planted};
 use export::{Form, Header, Trace};
 use judge::{Kind, Outcome};
-use plan::Version;
 use report::evidence::Rate;
 use supervise::{Cancel, Limits};
 
@@ -58,7 +57,7 @@ pub(crate) fn printed(
             planted.fault
         )));
     }
-    let version = session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
+    let version = session.release_of_programs();
     let header = header(session, job, tested, wrong);
     export::print(&job.lowered.plan, form, &version, &header)
         .map_err(|why| Stop::usage(format!("error: {} cannot be exported: {why}", job.id())))

@@ -96,7 +96,7 @@ impl<'s, 'a> Search<'s, 'a> {
         records: &[Record],
     ) -> Result<Self, Stop> {
         let version = session.rocm.clone().ok_or_else(|| {
-            Stop::usage("error: `--mutate` needs a stack that tells its ROCm version by its files")
+            Stop::usage("error: `--mutate` needs a stack whose ROCm version is known")
         })?;
         let passes: BTreeSet<&str> = records
             .iter()

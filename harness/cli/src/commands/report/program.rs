@@ -4,7 +4,6 @@ use std::path::Path;
 
 use export::Form;
 use judge::Outcome;
-use plan::Version;
 use report::{
     Record,
     evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
@@ -22,7 +21,9 @@ use super::super::{
     oracle::Elsewhere,
     subject::{Runs, Subject},
 };
-use crate::{CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence};
+use crate::{
+    CaseLibrary, CasesFrom, Selected, Session, SessionOptions, Stop, evidence, outputs::note,
+};
 
 /// Runs of a program before it is shown.
 const RUNS: u32 = 3;
@@ -83,7 +84,7 @@ impl Wanted<'_> {
         match self.short(subject, goal, rate) {
             Ok(Some(found)) => return Ok(Some(found)),
             Ok(None) => {}
-            Err(stop) => anstream::eprintln!("no short program: {stop}"),
+            Err(stop) => note(format_args!("no short program: {stop}")),
         }
         self.long(subject, goal)
     }
@@ -98,7 +99,7 @@ impl Wanted<'_> {
         // The program is of the trial that was reported, however small it became.
         job.lowered.plan.trial = self.subject.id();
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
-        let version = self.session.rocm.clone().unwrap_or(Version::new(7, 2, 4));
+        let version = self.session.release_of_programs();
         let bench = Bench::new(self.session, version.clone())?;
         let elsewhere = Elsewhere { options: self.options.clone(), named: None };
         let release = match job.faults.is_empty() {
@@ -108,7 +109,7 @@ impl Wanted<'_> {
         };
         let other = match &release {
             Some(release) => Bench::new(release, version)
-                .map_err(|stop| anstream::eprintln!("not tried on {}: {stop}", release.stack.spec))
+                .map_err(|stop| note(format_args!("not tried on {}: {stop}", release.stack.spec)))
                 .ok(),
             None => None,
         };
@@ -147,14 +148,14 @@ impl Wanted<'_> {
         });
         // Without headers or compiler the program is shown all the same, as one that nobody has tried.
         let verified = verified
-            .map_err(|stop| anstream::eprintln!("the program was not verified: {stop}"))
+            .map_err(|stop| note(format_args!("the program was not verified: {stop}")))
             .ok();
         let text = match &verified {
             Some(done) => done.text.clone(),
             None => match printed(session, &job, form, Vec::new(), Vec::new()) {
                 Ok(text) => text,
                 Err(stop) => {
-                    anstream::eprintln!("{stop}");
+                    note(format_args!("{stop}"));
                     return Ok(None);
                 }
             },

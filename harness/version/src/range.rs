@@ -2,119 +2,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A ROCm version: `7.2.4`, `7.2`, or a nightly such as `7.15.0a20260901`.
-///
-/// A nightly sorts before the release whose number it carries. A version without a patch number, which is all that some
-/// installations tell, compares as its first release.
-#[derive(Clone, Debug)]
-pub struct Version {
-    /// Major and minor number.
-    pub series: [u32; 2],
-    /// Patch number, where it is known.
-    pub patch: Option<u32>,
-    /// The date of a nightly, `yyyymmdd`.
-    pub nightly: Option<u32>,
-}
-
-impl Version {
-    /// A release.
-    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
-        Version { series: [major, minor], patch: Some(patch), nightly: None }
-    }
-
-    fn key(&self) -> ([u32; 2], u32, u32) {
-        (self.series, self.patch.unwrap_or(0), self.nightly.unwrap_or(u32::MAX))
-    }
-}
-
-impl PartialEq for Version {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Version {}
-
-impl PartialOrd for Version {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Version {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let [major, minor] = self.series;
-        write!(f, "{major}.{minor}")?;
-        if let Some(patch) = self.patch {
-            write!(f, ".{patch}")?;
-        }
-        match self.nightly {
-            Some(date) => write!(f, "a{date}"),
-            None => Ok(()),
-        }
-    }
-}
-
-/// The text is not a version or a range of versions.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseVersionError(String);
-
-impl fmt::Display for ParseVersionError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for ParseVersionError {}
-
-impl FromStr for Version {
-    type Err = ParseVersionError;
-
-    fn from_str(s: &str) -> Result<Self, Self::Err> {
-        let bad = || {
-            ParseVersionError(format!(
-                "`{s}` is not a version; write 7.2, 7.2.4 or 7.15.0a20260901"
-            ))
-        };
-        let (release, nightly) = match s.split_once('a') {
-            Some((release, date)) if date.len() == 8 => {
-                (release, Some(date.parse().map_err(|_| bad())?))
-            }
-            Some(_) => return Err(bad()),
-            None => (s, None),
-        };
-        let number = |part: &str| {
-            let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-            digits.then(|| part.parse().ok()).flatten().ok_or_else(bad)
-        };
-        let parts: Vec<&str> = release.split('.').collect();
-        let (series, patch) = match parts[..] {
-            [major] => ([number(major)?, 0], None),
-            [major, minor] => ([number(major)?, number(minor)?], None),
-            [major, minor, patch] => ([number(major)?, number(minor)?], Some(number(patch)?)),
-            _ => return Err(bad()),
-        };
-        Ok(Version { series, patch, nightly })
-    }
-}
-
-impl Serialize for Version {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Version {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
-    }
-}
+use crate::{ParseVersionError, Version};
 
 /// A range of versions: comparisons that must all hold, such as `>=6.0 <7.0`; `*` is every version.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -233,16 +121,13 @@ mod tests {
         check("*", &["5.2.3", "99"], &[]);
         check(">=6.0", &["6.0.0", "6.4.3", "7.15.0a20260901"], &["5.7.1", "6.0.0a20250101"]);
         check("<7.0", &["6.4.3", "7.0.0a20250601"], &["7.0", "7.2.4"]);
-        check(">=6.0 <7.0", &["6.4.3"], &["5.7.1", "7.2.4"]);
+        check(">=6.0 <7.0", &["6.4.3", "6.4.3-128", "7.0.0rc1"], &["5.7.1", "7.0.0-17", "7.2.4"]);
     }
 
     #[test]
     fn nonsense_is_refused() {
         for text in ["", "7", ">6.0", ">=7 <6", ">=7.0 <7.0", ">=x", "<7.2.4.1", "=7.0"] {
             assert!(text.parse::<VersionRange>().is_err(), "{text}");
-        }
-        for text in ["", "7.x", "7.2.4b1", "7.15.0a2026", "+7"] {
-            assert!(text.parse::<Version>().is_err(), "{text}");
         }
     }
 

@@ -1,0 +1,186 @@
+//! Signatures that a case expects, of known failures and under faults: one that no outcome can have would wait for ever.
+
+use plan::{APIS, Phase};
+
+use crate::{
+    calls::every_status,
+    diagnostic::suggest,
+    lower::BACK,
+    read::Reader,
+    yaml::{Node, Value},
+};
+
+/// What stands behind a kind, part by part.
+#[derive(Clone, Copy)]
+enum Part {
+    /// A buffer of the case, what a check reads of it, or its guards.
+    Buffer,
+    /// Where wrong bytes come from.
+    Class,
+    /// A function, or what the host does.
+    Api,
+    /// A function or, between two calls, a phase.
+    Site,
+    /// A status of the function's library.
+    Status,
+    /// What is known at run time only.
+    Any,
+}
+
+/// The kinds of failures, as records have them.
+const KINDS: &[(&str, &[Part])] = &[
+    ("wrong-data", &[Part::Buffer, Part::Class]),
+    ("api-error", &[Part::Api, Part::Status]),
+    ("unexpected-value", &[Part::Api, Part::Any]),
+    ("compile-error", &[Part::Any]),
+    ("crash", &[Part::Site]),
+    ("memory-fault", &[Part::Any]),
+    ("hang", &[Part::Site]),
+    ("library-exit", &[Part::Site]),
+    ("teardown-crash", &[]),
+    ("leak", &[Part::Site]),
+];
+
+/// What is said of wrong bytes.
+const CLASSES: &[&str] = &[
+    "zero", "poison", "stale", "later", "other", "torn", "mixed", "garbage", "unknown", "changing",
+    "same", "unequal",
+];
+
+/// What fails besides the calls of a plan: the first look at the device, loading, a queue, and processes that are left.
+const OTHERS: &[&str] =
+    &["dlopen", "hipGetDeviceCount", "hipGetDeviceProperties", "hipInit", "process", "queue"];
+
+const PHASES: [Phase; 7] = [
+    Phase::Start,
+    Phase::Load,
+    Phase::Init,
+    Phase::Setup,
+    Phase::Body,
+    Phase::Verify,
+    Phase::Teardown,
+];
+
+/// Tells of the signatures of a case that no outcome can have.
+pub(crate) fn check(reader: &mut Reader, root: &Node) {
+    let Value::Map(keys) = &root.value else { return };
+    let of = |name: &str| keys.iter().find(|(key, _)| key.text == name).map(|(_, node)| node);
+    let buffers: Option<Vec<&str>> = match of("buffers").map(|node| &node.value) {
+        Some(Value::Map(entries)) => {
+            Some(entries.iter().map(|(key, _)| key.text.as_str()).collect())
+        }
+        None => Some(Vec::new()),
+        // It has a mistake of its own.
+        Some(_) => None,
+    };
+    for list in ["known", "faults"].into_iter().filter_map(of) {
+        for item in reader.list(list) {
+            let Value::Map(fields) = &item.value else { continue };
+            let signature = fields.iter().find(|(key, _)| key.text == "signature");
+            if let Some((_, node)) = signature
+                && let Value::Scalar(text) = &node.value
+                && let Err((message, help)) = signature_of(text, buffers.as_deref())
+            {
+                reader.mistake_with_help(node.at, message, help);
+            }
+        }
+    }
+}
+
+/// Whether an outcome of a case with these buffers can have a signature.
+pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
+    signature_of(signature, Some(buffers)).is_ok()
+}
+
+/// What is wrong, and what was meant, perhaps.
+type Wrong = (String, Option<String>);
+
+fn signature_of(text: &str, buffers: Option<&[&str]>) -> Result<(), Wrong> {
+    let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
+    let Some((_, parts)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+        let message = format!("no failure is called `{kind}`");
+        return Err((message, suggest(kind, KINDS.iter().map(|(name, _)| *name))));
+    };
+    let form = || Some(format!("write `{}`, or end with `*`", form(kind, parts)));
+    let given: Vec<&str> =
+        rest.map_or(Vec::new(), |rest| rest.splitn(parts.len().max(1), ':').collect());
+    let mut api = "";
+    for (n, text) in given.iter().enumerate() {
+        let (name, open) = text.strip_suffix('*').map_or((*text, false), |name| (name, true));
+        let Some(part) = parts.get(n) else {
+            return Err((format!("nothing stands behind `{kind}`"), None));
+        };
+        if name.contains('*') || open && n + 1 < given.len() {
+            return Err(("`*` stands for any end, and is the last character".to_owned(), form()));
+        }
+        part.check(name, open, api, buffers)?;
+        if open {
+            return Ok(());
+        }
+        api = name;
+    }
+    if given.len() < parts.len() {
+        return Err((format!("`{text}` is the beginning of a signature"), form()));
+    }
+    Ok(())
+}
+
+/// How the signatures of a kind are written.
+fn form(kind: &str, parts: &[Part]) -> String {
+    let word = |part: &Part| match part {
+        Part::Buffer => ":BUFFER",
+        Part::Class => ":CLASS",
+        Part::Api => ":FUNCTION",
+        Part::Site => ":FUNCTION-OR-PHASE",
+        Part::Status => ":STATUS",
+        Part::Any => ":TEXT",
+    };
+    parts.iter().fold(kind.to_owned(), |text, part| text + word(part))
+}
+
+impl Part {
+    fn check(
+        self,
+        name: &str,
+        open: bool,
+        api: &str,
+        buffers: Option<&[&str]>,
+    ) -> Result<(), Wrong> {
+        let known: Vec<String> = match self {
+            Part::Any => return Ok(()),
+            Part::Status if api == "dlopen" || api == "queue" => return Ok(()),
+            Part::Buffer => {
+                let Some(buffers) = buffers else { return Ok(()) };
+                // What is written most is suggested first.
+                let ends = ["", BACK, ".guards", ".back.guards", ".initial.guards"];
+                ends.iter()
+                    .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}")))
+                    .collect()
+            }
+            Part::Class => CLASSES.iter().map(|class| (*class).to_owned()).collect(),
+            Part::Status => every_status(api).map(str::to_owned).collect(),
+            // A signature is one word.
+            Part::Api => APIS.iter().chain(OTHERS).map(|api| api.replace(' ', "-")).collect(),
+            Part::Site => {
+                let phases = PHASES.iter().map(Phase::to_string);
+                APIS.iter().chain(OTHERS).map(|api| api.replace(' ', "-")).chain(phases).collect()
+            }
+        };
+        if known.iter().any(|k| k == name || open && k.starts_with(name)) {
+            return Ok(());
+        }
+        let what = match self {
+            Part::Buffer => "no check reads a buffer",
+            Part::Class => "wrong bytes are never",
+            Part::Status => "there is no status",
+            Part::Api | Part::Site | Part::Any => "there is no function",
+        };
+        let near = crate::diagnostic::nearest(name, known.iter().map(String::as_str));
+        let help = match (near, self) {
+            (Some(near), _) => Some(format!("did you mean `{near}`?")),
+            (None, Part::Buffer | Part::Class) => suggest(name, known.iter().map(String::as_str)),
+            (None, _) => None,
+        };
+        Err((format!("{what} `{name}{}`", if open { "*" } else { "" }), help))
+    }
+}

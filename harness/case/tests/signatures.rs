@@ -1,0 +1,75 @@
+//! The signatures that `known` and faults may expect, held against those that outcomes have had.
+
+use case::{Kernels, mistakes};
+
+/// What is said of a case with these buffers that expects this signature.
+fn told(buffers: &[&str], signature: &str) -> Vec<String> {
+    let buffers: String = buffers
+        .iter()
+        .map(|name| format!("  {name}: {{on: host.pinned, bytes: 64, fill: pattern}}\n"))
+        .collect();
+    let text = format!(
+        "title: t\nsource: s\nfaults: copy.zero\nknown: [{{rocm: '*', signature: \"{signature}\"}}]\nbuffers:\n  \
+         own: {{on: host.pinned, bytes: 64, fill: pattern}}\n{buffers}steps:\n  - check: own\n"
+    );
+    let found = mistakes("family/case", &text, &Kernels::new());
+    found.into_iter().map(|m| format!("{}; {}", m.message, m.help.unwrap_or_default())).collect()
+}
+
+#[test]
+fn every_signature_that_was_seen_can_be_expected() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../reports/snapshots");
+    let mut seen = 0;
+    for name in ["capture", "copies", "errors", "graphs", "kernels"] {
+        let text = std::fs::read_to_string(format!("{folder}/{name}.snap")).expect("it is there");
+        // Two spaces, what was planted, and what came of it.
+        let lines = text.lines().filter_map(|line| line.strip_prefix("  ")?.split_once(": "));
+        for (_, signature) in lines.filter(|(_, signature)| *signature != "pass") {
+            let buffer = signature.split(':').nth(1).unwrap_or_default();
+            let buffer = buffer.split('.').next().filter(|_| signature.starts_with("wrong-data"));
+            let buffers: Vec<&str> = buffer.into_iter().collect();
+            assert_eq!(told(&buffers, signature), [""; 0], "{name}: {signature}");
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "{seen}");
+}
+
+#[test]
+fn what_no_outcome_can_have_is_told_with_what_was_meant() {
+    #[track_caller]
+    fn check(signature: &str, expected: &str) {
+        assert_eq!(told(&[], signature).join(" | "), expected, "{signature}");
+    }
+    for good in [
+        "wrong-data:*",
+        "wrong-data:own.guards:zero",
+        "api-error:hip*",
+        "hang:teardown",
+        "leak:process",
+    ] {
+        check(good, "");
+    }
+    check("wrong-date:*", "no failure is called `wrong-date`; did you mean `wrong-data`?");
+    check(
+        "crash",
+        "`crash` is the beginning of a signature; write `crash:FUNCTION-OR-PHASE`, or end with `*`",
+    );
+    check("wrong-data:on.back:zero", "no check reads a buffer `on.back`; did you mean `own.back`?");
+    check("wrong-data:own:zeros", "wrong bytes are never `zeros`; did you mean `zero`?");
+    check("crash:hipMaloc", "there is no function `hipMaloc`; did you mean `hipMalloc`?");
+    check("crash:hipMaloc*", "there is no function `hipMaloc*`; did you mean `hipMalloc`?");
+    check(
+        "api-error:hipMalloc:hipErrorOutofMemory",
+        "there is no status `hipErrorOutofMemory`; did you mean `hipErrorOutOfMemory`?",
+    );
+    check(
+        "api-error:hipMalloc:HIPRAND_STATUS_NOT_IMPLEMENTED",
+        "there is no status `HIPRAND_STATUS_NOT_IMPLEMENTED`; ",
+    );
+    check(
+        "api-error:*:hipErrorUnknown",
+        "`*` stands for any end, and is the last character; write `api-error:FUNCTION:STATUS`, or end with `*`",
+    );
+    check("teardown-crash:hipFree", "nothing stands behind `teardown-crash`; ");
+}

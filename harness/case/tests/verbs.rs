@@ -1,0 +1,265 @@
+//! Every step of the case language is read, and is seen by the analyses: of order, and of what is there and written.
+
+use std::collections::BTreeSet;
+
+use case::{Kernels, VERBS, mistakes};
+
+/// What stands around the steps.
+const HEAD: &str = "\
+title: t
+source: s
+faults: copy.zero
+streams: {s: non_blocking, t: non_blocking}
+buffers:
+  in: {on: host.pinned, bytes: 64, fill: pattern}
+  also: {on: host.pinned, bytes: 64, fill: pattern}
+  dst: {on: device, bytes: 64, fill: zero}
+  new: {on: device.async, bytes: 64}
+steps:
+";
+
+/// Captured work, as a graph and an executable one; the kernel writes `dst`.
+const GRAPH: &str = "begin_capture: {stream: s}
+launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}
+end_capture: {stream: s, graph: g}
+instantiate: {exec: x, graph: g}";
+const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
+/// Reads what those write, on another stream.
+const READS: &str = "copy: {to: also, from: dst, stream: t}\nsync: t";
+const HANDLE: &str = "blaslt_create: h";
+const FILLED: &str = "fill: {buffer: in, numbers: f32}\nfill: {buffer: also, numbers: f32}";
+const PROBLEM: &str = "handle: h, dtype: f32, m: 2, n: 2, k: 2";
+
+/// What each step needs before it, the step, and what behind it must be refused, by a part of the message.
+const STEPS: &[(&str, &str, &str, &[(&str, &str)])] = &[
+    (
+        "alloc",
+        "",
+        "alloc: {buffer: new, stream: s}",
+        &[("set: {to: new, value: 1, async: true, stream: t}", ORDER)],
+    ),
+    (
+        "free",
+        "alloc: {buffer: new, stream: s}",
+        "free: {buffer: new, stream: s}",
+        &[("set: {to: new, value: 1, async: true, stream: s}", "after it was freed")],
+    ),
+    ("free_address", "", "free_address: 4096", &[]),
+    ("fill", LAUNCHED, "fill: also", &[("fill: in", ORDER)]),
+    ("copy", "", "copy: {to: dst, from: in, stream: s}", &[(READS, ORDER), ("fill: in", ORDER)]),
+    (
+        "copy_2d",
+        "",
+        "copy_2d: {to: dst, from: in, width: 8, height: 8, async: true, stream: s}",
+        &[(READS, ORDER), ("copy_2d: {to: dst, from: in, width: 9, height: 8}", "lie outside")],
+    ),
+    ("set", "", "set: {to: dst, value: 1, async: true, stream: s}", &[(READS, ORDER)]),
+    ("launch", "", LAUNCHED, &[(READS, ORDER)]),
+    ("find_symbol", "", "find_symbol: {kernel: add_u32, symbol: add_u32}", &[]),
+    ("host_func", "", "host_func: {buffer: in, stream: s}", &[("check: in", ORDER)]),
+    ("sync", "", "sync: s", &[]),
+    ("sync_event", "record: {event: e, stream: s}", "sync_event: e", &[]),
+    ("query", "", "query: s", &[]),
+    ("query_event", "record: {event: e, stream: s}", "query_event: e", &[]),
+    ("elapsed", "record: {event: e, stream: s}", "elapsed: {start: e, end: e}", &[]),
+    ("record", "", "record: {event: e, stream: s}", &[]),
+    ("wait", "record: {event: e, stream: s}", "wait: {event: e, stream: t}", &[]),
+    (
+        "begin_capture",
+        "",
+        "begin_capture: {stream: s}",
+        &[(
+            "copy: {to: dst, from: in, stream: s}\nend_capture: {stream: s, graph: g}\nend_capture: {stream: s, graph: h}",
+            "is not capturing",
+        )],
+    ),
+    (
+        "end_capture",
+        "begin_capture: {stream: s}",
+        "end_capture: {stream: s, graph: g}",
+        &[("end_capture: {stream: s, graph: h}", "is not capturing")],
+    ),
+    ("empty_graph", "", "empty_graph: {graph: g, nodes: 2}", &[("node_count: h", "was not made")]),
+    ("is_capturing", "", "is_capturing: s", &[]),
+    ("node_count", GRAPH, "node_count: g", &[("node_count: h", "was not made")]),
+    (
+        "instantiate",
+        "empty_graph: {graph: g, nodes: 1}",
+        "instantiate: {exec: x, graph: g}",
+        &[
+            ("instantiate: {exec: y, graph: h}", "was not made"),
+            ("launch_graph: {exec: y, stream: s}", "was not instantiated"),
+        ],
+    ),
+    (
+        "launch_graph",
+        GRAPH,
+        "launch_graph: {exec: x, stream: s}",
+        &[(READS, ORDER), ("fill: in", ORDER)],
+    ),
+    (
+        "update_graph",
+        GRAPH,
+        "update_graph: {exec: x, graph: g}",
+        &[("update_graph: {exec: y, graph: g}", "was not inst")],
+    ),
+    (
+        "destroy_exec",
+        GRAPH,
+        "destroy_exec: x",
+        &[("launch_graph: {exec: x, stream: s}", "was not instantiated")],
+    ),
+    (
+        "destroy_graph",
+        GRAPH,
+        "destroy_graph: g",
+        &[("instantiate: {exec: y, graph: g}", "was not made")],
+    ),
+    ("get_last_error", "", "get_last_error:", &[]),
+    ("mem_info", "", "mem_info:", &[]),
+    ("device_attribute", "", "device_attribute: {attribute: warp_size}", &[]),
+    ("trim_pool", "", "trim_pool:", &[]),
+    ("create_stream", "", "create_stream: c", &[]),
+    ("destroy_stream", LAUNCHED, "destroy_stream: s", &[("fill: in", ORDER)]),
+    (
+        "rand_create",
+        "",
+        "rand_create: {generator: g}",
+        &[("rand_seed: {generator: h, seed: 1}", "there is no `h`")],
+    ),
+    ("rand_seed", "rand_create: {generator: g}", "rand_seed: {generator: g, seed: 1}", &[]),
+    ("rand_offset", "rand_create: {generator: g}", "rand_offset: {generator: g, offset: 1}", &[]),
+    (
+        "rand_stream",
+        "rand_create: {generator: g}",
+        "rand_stream: {generator: g, stream: s}",
+        &[(
+            "rand_generate: {generator: g, to: dst}\ncopy: {to: also, from: dst, stream: t}\nsync: t",
+            ORDER,
+        )],
+    ),
+    (
+        "rand_generate",
+        "rand_create: {generator: g}",
+        "rand_generate: {generator: g, to: dst}",
+        &[(READS, ORDER), ("check: dst", "cannot be known")],
+    ),
+    (
+        "rand_destroy",
+        "rand_create: {generator: g}",
+        "rand_destroy: g",
+        &[("rand_generate: {generator: g, to: dst}", "there is no `g`")],
+    ),
+    ("blaslt_create", "", HANDLE, &[("blaslt_destroy: i", "there is no `i`")]),
+    (
+        "blaslt_heuristic",
+        HANDLE,
+        "blaslt_heuristic: {PROBLEM}",
+        &[("blaslt_destroy: h\nblaslt_heuristic: {PROBLEM}", "there is no `h`")],
+    ),
+    (
+        "blaslt_matmul",
+        "FILLED\nblaslt_create: h",
+        "blaslt_matmul: {PROBLEM, a: in, b: also, d: dst, stream: s}",
+        &[("copy: {to: in, from: dst, stream: t}", ORDER)],
+    ),
+    ("blaslt_destroy", HANDLE, "blaslt_destroy: h", &[("blaslt_destroy: h", "there is no `h`")]),
+    ("rocblas_create", "", "rocblas_create: h", &[("rocblas_destroy: i", "there is no `i`")]),
+    (
+        "rocblas_gemm",
+        "FILLED\nrocblas_create: h",
+        "rocblas_gemm: {PROBLEM, a: in, b: also, d: dst, stream: s}",
+        &[("copy: {to: in, from: dst, stream: t}", ORDER)],
+    ),
+    (
+        "rocblas_destroy",
+        "rocblas_create: h",
+        "rocblas_destroy: h",
+        &[("rocblas_destroy: h", "there is no `h`")],
+    ),
+    ("check", "copy: {to: in, from: dst, stream: s}\nsync: s", "check: in", &[]),
+    (
+        "equal",
+        "",
+        "equal: [in, also]",
+        &[("copy: {to: in, from: dst, stream: s}\nequal: [in, also]", ORDER)],
+    ),
+    (
+        "differ",
+        "",
+        "differ: [in, also]",
+        &[("copy: {to: in, from: dst, stream: s}\ndiffer: [in, also]", ORDER)],
+    ),
+    ("sleep", "", "sleep: 1", &[]),
+    (
+        "repeat",
+        "",
+        "repeat: {count: 2, steps: [{copy: {to: dst, from: in, stream: s}}]}",
+        &[("fill: in", ORDER)],
+    ),
+    ("thread", "", "thread: [{copy: {to: dst, from: in, stream: s}}]", &[("fill: in", ORDER)]),
+];
+
+const ORDER: &str = "order the two";
+
+/// Steps that make something wait, each with what is refused without it.
+const WAITS: &[(&str, &str, &str)] = &[
+    (LAUNCHED, "sync: s", READS),
+    ("LAUNCHED\nrecord: {event: e, stream: s}", "sync_event: e", READS),
+    ("LAUNCHED\nrecord: {event: e, stream: s}", "wait: {event: e, stream: t}", READS),
+    (
+        "record: {event: e, stream: s}\nLAUNCHED",
+        "record: {event: e, stream: s}",
+        "wait: {event: e, stream: t}\nREADS",
+    ),
+    ("LAUNCHED\ncopy: {to: also, from: dst, stream: s}", "sync: device", "check: also"),
+];
+
+/// What is said of these steps.
+fn told(steps: &str) -> Vec<String> {
+    let steps =
+        [("FILLED", FILLED), ("LAUNCHED", LAUNCHED), ("READS", READS), ("PROBLEM", PROBLEM)]
+            .into_iter()
+            .fold(steps.to_owned(), |text, (name, value)| text.replace(name, value));
+    let lines: String =
+        steps.lines().filter(|l| !l.is_empty()).map(|l| format!("  - {l}\n")).collect();
+    let kernels: Kernels =
+        plan::KERNELS.iter().map(|k| (k.name.to_owned(), String::new())).collect();
+    let text = format!("{HEAD}{lines}");
+    mistakes("family/case", &text, &kernels).into_iter().map(|m| m.message).collect()
+}
+
+#[test]
+fn every_step_is_read_and_seen() {
+    let verbs: BTreeSet<&str> = VERBS.iter().map(|(verb, ..)| *verb).collect();
+    let tried: BTreeSet<&str> = STEPS.iter().map(|(verb, ..)| *verb).collect();
+    assert_eq!(tried, verbs);
+    for (verb, before, step, wrong) in STEPS {
+        assert!(step.starts_with(verb));
+        let good = format!("{before}\n{step}");
+        assert_eq!(told(&good), [""; 0], "{verb}: {good}");
+        for (then, part) in *wrong {
+            let found = told(&format!("{good}\n{then}"));
+            assert!(
+                found.iter().any(|message| message.contains(part)),
+                "{verb}, then {then}: {found:?}"
+            );
+            // It is the step that makes it wrong, where that stands behind it.
+            if *part == ORDER && !["fill", "equal", "differ", "rand_stream"].contains(verb) {
+                let without = told(&format!("{before}\n{then}"));
+                let same = without.iter().any(|message| found.contains(message));
+                assert!(!same || *verb == "destroy_stream", "{verb}, {then}: {without:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_wait_is_seen() {
+    for (before, step, then) in WAITS {
+        let with = format!("{before}\n{step}\n{then}");
+        assert_eq!(told(&with), [""; 0], "{with}");
+        let without = told(&format!("{before}\n{then}"));
+        assert!(without.iter().any(|message| message.contains(ORDER)), "{step}: {without:?}");
+    }
+}

@@ -1,0 +1,19 @@
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro unfinished runs.jsonl     after a crash of the machine: what was running
+
+A line is written to the disk before each trial, so that the trial that took the machine down is known. With several trials at
+once (`--jobs`) each of them is listed. A run that was interrupted in good order left none.
+
+Exit codes: 0 none, 2 usage, 3 there are some.";
+
+#[derive(Args)]
+pub(crate) struct Unfinished {
+    /// A file of records, as `--record` writes it
+    #[arg(value_name = "FILE")]
+    pub(crate) path: PathBuf,
+}

@@ -1,0 +1,117 @@
+//! What a plan that does nothing finds out about a stack.
+
+use judge::{Able, Context, Kind, Outcome};
+use plan::{Event, Order, Plan, Version};
+use rocm::Stack;
+use supervise::Cancel;
+
+use crate::{
+    Session, Stop, machine,
+    trial::{Told, nonce, observe},
+};
+
+/// What a worker without work said and came to.
+struct Probe {
+    outcome: Outcome,
+    /// hipRuntimeGetVersion, as far as the worker came to ask.
+    runtime: Option<Version>,
+}
+
+impl Session {
+    /// Whether this machine can run ROCm with another stack than this one.
+    pub(crate) fn probe(&self, cancel: &Cancel) -> Able {
+        let mut others = self.other_stacks();
+        while self.able() == Able::Unknown
+            && let Some(stack) = others.pop()
+        {
+            let Some(probe) = self.start_nothing(&stack, cancel) else { break };
+            if probe.outcome.kind == Kind::Pass {
+                machine::has_started(&stack.root, &self.device);
+            }
+        }
+        self.able()
+    }
+
+    /// Asks the runtime for the release where the files of the stack do not tell, and says what is not known and what
+    /// follows from that.
+    ///
+    /// # Errors
+    /// A machine without a free descriptor.
+    pub(crate) fn ask_for_the_release(&mut self) -> Result<(), Stop> {
+        let Some(doubt) = &self.stack.doubt else { return Ok(()) };
+        if let Some(version) = &self.rocm {
+            eprintln!("warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says");
+            return Ok(());
+        }
+        let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
+        let probe = self.start_nothing(&self.stack, &cancel);
+        if probe.as_ref().is_some_and(|probe| probe.outcome.kind == Kind::Pass) {
+            self.has_started();
+        }
+        match probe.as_ref().and_then(|probe| probe.runtime.as_ref()) {
+            Some(version) => {
+                eprintln!("warning: {doubt}; ROCm {version} is what its HIP runtime says");
+                self.rocm = Some(version.clone());
+            }
+            None => {
+                let why = probe.map_or_else(String::new, |p| format!(" ({})", p.outcome.summary));
+                eprintln!(
+                    "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
+                     windows only those of every version count, no case is skipped for a version that it needs, and \
+                     programs are exported as for ROCm {ASSUMED}"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The release that a program is exported for: what its calls must return may depend on it.
+    pub(crate) fn release_of_programs(&self) -> Version {
+        self.rocm.clone().unwrap_or(ASSUMED)
+    }
+
+    /// None where nothing could be started, or the run was cancelled.
+    fn start_nothing(&self, stack: &Stack, cancel: &Cancel) -> Option<Probe> {
+        let nonce = nonce();
+        let folder = self.scratch.trial().ok()?;
+        let config = self.device_config(Vec::new());
+        let order = Order {
+            nonce: nonce.clone(),
+            plan: Plan::nothing(),
+            faults: Vec::new(),
+            spool: ".".to_owned(),
+            code_cache: None,
+            writable: None,
+            wanted: Vec::new(),
+        };
+        let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
+        let start = self.worker(stack, &order, folder.path(), text.as_deref());
+        let told = Told::of(start.ok()?, &order).ok()?;
+        let (seen, _) = observe(self, &told, cancel)?;
+        let context = Context {
+            plan: &order.plan,
+            nonce: &nonce,
+            order: &told.digest,
+            environment: &told.environment,
+            launched: self.is_launched(),
+            limits: &told.limits,
+            able: Able::Unknown,
+            wanted: &[],
+            spec: &stack.spec,
+            rocm: None,
+            expect_gfx: self.gfx(),
+            emulated: config.as_ref(),
+            stack_root: Some(&stack.root),
+            spool: &|_| None,
+        };
+        let outcome = judge::judge(&seen, &context);
+        let runtime = seen.events.iter().find_map(|event| match event {
+            Event::Device { hip_runtime, .. } => Version::of_runtime(*hip_runtime),
+            _ => None,
+        });
+        Some(Probe { outcome, runtime })
+    }
+}
+
+/// Stands in for a release that nobody knows.
+const ASSUMED: Version = Version::new(7, 2, 4);

@@ -1,0 +1,92 @@
+//! The bytes that a worker keeps in the folder of its trial. What lies there may be a library's work or a hostile case's: no link
+//! is followed, nothing is waited for, and no more is read than a buffer can hold.
+
+use std::{
+    fs::File,
+    io::Read,
+    path::{Component, Path},
+};
+
+use rustix::{
+    fd::OwnedFd,
+    fs::{Mode, OFlags, open, openat},
+};
+
+/// The folder of a trial, held open since before its worker ran: what is put in its place later is not looked at.
+pub(crate) struct Spool {
+    folder: Option<OwnedFd>,
+    /// The most bytes that a file may have.
+    most: u64,
+}
+
+impl Spool {
+    pub(crate) fn new(folder: &Path, most: u64) -> Spool {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Spool { folder: open(folder, flags, Mode::empty()).ok(), most }
+    }
+
+    /// A file of the folder itself, where it is a plain one and not too large.
+    pub(crate) fn read(&self, name: &str) -> Option<Vec<u8>> {
+        let mut parts = Path::new(name).components();
+        let (Some(Component::Normal(name)), None) = (parts.next(), parts.next()) else {
+            return None;
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = File::from(openat(self.folder.as_ref()?, name, flags, Mode::empty()).ok()?);
+        let found = file.metadata().ok()?;
+        if !found.is_file() || found.len() > self.most {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        file.take(self.most).read_to_end(&mut bytes).ok()?;
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::symlink};
+
+    #[test]
+    fn nothing_but_plain_files_of_the_folder_is_read() {
+        let base = tempfile::tempdir().unwrap();
+        let folder = base.path().join("trial");
+        fs::create_dir(&folder).unwrap();
+        fs::write(base.path().join("secret"), "secret").unwrap();
+        fs::write(folder.join("1-0-1.bin"), "bytes").unwrap();
+        fs::write(folder.join("large"), "123456789").unwrap();
+        fs::create_dir(folder.join("sub")).unwrap();
+        fs::write(folder.join("sub/file"), "below").unwrap();
+        symlink("../secret", folder.join("link")).unwrap();
+        symlink("sub", folder.join("folder")).unwrap();
+        symlink("/dev/zero", folder.join("device")).unwrap();
+        let fifo = std::process::Command::new("mkfifo").arg(folder.join("fifo")).status().unwrap();
+        assert!(fifo.success());
+        let spool = Spool::new(&folder, 8);
+        assert_eq!(spool.read("1-0-1.bin").as_deref(), Some(b"bytes".as_slice()));
+        let secret = base.path().join("secret");
+        for name in [
+            "link",
+            "device",
+            "fifo",
+            "large",
+            "sub",
+            "sub/file",
+            "folder/file",
+            "../secret",
+            "..",
+            "",
+            secret.to_str().unwrap(),
+        ] {
+            assert_eq!(spool.read(name), None, "{name}");
+        }
+        // The folder that was opened counts, and not what has its name now.
+        fs::rename(&folder, base.path().join("moved")).unwrap();
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join("1-0-1.bin"), "other").unwrap();
+        assert_eq!(spool.read("1-0-1.bin").as_deref(), Some(b"bytes".as_slice()));
+        symlink("/", base.path().join("root")).unwrap();
+        assert_eq!(Spool::new(&base.path().join("root"), 8).read("etc"), None);
+    }
+}

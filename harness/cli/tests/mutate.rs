@@ -1,0 +1,66 @@
+//! `rocrepro prove --mutate` on small cases: which statements could be left out unnoticed.
+
+use std::process::{Command, Stdio};
+
+/// Two checks, of which a zeroed copy shows in either, so that each is missed, and a status that no declared fault changes.
+const CASE: &str = "\
+title: Two copies and a status
+source: [made for this test]
+buffers:
+  src: {on: host.pageable, bytes: 64, fill: pattern}
+  one: {on: device, bytes: 64}
+  two: {on: device, bytes: 64}
+  one_back: {on: host.pinned, bytes: 64}
+  two_back: {on: host.pinned, bytes: 64}
+steps:
+  - copy: {to: one, from: src}
+  - copy: {to: two, from: src}
+  - copy: {to: one_back, from: one}
+  - copy: {to: two_back, from: two}
+  - get_last_error:
+    returns: hipSuccess
+expect:
+  - check: one_back
+  - check: two_back
+faults: [copy.zero]
+";
+
+/// Exit status and output of the proof of a case.
+fn prove(case: &str) -> (Option<i32>, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("it.yaml"), case).expect("it is written");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["prove", "--mutate", "--cases-from", ".", "--device", "emulated"]);
+    command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151"]);
+    let output =
+        command.current_dir(folder.path()).stdin(Stdio::null()).output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    (output.status.code(), text + &String::from_utf8_lossy(&output.stderr))
+}
+
+#[test]
+fn a_statement_that_no_declared_fault_would_miss_is_told() {
+    let (code, text) = prove(CASE);
+    assert_eq!(code, Some(1), "{text}");
+    let unnoticed: Vec<_> = text.lines().filter(|line| line.starts_with("UNNOTICED")).collect();
+    let [line] = unnoticed[..] else { panic!("{text}") };
+    assert!(line.starts_with("UNNOTICED it, line 14: returns of hipGetLastError;"), "{text}");
+    assert!(
+        text.contains("of 3 checks, statuses and values that cases state, the absence of 2 is")
+    );
+    assert!(text.contains("1 of 1 planted fault caught in 1 case"), "{text}");
+}
+
+#[test]
+fn with_a_fault_for_each_statement_all_are_noticed() {
+    let (code, text) = prove(&CASE.replace("[copy.zero]", "[copy.zero, call.denied]"));
+    assert_eq!(code, Some(0), "{text}");
+    assert!(
+        text.contains("of 3 checks, statuses and values that cases state, the absence of 3 is")
+    );
+    // A check of what another check shows as well is one too many.
+    let twice = CASE.replace("  - check: two_back\n", "  - check: two_back\n  - check: two_back\n");
+    let (code, text) = prove(&twice.replace("[copy.zero]", "[copy.zero, call.denied]"));
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("UNNOTICED it, line 18: check of two_back"), "{text}");
+}

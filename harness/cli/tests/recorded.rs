@@ -1,0 +1,95 @@
+//! What a real worker says, kept for the tests of the crates that read it.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Stdio},
+};
+
+use plan::{Event, LoadedLibrary, Phase};
+use rocrepro::{CaseLibrary, lower_all, select};
+
+/// Compiles, loads and launches kernels, and checks bytes: every kind of event of a healthy trial.
+const TRIAL: &str = "kernels/saxpy[n=64,block=64]";
+
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../judge/recorded/saxpy.jsonl");
+
+/// The events of one worker, by a launcher that copies what it says.
+fn events() -> Vec<Event> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("events");
+    let launcher = format!("bash -c 'exec \"$@\" > >(tee {})' bash", copy.display());
+    let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(["run", TRIAL, "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"])
+        .args(["--launcher", &launcher])
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{output:?}");
+    let text = fs::read_to_string(copy).expect("it was written");
+    text.lines().map(|line| serde_json::from_str(line).expect("an event")).collect()
+}
+
+/// Without what differs from run to run and from machine to machine.
+fn steady(events: Vec<Event>) -> Vec<Event> {
+    let mut phase = Phase::Start;
+    let mut kept = Vec::new();
+    for event in events {
+        kept.push(match event {
+            Event::Hello { version, .. } => Event::Hello {
+                version,
+                nonce: "n0nce".to_owned(),
+                pid: 42,
+                order: "0rder".to_owned(),
+                environment: [("PATH".to_owned(), "/bin".to_owned())].into(),
+                limits: [("stack".to_owned(), "8M".to_owned())].into(),
+            },
+            Event::Loaded { libraries } => {
+                let steady = |library: LoadedLibrary| LoadedLibrary {
+                    path: format!("/stack/lib/{}", library.name),
+                    build_id: None,
+                    ..library
+                };
+                let mut libraries: Vec<_> = libraries.into_iter().map(steady).collect();
+                libraries.sort();
+                Event::Loaded { libraries }
+            }
+            Event::Phase { phase: next } => {
+                phase = next;
+                Event::Phase { phase: next }
+            }
+            Event::End { step, occurrence, code, status, value, function, .. } => {
+                Event::End { step, occurrence, code, status, value, function, ns: 1000 }
+            }
+            // The starter's word, which only a launcher needs.
+            Event::Ended { .. } => continue,
+            other => other,
+        });
+    }
+    assert_eq!(phase, Phase::Teardown, "{kept:?}");
+    kept
+}
+
+#[test]
+fn what_is_kept_is_what_a_worker_says() {
+    let library = CaseLibrary::load(None).expect("the library is well-formed");
+    let selected = select(&library, &[TRIAL.to_owned()]).expect("there is such a trial");
+    let lowered = lower_all(&library, &selected, std::iter::empty()).expect("it is well-formed");
+    let plan = serde_json::to_string(&lowered[0].plan).expect("it is JSON");
+    let said =
+        steady(events()).into_iter().map(|event| serde_json::to_string(&event).expect("JSON"));
+    let said: Vec<String> = std::iter::once(plan).chain(said).collect();
+    let said = said.join("\n") + "\n";
+    if std::env::var_os("ROCREPRO_KEEP").is_some() {
+        fs::create_dir_all(Path::new(KEPT).parent().expect("a folder")).expect("a folder");
+        fs::write(KEPT, &said).expect("the file can be written");
+    }
+    let kept = fs::read_to_string(KEPT).unwrap_or_default();
+    let differs = kept.lines().zip(said.lines()).position(|(kept, said)| kept != said);
+    assert!(
+        kept == said,
+        "`judge/recorded/saxpy.jsonl` is not what a worker says, from line {} on. If the worker is right, write it anew by \
+         `ROCREPRO_KEEP=yes cargo test -p rocrepro --test recorded`, and look at the difference",
+        differs.map_or_else(|| kept.lines().count().min(said.lines().count()) + 1, |line| line + 1)
+    );
+}

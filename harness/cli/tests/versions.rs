@@ -1,0 +1,90 @@
+//! Which release a stack is, where its files do not say it plainly.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use judge::VerdictKind;
+use report::Record;
+use tempfile::TempDir;
+
+/// Where a Debian root keeps its libraries.
+const LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
+
+/// ROCm 7.2.4 without what tells its release: the runtime's file is named after its interface alone, and nothing says what
+/// was fetched.
+fn nameless() -> TempDir {
+    let spec = "debian:7.2.4";
+    let fetched = rocrepro(&["rocm", "fetch", spec]).output().expect("it starts");
+    assert!(fetched.status.success(), "{fetched:?}");
+    let store = rocm::Store::from_environment().expect("there is a cache");
+    let spec = spec.parse().expect("it is a stack");
+    let whole = rocm::locate(&spec, &store).expect("it is there").root.join(LIBRARIES);
+    let root = tempfile::tempdir().expect("a temporary folder");
+    let libraries = root.path().join(LIBRARIES);
+    fs::create_dir_all(&libraries).expect("a folder");
+    for entry in fs::read_dir(&whole).expect("the stack has libraries").flatten() {
+        let name = entry.file_name();
+        if !name.to_string_lossy().starts_with("libamdhip64") && !entry.path().is_dir() {
+            symlink(entry.path(), libraries.join(name)).expect("a link");
+        }
+    }
+    // The judge wants the runtime itself to lie in the stack.
+    let runtime = libraries.join("libamdhip64.so.7");
+    fs::copy(whole.join("libamdhip64.so.7"), runtime).expect("a copy");
+    root
+}
+
+fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(root: &Path, trial: &str) -> (Output, Option<Record>) {
+    let records = root.join("records");
+    let output = rocrepro(&["run", trial, "--device", "emulated", "--gfx", "gfx1151", "--rocm"])
+        .arg(root)
+        .arg("--record")
+        .arg(&records)
+        .output()
+        .expect("it starts");
+    let text = fs::read_to_string(&records).unwrap_or_default();
+    let record = report::records(&text).expect("records").pop();
+    (output, record)
+}
+
+/// A trial that fails on some releases, as a known window says.
+const IN_A_WINDOW: &str = "capture/unjoined-fork";
+
+#[test]
+fn the_runtime_is_asked_where_files_do_not_tell() {
+    let root = nameless();
+    let asked = |doubt: &str| {
+        let (output, record) = run(root.path(), IN_A_WINDOW);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("ROCm 7.2 is what its HIP runtime says"), "{said}");
+        assert!(said.contains(doubt), "{said}");
+        let record = record.expect("it was run");
+        assert_eq!(record.verdict.kind, VerdictKind::Known, "{record:?}");
+        assert_eq!(record.stack.rocm.map(|v| v.to_string()).as_deref(), Some("7.2"));
+    };
+    asked("has no .info/version");
+    fs::create_dir(root.path().join(".info")).expect("a folder");
+    fs::write(root.path().join(".info/version"), "7.2.0-local\n").expect("a file");
+    asked("`7.2.0-local` is not a version");
+}
+
+#[test]
+fn what_follows_from_an_unknown_release_is_said() {
+    let root = nameless();
+    let runtime = root.path().join(LIBRARIES).join("libamdhip64.so.7");
+    fs::write(runtime, "no library").expect("a file");
+    let (output, _) = run(root.path(), IN_A_WINDOW);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the ROCm version is not known"), "{said}");
+    assert!(said.contains("Of known windows only those of every version count"), "{said}");
+}

@@ -1,0 +1,179 @@
+//! The lines of a record file: that a trial begins, what came of it, that its run is over.
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{FORMAT, Record, RecordError};
+
+/// That a trial begins. Its [`Record`] comes later; where none comes, this names the trial that the machine went down in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Begun {
+    /// Version of this format, 1.
+    pub format: u32,
+    /// When, RFC 3339 in UTC.
+    pub begun: String,
+    /// The run that the trial belongs to.
+    pub run: String,
+    /// Its number in the run.
+    pub number: u64,
+    /// The trial, such as `copies/small-sizes[bytes=2,host=pageable]`.
+    pub trial: String,
+    /// The command that repeats this trial.
+    pub again: String,
+    /// The process that runs it.
+    pub pid: u32,
+    /// The kernel's id of the time since the machine was started.
+    pub boot: String,
+}
+
+/// That a run is over, in good order or by an interruption that it saw: what it began and has no record was given up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Over {
+    /// Version of this format, 1.
+    pub format: u32,
+    /// When, RFC 3339 in UTC.
+    pub over: String,
+    /// The run.
+    pub run: String,
+}
+
+/// A line of a record file. Which one it is shows by its fields `begun` and `over`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Line {
+    /// A trial begins.
+    Begun(Begun),
+    /// A run is over.
+    Over(Over),
+    /// A trial is over.
+    Trial(Box<Record>),
+}
+
+impl Line {
+    /// Reads a line of a record file.
+    ///
+    /// # Errors
+    /// Text that is no such line, or one of another format.
+    pub fn parse(line: &str) -> Result<Line, RecordError> {
+        #[derive(Deserialize)]
+        struct Head {
+            format: u32,
+            begun: Option<serde::de::IgnoredAny>,
+            over: Option<serde::de::IgnoredAny>,
+        }
+        // The format first: a line of a later one may lack what this one must have.
+        let head: Head = serde_json::from_str(line)?;
+        if head.format != FORMAT {
+            return Err(RecordError::Format(head.format));
+        }
+        Ok(match head {
+            Head { begun: Some(_), .. } => Line::Begun(serde_json::from_str(line)?),
+            Head { over: Some(_), .. } => Line::Over(serde_json::from_str(line)?),
+            Head { .. } => Line::Trial(Box::new(serde_json::from_str(line)?)),
+        })
+    }
+}
+
+/// The trials of a record file that are over.
+///
+/// # Errors
+/// The first line that is none of a record file.
+pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
+    let lines = text.lines().filter(|line| !line.trim().is_empty()).map(Line::parse);
+    let trial = |line| match line {
+        Ok(Line::Trial(record)) => Some(Ok(*record)),
+        Ok(Line::Begun(_) | Line::Over(_)) => None,
+        Err(error) => Some(Err(error)),
+    };
+    lines.filter_map(trial).collect()
+}
+
+/// The trials that began and have neither a record nor the end of their run, in the order in which they began. A line that was
+/// torn when its writer ended is passed over.
+pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
+    /// What tells whether a line ends a trial; the rest of a long record is not read.
+    #[derive(Deserialize)]
+    struct Of {
+        run: String,
+        number: Option<u64>,
+        begun: Option<serde::de::IgnoredAny>,
+    }
+    let mut begun: Vec<Begun> = Vec::new();
+    let (mut over, mut ended) = (BTreeSet::new(), BTreeSet::new());
+    for line in lines {
+        let Ok(Of { run, number, begun: begins }) = serde_json::from_str(line) else { continue };
+        match (begins, number) {
+            (Some(_), _) => begun.extend(serde_json::from_str::<Begun>(line)),
+            (None, Some(number)) => drop(ended.insert((run, number))),
+            (None, None) => drop(over.insert(run)),
+        }
+    }
+    begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(b.run.clone(), b.number)));
+    begun
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{fixture::passed, to_line};
+
+    fn begun(run: &str, number: u64) -> String {
+        let begun = Begun {
+            format: FORMAT,
+            begun: "2026-11-21T01:02:03Z".to_owned(),
+            run: run.to_owned(),
+            number,
+            trial: format!("copies/plain[n={number}]"),
+            again: "rocrepro run".to_owned(),
+            pid: 42,
+            boot: "b".to_owned(),
+        };
+        serde_json::to_string(&begun).unwrap()
+    }
+
+    fn over(run: &str) -> String {
+        let over = Over { format: FORMAT, over: "later".to_owned(), run: run.to_owned() };
+        serde_json::to_string(&over).unwrap()
+    }
+
+    fn ended(run: &str, number: u64) -> String {
+        let record = Record { run: run.to_owned(), number, ..passed("copies/plain[n=1]") };
+        to_line(&record).unwrap()
+    }
+
+    #[track_caller]
+    fn check(lines: &[String], expected: &[(&str, u64)]) {
+        let found = unfinished(lines.iter().map(String::as_str));
+        let found: Vec<_> = found.iter().map(|b| (b.run.as_str(), b.number)).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_began_and_never_ended_is_found() {
+        check(&[], &[]);
+        check(&[begun("a", 0), ended("a", 0), over("a")], &[]);
+        // The end of a run tells that the rest was given up.
+        check(&[begun("a", 0), begun("a", 1), ended("a", 0), over("a")], &[]);
+        check(&[begun("a", 0), begun("a", 1), ended("a", 1)], &[("a", 0)]);
+        // Another run has the same numbers, and a torn line ends nothing.
+        let torn = ended("b", 1)[..40].to_owned();
+        let lines = [begun("a", 0), ended("a", 0), over("a"), begun("b", 0), begun("b", 1), torn];
+        check(&lines, &[("b", 0), ("b", 1)]);
+        // Records from before there were runs.
+        check(&[ended("", 0), begun("a", 0)], &[("a", 0)]);
+    }
+
+    #[test]
+    fn each_line_is_read_as_what_it_is() {
+        let text = [begun("a", 0), ended("a", 0), over("a")];
+        let lines: Vec<_> = text.iter().map(|line| Line::parse(line).unwrap()).collect();
+        assert!(matches!(lines[..], [Line::Begun(_), Line::Trial(_), Line::Over(_)]));
+        let again: Vec<_> = lines.iter().map(|line| serde_json::to_string(line).unwrap()).collect();
+        assert_eq!(again, text);
+        assert_eq!(records(&text.join("\n")).unwrap().len(), 1);
+        assert!(records("{}").is_err());
+        assert!(matches!(Line::parse(r#"{"format":2,"over":"x"}"#), Err(RecordError::Format(2))));
+    }
+}

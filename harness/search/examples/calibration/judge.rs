@@ -1,0 +1,87 @@
+//! One bisect of a world, and whether what it says is true.
+
+use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
+
+use crate::worlds::{Lab, Model, Random, World};
+
+/// What an answer claims, held against the truth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Said {
+    /// One place: stated probability, whether it is one of the changes, and whether it is the first.
+    Place { stated: f64, right: bool, first: bool },
+    /// Several places or a range: stated probability, and whether each holds a change.
+    Wider { stated: f64, right: bool },
+    /// No place.
+    Nothing,
+}
+
+pub(crate) struct Outcome {
+    pub(crate) said: Said,
+    pub(crate) runs: u32,
+    pub(crate) builds: u32,
+    pub(crate) answer: Answer,
+    pub(crate) world: World,
+}
+
+pub(crate) fn bisect(model: &Model, seed: u64) -> Outcome {
+    let mut random = Random::new(seed);
+    let world = (model.make)(&mut random);
+    let mut lab = Lab::new(&world, &mut random);
+    let mut state = State::new(Setup::new(world.rates.len() - 1));
+    let answer = loop {
+        let event = match next(&state) {
+            Action::Install(build) if lab.install(build) => {
+                Event::Installed { build, seconds: 0.0 }
+            }
+            Action::Install(build) => Event::Unusable { build, seconds: 0.0 },
+            Action::Run(build) => {
+                let seen = if lab.run(build) { Seen::Bad } else { Seen::Good };
+                Event::Ran { build, seen, seconds: 0.0 }
+            }
+            Action::Finish(answer) => break answer,
+        };
+        state.observe(event);
+    };
+    let said = judged(&answer, &world);
+    Outcome { said, runs: state.runs(), builds: state.installs(), answer, world }
+}
+
+fn judged(answer: &Answer, world: &World) -> Said {
+    let holds = |good: usize, bad: usize| world.changes.iter().any(|c| good < *c && *c <= bad);
+    let first = world.changes[0];
+    match answer {
+        Answer::Found(edge) => Said::Place {
+            stated: edge.confidence,
+            right: holds(edge.last_good, edge.first_bad),
+            first: edge.last_good < first && first <= edge.first_bad,
+        },
+        Answer::Worse { after, until, edge, .. } => Said::Wider {
+            stated: edge.confidence,
+            right: holds(*after, *until) && holds(edge.last_good, edge.first_bad),
+        },
+        Answer::Several { edges } => Said::Wider {
+            stated: edges[0].confidence,
+            right: edges.iter().all(|edge| holds(edge.last_good, edge.first_bad)),
+        },
+        Answer::Range { last_good, first_bad, mass, .. } if *mass > 0.0 => {
+            Said::Wider { stated: *mass, right: holds(*last_good, *first_bad) }
+        }
+        _ => Said::Nothing,
+    }
+}
+
+/// Probability that so many or more of `bisects` are wrong where each is with probability `chance`.
+pub(crate) fn at_least(wrong: usize, bisects: usize, chance: f64) -> f64 {
+    if wrong == 0 {
+        return 1.0;
+    }
+    let chance = chance.clamp(1e-12, 1.0 - 1e-12);
+    let mut term = bisects as f64 * (1.0 - chance).ln();
+    let mut fewer = 0.0;
+    for k in 0..wrong.min(bisects + 1) {
+        fewer += term.exp();
+        let odds = (bisects - k) as f64 / (k + 1) as f64;
+        term += odds.max(1e-300).ln() + chance.ln() - (1.0 - chance).ln();
+    }
+    (1.0 - fewer).max(0.0)
+}

@@ -1,0 +1,279 @@
+//! Histories as they may be: rates that differ from build to build, histories with more than
+//! one change, machines that drift or break, runs that depend on the one before.
+
+use std::ops::RangeInclusive;
+
+/// SplitMix64: the same worlds every time, on every machine.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64) -> Random {
+        let mut random = Random(seed.wrapping_mul(0xd6e8_feb8_6659_fd93) ^ 0x1234_5678);
+        random.next();
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Between 0 and 1.
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+}
+
+/// What the machine does besides running the build.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Machine {
+    Steady,
+    /// Rates of bad builds fall to this part of themselves over so many runs.
+    Tires {
+        to: f64,
+        over: u32,
+    },
+    /// Every build fails at a rate that rises to this over so many runs.
+    WearsOut {
+        to: f64,
+        over: u32,
+    },
+    /// Every run from one to another fails, or passes.
+    OutOfOrder {
+        from: u32,
+        to: u32,
+        fails: bool,
+    },
+    /// The first run after another build was put in place always passes.
+    ColdStart,
+    /// A run after a failure fails at this rate, whatever the build.
+    Lingers(f64),
+}
+
+/// A history with its truth.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    /// Failure rate of each build.
+    pub(crate) rates: Vec<f64>,
+    /// Builds that cannot be tested.
+    pub(crate) broken: Vec<bool>,
+    /// Builds at which it begins to fail, or to fail much more often: the right answers.
+    pub(crate) changes: Vec<usize>,
+    pub(crate) machine: Machine,
+}
+
+impl World {
+    /// One change at `first_bad`, with a rate for each build from there on.
+    fn once(
+        builds: usize,
+        first_bad: usize,
+        mut good: impl FnMut() -> f64,
+        mut bad: impl FnMut(usize) -> f64,
+    ) -> World {
+        let rate = |build: usize| if build >= first_bad { bad(build - first_bad) } else { good() };
+        World {
+            rates: (0..=builds).map(rate).collect(),
+            broken: vec![false; builds + 1],
+            changes: vec![first_bad],
+            machine: Machine::Steady,
+        }
+    }
+}
+
+/// A kind of world.
+pub(crate) struct Model {
+    pub(crate) name: &'static str,
+    pub(crate) make: fn(&mut Random) -> World,
+}
+
+const BUILDS: usize = 256;
+
+fn within(random: &mut Random, range: RangeInclusive<usize>) -> usize {
+    range.start() + random.below(range.end() - range.start() + 1)
+}
+
+fn anywhere(random: &mut Random) -> usize {
+    within(random, 1..=BUILDS)
+}
+
+fn steady(random: &mut Random, p: f64, q: f64, machine: Machine) -> World {
+    let at = anywhere(random);
+    World { machine, ..World::once(BUILDS, at, || q, |_| p) }
+}
+
+/// Rare at first, and then often.
+fn in_two_steps(random: &mut Random, low: f64, length: usize, high: f64) -> World {
+    let at = within(random, 1..=BUILDS - length);
+    let mut world =
+        World::once(BUILDS, at, || 0.0, |since| if since < length { low } else { high });
+    world.changes.push(at + length);
+    world
+}
+
+/// The sum of uniform numbers is not uniform: a bell between 0 and 1.
+fn bell(random: &mut Random) -> f64 {
+    (random.share() + random.share() + random.share()) / 3.0
+}
+
+pub(crate) const MODELS: [Model; 21] = [
+    Model { name: "always", make: |r| steady(r, 1.0, 0.0, Machine::Steady) },
+    Model { name: "p .6", make: |r| steady(r, 0.6, 0.0, Machine::Steady) },
+    Model { name: "p .2", make: |r| steady(r, 0.2, 0.0, Machine::Steady) },
+    Model { name: "p .1 for 20 builds, then .9", make: |r| in_two_steps(r, 0.1, 20, 0.9) },
+    Model { name: "p .2 for 40 builds, then 1", make: |r| in_two_steps(r, 0.2, 40, 1.0) },
+    Model {
+        name: "p .1 or .9 for each build",
+        make: |r| {
+            let at = anywhere(r);
+            World::once(BUILDS, at, || 0.0, |_| if r.share() < 0.5 { 0.1 } else { 0.9 })
+        },
+    },
+    Model {
+        name: "p .1 to 1 for each build",
+        make: |r| {
+            let at = anywhere(r);
+            World::once(BUILDS, at, || 0.0, |_| 0.1 + 0.9 * r.share())
+        },
+    },
+    Model {
+        name: "p a bell around .5 for each build",
+        make: |r| {
+            let at = anywhere(r);
+            World::once(BUILDS, at, || 0.0, |_| bell(r))
+        },
+    },
+    Model {
+        name: "5 % of good builds fail at .3",
+        make: |r| {
+            let at = anywhere(r);
+            let mut world =
+                World::once(BUILDS, at, || if r.share() < 0.05 { 0.3 } else { 0.0 }, |_| 0.9);
+            world.rates[0] = 0.0;
+            world
+        },
+    },
+    Model {
+        name: "a good side branch of 30 in the bad part",
+        make: |r| {
+            let at = within(r, 1..=BUILDS - 60);
+            let from = within(r, at + 1..=BUILDS - 31);
+            let mut world = World::once(BUILDS, at, || 0.0, |_| 1.0);
+            world.rates[from..from + 30].fill(0.0);
+            world.changes.push(from + 30);
+            world
+        },
+    },
+    Model {
+        name: "broken, fixed and broken again, p .8",
+        make: |r| {
+            let at = within(r, 1..=100);
+            let (fixed, again) = (within(r, 110..=150), within(r, 160..=BUILDS));
+            let mut world = World::once(BUILDS, at, || 0.0, |_| 0.8);
+            world.rates[fixed..again].fill(0.0);
+            world.changes.push(again);
+            world
+        },
+    },
+    Model {
+        name: "p rises from .1 to 1 over 60 builds",
+        make: |r| {
+            let at = within(r, 1..=BUILDS - 60);
+            let mut world =
+                World::once(BUILDS, at, || 0.0, |since| (0.1 + since as f64 * 0.015).min(1.0));
+            world.changes.extend(at + 1..=at + 60);
+            world
+        },
+    },
+    Model { name: "p .9, q .1", make: |r| steady(r, 0.9, 0.1, Machine::Steady) },
+    Model { name: "p .5, q .05", make: |r| steady(r, 0.5, 0.05, Machine::Steady) },
+    Model {
+        name: "p falls from .9 to .3 in 40 runs",
+        make: |r| steady(r, 0.9, 0.0, Machine::Tires { to: 0.33, over: 40 }),
+    },
+    Model {
+        name: "q rises to .1 in 40 runs, p .9",
+        make: |r| steady(r, 0.9, 0.0, Machine::WearsOut { to: 0.1, over: 40 }),
+    },
+    Model {
+        name: "12 runs in a row fail, p .8",
+        make: |r| {
+            let from = within(r, 6..=30) as u32;
+            steady(r, 0.8, 0.0, Machine::OutOfOrder { from, to: from + 12, fails: true })
+        },
+    },
+    Model {
+        name: "8 runs in a row pass, p 1",
+        make: |r| {
+            let from = within(r, 6..=20) as u32;
+            steady(r, 1.0, 0.0, Machine::OutOfOrder { from, to: from + 8, fails: false })
+        },
+    },
+    Model {
+        name: "the first run of a build passes, p 1",
+        make: |r| steady(r, 1.0, 0.0, Machine::ColdStart),
+    },
+    Model {
+        name: "a run after a failure fails at .3, p .8",
+        make: |r| steady(r, 0.8, 0.0, Machine::Lingers(0.3)),
+    },
+    Model {
+        name: "a fifth cannot be tested, p .5",
+        make: |r| {
+            let mut world = steady(r, 0.5, 0.0, Machine::Steady);
+            for build in 1..BUILDS {
+                world.broken[build] = r.share() < 0.2;
+            }
+            world
+        },
+    },
+];
+
+/// A world in which time passes.
+pub(crate) struct Lab<'a> {
+    world: &'a World,
+    random: &'a mut Random,
+    runs: u32,
+    fresh: bool,
+    failed: bool,
+}
+
+impl<'a> Lab<'a> {
+    pub(crate) fn new(world: &'a World, random: &'a mut Random) -> Lab<'a> {
+        Lab { world, random, runs: 0, fresh: false, failed: false }
+    }
+
+    /// Puts a build in place, if that is possible.
+    pub(crate) fn install(&mut self, build: usize) -> bool {
+        self.fresh = true;
+        !self.world.broken[build]
+    }
+
+    /// Runs it once: whether it fails.
+    pub(crate) fn run(&mut self, build: usize) -> bool {
+        let rate = self.world.rates[build];
+        let part = |over: u32| (f64::from(self.runs) / f64::from(over)).min(1.0);
+        let rate = match self.world.machine {
+            Machine::Steady => rate,
+            Machine::Tires { to, over } => rate * (1.0 - (1.0 - to) * part(over)),
+            Machine::WearsOut { to, over } => rate.max(to * part(over)),
+            Machine::OutOfOrder { from, to, fails } => match (from..to).contains(&self.runs) {
+                true => f64::from(u8::from(fails)),
+                false => rate,
+            },
+            Machine::ColdStart if self.fresh => 0.0,
+            Machine::ColdStart => rate,
+            Machine::Lingers(lingering) if self.failed => rate.max(lingering),
+            Machine::Lingers(_) => rate,
+        };
+        self.failed = self.random.share() < rate;
+        self.runs += 1;
+        self.fresh = false;
+        self.failed
+    }
+}

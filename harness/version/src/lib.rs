@@ -1,0 +1,183 @@
+//! ROCm versions, as releases, packages and TheRock's builds spell them, and ranges of them.
+
+mod parse;
+mod range;
+#[cfg(test)]
+mod tests;
+
+use std::{cmp::Ordering, fmt};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+pub use parse::ParseVersionError;
+pub use range::{ByVersion, VersionRange};
+
+/// A ROCm version.
+///
+/// The forms are those of TheRock's versioning document (ROCm/TheRock, docs/packaging/versioning.md):
+///
+/// | channel | Python package, tarball | RPM | Debian |
+/// | --- | --- | --- | --- |
+/// | release | `7.10.0` | `7.10.0` | `7.10.0` |
+/// | candidate | `7.10.0rc0` | `7.10.0~rc0` | `7.10.0~pre0` |
+/// | nightly | `7.10.0a20251124` | `7.10.0~20251124` | `7.10.0~20251124` |
+/// | nightly with fixes | `10.1.0a20260811+bkc.20260813` | `10.1.0~20260811.bkc.20260813` | the same |
+/// | development | `7.10.0.dev0+efed3c3` | `7.10.0~20251124gefed3c3` | `7.10.0~dev20251124` |
+///
+/// A package may count its revisions after a dash: `6.4.3-128`, in `.info/version` of AMD's releases.
+///
+/// Ordered as TheRock's build_tools/tests/compute_rocm_package_version_test.py demands, which is PEP 440's order: development,
+/// nightly, candidate, release, revisions of the release. One order serves all spellings: those of RPM and dpkg themselves put a
+/// candidate before a nightly, or a development build after it. Nightlies of different lines are better ordered by date (7.15 was
+/// followed by 10.0), which is not this type's business. A number that is not told, as in `7.2`, compares as zero. Two commits
+/// have no order in time; they get one by their names.
+#[derive(Clone, Debug)]
+pub struct Version {
+    major: u32,
+    minor: Option<u32>,
+    patch: Option<u32>,
+    stage: Stage,
+    spelling: Spelling,
+    revision: Option<u32>,
+}
+
+/// How far a build is on its way to a release, the earliest first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Of a commit, or of a day, `yyyymmdd`, or both.
+    Development { day: Option<u32>, commit: Option<String> },
+    /// Of a day, and with fixes of a later one where there are any.
+    Nightly { day: u32, fixes: Option<u32> },
+    /// The number of a candidate.
+    Candidate(u32),
+    /// Released.
+    Release,
+}
+
+/// Who writes a version so. Only [`Version`]'s text depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spelling {
+    Python,
+    Rpm,
+    Debian,
+}
+
+impl Version {
+    /// A release.
+    pub const fn new(major: u32, minor: u32, patch: u32) -> Self {
+        Version::released(major, minor, Some(patch))
+    }
+
+    const fn released(major: u32, minor: u32, patch: Option<u32>) -> Self {
+        Version {
+            major,
+            minor: Some(minor),
+            patch,
+            stage: Stage::Release,
+            spelling: Spelling::Python,
+            revision: None,
+        }
+    }
+
+    /// The release that a HIP runtime says it belongs to: `HIP_VERSION` is major * 10^7 + minor * 10^5 + a count of builds
+    /// (hip_version.h), and the count is no patch number. `None` for what no runtime says.
+    pub fn of_runtime(hip_version: i32) -> Option<Self> {
+        let version = u32::try_from(hip_version).ok().filter(|version| *version >= 10_000_000)?;
+        Some(Version::released(version / 10_000_000, version / 100_000 % 100, None))
+    }
+
+    /// The release in the name of a HIP runtime's file, from what follows `libamdhip64.so.`: `7.2` of `7.2.53211`, of which the
+    /// third number counts builds. `None` where it only names the interface, as `7` does.
+    pub fn of_runtime_file(tail: &str) -> Option<Self> {
+        let Version { major, minor, .. } = Version::leading(tail)?;
+        Some(Version::released(major, minor?, None))
+    }
+
+    /// The release at the start of a longer text, such as a package's version, `7.2.4+dfsg-1`. `None` where it does not start
+    /// with a number.
+    pub fn leading(text: &str) -> Option<Self> {
+        let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let numbers: Vec<&str> = text[..end].trim_end_matches('.').split('.').take(3).collect();
+        numbers.join(".").parse().ok()
+    }
+
+    /// Whether all three numbers are told.
+    pub fn is_exact(&self) -> bool {
+        self.patch.is_some()
+    }
+
+    fn key(&self) -> (u32, u32, u32, &Stage, u32) {
+        let number = |part: Option<u32>| part.unwrap_or(0);
+        // Debian Policy 5.6.12: no revision is revision 0.
+        let revision = number(self.revision);
+        (self.major, number(self.minor), number(self.patch), &self.stage, revision)
+    }
+}
+
+// Equality follows the order: 7.2 and 7.2.0 are one version, however they are spelt.
+impl PartialEq for Version {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Version {}
+
+impl PartialOrd for Version {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Version {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.major)?;
+        for number in [self.minor, self.patch].into_iter().flatten() {
+            write!(f, ".{number}")?;
+        }
+        match (&self.stage, self.spelling) {
+            (Stage::Release, _) => {}
+            (Stage::Candidate(number), Spelling::Python) => write!(f, "rc{number}")?,
+            (Stage::Candidate(number), Spelling::Rpm) => write!(f, "~rc{number}")?,
+            (Stage::Candidate(number), Spelling::Debian) => write!(f, "~pre{number}")?,
+            (Stage::Nightly { day, fixes }, Spelling::Python) => {
+                write!(f, "a{day}")?;
+                fixes.map_or(Ok(()), |fixes| write!(f, "+bkc.{fixes}"))?;
+            }
+            (Stage::Nightly { day, fixes }, Spelling::Rpm | Spelling::Debian) => {
+                write!(f, "~{day}")?;
+                fixes.map_or(Ok(()), |fixes| write!(f, ".bkc.{fixes}"))?;
+            }
+            (Stage::Development { day, commit }, spelling) => {
+                let lead = match spelling {
+                    Spelling::Python => ".dev0",
+                    Spelling::Rpm => "~",
+                    Spelling::Debian => "~dev",
+                };
+                f.write_str(lead)?;
+                day.map_or(Ok(()), |day| write!(f, "{day}"))?;
+                let mark = if spelling == Spelling::Python { '+' } else { 'g' };
+                commit.iter().try_for_each(|commit| write!(f, "{mark}{commit}"))?;
+            }
+        }
+        self.revision.map_or(Ok(()), |revision| write!(f, "-{revision}"))
+    }
+}
+
+impl Serialize for Version {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
