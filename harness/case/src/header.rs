@@ -49,6 +49,8 @@ pub struct Needs {
     pub rocm: Option<VersionRange>,
     /// Architectures; empty for all.
     pub gfx: Vec<String>,
+    /// No other trial at the same time on a GPU: what it counts is the whole card's.
+    pub alone: bool,
 }
 
 /// A fault that must turn trials red.
@@ -60,6 +62,8 @@ pub struct FaultEntry {
     pub on: Selector,
     /// The signature it must give; a trailing `*` stands for any end. None: any that fits the fault.
     pub signature: Option<String>,
+    /// The upstream issues of the case whose symptom it stands for.
+    pub shows: Vec<String>,
 }
 
 /// A window of versions in which the case is known to fail.
@@ -97,6 +101,20 @@ pub(crate) const KEYS: &[&str] = &[
 ];
 
 impl Case {
+    /// What shows an upstream issue of the case: the faults that stand for it, and known windows on releases that have it.
+    pub fn shown_by(&self, issue: &str) -> Vec<String> {
+        let faults = self.faults.iter().filter(|f| f.shows.iter().any(|link| link == issue));
+        let windows = self.known.iter().filter(|k| k.upstream.as_deref() == Some(issue));
+        let windows = windows.map(|k| format!("ROCm {}", k.rocm));
+        let mut by: Vec<String> = Vec::new();
+        for name in faults.map(|f| f.planted.to_string()).chain(windows) {
+            if !by.contains(&name) {
+                by.push(name);
+            }
+        }
+        by
+    }
+
     /// Reads a case file.
     ///
     /// # Errors
@@ -200,7 +218,13 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     let before = reader.mistakes.len();
     let faults: Vec<_> = fields
         .get("faults")
-        .map(|n| reader.list(n).iter().filter_map(|n| read_fault(reader, n, &matrix)).collect())
+        .map(|n| {
+            reader
+                .list(n)
+                .iter()
+                .filter_map(|n| read_fault(reader, n, &matrix, &upstream))
+                .collect()
+        })
         .unwrap_or_default();
     if let Some(node) = fields.get("faults")
         && reader.mistakes.len() == before
@@ -285,7 +309,8 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
 ];
 
 fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
-    let Some(fields) = reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx"])
+    let Some(fields) =
+        reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx", "alone"])
     else {
         return Needs::default();
     };
@@ -303,6 +328,7 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
             .unwrap_or_default(),
         rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
+        alone: fields.get("alone").and_then(|n| reader.flag(n, "`alone`")).unwrap_or_default(),
     }
 }
 
@@ -326,10 +352,27 @@ fn read_gfx(reader: &mut Reader, node: &Node) -> Vec<String> {
     names
 }
 
-fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<FaultEntry> {
+fn read_fault(
+    reader: &mut Reader,
+    node: &Node,
+    matrix: &Matrix,
+    upstream: &[String],
+) -> Option<FaultEntry> {
+    let mut shows = Vec::new();
     let (name, with, on, signature) = match &node.value {
         yaml::Value::Map(_) => {
-            let fields = reader.fields(node, "a fault", &["fault", "with", "on", "signature"])?;
+            let fields =
+                reader.fields(node, "a fault", &["fault", "with", "on", "signature", "shows"])?;
+            for node in fields.get("shows").map(|n| reader.list(n)).unwrap_or_default() {
+                let Some(issue) = reader.text(node, "an issue") else { continue };
+                if upstream.iter().any(|link| link == issue) {
+                    shows.push(issue.to_owned());
+                } else {
+                    let help = suggest(issue, upstream.iter().map(String::as_str));
+                    let message = format!("`upstream` does not name `{issue}`");
+                    reader.mistake_with_help(node.at, message, help);
+                }
+            }
             let with = fields.get("with").and_then(|n| reader.entries(n, "`with`"));
             let on = fields.get("on").map(|n| read_selector(reader, n, matrix)).unwrap_or_default();
             let signature = fields
@@ -357,7 +400,7 @@ fn read_fault(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Fault
             reader.mistake(key.at, mistake);
         }
     }
-    Some(FaultEntry { planted, on, signature })
+    Some(FaultEntry { planted, on, signature, shows })
 }
 
 /// Tells of a fault that is declared again for a trial: only the first one is planted there.

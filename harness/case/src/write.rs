@@ -167,6 +167,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if !header.needs.gfx.is_empty() {
         needs.push(("gfx", flow_list(header.needs.gfx.iter().map(|g| plain(g)))));
     }
+    if header.needs.alone {
+        needs.push(("alone", "true".to_owned()));
+    }
     if !needs.is_empty() {
         line(out, &format!("needs: {}", flow_map(needs)));
     }
@@ -185,6 +188,11 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
             }
             if let Some(signature) = entry.signature.as_ref().filter(|s| can_be(s, &buffers)) {
                 map.push(("signature", plain(signature)));
+            }
+            let shows = entry.shows.iter().filter(|link| header.upstream.contains(link));
+            let shows: Vec<_> = shows.map(|link| plain(link)).collect();
+            if !shows.is_empty() {
+                map.push(("shows", flow_list(shows.into_iter())));
             }
             if map.len() == 1 { name } else { flow_map(map) }
         });

@@ -47,6 +47,21 @@ fn every_trial_of_every_case_lowers() {
     }
 }
 
+/// An issue under `upstream` is one that the case shows: a fault that turns it red stands for it, or a release that has it does.
+#[test]
+fn every_issue_that_is_shown_has_a_fault_or_a_release_that_shows_it() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut shown = 0;
+    for (id, text) in texts(&root.join("cases"), "yaml") {
+        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        for issue in &case.upstream {
+            assert!(!case.shown_by(issue).is_empty(), "{id}: nothing stands for {issue}");
+            shown += 1;
+        }
+    }
+    assert!(shown > 20, "{shown}");
+}
+
 /// What `minimise` writes of a case of the library can be run from its file without more ado.
 #[test]
 fn the_library_keeps_to_the_rules_for_cases_from_elsewhere() {

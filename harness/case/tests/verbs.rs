@@ -23,6 +23,10 @@ const GRAPH: &str = "begin_capture: {stream: s}
 launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}
 end_capture: {stream: s, graph: g}
 instantiate: {exec: x, graph: g}";
+const CAPTURED: &str = "begin_capture: {stream: s}
+set: {to: new, value: 1, async: true, stream: s}
+end_capture: {stream: s, graph: g}
+instantiate: {exec: x, graph: g}";
 const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
 /// Reads what those write, on another stream.
 const READS: &str = "copy: {to: also, from: dst, stream: t}\nsync: t";
@@ -42,7 +46,14 @@ const STEPS: &[(&str, &str, &str, &[(&str, &str)])] = &[
         "free",
         "alloc: {buffer: new, stream: s}",
         "free: {buffer: new, stream: s}",
-        &[("set: {to: new, value: 1, async: true, stream: s}", "after it was freed")],
+        &[
+            ("set: {to: new, value: 1, async: true, stream: s}", "after it was freed"),
+            (
+                "alloc: {buffer: new, stream: s}\nCAPTURED\nfree: {buffer: new, stream: s}\nalloc: {buffer: new, stream: \
+                 s}\nlaunch_graph: {exec: x, stream: s}",
+                "works with its old memory",
+            ),
+        ],
     ),
     ("free_address", "", "free_address: 4096", &[]),
     ("fill", LAUNCHED, "fill: also", &[("fill: in", ORDER)]),
@@ -217,10 +228,15 @@ const WAITS: &[(&str, &str, &str)] = &[
 
 /// What is said of these steps.
 fn told(steps: &str) -> Vec<String> {
-    let steps =
-        [("FILLED", FILLED), ("LAUNCHED", LAUNCHED), ("READS", READS), ("PROBLEM", PROBLEM)]
-            .into_iter()
-            .fold(steps.to_owned(), |text, (name, value)| text.replace(name, value));
+    let steps = [
+        ("CAPTURED", CAPTURED),
+        ("FILLED", FILLED),
+        ("LAUNCHED", LAUNCHED),
+        ("READS", READS),
+        ("PROBLEM", PROBLEM),
+    ]
+    .into_iter()
+    .fold(steps.to_owned(), |text, (name, value)| text.replace(name, value));
     let lines: String =
         steps.lines().filter(|l| !l.is_empty()).map(|l| format!("  - {l}\n")).collect();
     let kernels: Kernels =

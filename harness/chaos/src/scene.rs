@@ -44,6 +44,7 @@ pub(crate) struct Scene<'t> {
     stack: Option<PathBuf>,
     cache: Option<PathBuf>,
     quiet: u32,
+    record: Option<PathBuf>,
     /// Files that the run may write.
     pub(crate) outputs: Vec<PathBuf>,
     during: Vec<During>,
@@ -76,6 +77,7 @@ impl<'t> Scene<'t> {
             stack: None,
             cache: None,
             quiet: 20,
+            record: None,
             outputs: Vec::new(),
             during: Vec::new(),
             afterwards: Vec::new(),
@@ -266,7 +268,12 @@ impl<'t> Scene<'t> {
 
     /// The file of records.
     pub(crate) fn record(&self) -> PathBuf {
-        self.folder.join("work/record.jsonl")
+        self.record.clone().unwrap_or_else(|| self.folder.join("work/record.jsonl"))
+    }
+
+    /// Keeps records elsewhere.
+    pub(crate) fn records_to(&mut self, file: PathBuf) {
+        self.conflict |= self.record.replace(file).is_some();
     }
 
     /// All arguments of the command.

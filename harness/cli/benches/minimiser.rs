@@ -82,6 +82,7 @@ fn row(
             case: s.case,
             trial: &s.trial,
             lowered,
+            run: 0,
             faults: vec![planted.clone()],
         })
         .next()

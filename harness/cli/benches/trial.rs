@@ -40,6 +40,7 @@ fn pure(criterion: &mut Criterion) {
         order: "",
         environment: &nothing,
         launched: false,
+        late: false,
         able: judge::Able::Unknown,
         limits: &nothing,
         wanted: &wanted,
@@ -162,7 +163,8 @@ fn process(criterion: &mut Criterion) {
         lower(selected.case, &selected.trial, library.kernels(), &[]).expect("a correct case")
     };
     let lowered = lower();
-    let job = Job { case: selected.case, trial: &selected.trial, lowered, faults: Vec::new() };
+    let (run, faults) = (0, Vec::new());
+    let job = Job { case: selected.case, trial: &selected.trial, lowered, run, faults };
     let cancel = Cancel::new().expect("an eventfd");
 
     let mut group = criterion.benchmark_group("process");

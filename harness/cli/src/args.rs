@@ -254,6 +254,11 @@ pub(crate) struct On {
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: u32,
 
+    /// Make work late on purpose, by lengths that a seed draws: `seeded=7` puts kernels that spin before the copies, sets, launches,
+    /// host functions and graph launches of the body. A missing synchronisation then shows more often, on a GPU too
+    #[arg(long, value_name = "LATE")]
+    pub(crate) late: Option<String>,
+
     /// Set a limit of each trial: `stack=64M`, `core=unlimited`, `files=4096`, `memory=8G` [default: stack=8M, core=0, files=1024,
     /// and none of file-size, memory and data; processes: the machine's]
     #[arg(long, value_name = "NAME=VALUE")]

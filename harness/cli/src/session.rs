@@ -14,7 +14,7 @@ use std::{
 use clap::Parser;
 use device::{Arch, Config, Planted, Schedule};
 use judge::Able;
-use plan::Order;
+use plan::{Late, Order};
 use rocm::{Extra, Spec, Stack};
 use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
 
@@ -62,6 +62,8 @@ pub struct SessionOptions {
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial.
     pub limits: Limits,
+    /// Whether work is late on purpose.
+    pub late: Option<Late>,
     /// Limits of resources of one trial, over the usual ones.
     pub resources: BTreeMap<Resource, Limit>,
     /// The file of this program; asked of the system without.
@@ -106,6 +108,8 @@ pub struct Session {
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
+    /// Whether work is late on purpose.
+    pub late: Option<Late>,
     environment: BTreeMap<String, String>,
     launcher: Vec<String>,
     resources: BTreeMap<Resource, Limit>,
@@ -168,6 +172,7 @@ impl TryFrom<&Target> for SessionOptions {
             cases_from: None,
             jobs: None,
             limits: Limits::default(),
+            late: None,
             resources: BTreeMap::new(),
             program: None,
             worker: None,
@@ -179,10 +184,13 @@ impl TryFrom<&On> for SessionOptions {
     type Error = Stop;
 
     fn try_from(on: &On) -> Result<Self, Stop> {
-        let (options, resources) =
-            Stop::both(SessionOptions::try_from(&on.target), resources(&on.limit))?;
+        let late = on.late.as_deref().map(str::parse).transpose();
+        let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
+        let given = Stop::both(late, resources(&on.limit));
+        let (options, (late, resources)) = Stop::both(SessionOptions::try_from(&on.target), given)?;
         Ok(SessionOptions {
             resources,
+            late,
             jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
             limits: Limits {
                 total: Duration::from_secs(on.timeout.into()),
@@ -298,6 +306,7 @@ impl Session {
             emulation: options.emulation,
             jobs,
             limits: options.limits,
+            late: options.late,
             environment: options.environment,
             launcher: options.launcher,
             resources,
@@ -545,11 +554,11 @@ impl Session {
         machine::trouble(&folders)
     }
 
-    /// The turn of a trial on a GPU, where trials run one at a time. None where the run was cancelled; nobody waits for an
-    /// emulated device.
-    pub(crate) fn turn(&self, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
+    /// The turn of a trial on a GPU, by itself where trials run one at a time or this one needs that. None where the run was
+    /// cancelled; nobody waits for an emulated device, of which each trial has its own.
+    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
         let file = self.code_cache.join("turn-on-the-gpu");
-        machine::turn(&file, cancel)
+        machine::turn(&file, alone || self.takes_turns(), cancel)
     }
 
     /// Whether trials share the device with nobody.

@@ -13,7 +13,7 @@ use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
-use crate::{CaseLibrary, Selected, Session, Stop, spool::Spool};
+use crate::{CaseLibrary, DeviceChoice, Selected, Session, Stop, spool::Spool};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -24,6 +24,8 @@ pub struct Job<'a> {
     pub trial: &'a Trial,
     /// Its calls and their right results.
     pub lowered: Lowered,
+    /// Which of several runs this is, counted from 0: each draws its own lateness.
+    pub run: u32,
     /// Planted faults. Where those at calls concern the plan is already part of it, how often is not.
     pub faults: Vec<Planted>,
 }
@@ -34,10 +36,15 @@ impl Job<'_> {
         self.case.trial_id(self.trial)
     }
 
+    /// How late its work is on purpose.
+    fn late(&self, session: &Session) -> Option<plan::Late> {
+        session.late.map(|late| late.of_run(self.run.into()))
+    }
+
     /// The same for the n-th of several runs, see [`Planted::of_run`].
     pub(crate) fn of_run(&self, n: u32) -> Self {
         let faults = self.faults.iter().map(|planted| planted.of_run(n.into())).collect();
-        Job { faults, ..self.clone() }
+        Job { faults, run: n, ..self.clone() }
     }
 }
 
@@ -128,8 +135,9 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
     }
-    let turn = if session.takes_turns() { session.turn(cancel) } else { Ok(None) };
-    if session.takes_turns() && matches!(turn, Ok(None)) {
+    let on_gpu = session.device == DeviceChoice::Gpu;
+    let turn = if on_gpu { session.turn(job.case.needs.alone, cancel) } else { Ok(None) };
+    if on_gpu && matches!(turn, Ok(None)) {
         return None;
     }
     let folder = session.scratch.trial();
@@ -142,6 +150,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         nonce: nonce.clone(),
         plan: job.lowered.plan.clone(),
         faults: of_place(&job.faults, Place::Call),
+        late: job.late(session),
         // The folder that it starts in: a path need not be text.
         spool: ".".to_owned(),
         code_cache: session.cache_name().to_str().map(str::to_owned),
@@ -165,6 +174,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         order: told.as_ref().map_or("", |told| &told.digest),
         environment: told.as_ref().map_or(&nothing, |told| &told.environment),
         launched: session.is_launched(),
+        late: order.late.is_some(),
         able: session.able(),
         limits: told.as_ref().map_or(&nothing, |told| &told.limits),
         wanted: &wanted,
@@ -308,6 +318,7 @@ fn record(
         faults: job.faults.clone(),
         red,
         acts: acts(&observation.events),
+        late: late(job, session, &observation.events),
         verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
         outcome,
         stack: report::Stack::seen(
@@ -332,6 +343,16 @@ fn record(
     }
 }
 
+/// How work was late on purpose, and how often, as the worker says.
+fn late(job: &Job<'_>, session: &Session, events: &[Event]) -> Option<report::Lateness> {
+    let asked = job.late(session)?.to_string();
+    let times = events.iter().find_map(|event| match event {
+        Event::Delayed { times } => Some(*times),
+        _ => None,
+    });
+    Some(report::Lateness { asked, times })
+}
+
 /// How often planted faults misbehaved, as the worker says.
 fn acts(events: &[Event]) -> Vec<Acts> {
     let said = events.iter().find_map(|event| match event {
@@ -354,6 +375,9 @@ pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
         if !value.is_empty() {
             text.push_str(&format!(" {}", quoted(&value)));
         }
+    }
+    if let Some(late) = job.late(session) {
+        text.push_str(&format!(" --late {late}"));
     }
     for planted in &job.faults {
         text.push_str(&format!(" --fault {planted}"));

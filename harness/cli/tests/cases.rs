@@ -64,7 +64,7 @@ fn run(library: &CaseLibrary, entry: &Selected<'_>, shared: &Shared) -> Result<C
         .map_err(|e| Failed::from(e.to_string()))?
         .remove(0);
     let (session, cancel) = open(shared)?;
-    let job = Job { case: entry.case, trial: &entry.trial, lowered, faults: Vec::new() };
+    let job = Job { case: entry.case, trial: &entry.trial, lowered, run: 0, faults: Vec::new() };
     let record = run_trial(session, &job, cancel).ok_or("the run was cancelled")?;
     match record.verdict.kind {
         judge::VerdictKind::Pass | judge::VerdictKind::Known => Ok(Completion::Completed),

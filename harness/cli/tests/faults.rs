@@ -24,6 +24,7 @@ fn failing(runs: std::ops::Range<u64>, faults: &[&str]) -> Vec<u64> {
             case: selected[0].case,
             trial: &selected[0].trial,
             lowered: lowered.clone(),
+            run: 0,
             faults: faults.iter().map(|planted| planted.of_run(*run)).collect(),
         };
         let record = run_trial(&session, &job, &cancel).expect("nobody cancels");

@@ -76,7 +76,7 @@ impl Frame {
     fn run(&self, plan: &Plan, schedule: usize) -> Option<String> {
         let reference = reference(plan).expect("it was analysed");
         let lowered = Lowered { plan: plan.clone(), reference };
-        let job = Job { case: &self.case, trial: &self.trial, lowered, faults: Vec::new() };
+        let job = Job { case: &self.case, trial: &self.trial, lowered, run: 0, faults: Vec::new() };
         let record = run_trial(&self.sessions[schedule], &job, &never()).expect("nobody cancels");
         let outcome = &record.outcome;
         let why = || format!("{} {:?}", outcome.summary, outcome.details);
@@ -105,7 +105,7 @@ impl Frame {
 fn wanted() -> u64 {
     std::env::var("ROCREPRO_ORDER_PROGRAMS")
         .ok()
-        .map_or(400, |text| text.parse().expect("ROCREPRO_ORDER_PROGRAMS is a number"))
+        .map_or(300, |text| text.parse().expect("ROCREPRO_ORDER_PROGRAMS is a number"))
 }
 
 /// Does the work for each item, on several threads.
@@ -190,7 +190,7 @@ fn most_of_what_check_refuses_shows() {
     let hidden: Vec<_> = shown.iter().flatten().map(String::as_str).collect();
     let all = refused.len();
     eprintln!("{} of {all} refused programs show nothing:\n{}", hidden.len(), hidden.join("\n"));
-    assert!(all > 0 && hidden.len() * 3 <= all, "{} of {all} show nothing", hidden.len());
+    assert!(all > 0 && hidden.len() * 4 <= all, "{} of {all} show nothing", hidden.len());
 }
 
 /// A copy on the null stream inside the device, then one on a non-blocking stream: the first is not over when it returns.

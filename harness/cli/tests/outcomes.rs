@@ -28,7 +28,7 @@ fn outcomes_are_those_of_the_snapshots() {
     let lowered = lower_each(&library, planned.iter().cloned()).expect("they lower");
     let jobs = planned.into_iter().zip(lowered).map(|((entry, fault), lowered)| {
         let faults = fault.into_iter().collect();
-        Job { case: entry.case, trial: &entry.trial, lowered, faults }
+        Job { case: entry.case, trial: &entry.trial, lowered, run: 0, faults }
     });
     let mut families: BTreeMap<String, String> = BTreeMap::new();
     let mut keep = in_order(|_, record: Option<report::Record>| {

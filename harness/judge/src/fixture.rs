@@ -27,6 +27,7 @@ pub(crate) struct Run {
     pub(crate) files: HashMap<String, Vec<u8>>,
     pub(crate) rocm: Option<Version>,
     pub(crate) launched: bool,
+    pub(crate) late: bool,
     pub(crate) able: Able,
     /// None where the trial is for a GPU.
     pub(crate) emulated: Option<Config>,
@@ -188,6 +189,7 @@ impl Run {
             files: HashMap::new(),
             rocm,
             launched: false,
+            late: false,
             able: Able::Unknown,
             emulated: Some(config()),
         }
@@ -257,6 +259,7 @@ impl Run {
             order: ORDER,
             environment: &environment(),
             launched: self.launched,
+            late: self.late,
             able: self.able,
             limits: &limits(),
             wanted: &wanted,

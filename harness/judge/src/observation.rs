@@ -87,6 +87,8 @@ pub struct Context<'a> {
     pub launched: bool,
     /// The limits of resources that it was to find.
     pub limits: &'a BTreeMap<String, String>,
+    /// Whether work was to be late on purpose.
+    pub late: bool,
     /// Right digests, by step and occurrence.
     pub wanted: &'a [(u32, u32, String)],
     /// How the user names the stack, such as `debian:7.2.4`.

@@ -24,6 +24,7 @@ pub(crate) fn proof(seen: &Observation, context: &Context<'_>) -> Result<Version
     }
     hello(seen, context)?;
     broken(seen, context)?;
+    late(seen, context)?;
     if let Some(own) = log::own_failure(&seen.stderr) {
         return Err(own.into());
     }
@@ -98,6 +99,18 @@ fn differences(
     });
     let added = found.iter().filter(|(name, _)| !may_add && !told.contains_key(*name));
     lost.chain(added.map(|(name, value)| format!("{name}={value}, which nobody set"))).collect()
+}
+
+/// Work was late on purpose where that was ordered, and nowhere else.
+fn late(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> {
+    let done = seen.events.iter().any(|event| matches!(event, Event::Done));
+    let told = seen.events.iter().filter(|event| matches!(event, Event::Delayed { .. })).count();
+    let summary = match (context.late, told) {
+        (true, 0) if done => "the worker does not say how often it made work late",
+        (false, 1..) => "the worker made work late, and was not told to",
+        _ => return Ok(()),
+    };
+    Err(unproven("worker", summary.to_owned(), seen))
 }
 
 /// No verdict where the worker says that it, this machine, or the case is at fault.

@@ -176,3 +176,20 @@ fn a_gpu_shows_by_its_driver_and_the_stack_below() {
     no(gpu(|libraries, _| _ = libraries.pop()), "stack", "which libamd_comgr");
     no(gpu(|libraries, _| libraries[1].path = "/tmp/fake.so".into()), "stack", "outside the stack");
 }
+
+#[test]
+fn lateness_is_as_it_was_ordered() {
+    let run = |late: bool, says: bool| {
+        healthy().with(|run| {
+            run.late = late;
+            let done = run.seen.events.iter().position(|event| *event == Event::Done);
+            if says {
+                run.seen.events.insert(done.expect("it is done"), Event::Delayed { times: 3 });
+            }
+        })
+    };
+    check(&run(true, true), Kind::Pass, "pass", "");
+    check(&run(false, false), Kind::Pass, "pass", "");
+    check(&run(true, false), Kind::NoVerdict, "no-verdict:worker", "how often it made work late");
+    check(&run(false, true), Kind::NoVerdict, "no-verdict:worker", "was not told to");
+}

@@ -147,9 +147,11 @@ impl<'a> Walker<'a> {
             | Event::Missing { .. }
             | Event::Broken { .. }
             | Event::Mistaken { .. }
+            | Event::Delayed { .. }
             | Event::Ended { .. }
             | Event::Loaded { .. }
             | Event::Acted { .. }
+            | Event::FreeAtRest { .. }
             | Event::Device { .. } => {}
         }
     }

@@ -16,6 +16,8 @@ pub(crate) struct Captures<'a> {
     execs: HashMap<&'a str, Vec<Node<'a>>>,
     /// Streams of random generators, where they are not the null stream.
     generators: HashMap<&'a str, &'a str>,
+    /// Allocations so far, as who follows them counts: what is captured works with the memory of that time.
+    pub(crate) allocations: u32,
 }
 
 /// A captured call, or an event between captured calls, with the stream that it was given to.
@@ -23,6 +25,8 @@ pub(crate) struct Captures<'a> {
 pub(crate) struct Node<'a> {
     pub(crate) step: &'a Step,
     pub(crate) stream: &'a str,
+    /// Allocations before it was captured.
+    pub(crate) allocations: u32,
 }
 
 impl<'a> Captures<'a> {
@@ -53,7 +57,11 @@ impl<'a> Captures<'a> {
             _ => None,
         };
         if let Some(origin) = origin {
-            self.open.entry(origin).or_default().push(Node { step, stream });
+            self.open.entry(origin).or_default().push(Node {
+                step,
+                stream,
+                allocations: self.allocations,
+            });
         }
         origin.is_some()
     }

@@ -95,6 +95,12 @@ pub enum Event {
         /// The emulated device's own statement; none on a GPU.
         emulated: Option<device::Identity>,
     },
+    /// How much device memory was free, told several times before the body while this process did nothing: on a GPU, for a plan that
+    /// asks for it. It moves where something else uses the GPU.
+    FreeAtRest {
+        /// Bytes, in the order of the answers.
+        bytes: Vec<u64>,
+    },
     /// A step is about to be made.
     Begin {
         /// [`Step::id`](crate::Step::id).
@@ -147,6 +153,11 @@ pub enum Event {
     Acted {
         /// One entry for each fault.
         acts: Vec<Acts>,
+    },
+    /// How often work was made late on purpose; only where that was ordered, once, before [`Done`](Event::Done).
+    Delayed {
+        /// Kernels that spun.
+        times: u64,
     },
     /// Everything but the teardown is over. What happens from here on is a teardown failure.
     Done,
@@ -204,6 +215,9 @@ pub struct Order {
     /// Probabilities and seeds of the faults planted at calls; one that is not named here misbehaves every time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<Planted>,
+    /// Whether work is late on purpose.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<crate::Late>,
     /// Folder for the bytes of failed checks.
     pub spool: String,
     /// Folder of compiled kernels shared by the trials of a run; none compiles every time.

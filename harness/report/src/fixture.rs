@@ -52,6 +52,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         },
         red: Vec::new(),
         acts: Vec::new(),
+        late: None,
         verdict: Verdict { kind: verdict, known },
         exit: End::Exited(0),
         phases: vec![PhaseUse { phase: Phase::Body, calls: 12, ns: 34_000 }],

@@ -9,6 +9,7 @@ mod findings;
 mod form;
 mod home;
 mod publish;
+mod quoted;
 mod redact;
 mod write;
 
@@ -23,8 +24,6 @@ pub use publish::{publish, publish_json};
 pub use redact::{Identity, redact};
 
 use form::{Content, Field};
-
-use crate::text::markdown;
 
 /// What GitHub writes under a heading that was left empty.
 const NO_RESPONSE: &str = "_No response_";
@@ -60,7 +59,7 @@ impl Block {
 impl Issue {
     /// Writes the issue for a form; without one, for the form of the repository that it belongs to.
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
-        let findings = &in_markdown(findings);
+        let findings = &quoted::in_markdown(findings);
         let home = home(&findings.record, &findings.libraries);
         let form = form.unwrap_or(home.form);
         let repository = form.repository().unwrap_or(home.repository);
@@ -82,17 +81,6 @@ impl Issue {
             self.sections.iter().map(|(field, blocks)| section(field, blocks)).collect();
         sections.join("\n\n") + "\n"
     }
-}
-
-/// The findings with those texts of others that stand within sentences and tables as Markdown shows them unchanged.
-fn in_markdown(findings: &Findings) -> Findings {
-    let mut findings = findings.clone();
-    let record = &mut findings.record;
-    let texts = [&mut record.title, &mut record.outcome.summary, &mut record.device.name];
-    let texts = texts.into_iter().chain(&mut findings.about);
-    let texts = texts.chain(findings.controls.iter_mut().map(|control| &mut control.what));
-    texts.for_each(|text| *text = markdown(text));
-    findings
 }
 
 /// A section under its heading.

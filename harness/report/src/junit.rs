@@ -6,7 +6,7 @@ use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite}
 use crate::{
     Record,
     explain::{explain, next},
-    words,
+    visible, words,
 };
 
 /// A JUnit report, for CI systems: a suite for each case, a test for each trial. News fails; a missing verdict is an
@@ -21,7 +21,7 @@ pub fn junit(records: &[Record]) -> Result<String, quick_junit::SerializeError> 
     }
     let mut report = quick_junit::Report::new("rocrepro");
     for (case, records) in cases {
-        let mut suite = TestSuite::new(case);
+        let mut suite = TestSuite::new(visible(case));
         suite.add_test_cases(records.into_iter().map(test));
         report.add_test_suite(suite);
     }
@@ -29,8 +29,8 @@ pub fn junit(records: &[Record]) -> Result<String, quick_junit::SerializeError> 
 }
 
 fn test(record: &Record) -> TestCase {
-    let mut test = TestCase::new(record.trial.as_str(), status(record));
-    test.set_classname(record.case.as_str());
+    let mut test = TestCase::new(visible(&record.trial), status(record));
+    test.set_classname(visible(&record.case));
     test.set_time(Duration::from_nanos(record.wall_ns));
     let rocm = record.stack.rocm.as_ref().map_or(String::new(), ToString::to_string);
     let properties = [
@@ -40,13 +40,14 @@ fn test(record: &Record) -> TestCase {
         ("emulated", if record.device.emulated { "true" } else { "false" }),
         ("signature", &record.outcome.signature),
     ];
-    test.add_properties(properties.map(|(name, value)| Property::new(name, value)));
+    test.add_properties(properties.map(|(name, value)| Property::new(name, visible(value))));
     if let Verdict { kind: VerdictKind::Known, known: Some(known) } = &record.verdict {
         let window = words::window(known);
-        test.set_system_out(format!("Failed as known: {window}\n{}", record.outcome.summary));
+        let summary = &record.outcome.summary;
+        test.set_system_out(visible(&format!("Failed as known: {window}\n{summary}")));
     }
     if !record.stderr_tail.is_empty() {
-        test.set_system_err(record.stderr_tail.as_str());
+        test.set_system_err(visible(&record.stderr_tail));
     }
     test
 }
@@ -64,10 +65,11 @@ fn status(record: &Record) -> TestCaseStatus {
         VerdictKind::NewsFixed => next(record),
         _ => None,
     };
-    status.set_message(message.unwrap_or_else(|| record.outcome.summary.clone()));
-    status.set_type(record.outcome.signature.as_str());
+    status.set_message(visible(message.as_ref().unwrap_or(&record.outcome.summary)));
+    status.set_type(visible(&record.outcome.signature));
     if record.verdict.kind != VerdictKind::Skip {
-        status.set_description(anstream::adapter::strip_str(&explain(record)).to_string());
+        let text = anstream::adapter::strip_str(&explain(record)).to_string();
+        status.set_description(visible(&text));
     }
     status
 }
@@ -76,6 +78,43 @@ fn status(record: &Record) -> TestCaseStatus {
 mod tests {
     use super::*;
     use crate::fixture::{failed, fixed, known, passed, skipped, unproven};
+
+    /// A parser of XML is the second hand: whatever a library prints, a CI system can read the report.
+    #[test]
+    fn a_report_with_any_characters_is_xml() {
+        let all: String = (0..0x300)
+            .chain([0x2028, 0xfffe, 0xffff, 0x1f600])
+            .filter_map(char::from_u32)
+            .collect();
+        let hostile = format!("{all} ]]> <!-- &amp; \u{1b}[31m</testsuite>");
+        let mut records = [failed("copies/a[x=2]"), unproven("rng/b"), known("copies/b")];
+        for record in &mut records {
+            for text in [
+                &mut record.trial,
+                &mut record.case,
+                &mut record.outcome.summary,
+                &mut record.outcome.signature,
+                &mut record.stderr_tail,
+                &mut record.stack.spec,
+                &mut record.device.gfx,
+                &mut record.title,
+            ] {
+                text.push_str(&hostile);
+            }
+            record.outcome.details.push(hostile.clone());
+        }
+        let xml = junit(&records).unwrap();
+        let document = roxmltree::Document::parse(&xml).unwrap_or_else(|e| panic!("{e}\n{xml}"));
+        let tests: Vec<_> = document.descendants().filter(|n| n.has_tag_name("testcase")).collect();
+        assert_eq!(tests.len(), records.len());
+        let acts = |c: char| c.is_control() && !matches!(c, '\n' | '\t' | '\r');
+        for node in document.descendants() {
+            let texts = node.text().into_iter().chain(node.attributes().map(|a| a.value()));
+            for text in texts {
+                assert!(!text.contains(acts), "{text:?}");
+            }
+        }
+    }
 
     #[test]
     fn reports_for_ci() {

@@ -33,8 +33,8 @@ pub use mitigations::mitigations;
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{
-    Device, FORMAT, Library, Record, RecordError, Stack, confined, date, found, parse, schema,
-    stderr_tail, to_line,
+    Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found, parse,
+    schema, stderr_tail, to_line,
 };
 pub use run::{Begun, Line, Over, records, unfinished};
 pub use sink::{note, print};

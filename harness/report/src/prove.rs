@@ -121,6 +121,8 @@ pub struct Proof {
     pub rows: Vec<Row>,
     /// Trials whose result depends on the order in which unordered work is done.
     pub racy: Vec<Racy>,
+    /// Declared faults that cannot be planted on the device, by case.
+    pub left_out: BTreeSet<(String, Fault)>,
     /// What taking statements away showed, where that was asked for.
     pub mutation: Option<Mutation>,
     /// The stacks and devices, in words.
@@ -188,6 +190,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
     Proof {
         rows: rows.collect(),
         racy: Vec::new(),
+        left_out: BTreeSet::new(),
         mutation: None,
         places: unique(records.iter().map(stack_and_device)),
     }
@@ -290,6 +293,15 @@ pub fn matrix(proof: &Proof) -> String {
         count(cells().count(), "planted fault"),
         count(proof.rows.len(), "case")
     ));
+    if !proof.left_out.is_empty() {
+        let bare = proof.rows.iter().filter(|row| row.cells.is_empty());
+        let bare = bare.filter(|row| proof.left_out.iter().any(|(case, _)| *case == row.case));
+        text.push_str(&format!(
+            "{} below the HIP runtime not planted, as only the emulated device has them; {} thus without a proof here\n",
+            count(proof.left_out.len(), "declared fault"),
+            count(bare.count(), "case")
+        ));
+    }
     if let Some(mutation) = &proof.mutation {
         let noticed = mutation.all - mutation.unnoticed.len();
         let all = mutation.all;
@@ -356,7 +368,7 @@ fn problems(proof: &Proof) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{failed, passed, plain, under, unproven};
+    use crate::fixture::{failed, on_gpu, passed, plain, under, unproven};
 
     fn proof(records: &[Vec<Record>]) -> Proof {
         prove(&records.concat(), |_, fault| {
@@ -399,6 +411,24 @@ mod tests {
         let red = |fault| vec![at_no_line(under(fault, failed("copies/a")))];
         assert_eq!(proof(&[healthy.clone(), red(Fault::CopyOverrun)]).exit_status(), 0);
         assert_eq!(proof(&[healthy, red(Fault::CopyZero)]).exit_status(), 1);
+    }
+
+    #[test]
+    fn what_a_gpu_cannot_be_given_is_told() {
+        let caught = || on_gpu(under(Fault::GraphLaunchLost, failed("graphs/b")));
+        let healthy = || ["graphs/b", "copies/a"].map(|trial| on_gpu(passed(trial)));
+        let mut proof = proof(&[healthy().to_vec(), vec![caught()]]);
+        let left = [("graphs/b", Fault::CopyZero), ("copies/a", Fault::CopyZero)];
+        proof.left_out = left.map(|(case, fault)| (case.to_owned(), fault)).into();
+        assert_eq!(proof.exit_status(), 0);
+        let text = plain(&matrix(&proof));
+        assert!(text.contains("1 of 1 planted fault caught in 2 cases"), "{text}");
+        assert!(text.contains("2 declared faults below the HIP runtime not planted"), "{text}");
+        assert!(text.contains("1 case thus without a proof here"), "{text}");
+        assert!(
+            text.contains("AMD Radeon RX 7900 XTX") && !text.contains("emulated gfx"),
+            "{text}"
+        );
     }
 
     #[test]

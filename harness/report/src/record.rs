@@ -58,6 +58,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
     pub acts: Vec<Acts>,
+    /// How work was made late on purpose (`--late`); none where it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<Lateness>,
     /// What it means.
     pub verdict: Verdict,
     /// How the process ended.
@@ -91,6 +94,16 @@ pub struct Record {
     pub nonce: String,
     /// The command that repeats this trial.
     pub again: String,
+}
+
+/// Lateness on purpose.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Lateness {
+    /// How the lengths were drawn, such as `seeded=7`.
+    pub asked: String,
+    /// How often work was late, as the worker says before it tears down; none where it did not come that far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub times: Option<u64>,
 }
 
 /// Planted faults as they are written on the command line.

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-/// Whether a character acts on what shows it: control characters, and those that turn or hide letters (Unicode TR 36, "Bidirectional
-/// text spoofing", and CVE-2021-42574).
+/// Whether a character acts on what shows it: control characters, those that turn or hide letters (Unicode TR 36, "Bidirectional
+/// text spoofing", and CVE-2021-42574), and those that XML has no way to write.
 fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{61c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{fffe}'..='\u{ffff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A text of lines in which every character can be seen and none acts: others are written as `\u{1b}`.
@@ -97,6 +97,12 @@ pub(crate) fn markdown(text: &str) -> String {
         }
     }
     out
+}
+
+/// A text between backticks in a line or cell of Markdown, which it cannot end.
+pub(crate) fn code(text: &str) -> String {
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    words.replace('`', "'").replace('|', "\\|")
 }
 
 #[cfg(test)]

@@ -131,7 +131,8 @@ pub(crate) fn faults(record: &Record) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-/// What was asked of the device, or of the calls, that is not usual. The seed of a fault is left out, as each run has its own.
+/// What was asked of the device, or of the calls, that is not usual. Seeds of faults and of lateness are left out, as each run has
+/// its own.
 fn asked(record: &Record) -> impl Iterator<Item = String> {
     let config = record.device.identity.iter().map(|identity| &identity.config);
     let of_device = config.flat_map(|config| {
@@ -146,7 +147,8 @@ fn asked(record: &Record) -> impl Iterator<Item = String> {
     });
     let planted: Vec<_> = planted.collect();
     let faults = (!planted.is_empty()).then(|| format!("planted fault: {}", planted.join(" ")));
-    of_device.chain(faults)
+    let late = record.late.iter().map(|_| "work late on purpose".to_owned());
+    of_device.chain(late).chain(faults)
 }
 
 /// A window in words: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
 };
 
+use hip_sys::CompileError;
 use plan::{Arg, Call, Event, Step};
 
 use crate::{
@@ -45,29 +46,38 @@ fn compile(machine: &Machine<'_>, kernel: &str) -> Result<Answer, Broken> {
     let Some(source) = machine.plan().kernels.get(kernel) else {
         return Err(Broken(format!("there is no kernel `{kernel}`")));
     };
+    match compiled(machine, kernel, source)? {
+        Ok(code) => {
+            machine.state().code.insert(kernel.to_owned(), code.into());
+            Ok(Answer::of(Home::Rtc, 0))
+        }
+        Err(error) => Ok(Answer::of(Home::Rtc, error.status).with(error.log)),
+    }
+}
+
+/// The code of a kernel, from the cache where that has it.
+pub(crate) fn compiled(
+    machine: &Machine<'_>,
+    kernel: &str,
+    source: &str,
+) -> Result<Result<Vec<u8>, CompileError>, Broken> {
     let options = [format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
     let file = machine.order.code_cache.as_deref().and_then(|folder| {
         let key = cache::key(source, &options, &crate::environment(), &loaded::rocm_libraries())?;
         Some(Path::new(folder).join(key))
     });
     if let Some(code) = file.as_deref().and_then(cache::read) {
-        machine.state().code.insert(kernel.to_owned(), code.into());
-        return Ok(Answer::of(Home::Rtc, 0));
+        return Ok(Ok(code));
     }
     let name = text("the kernel's name", &format!("{kernel}.hip"))?;
     let source = text("the kernel's source", source)?;
     let options =
         options.iter().map(|option| text("an option", option)).collect::<Result<Vec<_>, _>>()?;
-    match machine.libraries.rtc()?.compile(&source, &name, &options)? {
-        Ok(code) => {
-            if let Some(file) = &file {
-                cache::write(file, &code);
-            }
-            machine.state().code.insert(kernel.to_owned(), code.into());
-            Ok(Answer::of(Home::Rtc, 0))
-        }
-        Err(error) => Ok(Answer::of(Home::Rtc, error.status).with(error.log)),
+    let compiled = machine.libraries.rtc()?.compile(&source, &name, &options)?;
+    if let (Ok(code), Some(file)) = (&compiled, &file) {
+        cache::write(file, code);
     }
+    Ok(compiled)
 }
 
 fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Broken> {

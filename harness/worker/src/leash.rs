@@ -1,9 +1,13 @@
 use std::{
+    fs,
     io::{self, BufRead, Read},
     thread,
+    time::Duration,
 };
 
-use rustix::process::{Signal, getpgrp, getpid, kill_current_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, getpgrp, getpid, kill_current_process_group, kill_process, waitpid,
+};
 
 /// Reads the order from standard input.
 pub(crate) fn first_line() -> io::Result<String> {
@@ -29,10 +33,41 @@ pub(crate) fn hold() -> io::Result<()> {
 /// Ends the process at once, with every program that it started. Only the leader of a group may kill it: else the group is
 /// that of a shell or a test runner.
 pub(crate) fn end() -> ! {
+    end_children();
     if getpgrp() == getpid() {
         // Cannot fail for the own group; if it did, the process still ends below.
         let _ = kill_current_process_group(Signal::KILL);
     }
     // SAFETY: _exit takes any status. Exit handlers are not run: a hanging call would hang them too.
     unsafe { libc::_exit(plan::LEFT_ALONE) }
+}
+
+/// Ends those that left the group, and so would outlive it. They are children of this process, which its starter made a subreaper,
+/// as soon as their own parents have ended.
+fn end_children() {
+    // A driver may keep one from ending; nobody waits for that.
+    for _ in 0..200 {
+        let children = children();
+        if children.is_empty() {
+            return;
+        }
+        for child in children {
+            let _ = kill_process(child, Signal::KILL);
+            let _ = waitpid(Some(child), WaitOptions::NOHANG);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The children of this process, of whichever thread.
+fn children() -> Vec<Pid> {
+    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let lists =
+        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists
+        .flat_map(|list| {
+            let pids = list.split_ascii_whitespace();
+            pids.filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect::<Vec<_>>()
+        })
+        .collect()
 }

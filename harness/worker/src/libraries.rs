@@ -21,13 +21,14 @@ pub(crate) struct Libraries {
 }
 
 impl Libraries {
-    /// Loads what the plan needs and looks every function up, so that nothing is missing half-way.
-    pub(crate) fn load(plan: &Plan) -> Result<Self, Missing> {
+    /// Loads what the plan needs, and what makes work late where that is ordered, and looks every function up, so that nothing is missing half-way.
+    pub(crate) fn load(plan: &Plan, late: bool) -> Result<Self, Missing> {
         let homes = needs::homes(plan);
         let hip = Hip::load(&Hip::SONAMES)?;
         let wants = |home| homes.contains(&home);
         let libraries = Libraries {
-            rtc: wants(Home::Rtc).then(|| Rtc::load(hip.shared())).transpose()?,
+            // A kernel that spins is compiled too.
+            rtc: (late || wants(Home::Rtc)).then(|| Rtc::load(hip.shared())).transpose()?,
             rand: wants(Home::Rand).then(Rand::load).transpose()?,
             blaslt: wants(Home::Blaslt).then(Blaslt::load).transpose()?,
             rocblas: wants(Home::Rocblas).then(Rocblas::load).transpose()?,

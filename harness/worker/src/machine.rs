@@ -14,6 +14,7 @@ use crate::{
     checks,
     handles::{Handles, Kind},
     kernels,
+    late::Lateness,
     libraries::Libraries,
     math, memory,
     needs::{self, Home},
@@ -83,6 +84,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) libraries: &'a Libraries,
     /// Architecture of device 0 with its features.
     pub(crate) gfx: String,
+    /// What makes work late on purpose; none where that was not ordered.
+    pub(crate) lateness: Option<Lateness>,
     state: Mutex<State>,
 }
 
@@ -106,7 +109,7 @@ impl<'a> Machine<'a> {
         libraries: &'a Libraries,
         gfx: String,
     ) -> Self {
-        Machine { order, events, libraries, gfx, state: Mutex::default() }
+        Machine { order, events, libraries, gfx, lateness: None, state: Mutex::default() }
     }
 
     pub(crate) fn plan(&self) -> &'a Plan {
@@ -273,6 +276,10 @@ impl<'a> Machine<'a> {
         self.events.say(&Event::Begin { step: step.id, occurrence });
         crate::device_look::at_line(step.line);
         hip_sys::first_failure();
+        let delayed = match &self.lateness {
+            Some(lateness) => lateness.before(self, step, occurrence)?,
+            None => 0,
+        };
         let start = Instant::now();
         let home = || {
             let functions = needs::functions_of(self.plan(), &step.call);
@@ -280,6 +287,7 @@ impl<'a> Machine<'a> {
         };
         let mut acts = true;
         let answer = match drawn.map(|drawn| drawn.effect.clone()) {
+            _ if delayed != 0 => Answer::hip(delayed),
             Some(Effect::Return(code)) => Answer::of(home(), code),
             Some(Effect::Accept) => {
                 let answer = self.call(step, occurrence)?;
@@ -313,6 +321,9 @@ impl<'a> Machine<'a> {
         }
         let ns = u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let code = answer.code();
+        if let Some(lateness) = &self.lateness {
+            lateness.after(&step.call, code);
+        }
         let status =
             answer.status.map_or_else(String::new, |(home, c)| self.libraries.status_name(home, c));
         let named = plan::api(&step.call, self.plan());

@@ -1,4 +1,4 @@
-//! Full, read-only, vanished and damaged folders.
+//! Full, read-only, vanished and damaged folders. What comes of them is never a failure of ROCm.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,11 @@ use crate::{
     scene::{KERNEL, Scene},
 };
 
-/// Where the run can go on, it does; where it cannot, nothing is known. It is never a failure of ROCm.
-const ANY: &[&str] = &["pass", "no-verdict *", "stopped"];
-const NOTHING: &[&str] = &["no-verdict *", "stopped"];
+/// The worker failed, and a folder that it writes to is in a bad state.
+const DISK: &[&str] = &["no-verdict no-verdict:disk"];
+const NOTHING: &[&str] = &["no-verdict *"];
+const STOPPED: &[&str] = &["stopped"];
+const WORKS: &[&str] = &["pass"];
 
 pub(crate) const ROWS: &[Row] = &[
     row(
@@ -18,22 +20,22 @@ pub(crate) const ROWS: &[Row] = &[
         |s| {
             s.mounts("mount -t tmpfs -o size=4k none $ROW/tmp; dd if=/dev/zero of=$ROW/tmp/filler bs=4k 2>/dev/null || :")
         },
-        NOTHING,
+        STOPPED,
     ),
     row(
         "disk/temporary-folder-small",
         |s| s.mounts("mount -t tmpfs -o size=64k none $ROW/tmp"),
-        ANY,
+        STOPPED,
     ),
     row(
         "disk/temporary-folder-without-inodes",
         |s| s.mounts("mount -t tmpfs -o nr_inodes=1 none $ROW/tmp"),
-        NOTHING,
+        STOPPED,
     ),
     row(
         "disk/temporary-folder-with-few-inodes",
         |s| s.mounts("mount -t tmpfs -o nr_inodes=4 none $ROW/tmp"),
-        ANY,
+        NOTHING,
     ),
     row(
         "disk/temporary-folder-few-inodes-wrong-data",
@@ -41,12 +43,12 @@ pub(crate) const ROWS: &[Row] = &[
             s.mounts("mount -t tmpfs -o nr_inodes=5 none $ROW/tmp");
             fault(s)
         },
-        &["fail wrong-data:*", "no-verdict *", "stopped"],
+        DISK,
     ),
     row(
         "disk/temporary-folder-read-only",
         |s| s.mounts("mount --bind $ROW/tmp $ROW/tmp; mount -o remount,ro,bind $ROW/tmp"),
-        NOTHING,
+        STOPPED,
     ),
     row(
         "disk/cache-full",
@@ -54,7 +56,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             full(s, "cache", 200)
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/cache-full-at-start",
@@ -62,7 +64,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.own_cache();
             s.mounts("mount -t tmpfs -o size=4k,nr_inodes=2 none $ROW/cache")
         },
-        NOTHING,
+        STOPPED,
     ),
     row(
         "disk/cache-without-inodes",
@@ -70,7 +72,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             code(s, "mount -t tmpfs -o nr_inodes=5 none $CODE; mkdir $CODE/tmp")
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/code-cache-full",
@@ -78,7 +80,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             code(s, "mount -t tmpfs -o size=8k none $CODE; mkdir $CODE/tmp")
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/code-cache-read-only",
@@ -86,7 +88,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             code(s, "mkdir -p $CODE/tmp; mount --bind $CODE $CODE; mount -o remount,ro,bind $CODE")
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/compilers-folder-full",
@@ -94,7 +96,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             code(s, "mkdir -p $CODE/tmp; mount -t tmpfs -o size=4k none $CODE/tmp")
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/compilers-folder-without-inodes",
@@ -102,7 +104,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             code(s, "mkdir -p $CODE/tmp; mount -t tmpfs -o nr_inodes=1 none $CODE/tmp")
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/compilers-folder-small",
@@ -110,7 +112,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.runs(KERNEL);
             code(s, "mkdir -p $CODE/tmp; mount -t tmpfs -o size=100k none $CODE/tmp")
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/compilers-folder-read-only",
@@ -121,7 +123,7 @@ pub(crate) const ROWS: &[Row] = &[
                 "mkdir -p $CODE/tmp; mount --bind $CODE/tmp $CODE/tmp; mount -o remount,ro,bind $CODE/tmp",
             )
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/compilers-cache-full",
@@ -132,7 +134,7 @@ pub(crate) const ROWS: &[Row] = &[
                 "mkdir -p $CODE/tmp $CODE/comgr; mount -t tmpfs -o size=4k,nr_inodes=2 none $CODE/comgr",
             )
         },
-        ANY,
+        WORKS,
     ),
     row(
         "disk/home-read-only",
@@ -144,11 +146,22 @@ pub(crate) const ROWS: &[Row] = &[
         |s| s.mounts("mount --bind $ROW/work $ROW/work; mount -o remount,ro,bind $ROW/work"),
         &["refused"],
     ),
-    row("disk/no-proc", |s| s.mounts("mount -t tmpfs none /proc"), ANY).alone(),
+    row(
+        "disk/record-full",
+        |s| {
+            let folder = s.folder.join("work/small");
+            fs::create_dir(&folder).expect("the folder is ours");
+            s.mounts("mount -t tmpfs -o size=4k none $ROW/work/small; dd if=/dev/zero of=$ROW/work/small/filler bs=4k count=1 2>/dev/null || :");
+            s.records_to(folder.join("record.jsonl"))
+        },
+        STOPPED,
+    )
+    .alone(),
+    row("disk/no-proc", |s| s.mounts("mount -t tmpfs none /proc"), STOPPED).alone(),
     row(
         "disk/no-shared-memory",
         |s| s.mounts("mount -t tmpfs -o size=4k,nr_inodes=1 none /dev/shm || exit 0"),
-        ANY,
+        WORKS,
     ),
     row(
         "disk/cache-vanishes",
@@ -157,7 +170,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.warm_cache();
             s.launcher(&format!("rm -rf {}/cache/rocrepro/code\nexec \"$@\"", s.folder.display()))
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/cold-cache-vanishes",
@@ -166,7 +179,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.own_cache();
             s.launcher(&format!("rm -rf {}/cache/rocrepro/code\nexec \"$@\"", s.folder.display()))
         },
-        ANY,
+        DISK,
     ),
     row(
         "disk/device-vanishes",
@@ -174,21 +187,35 @@ pub(crate) const ROWS: &[Row] = &[
             s.warm_cache();
             s.launcher(&format!("rm -rf {}/cache/rocrepro/device\nexec \"$@\"", s.folder.display()))
         },
-        ANY,
+        NOTHING,
     ),
-    row("disk/spool-vanishes", |s| s.trouble("remove_spool@setup"), &["pass", "no-verdict *"]),
+    row(
+        "disk/spool-holds-a-link-for-bytes",
+        |s| planted_link(s, "link_bytes"),
+        &["fail wrong-data:*"],
+    )
+    .hides(&["50 57"])
+    .alone(),
+    row(
+        "disk/spool-is-a-link",
+        |s| planted_link(s, "link_folder"),
+        &["fail wrong-data:*", "no-verdict no-verdict:disk"],
+    )
+    .hides(&["50 57"])
+    .alone(),
+    row("disk/spool-vanishes", |s| s.trouble("remove_spool@setup"), DISK),
     row(
         "disk/spool-vanishes-with-wrong-data",
         |s| {
             fault(s);
             s.trouble("remove_spool@setup")
         },
-        &["fail wrong-data:*", "no-verdict *"],
+        DISK,
     ),
     row(
         "disk/temporary-folder-vanishes",
         |s| s.launcher(&format!("rm -rf {}/tmp/*\nexec \"$@\"", s.folder.display())),
-        ANY,
+        NOTHING,
     ),
     row("cache/empty-kernels", |s| damage(s, |path| fs::write(path, b"")), &["pass"]),
     row(
@@ -249,7 +276,7 @@ pub(crate) const ROWS: &[Row] = &[
                 fs::create_dir(path)
             })
         },
-        ANY,
+        WORKS,
     ),
     row(
         "cache/links-for-kernels",
@@ -259,9 +286,26 @@ pub(crate) const ROWS: &[Row] = &[
                 std::os::unix::fs::symlink("/dev/zero", path)
             })
         },
-        ANY,
+        WORKS,
     ),
-    row("cache/garbage-of-the-compiler", compiler, ANY),
+    row(
+        "cache/garbage-of-the-compiler",
+        |s| compiler(s, |path| fs::write(path, b"damaged")),
+        WORKS,
+    ),
+    row("cache/empty-files-of-the-compiler", |s| compiler(s, |path| fs::write(path, b"")), WORKS),
+    row("cache/half-files-of-the-compiler", |s| compiler(s, halve), WORKS),
+    row("cache/wrong-bytes-of-the-compiler", |s| compiler(s, scatter), WORKS),
+    row(
+        "cache/folders-for-files-of-the-compiler",
+        |s| {
+            compiler(s, |path| {
+                fs::remove_file(path)?;
+                fs::create_dir(path)
+            })
+        },
+        WORKS,
+    ),
     row(
         "cache/half-a-device",
         |s| {
@@ -270,10 +314,14 @@ pub(crate) const ROWS: &[Row] = &[
                 fs::write(path, &all[..all.len() / 2])
             })
         },
-        ANY,
+        WORKS,
     ),
-    row("cache/empty-device", |s| device(s, |path| fs::write(path, b"")), ANY),
-    row("cache/garbage-for-the-device", |s| device(s, |path| fs::write(path, b"no library")), ANY),
+    row("cache/empty-device", |s| device(s, |path| fs::write(path, b"")), NOTHING),
+    row(
+        "cache/garbage-for-the-device",
+        |s| device(s, |path| fs::write(path, b"no library")),
+        NOTHING,
+    ),
     row(
         "cache/folder-for-the-device",
         |s| {
@@ -282,7 +330,7 @@ pub(crate) const ROWS: &[Row] = &[
                 fs::create_dir(path)
             })
         },
-        ANY,
+        STOPPED,
     ),
     row(
         "cache/is-a-file",
@@ -292,13 +340,22 @@ pub(crate) const ROWS: &[Row] = &[
             let path = s.folder.join("work/file");
             s.variable("XDG_CACHE_HOME", path)
         },
-        NOTHING,
+        STOPPED,
     ),
 ];
 
 /// Plants a fault whose bytes the worker has to keep.
 fn fault(scene: &mut Scene<'_>) {
     scene.option("--fault", "copy.zero");
+}
+
+/// A library puts a link to somebody's file in the place of the wrong bytes that the worker kept, or of their folder.
+fn planted_link(scene: &mut Scene<'_>, action: &str) {
+    fault(scene);
+    let secret = crate::scene::put(&scene.folder.join("work/secrets/secret"), b"PW");
+    // The library copies it beside itself.
+    scene.outputs.extend(secret.parent().map(Path::to_owned));
+    scene.trouble(&format!("{action}={}@bye", secret.display()));
 }
 
 fn full(scene: &mut Scene<'_>, folder: &str, kilobytes: u32) {
@@ -351,15 +408,28 @@ fn swap(scene: &mut Scene<'_>) {
 }
 
 /// Damages what HIP's compiler keeps.
-fn compiler(scene: &mut Scene<'_>) {
+fn compiler(scene: &mut Scene<'_>, how: fn(&Path) -> std::io::Result<()>) {
     scene.runs(KERNEL);
     let code = scene.warm_cache().join("code");
     for path in files(&code, ".co") {
         fs::remove_file(path).expect("the cache is ours");
     }
-    for path in files(&code.join("comgr"), "") {
-        fs::write(path, b"damaged").expect("the cache is ours");
-    }
+    let kept = files(&code.join("comgr"), "");
+    assert!(!kept.is_empty(), "HIP's compiler keeps what it compiled");
+    kept.iter().for_each(|path| how(path).expect("the cache is ours"));
+}
+
+/// Writes the first half of a file.
+fn halve(path: &Path) -> std::io::Result<()> {
+    let all = fs::read(path)?;
+    fs::write(path, &all[..all.len() / 2])
+}
+
+/// Changes bytes all over a file.
+fn scatter(path: &Path) -> std::io::Result<()> {
+    let mut all = fs::read(path)?;
+    all.iter_mut().skip(64).step_by(7).for_each(|byte| *byte ^= 255);
+    fs::write(path, all)
 }
 
 /// Damages the emulated device that is installed in a warm cache.

@@ -7,7 +7,8 @@ use crate::row::{Row, row};
 
 const WORKS: &[&str] = &["pass"];
 const REFUSED: &[&str] = &["refused"];
-const STOPPED: &[&str] = &["stopped", "refused"];
+const STOPPED: &[&str] = &["stopped"];
+const NOTHING: &[&str] = &["no-verdict *"];
 
 pub(crate) const ROWS: &[Row] = &[
     row("environment/rust-backtrace", |s| s.variable("RUST_BACKTRACE", "full"), WORKS),
@@ -111,6 +112,28 @@ pub(crate) const ROWS: &[Row] = &[
         },
         WORKS,
     ),
+    row(
+        "environment/colours-forbidden-and-forced",
+        |s| {
+            s.variable("NO_COLOR", "1");
+            s.variable("CLICOLOR_FORCE", "1")
+        },
+        WORKS,
+    ),
+    row("environment/closed-output", |s| streams(s, ">&-"), WORKS).alone(),
+    row("environment/closed-error", |s| streams(s, "2>&-"), WORKS).alone(),
+    row("environment/closed-streams", |s| streams(s, "<&- >&- 2>&-"), WORKS).alone(),
+    row("environment/full-output", |s| streams(s, ">/dev/full"), STOPPED).alone(),
+    row("environment/full-error", |s| streams(s, "2>/dev/full"), WORKS).alone(),
+    row(
+        "environment/full-error-of-a-refusal",
+        |s| {
+            s.option("--fault", "no.such-fault");
+            streams(s, "2>/dev/full")
+        },
+        REFUSED,
+    )
+    .alone(),
     row("environment/no-path", |s| s.without("PATH"), WORKS).alone(),
     row("environment/empty-path", |s| s.variable("PATH", ""), WORKS).alone(),
     row("environment/no-home", |s| s.without("HOME"), WORKS),
@@ -157,7 +180,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.variable("ROCREPRO_DEVICE_LIBRARY", file);
             s.own_cache();
         },
-        &["stopped", "refused", "no-verdict *"],
+        STOPPED,
     ),
     row("environment/other-stack-named", |s| s.variable("ROCREPRO_ROCM", "nonsense"), WORKS),
     row("environment/other-gfx-named", |s| s.variable("ROCREPRO_GFX", "gfx1"), WORKS),
@@ -174,12 +197,12 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "environment/worker-device",
         |s| s.worker_variable("ROCREPRO_DEVICE={\"arch\":\"gfx1151\",\"memory\":1073741824}"),
-        &["no-verdict *", "refused"],
+        NOTHING,
     ),
     row(
         "environment/worker-device-is-nonsense",
         |s| s.worker_variable("ROCREPRO_DEVICE=nonsense"),
-        &["no-verdict *", "refused"],
+        NOTHING,
     ),
     row(
         "environment/worker-cache",
@@ -193,7 +216,7 @@ pub(crate) const ROWS: &[Row] = &[
             s.own_cache();
             s.worker_variable("TMPDIR=/proc/nonexistent")
         },
-        &["pass", "no-verdict *", "fail compile-error:*"],
+        &["no-verdict no-verdict:disk"],
     ),
     row("environment/worker-without-name", |s| s.worker_variable("=value"), REFUSED),
     row("environment/worker-without-value", |s| s.worker_variable("NAME"), REFUSED),
@@ -201,7 +224,7 @@ pub(crate) const ROWS: &[Row] = &[
     row(
         "environment/worker-no-visible-device",
         |s| s.worker_variable("HIP_VISIBLE_DEVICES=-1"),
-        &["no-verdict *", "fail *"],
+        NOTHING,
     ),
     row(
         "environment/worker-escape",
@@ -221,6 +244,12 @@ pub(crate) const ROWS: &[Row] = &[
         &["fail crash:*"],
     ),
 ];
+
+/// Starts the command with other streams.
+fn streams(scene: &mut crate::scene::Scene<'_>, how: &str) {
+    let script = format!("exec \"$@\" {how}");
+    scene.before.extend(["sh".into(), "-c".into(), script.into(), "sh".into()]);
+}
 
 /// What follows `Again:` is one command of a shell, with as many words as it has.
 fn runs_again(said: &str) -> Option<String> {

@@ -3,7 +3,6 @@
 use crate::row::{Row, row};
 
 const NOTHING: &[&str] = &["no-verdict *"];
-const NOT_PLAIN: &[&str] = &["no-verdict *", "fail *"];
 
 pub(crate) const ROWS: &[Row] = &[
     row("protocol/second-hello", |s| s.trouble("second_hello@body"), NOTHING),
@@ -19,43 +18,43 @@ pub(crate) const ROWS: &[Row] = &[
     row("protocol/unknown-event", |s| s.trouble("unknown_event@body"), NOTHING),
     row("protocol/huge-line", |s| s.trouble("huge_line@body"), NOTHING),
     row("protocol/every-line-twice", |s| s.trouble("double@setup"), NOTHING),
-    row("protocol/lines-are-lost", |s| s.trouble("drop@middle"), NOT_PLAIN).alone(),
+    row("protocol/lines-are-lost", |s| s.trouble("drop@middle"), &["fail library-exit:*"]).alone(),
     row(
         "protocol/lines-are-lost-from-the-end-of-the-body",
         |s| s.trouble("drop@verify"),
-        NOT_PLAIN,
+        &["fail library-exit:*"],
     ),
-    row("protocol/half-a-line", |s| s.trouble("halve@middle"), NOT_PLAIN).alone(),
-    row("protocol/forged-done", |s| s.trouble("forged_done@body"), NOT_PLAIN),
+    row("protocol/half-a-line", |s| s.trouble("halve@middle"), &["fail library-exit:*"]).alone(),
+    row("protocol/forged-done", |s| s.trouble("forged_done@body"), NOTHING),
     row(
         "protocol/forged-end-of-all",
         |s| {
             s.trouble("forged_bye@body");
             s.trouble("_exit=0@body")
         },
-        NOT_PLAIN,
+        NOTHING,
     ),
-    row("protocol/forged-return", |s| s.trouble("forged_end@body"), NOT_PLAIN),
-    row("protocol/forged-missing-library", |s| s.trouble("forged_missing@body"), NOT_PLAIN),
+    row("protocol/forged-return", |s| s.trouble("forged_end@body"), NOTHING),
+    row("protocol/forged-missing-library", |s| s.trouble("forged_missing@body"), NOTHING),
     row("protocol/flood", |s| s.trouble("flood_pipe@body"), NOTHING),
-    row("protocol/pipe-closed-in-body", |s| s.trouble("close_pipe@body"), NOT_PLAIN)
-        .hides(&["somebody else"]),
-    row("protocol/pipe-closed-in-setup", |s| s.trouble("close_pipe@setup"), NOT_PLAIN)
-        .hides(&["somebody else"]),
-    row("protocol/pipe-closed-in-teardown", |s| s.trouble("close_pipe@teardown"), NOT_PLAIN)
-        .hides(&["somebody else"]),
-    row("protocol/everything-closed", |s| s.trouble("close_all@body"), NOT_PLAIN)
+    row("protocol/pipe-closed-in-body", |s| s.trouble("close_pipe@body"), &["fail library-exit:*"])
         .hides(&["somebody else"]),
     row(
-        "protocol/input-closed",
-        |s| s.trouble("close_stdin@body"),
-        &["pass", "no-verdict *", "fail *"],
-    ),
+        "protocol/pipe-closed-in-setup",
+        |s| s.trouble("close_pipe@setup"),
+        &["fail library-exit:*"],
+    )
+    .hides(&["somebody else"]),
     row(
-        "protocol/input-replaced",
-        |s| s.trouble("null_stdin@body"),
-        &["pass", "no-verdict *", "fail *"],
-    ),
+        "protocol/pipe-closed-in-teardown",
+        |s| s.trouble("close_pipe@teardown"),
+        &["fail library-exit:*"],
+    )
+    .hides(&["somebody else"]),
+    row("protocol/everything-closed", |s| s.trouble("close_all@body"), &["fail library-exit:*"])
+        .hides(&["somebody else"]),
+    row("protocol/input-closed", |s| s.trouble("close_stdin@body"), &["pass"]),
+    row("protocol/input-replaced", |s| s.trouble("null_stdin@body"), &["pass"]),
     row("protocol/no-worker-true", |s| program(s, "/bin/true"), NOTHING),
     row(
         "protocol/no-worker-cat",

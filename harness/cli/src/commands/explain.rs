@@ -93,8 +93,13 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
         for (word, links) in [("upstream", &case.upstream), ("related ", &case.related)] {
             for link in links {
                 if let Some((repository, number)) = link.split_once('#') {
+                    let by = case.shown_by(link);
+                    let by = match by.is_empty() {
+                        true => String::new(),
+                        false => format!(" (shown by {})", by.join("; ")),
+                    };
                     text.push_str(&format!(
-                        "  {word}  https://github.com/{repository}/issues/{number}\n"
+                        "  {word}  https://github.com/{repository}/issues/{number}{by}\n"
                     ));
                 }
             }

@@ -55,6 +55,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
             case: entry.case,
             trial: &entry.trial,
             lowered,
+            run: 0,
             faults,
         })
         .collect();

@@ -16,10 +16,12 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     if args.issues {
         let shown = |id: &str| selected.iter().any(|s| s.case.id == id);
         for case in library.cases().filter(|case| shown(&case.id)) {
-            for (word, links) in [("shown", &case.upstream), ("related", &case.related)] {
-                for link in links {
-                    text.push_str(&format!("{link}\t{word}\t{}\n", case.id));
-                }
+            for link in &case.upstream {
+                let by = case.shown_by(link).join("; ");
+                text.push_str(&format!("{link}\tshown\t{}\t{by}\n", case.id));
+            }
+            for link in &case.related {
+                text.push_str(&format!("{link}\trelated\t{}\t\n", case.id));
             }
         }
         outputs::print(&text)?;

@@ -40,6 +40,8 @@ use crate::{
 
 /// Runs after which something that never failed is taken to be well.
 const TRIES: u32 = 30;
+/// Rounds over all trials in which one that fails is looked for.
+const ROUNDS: u32 = 5;
 
 /// How a minimisation is made.
 pub(crate) struct MinimiseOptions {
@@ -110,6 +112,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
             case,
             trial,
             lowered: lowered.clone(),
+            run: 0,
             faults: faults.clone(),
         })
         .collect();
@@ -135,11 +138,10 @@ fn failing<'j, 'a>(
     jobs: &'j [Job<'a>],
     cancel: &Cancel,
 ) -> Result<&'j Job<'a>, Stop> {
-    let [first, _, ..] = jobs else {
+    let [_, _, ..] = jobs else {
         return jobs.first().ok_or_else(|| Stop::nothing("error: no trial"));
     };
-    let rounds = if certain(&first.faults) { 1 } else { 5 };
-    for round in 0..rounds {
+    for round in 0..ROUNDS {
         for job in jobs {
             let job = &job.of_run(round);
             let record = run_trial(session, job, cancel).ok_or_else(interrupted)?;
@@ -165,11 +167,6 @@ fn interrupted() -> Stop {
 
 fn no_verdict(error: &dyn std::error::Error) -> Stop {
     Stop::no_verdict(format!("error: {}", chain(error)))
-}
-
-/// Whether the planted faults come every time.
-fn certain(faults: &[Planted]) -> bool {
-    !faults.is_empty() && faults.iter().all(|p| p.probability >= 1.0)
 }
 
 /// What a search starts from.
@@ -206,6 +203,7 @@ fn prepare<'s>(
             planted: Planted { with: p.with.clone(), ..Planted::from(p.fault) },
             on: Default::default(),
             signature: None,
+            shows: Vec::new(),
         })
         .collect();
     if !planted.is_empty() {
@@ -256,7 +254,8 @@ fn prepare<'s>(
     }
     runs.identity = Some(Identity::of(&start, &first));
     runs.found(&first.signature);
-    let settings = Settings { deterministic: certain(&job.faults), ..Settings::default() };
+    // A planted fault is no promise that the trial fails each time: what it does is up to the runtime and the device.
+    let settings = Settings::default();
     // The header has changed, and with it the text.
     let start = space.candidate(&job.lowered.plan).map_err(Stop::no_verdict)?;
     Ok(Prepared { space, start, runs, first, settings })
@@ -312,9 +311,8 @@ fn first_failure(
     start: &Candidate,
     job: &Job<'_>,
 ) -> Result<Outcome, Stop> {
-    let tries = if certain(&job.faults) { 2 } else { TRIES };
     let mut last = None;
-    for _ in 0..tries {
+    for _ in 0..TRIES {
         let outcome = runs.outcome(start, &space.run_key(start)).ok_or_else(interrupted)?;
         if outcome.kind.is_failure() {
             return Ok(outcome);
@@ -326,7 +324,7 @@ fn first_failure(
             Err(Stop::no_verdict(format!("error: {}", outcome.summary)))
         }
         Some(outcome) if outcome.kind == Kind::Skip => Err(nothing_fails(&outcome.summary)),
-        _ => Err(nothing_fails(&format!("{} passed {}", job.id(), count(tries, "time")))),
+        _ => Err(nothing_fails(&format!("{} passed {}", job.id(), count(TRIES, "time")))),
     }
 }
 
@@ -345,6 +343,7 @@ fn setting(
                 case: candidate.case(),
                 trial: candidate.trial(),
                 lowered: candidate.lowered().clone(),
+                run: 0,
                 faults: job.faults.clone(),
             };
             run_trial(session, &job, cancel).ok_or_else(interrupted)?

@@ -1,9 +1,9 @@
 mod mutate;
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use case::Lowered;
-use device::{Config, Planted, Schedule};
+use device::{Config, Fault, Place, Planted, Schedule};
 use report::Record;
 use rewrite::stated::concerns;
 use supervise::Journal;
@@ -21,13 +21,14 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let selected = select(&library, &args.selection.cases)?;
     let mut options = SessionOptions::try_from(&args.on)?;
-    if options.device == DeviceChoice::Gpu {
+    if options.device == DeviceChoice::Gpu && (args.schedules > 0 || args.mutate) {
         return Err(Stop::usage(
-            "error: faults are planted in the emulated device; use `--device emulated`",
+            "error: `--schedules` and `--mutate` need the emulated device: a GPU has no order that could be chosen, and only faults at \
+             calls can be planted there; use `--device emulated`",
         ));
     }
     options.expect_hangs();
-    let planned = with_declared_faults(&selected);
+    let (planned, left_out) = plantable(with_declared_faults(&selected), &options.device);
     let lowered = lower_each(&library, planned.iter().cloned())?;
     let journal = outputs::journal(args.on.record.as_deref())?;
     options.cases_from = args.selection.from.chosen();
@@ -45,6 +46,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
             case: entry.case,
             trial: &entry.trial,
             lowered,
+            run: 0,
             faults: fault.into_iter().collect(),
         })
         .collect();
@@ -66,6 +68,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         case.faults.iter().find(|f| f.planted.fault == fault)?.signature.clone()
     };
     let mut proof = report::prove(&records, signature);
+    proof.left_out = left_out;
     if args.mutate && trouble.is_none() {
         let (mutation, stop) = mutate::mutate(&library, &selected, &session, &records)?;
         proof.mutation = Some(mutation);
@@ -91,6 +94,27 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     }
 }
 
+/// A trial with the fault that is planted in it.
+type Planned<'s, 'a> = (&'s Selected<'a>, Option<Planted>);
+
+/// What can be planted on the device, and the declared faults of cases that cannot: those below the HIP runtime are the emulated
+/// device's.
+fn plantable<'s, 'a>(
+    planned: Vec<Planned<'s, 'a>>,
+    device: &DeviceChoice,
+) -> (Vec<Planned<'s, 'a>>, BTreeSet<(String, Fault)>) {
+    let needs_emulation = |(_, fault): &Planned<'_, '_>| {
+        let below = fault.as_ref().is_some_and(|p| p.fault.place() == Place::Device);
+        below && *device == DeviceChoice::Gpu
+    };
+    let (left_out, planned): (Vec<_>, Vec<_>) = planned.into_iter().partition(needs_emulation);
+    let left_out = left_out
+        .into_iter()
+        .filter_map(|(entry, fault)| Some((entry.case.id.clone(), fault?.fault)))
+        .collect();
+    (planned, left_out)
+}
+
 /// Runs each of these trials without a fault.
 fn run_healthy(
     library: &CaseLibrary,
@@ -104,6 +128,7 @@ fn run_healthy(
         case: entry.case,
         trial: &entry.trial,
         lowered,
+        run: 0,
         faults: Vec::new(),
     });
     run_jobs(&session, jobs.collect(), journal)
@@ -113,4 +138,40 @@ fn run_healthy(
 fn schedules(number: u32) -> impl Iterator<Item = Schedule> {
     let seeded = (1..u64::from(number)).map(Schedule::Seeded);
     (number > 0).then_some(Schedule::Lazy).into_iter().chain(seeded)
+}
+
+#[cfg(test)]
+mod tests {
+    use device::Arch;
+
+    use super::*;
+
+    #[test]
+    fn a_gpu_gets_the_faults_at_calls() {
+        let library = CaseLibrary::load(None).unwrap();
+        let selected = select(&library, &[]).unwrap();
+        let all = with_declared_faults(&selected);
+        let (planned, left_out) = plantable(all.clone(), &DeviceChoice::Gpu);
+        let places = |planned: &[Planned<'_, '_>]| {
+            let faults =
+                planned.iter().filter_map(|(_, fault)| Some(fault.as_ref()?.fault.place()));
+            faults.collect::<Vec<_>>()
+        };
+        assert!(places(&planned).len() > 100);
+        assert!(places(&planned).iter().all(|place| *place == Place::Call));
+        assert!(left_out.iter().all(|(_, fault)| fault.place() == Place::Device));
+        // Every trial is run without a fault, and every declared fault is planted or told as left out.
+        let healthy = planned.iter().filter(|(_, fault)| fault.is_none()).count();
+        assert_eq!(healthy, selected.len());
+        for (entry, fault) in all.iter().filter_map(|(e, f)| Some((e, f.as_ref()?.fault))) {
+            let planted = |(e, f): &Planned<'_, '_>| {
+                e.id() == entry.id() && f.as_ref().is_some_and(|f| f.fault == fault)
+            };
+            let told = left_out.contains(&(entry.case.id.clone(), fault));
+            assert!(told != planned.iter().any(planted), "{} under {fault}", entry.id());
+        }
+
+        let (planned, left_out) = plantable(all.clone(), &DeviceChoice::Emulated(Arch::Gfx1151));
+        assert_eq!((planned.len(), left_out.len()), (all.len(), 0));
+    }
 }

@@ -34,6 +34,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
                 case: s.case,
                 trial: &s.trial,
                 lowered: lowered.clone(),
+                run: repetition,
                 faults: faults.iter().map(|p| p.of_run(repetition.into())).collect(),
             })
         })

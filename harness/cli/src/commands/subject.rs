@@ -97,7 +97,7 @@ impl<'a> Subject<'a> {
             return Err(Stop::nothing("error: the case has no trial"));
         };
         let Selected { case, trial } = &self.selected;
-        Ok(Job { case, trial, lowered, faults: self.faults.clone() })
+        Ok(Job { case, trial, lowered, run: 0, faults: self.faults.clone() })
     }
 
     /// Runs it, each time in a fresh process. A fault of less than full probability gets another seed each time, `from` counting

@@ -11,6 +11,8 @@ const INSIDE: [&str; 6] = ["first", "second", "pitched", "pool", "other_pool", "
 /// Memory that the host reaches too, the last of it with no device.
 const HOST: [&str; 4] = ["managed", "pinned", "registered", "pageable"];
 const POOLS: [&str; 2] = ["pool", "other_pool"];
+/// Where the memory of pools comes and goes.
+const POOL_STREAM: &str = "n";
 const STREAMS: [&str; 5] = [DEFAULT_STREAM, "n", "o", "b", "c"];
 const EVENTS: [&str; 2] = ["e", "f"];
 
@@ -124,7 +126,8 @@ impl Program {
         let mut numbers = Numbers(number.wrapping_mul(0x2545_f491_4f6c_dd1d));
         let numbers = &mut numbers;
         let mut actions = Vec::new();
-        let mut execs: Vec<String> = Vec::new();
+        // Executable graphs, and whether they have branches.
+        let mut execs: Vec<(String, bool)> = Vec::new();
         for turn in 0..4 + numbers.below(9) {
             match numbers.below(24) {
                 0..=8 => actions.push(Action::One(work(numbers))),
@@ -142,18 +145,24 @@ impl Program {
                 19..=20 => {
                     let exec = numbers.name(&["x", "y"]);
                     // Another executable graph gets the name.
-                    if execs.contains(&exec) {
+                    if execs.iter().any(|(name, _)| *name == exec) {
                         actions.push(Action::One(Call::GraphExecDestroy { exec: exec.clone() }));
-                    } else {
-                        execs.push(exec.clone());
+                        execs.retain(|(name, _)| *name != exec);
                     }
-                    actions.push(graph(numbers, format!("g{turn}"), exec));
+                    let graph = graph(numbers, format!("g{turn}"), exec.clone());
+                    execs.push((exec, graph.has_branches()));
+                    actions.push(graph);
                 }
                 _ if execs.is_empty() => actions.push(Action::One(work(numbers))),
                 _ => {
-                    let exec = execs[numbers.below(execs.len())].clone();
-                    let stream = numbers.name(&STREAMS);
-                    actions.push(Action::One(Call::GraphLaunch { exec, stream }));
+                    let (exec, branches) = execs[numbers.below(execs.len())].clone();
+                    let launch = Call::GraphLaunch { exec, stream: numbers.name(&STREAMS) };
+                    // ROCm 7.2.4 begins branches without waiting for what their stream waits for: the launch before
+                    // (graphs/forked-launches-in-order), and the null stream or blocking ones.
+                    actions.push(match branches {
+                        true => Action::Together(vec![Call::DeviceSynchronize, launch]),
+                        false => Action::One(launch),
+                    });
                 }
             }
         }
@@ -202,6 +211,11 @@ impl Program {
 }
 
 impl Action {
+    fn has_branches(&self) -> bool {
+        let forks = |node: &Node| matches!(node, Node::Fork { .. });
+        matches!(self, Action::Graph { nodes, .. } if nodes.iter().any(forks))
+    }
+
     fn calls(&self) -> Vec<Call> {
         match self {
             Action::One(call) => vec![call.clone()],
@@ -454,11 +468,12 @@ fn anew(numbers: &mut Numbers) -> Vec<Call> {
         }
         1 => {
             let buffer = numbers.name(&POOLS);
-            let again = numbers.name(&STREAMS);
-            let set = set(&buffer, &again);
+            // Freed in another stream it would be handed out too early (copies/pool-reused-by-its-stream).
+            let stream = POOL_STREAM.to_owned();
+            let set = set(&buffer, &stream);
             vec![
-                Call::Free { buffer: buffer.clone(), stream },
-                Call::Alloc { buffer, stream: again },
+                Call::Free { buffer: buffer.clone(), stream: stream.clone() },
+                Call::Alloc { buffer, stream },
                 set,
             ]
         }
@@ -492,11 +507,12 @@ fn graph(numbers: &mut Numbers, graph: String, exec: String) -> Action {
     Action::Graph { stream, mode, graph, exec, nodes }
 }
 
-/// Two buffers between which a copy can be captured: ROCm 7.2.4 refuses those from host to host, whatever their order.
+/// Two buffers between which a copy can be captured: ROCm 7.2.4 refuses those from host to host, and reads pageable memory too early
+/// (graphs/pageable-copy-after-host-function).
 fn capturable(numbers: &mut Numbers) -> [&'static str; 2] {
     loop {
         let both = two(numbers, any_buffer);
-        if !both.iter().all(|buffer| HOST.contains(buffer)) {
+        if both[1] != "pageable" && !both.iter().all(|buffer| HOST.contains(buffer)) {
             return both;
         }
     }

@@ -222,6 +222,100 @@ fn what_is_not_of_a_gpu_says_so_first() {
     assert!(!text.contains("emulated") && !text.contains("planted"));
 }
 
+/// What a text of others may hold, in the places of all of them.
+const HOSTILE: &str = "<img src=x onerror=alert(1)> @everyone ` [a](http://evil/) ![i](http://evil/)\n# head | cell <!-- </details>";
+
+/// Every text within evidence, made hostile.
+fn poisoned<T: serde::Serialize + serde::de::DeserializeOwned>(
+    evidence: &T,
+    texts: &[String],
+) -> T {
+    fn poison(value: &mut serde_json::Value, texts: &[String]) {
+        match value {
+            // Names of kinds are no texts.
+            serde_json::Value::String(text) if !texts.contains(text) => text.push_str(HOSTILE),
+            serde_json::Value::Array(all) => all.iter_mut().for_each(|v| poison(v, texts)),
+            serde_json::Value::Object(all) => all.values_mut().for_each(|v| poison(v, texts)),
+            _ => {}
+        }
+    }
+    let mut value = serde_json::to_value(evidence).expect("evidence is data");
+    poison(&mut value, texts);
+    serde_json::from_value(value).expect("texts stay texts")
+}
+
+/// A parser of Markdown is the second hand.
+#[test]
+fn texts_of_others_are_texts_in_every_place() {
+    use pulldown_cmark::{Event, Options, Parser, Tag};
+
+    let mut findings = planted();
+    let kinds = ["env", "rewrite", "limit", "helped", "no-effect", "undecided", "gfx1151"];
+    let kinds: Vec<String> = kinds.map(str::to_owned).to_vec();
+    findings.minimised = findings.minimised.map(|found| poisoned(&found, &kinds));
+    findings.mitigations = findings.mitigations.map(|found| poisoned(&found, &kinds));
+    findings.bisected = findings.bisected.map(|mut found| {
+        found.components.push(crate::evidence::Component {
+            name: "clr".to_owned(),
+            good: "a".to_owned(),
+            bad: "b".to_owned(),
+            compare_url: Some("https://x".to_owned()),
+        });
+        poisoned(&found, &kinds)
+    });
+    let record = &mut findings.record;
+    for text in [
+        &mut record.title,
+        &mut record.outcome.summary,
+        &mut record.outcome.signature,
+        &mut record.device.name,
+        &mut record.stack.spec,
+        &mut findings.again,
+        &mut findings.controls[0].what,
+        &mut findings.others[0].signature,
+        &mut findings.planted[0],
+        &mut findings.packages[0].0,
+        &mut findings.duplicates[0].case,
+        &mut findings.logs[0].text,
+    ] {
+        text.push_str(HOSTILE);
+    }
+    findings.duplicates[0].known.signature.push_str(HOSTILE);
+    findings.about = Some(HOSTILE.to_owned());
+    findings.variables.push(("HSA_XNACK".to_owned(), HOSTILE.to_owned()));
+    for form in Form::ALL {
+        let text = Issue::new(&findings, Some(form)).markdown();
+        let mut in_code = false;
+        let parser = Parser::new_ext(&text, Options::ENABLE_TABLES).into_offset_iter();
+        for (event, range) in parser {
+            let place = &text[range.clone()];
+            match event {
+                Event::Start(Tag::CodeBlock(_)) => in_code = true,
+                Event::End(pulldown_cmark::TagEnd::CodeBlock) => in_code = false,
+                Event::Html(html) | Event::InlineHtml(html) => {
+                    let at = text[..range.start].len().saturating_sub(200);
+                    assert!(
+                        !html.contains("img") && !html.contains("<!--"),
+                        "{form}: {}",
+                        &text[at..range.end]
+                    );
+                }
+                Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => {
+                    assert!(!dest_url.contains("evil"), "{form}: {place}");
+                }
+                Event::Start(Tag::Heading { .. }) => {
+                    assert!(!place.starts_with("# head"), "{form}: {place}");
+                }
+                Event::Text(_) if !in_code => {
+                    assert!(!place.contains("@everyone"), "{form}: {place}");
+                }
+                _ => {}
+            }
+        }
+        assert!(!in_code, "{form}: a fence is open at the end");
+    }
+}
+
 #[test]
 fn an_address_stays_in_its_limit() {
     let mut findings = planted();

@@ -564,6 +564,10 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
     } else {
         text.push_str("\n\nThe environment of the failing run was stock: none of the variables of HIP, HSA or PyTorch was set.");
     }
+    if !record.limits.is_empty() {
+        let limits: Vec<_> = record.limits.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        let _ = write!(text, "\n\nLimits of the failing run (ulimit): `{}`.", limits.join(" "));
+    }
     text
 }
 

@@ -45,6 +45,7 @@ fn again(plan: &Plan, kernels: &Kernels) -> Result<Plan, String> {
             planted: device::Fault::CopyZero.into(),
             on: Default::default(),
             signature: None,
+            shows: Vec::new(),
         }],
         ..Header::default()
     };

@@ -314,7 +314,7 @@ impl Ready<'_> {
         match &self.job {
             Work::Trial { session, case, trial, lowered, faults } => {
                 let faults = faults.iter().map(|p| p.of_run(number.into())).collect();
-                let job = Job { case, trial, lowered: (**lowered).clone(), faults };
+                let job = Job { case, trial, lowered: (**lowered).clone(), run: number, faults };
                 run_trial(session, &job, cancel).map(of_record)
             }
             Work::Command { command, variables, limits, text } => {

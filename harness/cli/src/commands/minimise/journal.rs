@@ -215,6 +215,7 @@ impl<'s> Runs<'s> {
             case: candidate.case(),
             trial: candidate.trial(),
             lowered: candidate.lowered().clone(),
+            run: u32::try_from(self.next).unwrap_or(u32::MAX),
             faults,
         };
         let record = run_trial(self.session, &job, self.cancel)?;
@@ -274,7 +275,7 @@ impl<'s> Runs<'s> {
             Oracle::Release(session) => session,
         };
         let (case, trial) = (candidate.case(), candidate.trial());
-        run_trial(session, &Job { case, trial, lowered, faults: Vec::new() }, self.cancel)
+        run_trial(session, &Job { case, trial, lowered, run: 0, faults: Vec::new() }, self.cancel)
     }
 
     fn remember(&mut self, key: &str, outcome: &Outcome) {

@@ -183,7 +183,7 @@ impl<'s, 'a> Search<'s, 'a> {
                 whole.then(|| (*trial, planted.clone(), acts.first.clone()))
             })
             .collect();
-        for ((_, line, what), target) in &self.targets {
+        for ((case, line, _), target) in &self.targets {
             if target.noticed {
                 continue;
             }
@@ -192,10 +192,12 @@ impl<'s, 'a> Search<'s, 'a> {
                 if !target.at.contains_key(trial) {
                     continue;
                 }
-                let own = |act: &&Act| {
-                    *what == What::Check && is_of_copies(planted.fault) && act.line == *line
+                // A copy that a check brings with it shows there alone.
+                let of_a_check = |act: &&Act| {
+                    let check = (case.clone(), act.line, What::Check);
+                    is_of_copies(planted.fault) && self.targets.contains_key(&check)
                 };
-                for act in acts.iter().filter(|act| !own(act)) {
+                for act in acts.iter().filter(|act| !of_a_check(act)) {
                     let alone = Planted { only: Some(act.opportunity), ..planted.clone() };
                     // What is near before the statement is likely to show there.
                     let far = line.checked_sub(act.line).unwrap_or(u32::MAX);
@@ -235,6 +237,7 @@ impl<'s, 'a> Search<'s, 'a> {
                     case: self.selected[*trial].case,
                     trial: &self.selected[*trial].trial,
                     lowered,
+                    run: 0,
                     faults: vec![fault.clone()],
                 }
             });

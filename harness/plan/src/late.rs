@@ -1,0 +1,126 @@
+//! Lateness on purpose. On hardware a missing synchronisation shows only where work happens to be late, so short kernels that spin
+//! are put before the body's copies, sets, launches, host functions and graph launches, on the stream of each.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::{Call, CopyApi, DEFAULT_STREAM};
+
+/// Work is late by lengths that a seed draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Late {
+    /// The same seed draws the same lengths.
+    pub seed: u64,
+}
+
+/// The shortest and the longest delay, in microseconds. The shortest is longer than a small copy, the longest than most calls of the
+/// host take.
+const SHORTEST: f64 = 50.0;
+const LONGEST: f64 = 5000.0;
+
+impl Late {
+    /// Microseconds by which the work of a step is late the nth time; 0 for one time in four.
+    pub fn micros(self, step: u32, occurrence: u32) -> u32 {
+        let place = u64::from(step) << 32 | u64::from(occurrence);
+        let drawn = mixed(self.seed ^ mixed(place));
+        if drawn.is_multiple_of(4) {
+            return 0;
+        }
+        // As many short ones as long ones, by magnitude: what races is not known.
+        let share = (drawn >> 11) as f64 / (1_u64 << 53) as f64;
+        (SHORTEST * (LONGEST / SHORTEST).powf(share)) as u32
+    }
+
+    /// For the n-th of several runs of a trial: other lengths.
+    pub fn of_run(self, n: u64) -> Late {
+        Late { seed: self.seed.wrapping_add(n) }
+    }
+}
+
+/// SplitMix64 of Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014).
+fn mixed(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// The stream on which a call's work can be late; none for a call that gives the device no work of the case's own.
+pub fn late_on(call: &Call) -> Option<&str> {
+    match call {
+        Call::Copy2d { asynchronous: false, .. } | Call::Set { asynchronous: false, .. } => {
+            Some(DEFAULT_STREAM)
+        }
+        Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. } => Some(DEFAULT_STREAM),
+        Call::Copy { stream, .. }
+        | Call::Copy2d { stream, .. }
+        | Call::Set { stream, .. }
+        | Call::Launch { stream, .. }
+        | Call::HostFunc { stream, .. }
+        | Call::GraphLaunch { stream, .. } => Some(stream),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "seeded={}", self.seed)
+    }
+}
+
+impl FromStr for Late {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let seed = text.strip_prefix("seeded=").and_then(|seed| seed.parse().ok());
+        let seed = seed.ok_or_else(|| {
+            format!("`{text}` is not how late work can be; write `seeded=7`, with a whole number")
+        })?;
+        Ok(Late { seed })
+    }
+}
+
+impl Serialize for Late {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Late {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_drawn_by_the_seed() {
+        let late = Late { seed: 7 };
+        let draw = |late: Late| (0..4000).map(|n| late.micros(n % 40, n / 40)).collect::<Vec<_>>();
+        let lengths = draw(late);
+        assert_eq!(lengths, draw(late));
+        assert_ne!(lengths, draw(late.of_run(1)));
+        let share = |such: fn(u32) -> bool| {
+            lengths.iter().filter(|l| such(**l)).count() as f64 / lengths.len() as f64
+        };
+        assert!(lengths.iter().all(|l| *l == 0 || (50..=5000).contains(l)));
+        assert!((share(|l| l == 0) - 0.25).abs() < 0.03);
+        // A magnitude has the same share everywhere.
+        assert!(
+            (share(|l| (50..500).contains(&l)) - share(|l| (500..5000).contains(&l))).abs() < 0.05
+        );
+    }
+
+    #[test]
+    fn only_a_seed_is_read() {
+        assert_eq!("seeded=7".parse(), Ok(Late { seed: 7 }));
+        assert_eq!(Late { seed: 7 }.to_string(), "seeded=7");
+        for text in ["", "7", "seeded", "seeded=", "seeded=-1", "seeded=x", "random"] {
+            assert!(text.parse::<Late>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Texts of others, made harmless before any part of an issue is written, so that no part has to remember it.
+
+use super::Findings;
+use crate::{
+    evidence::{
+        Bisected, Component, FactorKind, FactorVerdict, Minimised, Mitigations, OtherFailure,
+    },
+    text::{code, markdown},
+};
+
+/// The findings with those texts of others that stand within sentences, tables and code as Markdown shows them unchanged. What stands
+/// in fences, which are longer than any fence in it, stays.
+pub(super) fn in_markdown(findings: &Findings) -> Findings {
+    let mut findings = findings.clone();
+    let record = &mut findings.record;
+    prose([&mut record.title, &mut record.outcome.summary, &mut record.device.name]);
+    both([&mut record.outcome.signature, &mut record.stack.spec, &mut record.device.gfx]);
+    spans(&mut record.outcome.at.api);
+    prose(record.stack.libraries.iter_mut().map(|library| &mut library.name));
+    prose(&mut findings.about);
+    prose(findings.packages.iter_mut().flat_map(|(name, version)| [name, version]));
+    spans(findings.planted.iter_mut().chain([&mut findings.again]));
+    spans(findings.variables.iter_mut().flat_map(|(name, value)| [name, value]));
+    others(&mut findings.others);
+    for control in &mut findings.controls {
+        prose([&mut control.what]);
+        spans(&mut control.signature);
+    }
+    for duplicate in &mut findings.duplicates {
+        prose([&mut duplicate.case]);
+        prose([&mut duplicate.known.signature]);
+    }
+    if let Some(exported) = findings.program.as_mut().and_then(|p| p.exported.as_mut()) {
+        spans(&mut exported.ended);
+        both(exported.passes.iter_mut().flat_map(|p| [&mut p.on.stack, &mut p.on.gfx]));
+    }
+    findings.minimised.iter_mut().for_each(minimised);
+    findings.mitigations.iter_mut().for_each(mitigations);
+    findings.bisected.iter_mut().for_each(bisected);
+    findings
+}
+
+/// Texts within sentences and cells of tables.
+fn prose<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
+    texts.into_iter().for_each(|text| *text = markdown(text));
+}
+
+/// Texts between backticks.
+fn spans<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
+    texts.into_iter().for_each(|text| *text = code(text));
+}
+
+/// Texts that stand in sentences and between backticks as well.
+fn both<'t>(texts: impl IntoIterator<Item = &'t mut String>) {
+    texts.into_iter().for_each(|text| *text = markdown(&code(text)));
+}
+
+fn others(failures: &mut [OtherFailure]) {
+    spans(failures.iter_mut().map(|other| &mut other.signature));
+}
+
+fn minimised(found: &mut Minimised) {
+    prose(found.elements.iter_mut().map(|needed| &mut needed.what));
+    others(&mut found.others);
+}
+
+fn mitigations(found: &mut Mitigations) {
+    for factor in &mut found.factors {
+        prose([&mut factor.meaning, &mut factor.component]);
+        match factor.kind {
+            FactorKind::Env | FactorKind::Limit => spans([&mut factor.name, &mut factor.value]),
+            FactorKind::Rewrite => prose([&mut factor.name]),
+        }
+        if let FactorVerdict::ChangedSignature { to } = &mut factor.verdict {
+            spans([to]);
+        }
+    }
+    spans(&mut found.minimal_set);
+    prose(&mut found.points_to);
+    for other in &mut found.not_tried {
+        spans([&mut other.name]);
+        prose([&mut other.why]);
+    }
+}
+
+fn bisected(found: &mut Bisected) {
+    prose([&mut found.axis]);
+    prose(found.last_good.iter_mut().chain(&mut found.first_bad).chain(&mut found.notes));
+    prose(found.rates.iter_mut().map(|build| &mut build.version));
+    prose(found.skipped.iter_mut().flat_map(|skipped| [&mut skipped.version, &mut skipped.why]));
+    for crossed in &mut found.crossed {
+        prose([&mut crossed.component]);
+        prose(&mut crossed.why);
+    }
+    for Component { name, good, bad, compare_url } in &mut found.components {
+        prose([name, good, bad]);
+        // A link of a manifest; one that would end the link's parentheses is none.
+        compare_url.take_if(|url| !is_link(url));
+    }
+}
+
+fn is_link(url: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#&=%+,;".contains(c);
+    url.starts_with("https://") && url.chars().all(plain)
+}

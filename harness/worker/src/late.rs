@@ -1,0 +1,150 @@
+//! Kernels that spin before the work of a case, so that it is late.
+
+use std::{
+    collections::HashSet,
+    ffi::{c_int, c_void},
+    ptr,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+use plan::{Call, DEFAULT_STREAM, Late, Step, late_on};
+
+use crate::{broken::Broken, kernels, machine::Machine};
+
+const NAME: &std::ffi::CStr = c"rocrepro_late";
+
+/// Spins until the constant clock of 100 MHz (25 MHz on some older GPUs) has gone on so far, and no longer than a few seconds if
+/// it stands still.
+const SOURCE: &str = r#"
+__device__ static unsigned long long now() {
+#if defined(__GFX11__) || defined(__GFX12__)
+  return __builtin_amdgcn_s_sendmsg_rtnl(0x83);
+#else
+  return __builtin_amdgcn_s_memrealtime();
+#endif
+}
+
+extern "C" __global__ void rocrepro_late(unsigned ticks) {
+  unsigned long long start = now();
+  for (unsigned i = 0; i < (1u << 24) && now() - start < ticks; ++i) __builtin_amdgcn_s_sleep(1);
+}
+"#;
+
+const TICKS_PER_MICROSECOND: u32 = 100;
+
+/// The longest that a body is late in all, in microseconds: one that makes thousands of calls would not come to its end.
+const MOST: u64 = 2_000_000;
+
+/// What makes the body's work late.
+pub(crate) struct Lateness {
+    late: Late,
+    function: *mut c_void,
+    /// The image stays for as long as the module.
+    _code: Vec<u8>,
+    on: AtomicBool,
+    /// Streams that capture, or could not end a capture: a kernel there would be part of a graph, or refused.
+    capturing: Mutex<HashSet<String>>,
+    times: AtomicU64,
+    micros: AtomicU64,
+}
+
+impl Lateness {
+    /// Compiles and loads the kernel.
+    pub(crate) fn new(machine: &Machine<'_>, late: Late) -> Result<Lateness, Broken> {
+        let cannot = |what: &str, code: c_int| {
+            Broken(format!("work cannot be made late: {what} returned {code}"))
+        };
+        let code = kernels::compiled(machine, "rocrepro_late", SOURCE)?
+            .map_err(|error| Broken(format!("work cannot be made late: {}", error.log)))?;
+        let hip = &machine.libraries.hip;
+        let (mut module, mut function) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the image is a whole code object of hipRTC, and stays where it is.
+        match unsafe { hip.hipModuleLoadData(&mut module, code.as_ptr().cast()) }? {
+            0 => {}
+            status => return Err(cannot("hipModuleLoadData", status)),
+        }
+        // SAFETY: the module was loaded above, and the name is terminated.
+        match unsafe { hip.hipModuleGetFunction(&mut function, module, NAME.as_ptr()) }? {
+            0 => {}
+            status => return Err(cannot("hipModuleGetFunction", status)),
+        }
+        Ok(Lateness {
+            late,
+            function,
+            _code: code,
+            on: AtomicBool::new(false),
+            capturing: Mutex::default(),
+            times: AtomicU64::new(0),
+            micros: AtomicU64::new(0),
+        })
+    }
+
+    /// Says whether the steps to come are those of the body.
+    pub(crate) fn is_on(&self, on: bool) {
+        self.on.store(on, Ordering::Relaxed);
+    }
+
+    /// Kernels that spun.
+    pub(crate) fn times(&self) -> u64 {
+        self.times.load(Ordering::Relaxed)
+    }
+
+    /// Makes the work of a step late. A status other than success is the answer of the step: the device or the stream is broken.
+    pub(crate) fn before(
+        &self,
+        machine: &Machine<'_>,
+        step: &Step,
+        occurrence: u32,
+    ) -> Result<c_int, Broken> {
+        let Some(name) = late_on(&step.call).filter(|_| self.on.load(Ordering::Relaxed)) else {
+            return Ok(0);
+        };
+        let stream = machine.stream(name);
+        let gone = name != DEFAULT_STREAM && stream.is_null();
+        let micros = self.late.micros(step.id, occurrence);
+        let spent = self.micros.load(Ordering::Relaxed) + u64::from(micros);
+        if micros == 0 || gone || spent > MOST || !self.capturing().is_empty() {
+            return Ok(0);
+        }
+        self.micros.store(spent, Ordering::Relaxed);
+        self.times.fetch_add(1, Ordering::Relaxed);
+        let mut ticks = micros * TICKS_PER_MICROSECOND;
+        let mut parameters = [ptr::from_mut(&mut ticks).cast::<c_void>()];
+        // SAFETY: the function is of a module that stays loaded, and takes this one number, which the call copies.
+        let code = unsafe {
+            machine.libraries.hip.hipModuleLaunchKernel(
+                self.function,
+                1,
+                1,
+                1,
+                1,
+                1,
+                1,
+                0,
+                stream,
+                parameters.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        }?;
+        Ok(code)
+    }
+
+    /// Follows which streams capture.
+    pub(crate) fn after(&self, call: &Call, code: c_int) {
+        match call {
+            Call::BeginCapture { stream, .. } => drop(self.capturing().insert(stream.clone())),
+            Call::EndCapture { stream, .. } if code == 0 => drop(self.capturing().remove(stream)),
+            _ => {}
+        }
+    }
+
+    fn capturing(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.capturing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+// SAFETY: the function's handle is only passed to HIP, whose calls may come from any thread.
+unsafe impl Sync for Lateness {}
