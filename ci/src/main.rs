@@ -9,11 +9,7 @@ mod filing;
 mod nightly;
 mod tidy;
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use xshell::{Shell, cmd};
 
