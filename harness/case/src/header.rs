@@ -49,6 +49,8 @@ pub struct Needs {
     pub rocm: Option<VersionRange>,
     /// Architectures; empty for all.
     pub gfx: Vec<String>,
+    /// No other trial at the same time on a GPU: what it counts is the whole card's.
+    pub alone: bool,
 }
 
 /// A fault that must turn trials red.
@@ -307,7 +309,8 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
 ];
 
 fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
-    let Some(fields) = reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx"])
+    let Some(fields) =
+        reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx", "alone"])
     else {
         return Needs::default();
     };
@@ -325,6 +328,7 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
             .unwrap_or_default(),
         rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
+        alone: fields.get("alone").and_then(|n| reader.flag(n, "`alone`")).unwrap_or_default(),
     }
 }
 

@@ -167,6 +167,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if !header.needs.gfx.is_empty() {
         needs.push(("gfx", flow_list(header.needs.gfx.iter().map(|g| plain(g)))));
     }
+    if header.needs.alone {
+        needs.push(("alone", "true".to_owned()));
+    }
     if !needs.is_empty() {
         line(out, &format!("needs: {}", flow_map(needs)));
     }

@@ -72,15 +72,19 @@ pub(crate) fn boot() -> String {
     std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
-/// The turn of one trial on a GPU that trials do not share; it ends when this is dropped, and however this process ends.
+/// The turn of one trial on a GPU, alone or beside others that are not alone; it ends when this is dropped, and however this process ends.
 pub(crate) struct Turn(#[allow(dead_code, reason = "the lock on it is what counts")] File);
 
 /// Waits for the turn, of whatever process of this user has it: `cargo nextest` starts one for each trial. None where the
 /// run was cancelled meanwhile.
-pub(crate) fn turn(file: &Path, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
+pub(crate) fn turn(file: &Path, alone: bool, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
     let lock = File::options().create(true).truncate(false).write(true).open(file)?;
+    let operation = match alone {
+        true => FlockOperation::NonBlockingLockExclusive,
+        false => FlockOperation::NonBlockingLockShared,
+    };
     loop {
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        match flock(&lock, operation) {
             Ok(()) => return Ok(Some(Turn(lock))),
             Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -136,23 +140,48 @@ mod tests {
     }
 
     #[test]
+    fn who_needs_to_be_alone_waits_for_all_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("turn");
+        let cancel = Cancel::new().unwrap();
+        let others = [(); 2].map(|()| turn(&file, false, &cancel).unwrap());
+        assert!(others.iter().all(Option::is_some));
+        let mut others = others.into_iter();
+        std::thread::scope(|scope| {
+            let alone = scope.spawn(|| turn(&file, true, &cancel).unwrap());
+            for other in others.by_ref() {
+                std::thread::sleep(Duration::from_millis(50));
+                assert!(!alone.is_finished());
+                drop(other);
+            }
+            let alone = alone.join().unwrap();
+            assert!(alone.is_some());
+            let other = scope.spawn(|| turn(&file, false, &cancel).unwrap().is_some());
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(!other.is_finished());
+            drop(alone);
+            assert!(other.join().unwrap());
+        });
+    }
+
+    #[test]
     fn turns_are_taken_one_after_the_other() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("turn");
         let cancel = Cancel::new().unwrap();
-        let first = turn(&file, &cancel).unwrap();
+        let first = turn(&file, true, &cancel).unwrap();
         assert!(first.is_some());
         let second = std::thread::scope(|scope| {
-            let second = scope.spawn(|| turn(&file, &cancel).unwrap().is_some());
+            let second = scope.spawn(|| turn(&file, true, &cancel).unwrap().is_some());
             std::thread::sleep(Duration::from_millis(50));
             assert!(!second.is_finished());
             drop(first);
             second.join().unwrap()
         });
         assert!(second);
-        let held = turn(&file, &cancel).unwrap();
+        let held = turn(&file, true, &cancel).unwrap();
         cancel.cancel();
-        assert!(turn(&file, &cancel).unwrap().is_none());
+        assert!(turn(&file, true, &cancel).unwrap().is_none());
         drop(held);
     }
 }

@@ -377,11 +377,11 @@ impl Session {
         machine::trouble(&folders)
     }
 
-    /// The turn of a trial on a GPU, where trials run one at a time. None where the run was cancelled; nobody waits for an
-    /// emulated device.
-    pub(crate) fn turn(&self, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
+    /// The turn of a trial on a GPU, by itself where trials run one at a time or this one needs that. None where the run was
+    /// cancelled; nobody waits for an emulated device, of which each trial has its own.
+    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
         let file = self.code_cache.join("turn-on-the-gpu");
-        machine::turn(&file, cancel)
+        machine::turn(&file, alone || self.takes_turns(), cancel)
     }
 
     /// Whether trials share the device with nobody.

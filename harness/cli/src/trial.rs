@@ -13,7 +13,7 @@ use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
-use crate::{CaseLibrary, Selected, Session, Stop, spool::Spool};
+use crate::{CaseLibrary, DeviceChoice, Selected, Session, Stop, spool::Spool};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -135,8 +135,9 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
     }
-    let turn = if session.takes_turns() { session.turn(cancel) } else { Ok(None) };
-    if session.takes_turns() && matches!(turn, Ok(None)) {
+    let on_gpu = session.device == DeviceChoice::Gpu;
+    let turn = if on_gpu { session.turn(job.case.needs.alone, cancel) } else { Ok(None) };
+    if on_gpu && matches!(turn, Ok(None)) {
         return None;
     }
     let folder = session.scratch.trial();

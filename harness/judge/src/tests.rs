@@ -295,6 +295,17 @@ fn memory_that_is_not_given_back_is_a_leak() {
     check(&run("4032"), Kind::Leak, "leak:hipMemGetInfo", "64 bytes of device memory");
     let signature = "unexpected-value:hipMemGetInfo:more-than-the-total";
     check(&run("more than the total"), Kind::ApiError, signature, "expected was returned");
+    // Where it moves by itself, its counts say nothing.
+    let at_rest = |bytes: &[u64]| {
+        run("4032").with(|run| {
+            run.seen.events.insert(HEAD, Event::FreeAtRest { bytes: bytes.to_vec() });
+        })
+    };
+    check(&at_rest(&[4096; 6]), Kind::Leak, "leak:hipMemGetInfo", "");
+    check(&at_rest(&[]), Kind::Leak, "leak:hipMemGetInfo", "");
+    let moved = at_rest(&[4096, 4096, 2048, 4096]);
+    let why = "something else uses the GPU: between 2048 and 4096 bytes";
+    check(&moved, Kind::NoVerdict, "no-verdict:memory", why);
     let processes = healthy().with(|run| run.seen.left_behind = 2);
     check(&processes, Kind::Leak, "leak:process", "left 2 processes behind");
 }

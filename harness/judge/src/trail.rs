@@ -151,6 +151,7 @@ impl<'a> Walker<'a> {
             | Event::Ended { .. }
             | Event::Loaded { .. }
             | Event::Acted { .. }
+            | Event::FreeAtRest { .. }
             | Event::Device { .. } => {}
         }
     }

@@ -95,6 +95,12 @@ pub enum Event {
         /// The emulated device's own statement; none on a GPU.
         emulated: Option<device::Identity>,
     },
+    /// How much device memory was free, told several times before the body while this process did nothing: on a GPU, for a plan that
+    /// asks for it. It moves where something else uses the GPU.
+    FreeAtRest {
+        /// Bytes, in the order of the answers.
+        bytes: Vec<u64>,
+    },
     /// A step is about to be made.
     Begin {
         /// [`Step::id`](crate::Step::id).

@@ -134,7 +134,7 @@ impl Journal {
         match self.durability {
             Durability::Process => Ok(()),
             Durability::Machine => match self.file.sync_data() {
-                // fdatasync(2): a pipe or a device keeps nothing that could be on a disk.
+                // A pipe or a device, which has nothing to keep: see fsync(2).
                 Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
                 synced => synced,
             },

@@ -3,6 +3,7 @@
 use std::{
     ffi::{CStr, c_char, c_int, c_uint, c_void},
     ptr,
+    sync::atomic::{AtomicUsize, Ordering},
 };
 
 const SUCCESS: c_int = 0;
@@ -49,6 +50,23 @@ extern "C" fn hipGetErrorName(status: c_int) -> *const c_char {
         _ => c"hipErrorUnknown",
     };
     name.as_ptr()
+}
+
+/// Of one MiB, all is free; with `PRETEND_OTHERS` somebody else takes a page of it at each call.
+///
+/// # Safety
+/// The results are places for one number each.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int {
+    static CALLS: AtomicUsize = AtomicUsize::new(0);
+    let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+    let taken = if std::env::var_os("PRETEND_OTHERS").is_some() { calls * 4096 } else { 0 };
+    // SAFETY: the caller's contract.
+    unsafe {
+        free.write((1 << 20) - taken);
+        total.write(1 << 20);
+    }
+    SUCCESS
 }
 
 /// Prints where libraries should not.

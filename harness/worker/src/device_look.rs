@@ -25,6 +25,11 @@ pub(crate) struct Look {
 }
 
 impl Look {
+    /// Whether the emulated device answered.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.emulated.is_some()
+    }
+
     /// The look as an event.
     pub(crate) fn event(&self) -> Event {
         let properties = self.properties.as_ref();

@@ -25,7 +25,10 @@ mod pipe;
 mod streams;
 mod tell;
 
-use std::{collections::BTreeMap, ffi::OsString, panic::AssertUnwindSafe, process::ExitCode};
+use std::{
+    collections::BTreeMap, ffi::OsString, panic::AssertUnwindSafe, process::ExitCode,
+    time::Duration,
+};
 
 use hip_sys::Missing;
 use plan::{Event, Order, PLAN_VERSION, Phase};
@@ -120,6 +123,7 @@ fn work(events: &Events) -> Result<(), Broken> {
     let device = device_look::look(&libraries.hip)?;
     report_loaded(events, &mut reported);
     events.say(&device.event());
+    let on_gpu = !device.is_emulated();
     let Some(device) = device.properties else {
         return Ok(());
     };
@@ -143,6 +147,9 @@ fn work(events: &Events) -> Result<(), Broken> {
             // The end of the process is part of this phase, also after a stop.
             events.say(&Event::Phase { phase });
         } else if flow == Flow::Go {
+            if phase == Phase::Body && on_gpu && counts_memory(&order.plan) {
+                events.say(&Event::FreeAtRest { bytes: free_at_rest(&libraries.hip)? });
+            }
             events.say(&Event::Phase { phase });
         }
         if let Some(lateness) = &machine.lateness {
@@ -160,6 +167,30 @@ fn work(events: &Events) -> Result<(), Broken> {
         events.say(&Event::Bye);
     }
     Ok(())
+}
+
+/// Whether a plan asks how much memory is free.
+fn counts_memory(plan: &plan::Plan) -> bool {
+    plan.steps().iter().any(|step| step.call == plan::Call::MemGetInfo)
+}
+
+/// Answers that are compared to see whether free memory moves by itself, and the time between two of them.
+const ANSWERS: usize = 6;
+const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
+
+fn free_at_rest(hip: &hip_sys::Hip) -> Result<Vec<u64>, Broken> {
+    let mut answers = Vec::new();
+    for n in 0..ANSWERS {
+        if n > 0 {
+            std::thread::sleep(BETWEEN_ANSWERS);
+        }
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the results are places of their own.
+        if unsafe { hip.hipMemGetInfo(&mut free, &mut total) }? == 0 {
+            answers.push(free as u64);
+        }
+    }
+    Ok(answers)
 }
 
 /// The environment that the process was started with, without what each has for itself.

@@ -13,7 +13,7 @@ use std::{
 };
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use plan::{Event, Order, PLAN_VERSION, Plan, digest, fill_stamp, pattern};
+use plan::{Event, Order, PLAN_VERSION, Phase, Plan, digest, fill_stamp, pattern};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         planted_effects_take_place_at_their_call,
         an_abort_ends_the_process_after_begin,
         only_bytes_that_are_not_wanted_are_kept,
+        free_memory_is_watched_before_a_plan_that_counts_it,
         a_closed_input_ends_the_worker,
         what_libraries_print_is_not_among_the_events,
     ];
@@ -151,6 +152,7 @@ fn short(events: &[Event]) -> Vec<String> {
             Event::Hello { .. }
             | Event::Confined { .. }
             | Event::Loaded { .. }
+            | Event::FreeAtRest { .. }
             | Event::Device { .. } => continue,
         });
     }
@@ -193,7 +195,7 @@ fn a_missing_function_is_noticed_before_set_up() -> Result<(), Failed> {
     let stack = Stack::new()?;
     for (edit, expected) in [
         (json!({"functions": ["hipInit", "hipNothing"]}), "missing hipNothing"),
-        (json!({"body": [{"id": 1, "call": "mem_get_info"}]}), "missing hipMemGetInfo"),
+        (json!({"body": [{"id": 1, "call": "get_last_error"}]}), "missing hipGetLastError"),
         (
             json!({"teardown": [{"id": 1, "call": "rocblas_destroy", "handle": "h"}]}),
             "missing librocblas",
@@ -350,6 +352,31 @@ fn only_bytes_that_are_not_wanted_are_kept() -> Result<(), Failed> {
             (7, "b.guards".to_owned(), 512, digest(&guards), None),
         ]
     );
+    Ok(())
+}
+
+fn free_memory_is_watched_before_a_plan_that_counts_it() -> Result<(), Failed> {
+    let stack = Stack::new()?;
+    let at_rest = |plan: &Value, others: bool| -> Result<Vec<Vec<u64>>, Failed> {
+        let mut command = worker(stack.0.path());
+        if others {
+            command.env("PRETEND_OTHERS", "1");
+        }
+        let events = events(&talk(command, &order(plan, stack.spool(), &[]))?)?;
+        let body = events.iter().position(|e| matches!(e, Event::Phase { phase: Phase::Body }));
+        let before = &events[..body.ok_or("no body")?];
+        assert_eq!(short(&events).last().map(String::as_str), Some("bye"));
+        let told = |event: &Event| match event {
+            Event::FreeAtRest { bytes } => Some(bytes.clone()),
+            _ => None,
+        };
+        Ok(before.iter().filter_map(told).collect())
+    };
+    let counts = json!({"body": [{"id": 1, "call": "mem_get_info"}]});
+    assert_eq!(at_rest(&counts, false)?, [vec![1 << 20; 6]]);
+    let moving = at_rest(&counts, true)?;
+    assert!(moving.len() == 1 && moving[0].is_sorted_by(|a, b| a > b), "{moving:?}");
+    assert_eq!(at_rest(&json!({}), true)?, [[0; 0]; 0]);
     Ok(())
 }
 
