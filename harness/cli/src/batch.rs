@@ -22,8 +22,8 @@ use crate::{
 /// Runs the jobs and returns their records in the order of the jobs.
 ///
 /// Each record goes to the journal as soon as its trial is over, so that whatever ends this program loses nothing that
-/// was finished, and before each trial a line that it begins, so that the one that ended the machine is known. The trials of a run that was cancelled or whose journal cannot be written stay valid; the error comes back
-/// beside them.
+/// was finished, and before each trial a line that it begins, so that the one that ended the machine is known. The trials
+/// of a run that was cancelled or whose journal cannot be written stay valid; the error comes back beside them.
 pub(crate) fn run_jobs(
     session: &Session,
     jobs: Vec<Job<'_>>,

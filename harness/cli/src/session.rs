@@ -1,3 +1,5 @@
+mod options;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
@@ -8,20 +10,18 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
-use clap::Parser;
-use device::{Arch, Config, Planted, Schedule};
+use device::{Config, Planted, Schedule};
 use judge::Able;
 use plan::{Late, Order};
-use rocm::{Extra, Spec, Stack};
+use rocm::Stack;
 use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
 
+pub use self::options::{DeviceChoice, SessionOptions};
 use crate::{
-    STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
-    args::{DeviceKind, On, Target},
-    device_library,
+    STARTER_ARGUMENT, Stop, WORKER_ARGUMENT, device_library,
     library::CasesFrom,
     machine::{self, Turn},
     progress,
@@ -29,48 +29,6 @@ use crate::{
     stop::chain,
     trial::nonce,
 };
-
-/// What stands under the HIP runtime.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DeviceChoice {
-    /// The emulated device of this architecture.
-    Emulated(Arch),
-    /// The first AMD GPU of this machine.
-    Gpu,
-}
-
-/// How to set up a session, as the user or a test chose it.
-#[derive(Clone, Debug)]
-pub struct SessionOptions {
-    /// The stack, as typed.
-    pub rocm: String,
-    /// Libraries to fetch with it.
-    pub with: Vec<String>,
-    /// The device.
-    pub device: DeviceChoice,
-    /// How the emulated device is set up, but for its architecture and faults.
-    pub emulation: Config,
-    /// Mirror to fetch from; the machine's own without one.
-    pub mirror: Option<String>,
-    /// Variables of the trials' environment.
-    pub environment: BTreeMap<String, String>,
-    /// Command words before the worker's own.
-    pub launcher: Vec<String>,
-    /// Where the cases come from, if not from the built-in library.
-    pub cases_from: Option<CasesFrom>,
-    /// Trials at once.
-    pub jobs: Option<NonZeroUsize>,
-    /// Time limits of one trial.
-    pub limits: Limits,
-    /// Whether work is late on purpose.
-    pub late: Option<Late>,
-    /// Limits of resources of one trial, over the usual ones.
-    pub resources: BTreeMap<Resource, Limit>,
-    /// The file of this program; asked of the system without.
-    pub program: Option<PathBuf>,
-    /// The program that executes plans; this one without.
-    pub worker: Option<PathBuf>,
-}
 
 /// The limits that trials run under unless others are given: those of a usual Linux, so that neither a shell's `ulimit` nor a
 /// batch system decides a trial. No core files, of which a run would leave hundreds. That of processes is the machine's: it counts
@@ -122,141 +80,6 @@ pub struct Session {
     pub(crate) scratch: Scratch,
     /// The processes that it started.
     processes: Mutex<BTreeSet<u32>>,
-}
-
-impl TryFrom<&Target> for SessionOptions {
-    type Error = Stop;
-
-    fn try_from(on: &Target) -> Result<Self, Stop> {
-        let mut problems = Vec::new();
-        let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
-        if let Err(error) = on.rocm.parse::<Spec>() {
-            problems.push(format!("error: {error}"));
-        }
-        for name in &on.with {
-            if let Err(error) = name.parse::<Extra>() {
-                problems.push(format!("error: {error}"));
-            }
-        }
-        let mut environment = BTreeMap::new();
-        for pair in &on.env {
-            match pair.split_once('=') {
-                Some((name, value)) if !name.is_empty() => {
-                    environment.insert(name.to_owned(), value.to_owned());
-                }
-                _ => problems.push(format!("error: `--env {pair}` is not NAME=VALUE")),
-            }
-        }
-        let launcher = shell_words::split(on.launcher.as_deref().unwrap_or_default());
-        let launcher = launcher.unwrap_or_else(|error| {
-            problems.push(format!("error: `--launcher` is no command of a shell: {error}"));
-            Vec::new()
-        });
-        let Ok(arch) = arch else { return Err(Stop::usage(problems.join("\n"))) };
-        if !problems.is_empty() {
-            return Err(Stop::usage(problems.join("\n")));
-        }
-        let gpu = match on.device {
-            DeviceKind::Auto => gpu_present(),
-            DeviceKind::Emulated => false,
-            DeviceKind::Gpu => true,
-        };
-        Ok(SessionOptions {
-            rocm: on.rocm.clone(),
-            with: on.with.clone(),
-            device: if gpu { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) },
-            emulation: Config::default(),
-            mirror: on.mirror.clone(),
-            environment,
-            launcher,
-            cases_from: None,
-            jobs: None,
-            limits: Limits::default(),
-            late: None,
-            resources: BTreeMap::new(),
-            program: None,
-            worker: None,
-        })
-    }
-}
-
-impl TryFrom<&On> for SessionOptions {
-    type Error = Stop;
-
-    fn try_from(on: &On) -> Result<Self, Stop> {
-        let late = on.late.as_deref().map(str::parse).transpose();
-        let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
-        let given = Stop::both(late, resources(&on.limit));
-        let (options, (late, resources)) = Stop::both(SessionOptions::try_from(&on.target), given)?;
-        Ok(SessionOptions {
-            resources,
-            late,
-            jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
-            limits: Limits {
-                total: Duration::from_secs(on.timeout.into()),
-                quiet: Duration::from_secs(on.quiet_timeout.into()),
-                ..Limits::default()
-            },
-            worker: on.worker.clone(),
-            ..options
-        })
-    }
-}
-
-/// Reads all `--limit` options.
-fn resources(texts: &[String]) -> Result<BTreeMap<Resource, Limit>, Stop> {
-    let read = |text: &String| {
-        let (name, limit) = text
-            .split_once('=')
-            .ok_or_else(|| format!("`--limit {text}` is not NAME=VALUE, such as stack=64M"))?;
-        let resource: Resource = name.parse()?;
-        Ok((resource, Limit::parse(resource, limit)?))
-    };
-    let (mut limits, mut problems) = (BTreeMap::new(), Vec::new());
-    for result in texts.iter().map(read) {
-        match result {
-            Ok((resource, limit)) => _ = limits.insert(resource, limit),
-            Err::<_, String>(problem) => problems.push(format!("error: {problem}")),
-        }
-    }
-    if problems.is_empty() { Ok(limits) } else { Err(Stop::usage(problems.join("\n"))) }
-}
-
-/// Silence that counts as a hang where hangs come on purpose and no GPU is waited for. The longest calls of the case library,
-/// generators that set up their state, compute for three seconds.
-const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
-
-/// How much longer a trial may be silent while the sanitizer looks at it.
-const SANITIZER_SLOWS: u32 = 4;
-
-impl SessionOptions {
-    /// Waits less for what hangs, as it will do so often. A GPU keeps its time.
-    pub(crate) fn expect_hangs(&mut self) {
-        if self.device != DeviceChoice::Gpu {
-            self.limits.quiet = self.limits.quiet.min(QUIET_ON_PURPOSE);
-        }
-    }
-
-    /// Waits longer for what the sanitizer looks at.
-    pub(crate) fn allow_for_the_sanitizer(&mut self) {
-        if self.emulation.sanitize {
-            self.limits.quiet *= SANITIZER_SLOWS;
-        }
-    }
-
-    /// The options that the command of this file would have without arguments; what the environment says of them counts.
-    ///
-    /// # Errors
-    /// Values of the environment that cannot be.
-    pub fn from_environment(program: PathBuf) -> Result<SessionOptions, Stop> {
-        let on = On::try_parse_from(["rocrepro"]).map_err(Stop::usage)?;
-        Ok(SessionOptions { program: Some(program), ..SessionOptions::try_from(&on)? })
-    }
-}
-
-/// Whether the kernel driver offers an AMD GPU for compute to this user.
-fn gpu_present() -> bool {
-    std::fs::OpenOptions::new().read(true).write(true).open("/dev/kfd").is_ok()
 }
 
 impl Session {

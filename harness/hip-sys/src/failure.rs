@@ -34,7 +34,7 @@ pub(crate) fn note(function: &'static str, returned: impl Returned) {
     }
 }
 
-/// The first function of this thread that returned a status other than success since this was last asked, and the status.
+/// The first function of this thread that returned a status other than success since this was last asked, with the status.
 pub fn first_failure() -> Option<(&'static str, c_int)> {
     FIRST.take()
 }

@@ -1,5 +1,5 @@
-//! Lateness on purpose. On hardware a missing synchronisation shows only where work happens to be late, so short kernels that spin
-//! are put before the body's copies, sets, launches, host functions and graph launches, on the stream of each.
+//! Lateness on purpose. On hardware a missing synchronisation shows only where work happens to be late, so short kernels
+//! that spin are put before the body's copies, sets, launches, host functions and graph launches, on the stream of each.
 
 use std::{fmt, str::FromStr};
 
@@ -14,8 +14,8 @@ pub struct Late {
     pub seed: u64,
 }
 
-/// The shortest and the longest delay, in microseconds. The shortest is longer than a small copy, the longest than most calls of the
-/// host take.
+/// The shortest and the longest delay, in microseconds. The shortest is longer than a small copy, the longest than most
+/// calls of the host take.
 const SHORTEST: f64 = 50.0;
 const LONGEST: f64 = 5000.0;
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FORMAT, Record, RecordError};
 
-/// That a trial begins. Its [`Record`] comes later; where none comes, this names the trial that the machine went down in.
+/// That a trial begins. Its [`Record`] comes later; where none comes, this names the trial that took the machine down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Begun {
     /// Version of this format, 1.
@@ -90,8 +90,8 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     lines.filter_map(trial).collect()
 }
 
-/// The trials that began and have neither a record nor the end of their run, in the order in which they began. A line that was
-/// torn when its writer ended is passed over.
+/// The trials that began and have neither a record nor the end of their run, in the order in which they began. A line that
+/// was torn when its writer ended is passed over.
 pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
     /// What tells whether a line ends a trial; the rest of a long record is not read.
     #[derive(Deserialize)]

@@ -26,11 +26,11 @@ pub use range::{ByVersion, VersionRange};
 ///
 /// A package may count its revisions after a dash: `6.4.3-128`, in `.info/version` of AMD's releases.
 ///
-/// Ordered as TheRock's build_tools/tests/compute_rocm_package_version_test.py demands, which is PEP 440's order: development,
-/// nightly, candidate, release, revisions of the release. One order serves all spellings: those of RPM and dpkg themselves put a
-/// candidate before a nightly, or a development build after it. Nightlies of different lines are better ordered by date (7.15 was
-/// followed by 10.0), which is not this type's business. A number that is not told, as in `7.2`, compares as zero. Two commits
-/// have no order in time; they get one by their names.
+/// Ordered as TheRock's build_tools/tests/compute_rocm_package_version_test.py demands, which is PEP 440's order:
+/// development, nightly, candidate, release, revisions of the release. One order serves all spellings: those of RPM and
+/// dpkg themselves put a candidate before a nightly, or a development build after it. Nightlies of different lines are
+/// better ordered by date (7.15 was followed by 10.0), which is not this type's business. A number that is not told, as in
+/// `7.2`, compares as zero. Two commits have no order in time; they get one by their names.
 #[derive(Clone, Debug)]
 pub struct Version {
     major: u32,
@@ -79,22 +79,22 @@ impl Version {
         }
     }
 
-    /// The release that a HIP runtime says it belongs to: `HIP_VERSION` is major * 10^7 + minor * 10^5 + a count of builds
-    /// (hip_version.h), and the count is no patch number. `None` for what no runtime says.
+    /// The release that a HIP runtime says it belongs to: `HIP_VERSION` is major * 10^7 + minor * 10^5 + a count of
+    /// builds (hip_version.h), and the count is no patch number. `None` for what no runtime says.
     pub fn of_runtime(hip_version: i32) -> Option<Self> {
         let version = u32::try_from(hip_version).ok().filter(|version| *version >= 10_000_000)?;
         Some(Version::released(version / 10_000_000, version / 100_000 % 100, None))
     }
 
-    /// The release in the name of a HIP runtime's file, from what follows `libamdhip64.so.`: `7.2` of `7.2.53211`, of which the
-    /// third number counts builds. `None` where it only names the interface, as `7` does.
+    /// The release in the name of a HIP runtime's file, from what follows `libamdhip64.so.`: `7.2` of `7.2.53211`, of
+    /// which the third number counts builds. `None` where it only names the interface, as `7` does.
     pub fn of_runtime_file(tail: &str) -> Option<Self> {
         let Version { major, minor, .. } = Version::leading(tail)?;
         Some(Version::released(major, minor?, None))
     }
 
-    /// The release at the start of a longer text, such as a package's version, `7.2.4+dfsg-1`. `None` where it does not start
-    /// with a number.
+    /// The release at the start of a longer text, such as a package's version, `7.2.4+dfsg-1`. `None` where it does not
+    /// start with a number.
     pub fn leading(text: &str) -> Option<Self> {
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let numbers: Vec<&str> = text[..end].trim_end_matches('.').split('.').take(3).collect();

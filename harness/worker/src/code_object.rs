@@ -1,5 +1,5 @@
-//! What a code object says of its kernels: the metadata that LLVM's AMDGPU usage guide describes ("Code Object V3 Metadata" and
-//! its successors), a note of MessagePack.
+//! What a code object says of its kernels: the metadata that LLVM's AMDGPU usage guide describes ("Code Object V3
+//! Metadata" and its successors), a note of MessagePack.
 
 use object::{
     LittleEndian as LE, elf,
@@ -59,8 +59,8 @@ impl Parameter {
     }
 }
 
-/// Why a kernel of the case, which stands in this place, cannot be launched as its plan does. None where the code object has no
-/// metadata that could be read: then the runtime has the word.
+/// Why a kernel of the case, which stands in this place, cannot be launched as its plan does. None where the code object
+/// has no metadata that could be read: then the runtime has the word.
 pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> Vec<String> {
     let Some(metadata) = metadata(code) else { return Vec::new() };
     let Some(found) = metadata.kernels.iter().find(|found| found.name == kernel) else {

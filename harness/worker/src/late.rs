@@ -16,8 +16,8 @@ use crate::{broken::Broken, kernels, machine::Machine};
 
 const NAME: &std::ffi::CStr = c"rocrepro_late";
 
-/// Spins until the constant clock of 100 MHz (25 MHz on some older GPUs) has gone on so far, and no longer than a few seconds if
-/// it stands still.
+/// Spins until the constant clock of 100 MHz (25 MHz on some older GPUs) has gone on so far, and no longer than a few
+/// seconds if it stands still.
 const SOURCE: &str = r#"
 __device__ static unsigned long long now() {
 #if defined(__GFX11__) || defined(__GFX12__)
@@ -35,7 +35,7 @@ extern "C" __global__ void rocrepro_late(unsigned ticks) {
 
 const TICKS_PER_MICROSECOND: u32 = 100;
 
-/// The longest that a body is late in all, in microseconds: one that makes thousands of calls would not come to its end.
+/// The longest that a body is late in all, in microseconds: one of thousands of calls would not come to its end.
 const MOST: u64 = 2_000_000;
 
 /// What makes the body's work late.
@@ -92,7 +92,8 @@ impl Lateness {
         self.times.load(Ordering::Relaxed)
     }
 
-    /// Makes the work of a step late. A status other than success is the answer of the step: the device or the stream is broken.
+    /// Makes the work of a step late. A status other than success is the answer of the step: the device or the stream is
+    /// broken.
     pub(crate) fn before(
         &self,
         machine: &Machine<'_>,

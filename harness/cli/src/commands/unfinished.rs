@@ -1,4 +1,4 @@
-//! Which trials of a record file began and never ended: one of them took the machine down, or the process that ran them.
+//! Which trials of a record file began and never ended: one took the machine down, or the process that ran them.
 
 use std::{fs, path::Path, process::ExitCode};
 
