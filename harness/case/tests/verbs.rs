@@ -34,11 +34,10 @@ const HANDLE: &str = "blaslt_create: h";
 const FILLED: &str = "fill: {buffer: in, numbers: f32}\nfill: {buffer: also, numbers: f32}";
 const PROBLEM: &str = "handle: h, dtype: f32, m: 2, n: 2, k: 2";
 
-/// Steps that are refused behind another one, with a part of the message.
-type Refused = &'static [(&'static str, &'static str)];
+/// A verb, what must come before its step, the step, and what behind it must be refused, by a part of the message.
+type Kind = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
 
-/// What each step needs before it, the step, and what behind it must be refused, by a part of the message.
-const STEPS: &[(&str, &str, &str, Refused)] = &[
+const STEPS: &[Kind] = &[
     (
         "alloc",
         "",

@@ -239,6 +239,7 @@ HAND_ON(hipGetDevicePropertiesR0600, (void *properties, int device), properties,
 HAND_ON(hipMalloc, (void **place, size_t bytes), place, bytes)
 HAND_ON(hipMemcpy, (void *to, const void *from, size_t bytes, int kind), to, from, bytes, kind)
 HAND_ON(hipFree, (void *place), place)
+HAND_ON(hipModuleGetFunction, (void **function, void *module, const char *name), function, module, name)
 HAND_ON(hipStreamCreate, (void **stream), stream)
 
 int hipRuntimeGetVersion(int *version) {

@@ -6,7 +6,7 @@ use rocm::Stack;
 use supervise::Cancel;
 
 use crate::{
-    Session, Stop, machine,
+    Session, Stop, machine, outputs,
     trial::{Told, nonce, observe},
 };
 
@@ -40,7 +40,9 @@ impl Session {
     pub(crate) fn ask_for_the_release(&mut self) -> Result<(), Stop> {
         let Some(doubt) = &self.stack.doubt else { return Ok(()) };
         if let Some(version) = &self.rocm {
-            eprintln!("warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says");
+            outputs::note(format!(
+                "warning: {doubt}; ROCm {version} is what the name of its libamdhip64 says"
+            ));
             return Ok(());
         }
         let cancel = Cancel::new().map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
@@ -50,16 +52,18 @@ impl Session {
         }
         match probe.as_ref().and_then(|probe| probe.runtime.as_ref()) {
             Some(version) => {
-                eprintln!("warning: {doubt}; ROCm {version} is what its HIP runtime says");
+                outputs::note(format!(
+                    "warning: {doubt}; ROCm {version} is what its HIP runtime says"
+                ));
                 self.rocm = Some(version.clone());
             }
             None => {
                 let why = probe.map_or_else(String::new, |p| format!(" ({})", p.outcome.summary));
-                eprintln!(
+                outputs::note(format!(
                     "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
                      windows only those of every version count, no case is skipped for a version that it needs, and \
                      programs are exported as for ROCm {ASSUMED}"
-                );
+                ));
             }
         }
         Ok(())

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -245,6 +246,86 @@ fn bisects_are_right_or_honest() {
         println!("{}", outcome.told);
     }
     assert!(wrong.len() * 100 <= count, "{} of {count} are wrong", wrong.len());
+}
+
+/// Bytes of all files below a folder.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let each = entries.map(|entry| match entry.file_type() {
+        Ok(kind) if kind.is_dir() => bytes_below(&entry.path()),
+        Ok(kind) if kind.is_file() => entry.metadata().map_or(0, |data| data.len()),
+        _ => 0,
+    });
+    each.sum()
+}
+
+/// The build in the middle, which every search looks at first, is such an archive.
+#[test]
+fn a_hostile_archive_is_left_out_with_its_reason() {
+    let damaged = |fake: &Fake| {
+        let mut whole = fake.tarball();
+        let at = whole.len() / 2;
+        whole[at] ^= 255;
+        whole
+    };
+    let leads_out = |fake: &Fake| {
+        let mut entries = fake.entries();
+        entries.push(Entry::file("../../../evil", "x"));
+        pack(&entries, "tar.gz")
+    };
+    type Archive = fn(&Fake) -> Vec<u8>;
+    let archives: [(&str, Archive, &str); 3] = [
+        // A gigabyte of it is unpacked before it is known for one, which takes a minute.
+        #[cfg(feature = "long-tests")]
+        ("a bomb", |fake| standin::bomb(&fake.entries(), 3 << 10), "which no ROCm does"),
+        #[cfg(not(feature = "long-tests"))]
+        ("one that is cut", |fake| fake.tarball()[..900].to_vec(), "is damaged"),
+        ("a damaged one", damaged, "is damaged"),
+        ("one with a path that leads out", leads_out, "../../../evil"),
+    ];
+    for (what, archive, reason) in archives {
+        let folder = tempfile::tempdir().unwrap();
+        let mut site = Site::default();
+        site.listing("/bucket/", Listing::S3(30));
+        let mut versions = Vec::new();
+        for n in 0..7 {
+            let mut fake = Fake::new(&format!("7.15.0a2026060{}", n + 1));
+            fake.conf = if n < 4 { "0".into() } else { "1000".into() };
+            let path = format!("/bucket/therock-dist-linux-gfx1151-{}.tar.gz", fake.version);
+            site.file(&path, if n == 3 { archive(&fake) } else { fake.tarball() });
+            versions.push(fake.version);
+        }
+        let server = site.serve();
+        let (out, state) = (folder.path().join("out"), folder.path().join("state"));
+        let cache = folder.path().join("one/two/three/cache");
+        fs::write(&state, "1").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+            .args(["bisect", "--good", "first", "--bad", "last", "--gfx", "gfx1151", "--source"])
+            .arg(format!("s3-xml={}", server.url("/bucket/")))
+            .arg("--out")
+            .arg(&out)
+            .args(["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""])
+            .env("XDG_CACHE_HOME", &cache)
+            .env("FAKE_STATE", &state)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned()
+            + &String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{what}: {said}");
+        let answer: serde_json::Value =
+            serde_json::from_slice(&fs::read(out.join("bisect.json")).unwrap()).unwrap();
+        assert_eq!(answer["last_good"], versions[2], "{what}: {answer}");
+        assert_eq!(answer["first_bad"], versions[4], "{what}: {answer}");
+        assert_eq!(answer["skipped"][0]["version"], versions[3], "{what}: {answer}");
+        let why = answer["skipped"][0]["why"].as_str().unwrap_or_default();
+        assert!(why.contains(reason), "{what}: {why}");
+        assert!(said.contains(reason), "{what}: {said}");
+        // What it had unpacked by then is gone, and nothing lies beside the cache.
+        assert!(bytes_below(&cache) < 64 << 20, "{what}: {}", bytes_below(&cache));
+        let beside: Vec<_> = fs::read_dir(folder.path().join("one")).unwrap().collect();
+        assert_eq!(beside.len(), 1, "{what}: {beside:?}");
+        assert!(!folder.path().join("one/two/evil").exists(), "{what}");
+    }
 }
 
 #[test]

@@ -9,8 +9,11 @@ use std::{
     process::{Command, Output},
 };
 
-/// Lines of the longest program; those that need a library above HIP describe its problem in some lines more.
+/// Lines of the longest program.
 const LINES: usize = 60;
+/// The same where a kernel must do its work: its text, its compilation and its launch are some twenty lines.
+#[cfg(feature = "long-tests")]
+const WITH_KERNEL: usize = 80;
 
 /// A trial with a release on which it fails, and one on which it passes.
 struct Difference {
@@ -30,6 +33,16 @@ const fn real(
     signature: &'static str,
 ) -> Difference {
     Difference { lines: LINES, trial, fails, passes, fault: None, signature }
+}
+
+/// A fault in whose program a kernel must do its work.
+#[cfg(feature = "long-tests")]
+const fn in_kernel(
+    trial: &'static str,
+    fault: &'static str,
+    signature: &'static str,
+) -> Difference {
+    Difference { lines: WITH_KERNEL, ..planted(trial, fault, signature) }
 }
 
 #[cfg(feature = "long-tests")]
@@ -92,9 +105,11 @@ impl Release {
         // The rest of the folder is another C library's.
         let include = at.join(format!("include-{}-{}", spec.replace(':', "-"), fault.is_some()));
         fs::create_dir_all(&include).expect("a folder");
-        let hip = include.join("hip");
-        if !hip.exists() {
-            std::os::unix::fs::symlink(root.join("usr/include/hip"), hip).expect("a link");
+        for library in ["hip", "hiprand", "rocrand", "rocblas"] {
+            let (from, to) = (root.join("usr/include").join(library), include.join(library));
+            if from.is_dir() && !to.exists() {
+                std::os::unix::fs::symlink(from, to).expect("a link");
+            }
         }
         Release { spec, gfx, fault, root, include }
     }
@@ -358,15 +373,15 @@ differences! {
     #[cfg(feature = "long-tests")]
     a_set_of_words: planted("copies/memset[offset=64,bytes=64,async=false,words=true]", "copy.zero", "wrong-data:dst.back:zero");
     #[cfg(feature = "long-tests")]
-    a_stream_that_waits_for_an_event: planted("copies/two-streams-by-event[bytes=64,stream=non_blocking]", "kernel.drop", "wrong-data:back:poison");
+    a_stream_that_waits_for_an_event: in_kernel("copies/two-streams-by-event[bytes=64,stream=non_blocking]", "kernel.drop", "wrong-data:back:poison");
     #[cfg(feature = "long-tests")]
-    a_null_stream_that_does_not_wait: planted("copies/null-stream-waits[bytes=64,host=pageable]", "signal.early,ms=200", "wrong-data:back:zero");
+    a_null_stream_that_does_not_wait: in_kernel("copies/null-stream-waits[bytes=64,host=pageable]", "signal.early,ms=200", "wrong-data:back:zero");
     #[cfg(feature = "long-tests")]
-    a_replay_with_old_arguments: planted("graphs/replay-changing-input[words=16,host=pageable]", "kernel.stale-args", "wrong-data:static_out.back:poison");
+    a_replay_with_old_arguments: in_kernel("graphs/replay-changing-input[words=16,host=pageable]", "kernel.stale-args", "wrong-data:static_out.back:poison");
     #[cfg(feature = "long-tests")]
     zeros_in_memory_of_a_pool: planted("copies/pool-small-sizes[bytes=16]", "copy.zero", "wrong-data:back:zero");
     #[cfg(feature = "long-tests")]
-    a_variable_without_its_value: planted("kernels/module-variable[n=4,block=64]", "module.zeroed", "wrong-data:dst.back:other");
+    a_variable_without_its_value: in_kernel("kernels/module-variable[n=4,block=64]", "module.zeroed", "wrong-data:dst.back:other");
     #[cfg(feature = "long-tests")]
     numbers_that_are_not_generated: planted("rng/same-seed[kind=philox]", "kernel.drop", "wrong-data:a.back:same");
     #[cfg(feature = "long-tests")]
@@ -374,7 +389,7 @@ differences! {
     #[cfg(feature = "long-tests")]
     a_copy_that_leaves_its_memory: planted("copies/small-sizes[bytes=4096,host=pageable,api=memcpy]", "copy.page-fault", "memory-fault:__amd_rocclr_copyBuffer");
     #[cfg(feature = "long-tests")]
-    managed_memory_that_no_kernel_writes: planted("copies/managed-memory[words=16]", "kernel.drop", "wrong-data:out:poison");
+    managed_memory_that_no_kernel_writes: in_kernel("copies/managed-memory[words=16]", "kernel.drop", "wrong-data:out:poison");
     #[cfg(feature = "long-tests")]
     two_allocations_in_one_place: planted("copies/two-after-one-free[bytes=4096]", "alloc.alias", "wrong-data:a.back:other");
     #[cfg(feature = "long-tests")]

@@ -86,6 +86,7 @@ fn what_a_launcher_sets_itself_is_recorded() {
     let script = "test \"$HSA_OF_A_SHELL\" = yes && exec \"$@\"";
     command.env("HSA_OF_A_SHELL", "yes").args(["--launcher", &format!("sh -c '{script}' sh")]);
     let output = command.output().expect("it starts");
+    assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stdout);
     let record = text.lines().find_map(|line| report::parse(line).ok()).expect("a record");
     assert_eq!(record.verdict.kind, VerdictKind::Pass, "{record:?}");

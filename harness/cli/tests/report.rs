@@ -86,6 +86,25 @@ fn a_planted_fault_becomes_a_report() {
     assert!(!written.contains("janedoe") && (home.len() < 2 || !written.contains(&home)));
 }
 
+/// A chain of 5000 nodes needs more than 512 KiB of stack to be instantiated and less than the usual 8 MiB.
+#[test]
+fn a_stack_that_is_too_small_is_found_as_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    if !stack_is_here(folder.path()) {
+        eprintln!("skipped: no stack on this machine");
+        return;
+    }
+    let trial = "graphs/long-chain[nodes=5000]";
+    let options = ["--limit", "stack=512K", "--failures", "3", "--device", "emulated"];
+    let (code, text, stderr) =
+        rocrepro(folder.path(), &[&["mitigate", trial][..], &options].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+    for helps in ["--limit stack=64M", "--limit stack=512M"] {
+        assert!(text.lines().any(|l| l.contains("helps") && l.contains(helps)), "{text}");
+    }
+    assert!(text.contains("This points to: recursion in the runtime (stack overflow)"), "{text}");
+}
+
 #[test]
 fn what_does_not_fail_is_not_reported() {
     let folder = tempfile::tempdir().unwrap();

@@ -50,6 +50,59 @@ pub fn plain(text: &str) -> String {
     tidy(&kept)
 }
 
+/// The one comparison of a short program with bytes that it computes beside the calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// The line of its loop.
+    line: usize,
+    /// The variable of the bytes that are right.
+    right: String,
+    /// How many there are.
+    pub bytes: usize,
+}
+
+/// Finds the comparison; none where there are several, many bytes, or others in each round of a loop.
+pub fn comparison(text: &str) -> Option<Comparison> {
+    let lines: Vec<&str> = text.lines().collect();
+    let at = |n: usize| {
+        let bytes = lines[n].strip_prefix("  for (size_t ")?.split(" < ").nth(1)?;
+        let (_, right) = lines.get(n + 1)?.trim().strip_prefix("if (")?.split_once("] == ")?;
+        let right = right.strip_suffix("] continue;").or(right.strip_suffix("]) continue;"))?;
+        let bytes = bytes.split(';').next()?.parse().ok()?;
+        Some(Comparison { line: n, right: right.split('[').next()?.to_owned(), bytes })
+    };
+    let mut found = (0..lines.len()).filter_map(at);
+    let one = found.next().filter(|found| found.bytes <= 16)?;
+    found.next().is_none().then_some(one)
+}
+
+impl Comparison {
+    /// The program with these bytes written down.
+    pub fn written(&self, text: &str, bytes: &[u8]) -> String {
+        let listed: Vec<String> = bytes.iter().map(|byte| format!("0x{byte:02x}")).collect();
+        let mut out = String::new();
+        for (n, line) in text.lines().enumerate() {
+            if n == self.line {
+                let listed = listed.join(", ");
+                out.push_str(&format!("  const unsigned char right[] = {{{listed}}};\n"));
+            }
+            // The comparison and the message behind it.
+            let line = match n > self.line && n <= self.line + 4 {
+                true => line.replace(&format!("{}[", self.right), "right["),
+                false => line.to_owned(),
+            };
+            out.push_str(&format!("{line}\n"));
+        }
+        out
+    }
+}
+
+/// The byte that a program shows as wrong, and what is there: `FAIL: buffer b: byte 3 is 4f; expected was 00`.
+pub fn wrong_byte(line: &str) -> Option<(usize, u8)> {
+    let (at, rest) = line.split_once(": byte ")?.1.split_once(" is ")?;
+    Some((at.parse().ok()?, u8::from_str_radix(rest.split(';').next()?, 16).ok()?))
+}
+
 /// One text again: no needless headers, no two empty lines in a row.
 fn tidy(lines: &[&str]) -> String {
     let rest: Vec<&str> = lines.iter().copied().filter(|l| !l.starts_with("#include")).collect();
@@ -206,6 +259,30 @@ int main() {
         let shorter = without(PROGRAM, &(at..at + 1));
         assert!(!shorter.contains("<vector>") && shorter.contains("<cstdio>"), "{shorter}");
         assert!(shorter.contains("<hip/hip_runtime.h>"));
+    }
+
+    #[test]
+    fn right_bytes_are_written_down() {
+        let text = "  want = model();\n  for (size_t at = 0; at < 2; at++) {\n    if (b[at] == want[at]) continue;\n\
+                    \x20   std::printf(\"FAIL: buffer b: byte %zu is %02x; expected was %02x\\n\", at,\n\
+                    \x20               b[at], want[at]);\n    std::exit(1);\n  }\n";
+        let found = comparison(text).expect("one");
+        assert_eq!(found.bytes, 2);
+        let written = found.written(text, &[1, 0xa5]);
+        assert!(
+            written.contains("  const unsigned char right[] = {0x01, 0xa5};\n  for ("),
+            "{written}"
+        );
+        assert!(written.contains("b[at] == right[at]") && written.contains("b[at], right[at]"));
+        assert_eq!(written.matches("want").count(), 1, "{written}");
+        assert_eq!(comparison(&text.repeat(2)), None, "which one?");
+        assert_eq!(
+            comparison(&text.replace("  for", "    for")),
+            None,
+            "other bytes in each round"
+        );
+        assert_eq!(wrong_byte("FAIL: buffer b: byte 3 is 4f; expected was 00"), Some((3, 0x4f)));
+        assert_eq!(wrong_byte("FAIL: hipMalloc returned hipErrorUnknown"), None);
     }
 
     #[test]

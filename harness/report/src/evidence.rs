@@ -325,7 +325,7 @@ impl ThresholdBand {
     /// In one sentence, without a full stop.
     pub fn sentence(&self) -> String {
         format!(
-            "a random threshold: no run failed up to {}, some failed from {} on, all failed from {} on",
+            "a random threshold: seen from the good end no run failed up to {}, some failed from {} on, all failed from {} on",
             self.never, self.first, self.always
         )
     }

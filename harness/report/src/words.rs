@@ -27,7 +27,7 @@ pub fn without_lines(text: &str) -> String {
         rest = &from[end + 1..];
     }
     out += rest;
-    without_number(&out, " written at line ", " written")
+    without_number(&out, " at line ", "")
 }
 
 /// A text with every `words` and the number after it replaced.
@@ -193,6 +193,10 @@ mod tests {
         let text = "dst.back (line 20, iteration 2): 2 of 2 bytes wrong; right is written at line 14 (by src)";
         assert_eq!(without_lines(text), "dst.back: 2 of 2 bytes wrong; right is written (by src)");
         assert_eq!(without_lines("a (line 3"), "a (line 3");
+        assert_eq!(
+            without_lines("the result of kernel k at line 8 (in a)"),
+            "the result of kernel k (in a)"
+        );
     }
 
     #[test]

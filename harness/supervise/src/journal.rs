@@ -133,7 +133,11 @@ impl Journal {
         }
         match self.durability {
             Durability::Process => Ok(()),
-            Durability::Machine => self.file.sync_data(),
+            Durability::Machine => match self.file.sync_data() {
+                // A pipe or a device, which has nothing to keep: see fsync(2).
+                Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+                synced => synced,
+            },
         }
     }
 }
@@ -271,5 +275,17 @@ mod tests {
         assert!(matches!(error, JournalError::Serialize { .. }), "{error:?}");
         journal.write(&record("a", 1)).unwrap();
         assert_eq!(read::<Record>(&path).unwrap().records, [record("a", 1)]);
+    }
+
+    #[test]
+    fn what_has_no_disk_is_written_to_all_the_same() {
+        let (mut from, to) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&to));
+        let mut journal = Journal::open(Path::new(&path), Durability::Machine).unwrap();
+        journal.write(&record("a", 1)).unwrap();
+        drop((journal, to));
+        let mut text = String::new();
+        from.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with('{') && text.ends_with("}\n"), "{text}");
     }
 }

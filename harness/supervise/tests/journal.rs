@@ -29,6 +29,22 @@ fn writer() {
     }
 }
 
+/// As `--record /dev/stdout` is in a pipeline. It has nothing that could be lost with the machine.
+#[test]
+fn a_pipe_can_be_written_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let mut journal = Journal::open(&path, Durability::Machine).unwrap();
+    let mut reader = BufReader::new(std::fs::File::open(&path).unwrap());
+    for number in 0..3 {
+        journal.write(&Record { number, padding: String::new() }).unwrap();
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert!(line.contains(&format!("\"number\":{number}")), "{line}");
+    }
+}
+
 #[test]
 fn a_killed_writer_has_lost_nothing_that_it_had_written() {
     let folder = tempfile::tempdir().unwrap();

@@ -126,6 +126,23 @@ pub fn runtime(text: &str) -> Vec<u8> {
     elf
 }
 
+/// A .tar.gz of these members behind one whose zeros take a thousandth of their place: so many MiB of them.
+pub fn bomb(entries: &[Entry], mebibytes: usize) -> Vec<u8> {
+    let packed = |bytes: &[u8]| {
+        let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        packer.write_all(bytes).expect("memory takes everything");
+        packer.finish().expect("memory takes everything")
+    };
+    let mut header = tar::Header::new_gnu();
+    header.set_path("lib/bomb").expect("a short path");
+    header.set_size((mebibytes as u64) << 20);
+    header.set_mode(0o644);
+    header.set_cksum();
+    // Members of gzip that follow each other are one stream.
+    let zeros = packed(&vec![0; 1 << 20]);
+    [packed(header.as_bytes()), zeros.repeat(mebibytes), packed(&tar(entries))].concat()
+}
+
 /// An archive of that ending: `tar`, `tar.gz`, `tar.xz`, `tar.zst` or `whl`.
 pub fn pack(entries: &[Entry], ending: &str) -> Vec<u8> {
     let plain = || tar(entries);

@@ -8,5 +8,5 @@
 mod fake;
 mod server;
 
-pub use fake::{Entry, Fake, pack, runtime, sha256, tar};
+pub use fake::{Entry, Fake, bomb, pack, runtime, sha256, tar};
 pub use server::{Listing, Server, Site, Trouble};

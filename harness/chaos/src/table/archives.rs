@@ -89,12 +89,8 @@ pub(crate) const ROWS: &[Row] = &[
         GOES_ON,
     )
     .alone(),
-    row(
-        "archive/bomb",
-        |s| bisect(s, |fake| with(fake, Entry::file("lib/bomb", vec![0; 800 << 20]))),
-        GOES_ON,
-    )
-    .long(),
+    row("archive/bomb", |s| bisect(s, |fake| standin::bomb(&fake.entries(), 3 << 10)), GOES_ON)
+        .long(),
     row("archive/many-files", |s| bisect(s, many), GOES_ON).long(),
     row(
         "archive/name-with-an-escape",

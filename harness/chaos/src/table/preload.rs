@@ -152,11 +152,7 @@ pub(crate) const ROWS: &[Row] = &[
     row("preload/prints-panicked-at-and-exits", |s| s.trouble("panic_exit@body"), EXIT)
         .hides(&["bug of rocrepro"]),
     row("preload/poses-as-the-worker", |s| s.trouble("worker_text@body"), EXIT),
-    row(
-        "preload/prints-a-gpu-fault",
-        |s| s.trouble("fault_text@body"),
-        &["fail memory-fault:device"],
-    ),
+    row("preload/prints-a-gpu-fault", |s| s.trouble("fault_text@body"), &["fail memory-fault:*"]),
     row(
         "preload/prints-a-gpu-fault-and-aborts",
         |s| {

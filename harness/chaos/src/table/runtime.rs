@@ -67,6 +67,15 @@ pub(crate) const ROWS: &[Row] = &[
         &["fail hang:hipMalloc"],
     ),
     row("runtime/copy-fails", |s| s.shim("fail=1@hipMemcpy"), &["fail api-error:hipMemcpy:*"]),
+    // Of the calls that one step makes, the one that failed is named.
+    row(
+        "runtime/get-function-fails",
+        |s| {
+            s.runs(crate::scene::KERNEL);
+            s.shim("fail=500@hipModuleGetFunction")
+        },
+        &["fail api-error:hipModuleGetFunction:hipErrorNotFound"],
+    ),
     row(
         "runtime/free-fails",
         |s| s.shim("fail=1@hipFree"),

@@ -210,6 +210,8 @@ pub(super) fn expected(findings: &Findings) -> String {
                 wanted.trim_end_matches('.')
             )
         }
+        // The reduced case is about less than the title of the trial says.
+        _ if findings.minimised.is_some() => more.to_owned(),
         _ => format!("{} {more}", sentence(&findings.record.title)),
     }
 }

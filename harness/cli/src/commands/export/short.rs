@@ -322,6 +322,9 @@ impl Runs<'_> {
         if self.healthy().is_none() {
             return Ok(text);
         }
+        if let Some(shorter) = self.with_bytes(&text, rate)? {
+            text = shorter;
+        }
         let mut tried = HashSet::new();
         loop {
             let before = text.clone();
@@ -341,6 +344,34 @@ impl Runs<'_> {
                 return Ok(text);
             }
         }
+    }
+
+    /// The program with the right bytes written down in the place of a model that computes them: those that are there where
+    /// it passes. None where that is no use.
+    fn with_bytes(&mut self, text: &str, rate: Rate) -> Result<Option<String>, Stop> {
+        let Some(found) = lines::comparison(text) else { return Ok(None) };
+        let mut bytes = vec![0; found.bytes];
+        for _ in 0..=found.bytes {
+            let Some((bench, job)) = self.healthy() else { return Ok(None) };
+            let written = found.written(text, &bytes);
+            let program = bench.try_to_compile(&written, &self.job.lowered.plan)?;
+            // It was compiled over another program.
+            let mut last = None;
+            if let Ok(program) = program {
+                let seen = bench.run(job, &program, self.goal, Logged::No, self.cancel)?;
+                if seen.kind == Kind::Pass {
+                    self.last = None;
+                    return Ok(self.keeps(&written, rate)?.then_some(written));
+                }
+                last = lines::wrong_byte(&seen.line);
+            }
+            self.last = None;
+            match last {
+                Some((at, byte)) if at < bytes.len() => bytes[at] = byte,
+                _ => return Ok(None),
+            }
+        }
+        Ok(None)
     }
 
     /// Whether a text shows the failure at least as often as it was shown before.
