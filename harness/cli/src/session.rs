@@ -1,13 +1,10 @@
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::{Duration, SystemTime},
 };
 
@@ -16,7 +13,7 @@ use device::{Arch, Config, Planted, Schedule};
 use judge::Able;
 use plan::{Late, Order};
 use rocm::{Extra, Spec, Stack};
-use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Resource, Start};
 
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
@@ -24,6 +21,7 @@ use crate::{
     device_library,
     library::CasesFrom,
     machine::{self, Turn},
+    processes::Processes,
     progress,
     scratch::{self, Scratch},
     stop::chain,
@@ -100,11 +98,9 @@ pub struct Session {
     pub stack: Stack,
     /// Its ROCm version, as far as files or else its runtime tell.
     pub rocm: Option<plan::Version>,
-    /// The device.
     pub device: DeviceChoice,
     /// How the emulated device is set up, but for its architecture and faults.
     pub emulation: Config,
-    /// Trials at once.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
@@ -120,8 +116,7 @@ pub struct Session {
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
-    /// The processes that it started.
-    processes: Mutex<BTreeSet<u32>>,
+    pub(crate) processes: Processes,
 }
 
 impl TryFrom<&Target> for SessionOptions {
@@ -316,7 +311,7 @@ impl Session {
             device_folder,
             code_cache,
             scratch,
-            processes: Mutex::default(),
+            processes: Processes::default(),
         };
         session.ask_for_the_release()?;
         Ok(session)
@@ -325,16 +320,6 @@ impl Session {
     /// A number that no other trial of this run has.
     pub(crate) fn next_number(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Remembers a process: the kernel log speaks of it by its number.
-    pub(crate) fn started(&self, seen: &Observed) {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
-    }
-
-    /// The processes that were started.
-    pub(crate) fn processes(&self) -> BTreeSet<u32> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The folder of this run's temporary files. It goes with the session.
