@@ -13,6 +13,7 @@ mod library;
 mod machine;
 mod outputs;
 mod probe;
+mod processes;
 mod progress;
 mod scratch;
 mod select;

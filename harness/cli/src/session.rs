@@ -1,15 +1,12 @@
 mod options;
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::Command,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::SystemTime,
 };
 
@@ -17,13 +14,14 @@ use device::{Config, Planted, Schedule};
 use judge::Able;
 use plan::{Late, Order};
 use rocm::Stack;
-use supervise::{Cancel, Limit, Limits, Observed, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Resource, Start};
 
 pub use self::options::{DeviceChoice, SessionOptions};
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT, device_library,
     library::CasesFrom,
     machine::{self, Turn},
+    processes::Processes,
     progress,
     scratch::{self, Scratch},
     stop::chain,
@@ -79,7 +77,7 @@ pub struct Session {
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
     /// The processes that it started.
-    processes: Mutex<BTreeSet<u32>>,
+    pub(crate) processes: Processes,
 }
 
 impl Session {
@@ -139,7 +137,7 @@ impl Session {
             device_folder,
             code_cache,
             scratch,
-            processes: Mutex::default(),
+            processes: Processes::default(),
         };
         session.ask_for_the_release()?;
         Ok(session)
@@ -148,16 +146,6 @@ impl Session {
     /// A number that no other trial of this run has.
     pub(crate) fn next_number(&self) -> u64 {
         self.begun.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Remembers a process: the kernel log speaks of it by its number.
-    pub(crate) fn started(&self, seen: &Observed) {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
-    }
-
-    /// The processes that were started.
-    pub(crate) fn processes(&self) -> BTreeSet<u32> {
-        self.processes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The folder of this run's temporary files. It goes with the session.

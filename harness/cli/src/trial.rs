@@ -444,7 +444,7 @@ pub(crate) fn observe(
 ) -> Option<(Observation, Option<Usage>)> {
     let command = session.command(&told.start);
     let seen = supervise::run(command, &told.order, &session.limits, cancel, &mut |_| {});
-    session.started(&seen);
+    session.processes.note(&seen);
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }

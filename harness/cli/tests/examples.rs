@@ -27,7 +27,7 @@ fn lasting(report: &str) -> Vec<String> {
             section = line.to_owned();
         }
         if let Some(title) = line.strip_prefix("<details><summary>") {
-            let logs = ["AMD_LOG_LEVEL", "Machine", "Native stacks"];
+            let logs = ["AMD_LOG_LEVEL", "Kernel log", "Machine", "Native stacks"];
             of_machine = logs.iter().any(|log| title.starts_with(log));
         }
         let heading = line.starts_with("### ") || line.starts_with("<details>");

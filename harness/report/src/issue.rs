@@ -11,6 +11,7 @@ mod home;
 mod publish;
 mod quoted;
 mod redact;
+mod since;
 mod write;
 
 pub use address::{LIMIT, Link};
@@ -162,7 +163,7 @@ fn problem(findings: &Findings) -> Vec<Block> {
         Block::kept(write::expected_and_actual(findings)),
         Block::kept(write::rate_and_controls(findings)),
     ];
-    let since = write::versions(findings);
+    let since = since::versions(findings);
     blocks.extend(since.map(|text| Block {
         name: "version window".to_owned(),
         text,

@@ -80,7 +80,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         minimised,
         mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
         bisected: about::<Bisected>(&folder, &failed, |found| &found.trial)?,
-        kernel_log: doctor::kernel_log_since(before, &session.processes(), &who),
+        kernel_log: doctor::kernel_log_since(before, &session.processes.all(), &who),
         environment,
         variables: variables(&session, &job.lowered.plan.environment),
         logs,

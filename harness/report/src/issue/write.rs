@@ -37,7 +37,7 @@ fn with_interval(rate: Rate) -> String {
 }
 
 /// A probability in percent; rounded outwards, so that an interval is never shown narrower than it is.
-fn percent(p: f64, round: fn(f64) -> f64) -> String {
+pub(super) fn percent(p: f64, round: fn(f64) -> f64) -> String {
     let scale = if p < 0.1 { 10.0 } else { 1.0 };
     format!("{} %", round(p * 100.0 * scale) / scale)
 }
@@ -159,7 +159,7 @@ pub(super) fn problem(findings: &Findings) -> String {
 }
 
 /// A text that begins with a capital and ends with a full stop.
-fn sentence(text: &str) -> String {
+pub(super) fn sentence(text: &str) -> String {
     let mut letters = text.trim().chars();
     let start: String = match letters.next() {
         // The name of a function or buffer keeps its case.
@@ -171,13 +171,6 @@ fn sentence(text: &str) -> String {
     };
     let text = start + letters.as_str();
     if text.ends_with(['.', '!', '?']) || text.is_empty() { text } else { text + "." }
-}
-
-/// A sentence that begins with an article.
-fn sentence_from(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-    sentence(&(first + letters.as_str()))
 }
 
 /// What should happen, and what does.
@@ -371,61 +364,6 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             "\n\nSome smaller variants failed in another way and were kept apart: {}.",
             others.join(", ")
         );
-    }
-    Some(text)
-}
-
-/// Releases that fail and that do not.
-pub(super) fn versions(findings: &Findings) -> Option<String> {
-    let found = findings.bisected.as_ref()?;
-    let mut text = format!("#### Since when ({})\n\n", found.axis);
-    match (&found.last_good, &found.first_bad) {
-        _ if found.band.is_some() => {
-            let band = found.band.as_ref().map(|band| band.sentence());
-            text.push_str(&sentence_from(&band.unwrap_or_default()));
-        }
-        (Some(good), Some(bad)) => {
-            let _ = write!(text, "Last good: **{good}**. First bad: **{bad}**.");
-        }
-        (None, Some(_)) => {
-            text.push_str("Every build that could be tested has it: not a regression within them.")
-        }
-        (Some(good), None) => {
-            let _ = write!(text, "No build that could be tested has it up to {good}.");
-        }
-        (None, None) => text.push_str("No answer."),
-    }
-    if let Some(p) = found.confidence.filter(|_| found.band.is_none()) {
-        let _ = write!(text, " Confidence {}.", percent(p, f64::floor));
-    }
-    text.push_str("\n\n| build | failures |\n| --- | --- |");
-    for build in &found.rates {
-        let _ = write!(text, "\n| {} | {} |", build.version, build.rate);
-    }
-    for skipped in &found.skipped {
-        let _ = write!(text, "\n| {} | not tested: {} |", skipped.version, skipped.why);
-    }
-    if !found.crossed.is_empty() {
-        text.push_str(
-            "\n\n| component of the bad build in the good one | failures |\n| --- | --- |",
-        );
-        for crossed in &found.crossed {
-            let shown = crossed.why.clone().unwrap_or_else(|| crossed.rate.to_string());
-            let _ = write!(text, "\n| {} | {shown} |", crossed.component);
-        }
-    }
-    if !found.components.is_empty() {
-        text.push_str("\n\n| component | last good | first bad |\n| --- | --- | --- |");
-        for component in &found.components {
-            let name = match &component.compare_url {
-                Some(url) => format!("[{}]({url})", component.name),
-                None => component.name.clone(),
-            };
-            let _ = write!(text, "\n| {name} | {} | {} |", component.good, component.bad);
-        }
-    }
-    if !found.rerun.is_empty() {
-        let _ = write!(text, "\n\n{}", fenced("sh", &found.rerun.join("\n")));
     }
     Some(text)
 }

@@ -309,7 +309,7 @@ pub(super) fn run_program(
     start.directory = Some(folder.to_owned());
     start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
     let seen = supervise::run(session.command(&start), b"", limits, cancel, &mut |_| {});
-    session.started(&seen);
+    session.processes.note(&seen);
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict(format!(
             "interrupted; `{}` runs the trial",
