@@ -92,15 +92,16 @@ const TEMPORARY: &str = "tmp";
 pub struct Session {
     /// What tells this run from every other.
     pub run: String,
-    /// Trials that were begun.
     begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
     /// Its ROCm version, as far as files or else its runtime tell.
     pub rocm: Option<plan::Version>,
+    /// The device.
     pub device: DeviceChoice,
     /// How the emulated device is set up, but for its architecture and faults.
     pub emulation: Config,
+    /// Trials at once.
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
@@ -551,7 +552,6 @@ impl Session {
         self.device == DeviceChoice::Gpu && self.jobs == NonZeroUsize::MIN
     }
 
-    /// Whether trials are started through another command.
     pub(crate) fn is_launched(&self) -> bool {
         !self.launcher.is_empty()
     }
