@@ -50,7 +50,6 @@ const TEMPORARY: &str = "tmp";
 pub struct Session {
     /// What tells this run from every other.
     pub run: String,
-    /// Trials that were begun.
     begun: AtomicU64,
     /// The stack.
     pub stack: Stack,
@@ -377,7 +376,6 @@ impl Session {
         self.device == DeviceChoice::Gpu && self.jobs == NonZeroUsize::MIN
     }
 
-    /// Whether trials are started through another command.
     pub(crate) fn is_launched(&self) -> bool {
         !self.launcher.is_empty()
     }
