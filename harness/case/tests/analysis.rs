@@ -90,7 +90,7 @@ fn few_repeats(steps: &mut [Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn mutated_cases_have_the_same_mistakes(
