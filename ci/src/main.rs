@@ -48,7 +48,7 @@ usage: cargo run -p ci -- TASK
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, checks, exports, filed and amd, in this order";
+  all      lint, test, stacks, prove, checks, exports and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -74,7 +74,6 @@ fn main() -> ExitCode {
             .and_then(|()| prove())
             .and_then(|()| shell().and_then(|sh| checks::checks(&sh)))
             .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
-            .and_then(|()| shell().and_then(|sh| filing::sample(&sh)))
             .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
         _ => {
             eprintln!("{USAGE}");
