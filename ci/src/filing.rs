@@ -17,7 +17,7 @@ use crate::{Done, STACK, product};
 /// Cases at once; their trials take turns on the processors that are there.
 const AT_ONCE: usize = 3;
 
-/// What the gate files: one or two cases of each family that are quick, under faults of several kinds.
+/// A sample: one or two cases of each family that are quick, under faults of several kinds.
 const SAMPLE: [&str; 10] = [
     "capture/begin-twice",
     "copies/memset",
@@ -36,7 +36,7 @@ pub(crate) fn filing(sh: &Shell) -> Done {
     file_all(sh, |_| true)
 }
 
-/// Files a few cases, always the same: about two minutes.
+/// Files a few cases, always the same.
 pub(crate) fn sample(sh: &Shell) -> Done {
     file_all(sh, |case| SAMPLE.contains(&case))
 }

@@ -57,7 +57,7 @@ const DIFFERING: f64 = 0.3;
 const STRICTER: f64 = 0.2;
 
 /// Doubt that stays however many runs there are: a history may be like none of the hypotheses. The second where builds of one side
-/// differ. Set by the worlds of `examples/calibration`, which are wrong no more often.
+/// differ. Set by the worlds of `examples/calibration`, so these are no independent evidence of it.
 const UNLIKE_ANY: [f64; 2] = [0.03, 0.12];
 
 /// Runs between two looks for several changes.
