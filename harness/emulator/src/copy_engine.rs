@@ -156,8 +156,8 @@ fn carry_out(job: &Job) {
     }
 }
 
-/// Whether the engine reaches every byte of a range; the address that it does not otherwise. An access outside of an allocation to
-/// a page that it reaches all the same is told where the sanitizer knows allocations by the byte.
+/// Whether the engine reaches every byte of a range; the address that it does not otherwise. Where the sanitizer knows
+/// allocations by the byte, an access outside of one, to a page that is reached all the same, is told.
 fn reaches(start: usize, len: usize) -> Result<(), usize> {
     let map = memory::map();
     let Err(outside) = map.check(start, len) else { return Ok(()) };

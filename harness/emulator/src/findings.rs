@@ -1,4 +1,4 @@
-//! What the sanitizer tells: each mistake once in a process, after which the work goes on or stops, as it was asked for.
+//! What the sanitizer tells: each mistake once in a process, after which the work goes on or stops, as was asked for.
 
 use std::{
     collections::BTreeSet,
