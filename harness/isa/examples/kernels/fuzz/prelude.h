@@ -101,8 +101,15 @@ DEV f64 min64(f64 a, f64 b) { return a != a || b != b ? 3.0 : __builtin_fmin(a, 
 DEV f64 max64(f64 a, f64 b) { return a != a || b != b ? 3.0 : __builtin_fmax(a, b) + 0.0; }
 DEV f16 min16(f16 a, f16 b) { return (f16)min32((f32)a, (f32)b); }
 DEV f16 max16(f16 a, f16 b) { return (f16)max32((f32)a, (f32)b); }
-DEV f32 ldexp32(f32 x, i32 n) { return __builtin_ldexpf(x, (n & 255) - 128); }
-DEV f64 ldexp64(f64 x, i32 n) { return __builtin_ldexp(x, (n & 2047) - 1024); }
+// Older compilers know `__builtin_ldexp` as a function of a library alone.
+DEV f32 ldexp32(f32 x, i32 n) {
+  n = (n & 255) - 128;
+  return ON_GPU(__builtin_amdgcn_ldexpf(x, n), __builtin_ldexpf(x, n));
+}
+DEV f64 ldexp64(f64 x, i32 n) {
+  n = (n & 2047) - 1024;
+  return ON_GPU(__builtin_amdgcn_ldexp(x, n), __builtin_ldexp(x, n));
+}
 DEV f32 sign32(f32 a, f32 b) { return __builtin_copysignf(a, b != b ? 1.0f : b); }
 DEV f64 sign64(f64 a, f64 b) { return __builtin_copysign(a, b != b ? 1.0 : b); }
 
