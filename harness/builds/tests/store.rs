@@ -315,7 +315,7 @@ fn the_next_place_serves_what_the_first_lacks() {
     let server = site.serve();
     let names = [server.url("/old/"), server.url("/new/")].map(|url| format!("index-html={url}"));
     let sources = Sources::load(None).unwrap().select(&names).unwrap();
-    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None, beside_main: false };
+    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None, beside_main: Vec::new() };
     let History { builds, .. } = list(&sources, &wanted).unwrap();
     assert_eq!(builds[0].places.len(), 2);
     let folder = tempfile::tempdir().unwrap();

@@ -73,9 +73,8 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
     past.place(&|label| axis.position_of(label));
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
-    for silent in &axis.silent {
-        note(format_args!("note: {silent}"));
-    }
+    axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
+    axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
     let cancel = Cancel::new()
         .and_then(|cancel| cancel.on_signals().map(|()| cancel))
@@ -354,11 +353,29 @@ impl Bench<'_> {
         let _ahead = self.ahead.take(self.axis, point);
         match self.subject.prepare(self.axis, point, &self.options, &self.store)? {
             Ok(ready) => {
+                self.refuse_rebuilt(point, &ready)?;
                 self.ready = Some((point, ready));
                 Ok(Ok(()))
             }
             Err(Refused::Unusable(why)) => Ok(Err(why)),
             Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
+        }
+    }
+
+    /// What was seen of a build is not mixed with what another of the same name shows.
+    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
+        let label = self.axis.label(point);
+        let now = ready.sha256();
+        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        match self.observations.iter().find(known) {
+            Some(before) if !now.is_empty() && before.sha256 != now => {
+                Err(Stop::no_verdict(format!(
+                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; what was seen of the two is \
+                     not mixed: begin anew in another folder (--out)",
+                    before.sha256
+                )))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -371,7 +388,8 @@ impl Bench<'_> {
             Err(why) => (Event::Unusable { build: point, seconds }, why),
         };
         let label = self.axis.label(point);
-        self.observe(state, Observation { event, label, signature: String::new(), why })
+        let sha256 = self.ready.as_ref().map(|(_, ready)| ready.sha256()).unwrap_or_default();
+        self.observe(state, Observation { event, label, signature: String::new(), why, sha256 })
     }
 
     fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
@@ -382,6 +400,7 @@ impl Bench<'_> {
             label: label.clone(),
             signature: String::new(),
             why,
+            sha256: String::new(),
         };
         // After a resume nothing is active yet.
         if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
@@ -401,6 +420,7 @@ impl Bench<'_> {
                 label: label.clone(),
                 signature,
                 why: ran.why,
+                sha256: String::new(),
             },
             Sees::Nothing => unusable(seconds, ran.why),
         };

@@ -245,7 +245,7 @@ impl Found<'_> {
         let pair = (record(good, false), record(bad, true));
         let found = self.bisected(edge, pair);
         let name = |point| self.axis.label(point);
-        let sentence = sentence(self.answer, self.axis.is_fix(), &name);
+        let sentence = self.with_holes(sentence(self.answer, self.axis.is_fix(), &name));
         let state = self.state;
         let spent = format!(
             "{}, {} of {}, {:.0} s",
@@ -265,6 +265,29 @@ impl Found<'_> {
         ];
         problems.extend(written.into_iter().flatten().map(|stop| stop.to_string()));
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
+    }
+
+    /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
+    fn with_holes(&self, sentence: String) -> String {
+        let Answer::Found(Edge { last_good, first_bad, .. }) = self.answer else { return sentence };
+        let holes = self.axis.holes_between(*last_good, *first_bad);
+        if holes.is_empty() {
+            return sentence;
+        }
+        let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
+        format!(
+            "the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            self.axis.label(*last_good),
+            self.axis.label(*first_bad),
+            names.join(" and ")
+        )
+    }
+
+    /// What the archives of a tested build add up to.
+    fn sha256(&self, point: usize) -> Option<&str> {
+        let label = self.axis.label(point);
+        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        self.observations.iter().find(known).map(|o| o.sha256.as_str())
     }
 
     fn edge(&self) -> Option<(usize, usize)> {
@@ -346,12 +369,12 @@ impl Found<'_> {
             rates: rates.collect(),
             notes: notes(self.answer, self.state, self.axis)
                 .into_iter()
-                .chain(
-                    self.axis
-                        .silent
-                        .iter()
-                        .map(|hole| format!("the history may have holes: {hole}")),
-                )
+                .chain(self.axis.silent.iter().cloned())
+                .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
+                .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {
+                    let sha256 = self.sha256(point)?;
+                    Some(format!("{} has sha256 {sha256}", self.axis.label(point)))
+                }))
                 .collect(),
             fix: self.axis.is_fix(),
             confidence,

@@ -71,6 +71,9 @@ pub(super) struct Observation {
     /// Why a point cannot be tested, or what a run showed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) why: String,
+    /// Of the archives that an obtained build came in, in hexadecimal, with commas between.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) sha256: String,
 }
 
 impl Begun {

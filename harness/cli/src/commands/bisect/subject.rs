@@ -72,7 +72,7 @@ pub(super) struct Wanted {
 /// A point that can be run.
 pub(super) struct Ready<'a> {
     /// Kept so that the build stays on disk while it is in use.
-    _build: Option<Obtained>,
+    build: Option<Obtained>,
     job: Work<'a>,
 }
 
@@ -183,7 +183,7 @@ impl<'a> Subject<'a> {
             }
             Subject::Command(wanted) => command(axis, label, options, wanted)?,
         };
-        Ok(Ready { _build: build, job })
+        Ok(Ready { build, job })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -309,6 +309,12 @@ fn command<'a>(
 }
 
 impl Ready<'_> {
+    /// What identifies the build beside its name: the sums of its archives; empty where it came in none.
+    pub(super) fn sha256(&self) -> String {
+        let archives = self.build.iter().flat_map(|build| &build.sha256);
+        archives.map(|(_, sha256)| sha256.as_str()).collect::<Vec<_>>().join(",")
+    }
+
     /// Runs once. None where it was interrupted.
     pub(super) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
         match &self.job {
