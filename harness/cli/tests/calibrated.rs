@@ -164,7 +164,7 @@ fn table(all: &[Said]) -> String {
             model.trim_start_matches("~ "),
             answered.len() - place,
             row.len() - answered.len(),
-            100.0 * stated / answered.len().max(1) as f64,
+            100.0 * stated.max(0.0) / answered.len().max(1) as f64,
             answered.iter().filter(|said| !said.right).count(),
             row.iter().map(|said| said.runs).sum::<u64>() as f64 / row.len() as f64,
         ));
