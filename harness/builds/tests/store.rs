@@ -455,3 +455,22 @@ fn a_build_from_its_second_place_is_not_waited_for() {
     assert_eq!(again.unwrap(), 0);
     drop(held);
 }
+
+/// A connection that is open and silent is given up, and the download goes on by a range.
+#[test]
+fn a_stalled_connection_is_given_up() {
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Stall(300)]);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).with_stall(Duration::from_millis(200));
+    let reasons = std::sync::Mutex::new(Vec::new());
+    let got = store.obtain(&build(&server, "one", &[(A, None)]), &|event| {
+        if let builds::Event::Retry { reason, .. } = event {
+            reasons.lock().unwrap().push(reason.to_owned());
+        }
+    });
+    assert_eq!(told(got), "one from 1 archives");
+    assert_eq!(*reasons.lock().unwrap(), ["nothing came for 0 s"]);
+    assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
+}

@@ -6,11 +6,17 @@ mod answer;
 mod axis;
 mod cross;
 mod journal;
+mod outlook;
 mod says;
 mod subject;
 mod verdict;
 
-use std::{fs::File, process::ExitCode, time::Instant};
+use std::{
+    fs::File,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
 use device::Planted;
 use report::count;
@@ -69,6 +75,18 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     };
     let folder = evidence::folder(args.out.as_deref(), case_name);
     let begun = begun(args, &subject, &axis, &options);
+    let skipped = axis.points_of(&args.skip)?;
+    if args.list {
+        return outputs::print(&outlook::listed(&axis)).map(|()| ExitCode::SUCCESS);
+    }
+    if args.dry_run {
+        let stacks = rocm::Store::from_environment();
+        let store = stacks.ok().map(builds::Store::new);
+        let kept = |n: usize| {
+            store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
+        };
+        return outputs::print(&outlook::dry_run(&begun, &axis, &kept)).map(|()| ExitCode::SUCCESS);
+    }
     let _device = lock_device(&options)?;
     let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
     past.place(&|label| axis.position_of(label));
@@ -96,6 +114,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
             None => builds::Store::new(stacks),
         },
         cancel,
+        stop: crate::progress::stop_flag()?,
         journal,
         folder: &folder,
         verdicts: Verdicts::new(args.regress, past.threshold),
@@ -106,6 +125,12 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     for observation in past.seen {
         bench.verdicts.learn(&observation, begun.points - 1);
         bench.observations.push(observation);
+    }
+    for point in skipped {
+        if state.tally(point).broken {
+            continue;
+        }
+        bench.observe(&mut state, journal::left_out(point, axis.label(point)))?;
     }
     if args.regress == Regress::Perf && !bench.verdicts.has_threshold() {
         bench.measure()?;
@@ -319,6 +344,8 @@ struct Bench<'a> {
     options: SessionOptions,
     store: builds::Store,
     cancel: Cancel,
+    /// Raised with `cancel`, for whoever waits for a network.
+    stop: Arc<AtomicBool>,
     journal: Journal,
     folder: &'a std::path::Path,
     verdicts: Verdicts,
@@ -351,7 +378,7 @@ impl Bench<'_> {
         self.ready = None;
         // What was fetched ahead is waited for if it is this build, and called off if it is another.
         let _ahead = self.ahead.take(self.axis, point);
-        match self.subject.prepare(self.axis, point, &self.options, &self.store)? {
+        match self.subject.prepare(self.axis, point, &self.options, (&self.store, &self.stop))? {
             Ok(ready) => {
                 self.refuse_rebuilt(point, &ready)?;
                 self.ready = Some((point, ready));

@@ -165,6 +165,29 @@ impl Axis {
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
+    /// The points that a person names, by name or day; all that are none of the searched stretch, or an end of it, are mistakes.
+    pub(super) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
+        let (mut points, mut problems) = (Vec::new(), Vec::new());
+        for name in names {
+            let day = name.parse::<builds::Date>().ok();
+            let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
+            let named: Vec<usize> = match self.position_of(name) {
+                Some(point) => vec![point],
+                None => (0..self.len()).filter(of_day).collect(),
+            };
+            match named.iter().any(|point| *point == 0 || *point + 1 == self.len()) {
+                true => problems.push(format!("error: `--skip {name}`: this is an end")),
+                false if named.is_empty() => problems.push(format!(
+                    "error: `--skip {name}`: nothing between {} and {} is called so; --list shows what is",
+                    self.label(0),
+                    self.label(self.len() - 1)
+                )),
+                false => points.extend(named),
+            }
+        }
+        if problems.is_empty() { Ok(points) } else { Err(Stop::usage(problems.join("\n"))) }
+    }
+
     /// The build of a point, where the points are builds.
     pub(super) fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {

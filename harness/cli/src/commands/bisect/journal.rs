@@ -183,6 +183,16 @@ pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
     Ok(Some(past))
 }
 
+/// What `--skip` says of a point.
+const LEFT_OUT: &str = "left out by --skip";
+
+/// A point that a person leaves out: nobody asked for it.
+pub(super) fn left_out(point: usize, label: String) -> Observation {
+    let event = Event::Unusable { build: point, seconds: 0.0 };
+    let (signature, sha256) = Default::default();
+    Observation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
+}
+
 /// Makes the decisions of a journal again.
 ///
 /// # Errors
@@ -192,6 +202,7 @@ pub(super) fn decide_again(begun: &Begun, seen: &[Observation]) -> Result<State,
     for (n, observation) in seen.iter().enumerate() {
         let action = next(&state);
         let asked = match (&action, observation.event) {
+            (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
             (
                 Action::Install(want),
                 Event::Installed { build, .. } | Event::Unusable { build, .. },

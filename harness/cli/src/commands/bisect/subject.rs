@@ -1,6 +1,8 @@
 //! What is run at each point of an axis: a trial, or a command.
 
-use std::{ffi::OsString, path::PathBuf, process::Command, time::Instant};
+use std::{
+    ffi::OsString, path::PathBuf, process::Command, sync::atomic::AtomicBool, time::Instant,
+};
 
 use builds::Obtained;
 use case::{Case, Lowered, Trial};
@@ -16,7 +18,7 @@ use super::{
     says,
 };
 use crate::{
-    CaseLibrary, Job, Session, SessionOptions, Stop, outputs::note, progress, run_trial,
+    CaseLibrary, Job, Session, SessionOptions, Stop, progress, progress::Fetching, run_trial,
     stop::chain,
 };
 
@@ -127,8 +129,9 @@ impl<'a> Subject<'a> {
         axis: &Axis,
         point: usize,
         options: &SessionOptions,
-        store: &builds::Store,
+        (store, stop): (&builds::Store, &AtomicBool),
     ) -> Result<Result<Ready<'a>, Refused>, Stop> {
+        let fetching = Fetching::default();
         let mut options = options.clone();
         let label = axis.label(point);
         let mut obtained = None;
@@ -141,7 +144,7 @@ impl<'a> Subject<'a> {
                 });
                 options.rocm = match debian {
                     Some(spec) => spec,
-                    None => match store.obtain(build, &told) {
+                    None => match store.obtain_unless(build, stop, &|event| fetching.tell(event)) {
                         Ok(got) => {
                             let prefix = got.prefix.display().to_string();
                             obtained = Some(got);
@@ -251,22 +254,6 @@ fn exec(
     words.push(program.display().to_string());
     words.extend(wanted.words.iter().cloned());
     Ok(words)
-}
-
-/// Says what takes long.
-pub(super) fn told(event: builds::Event<'_>) {
-    use builds::Event;
-    match event {
-        Event::Waiting { holder } => note(format_args!("{holder} has this build in work; waiting")),
-        Event::Download { name, done, total } if total == Some(done) => {
-            note(format_args!("{name}: {:.1} MB", done as f64 / 1e6));
-        }
-        Event::Retry { reason, after } => {
-            note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
-        }
-        Event::Evicted { id } => note(format_args!("{id} was removed to make room")),
-        _ => {}
-    }
 }
 
 pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
