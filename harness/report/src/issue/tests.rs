@@ -49,6 +49,8 @@ fn planted() -> Findings {
                 ended: Some("FAIL: buffer back: byte 0 is 00; expected was e9".to_owned()),
                 passes: Some(Passes { on: on.clone(), rate: rate(0, 3) }),
                 traces_equal: Some(true),
+                tries: None,
+                cut_short: false,
             }),
         }),
         case: "title: x\n".to_owned(),

@@ -191,6 +191,7 @@ pub(crate) fn exported(
     for run in 0..repeat {
         let log = at.join("program.log");
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
+        let job = &job.of_run(run);
         let seen = run_program(session, job, &program, at, &limits, &variables, cancel)?;
         let trace = read_trace(&log, form);
         let seen = Seen::of_program(&seen, if run == 0 { trace.open.as_deref() } else { None });
