@@ -70,7 +70,7 @@ pub(super) fn symptom(findings: &Findings) -> String {
 fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
     match class {
         "zero" => format!("`{buffer}` holds zeros in the place of its data"),
-        "poison" => format!("`{buffer}` is not written"),
+        "poison" => format!("`{buffer}` holds the bytes of fresh memory in the place of its data"),
         "stale" => format!("`{buffer}` holds older data"),
         "later" => format!("`{buffer}` holds later data"),
         "other" => format!("`{buffer}` holds data of another buffer"),

@@ -32,7 +32,7 @@ use crate::{Job, Session, Stop};
 
 /// Most tries, each one run of a program, in making it smaller. A number of tries, and no time, so that the result is the same on a
 /// busy machine.
-const MOST_TRIES: u32 = 2000;
+const MOST_TRIES: u32 = 3000;
 /// Runs of the finished program, on each release.
 const RUNS: u32 = 3;
 /// Failures of a program that fails now and then, before it is shown.

@@ -160,11 +160,11 @@ pub(crate) fn exported(
     logged.lowered.plan.environment.extend(log_environment(&at.join("trial.log")));
     let interrupted = || Stop::no_verdict("interrupted");
     let mut record = run_trial(session, &logged, cancel).ok_or_else(interrupted)?;
-    for _ in 1..TRIES {
+    for run in 1..TRIES {
         if goal.is_none_or(|goal| goal.signature == record.outcome.signature) {
             break;
         }
-        record = run_trial(session, &logged, cancel).ok_or_else(interrupted)?;
+        record = run_trial(session, &logged.of_run(run), cancel).ok_or_else(interrupted)?;
     }
     let outcome = goal.unwrap_or(&record.outcome).clone();
     if outcome.kind == Kind::NoVerdict {
@@ -191,7 +191,8 @@ pub(crate) fn exported(
     for run in 0..repeat {
         let log = at.join("program.log");
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
-        let job = &job.of_run(run);
+        // Without a failure to look for, the program is compared with the one run of its trial.
+        let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
         let seen = run_program(session, job, &program, at, &limits, &variables, cancel)?;
         let trace = read_trace(&log, form);
         let seen = Seen::of_program(&seen, if run == 0 { trace.open.as_deref() } else { None });
