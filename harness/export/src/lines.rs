@@ -37,10 +37,22 @@ pub fn parts(lines: &[&str]) -> Vec<Vec<usize>> {
 /// longer.
 pub fn may_go(lines: &[&str], part: &[usize]) -> bool {
     let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
-    let helpers = gone.iter().all(|line| !line.is_empty() && !has_main(&[*line]));
-    (is_code(&gone) || helpers && !gone[0].starts_with(' '))
+    (is_code(&gone) || is_paragraph(lines, part))
         && balanced(&gone)
         && !declares_for_others(lines, part)
+}
+
+/// Whether lines are all of what stands between two empty lines, and not `main`.
+fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
+    let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
+    let empty =
+        |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.is_empty());
+    let text =
+        |line: &&str| !line.is_empty() && !line.starts_with("#include") && !has_main(&[*line]);
+    last - first + 1 == part.len()
+        && empty(first.checked_sub(1))
+        && empty(Some(last + 1))
+        && part.iter().all(|at| text(&lines[*at]))
 }
 
 /// A program whose `main` has neither comments on lines of their own nor empty lines.
@@ -274,11 +286,20 @@ int main() {
     }
 
     #[test]
+    fn a_comment_stays_with_its_function() {
+        let text = PROGRAM.replace("static int used", "// Says one.\nstatic int used");
+        let lines: Vec<&str> = text.lines().collect();
+        let comment = lines.iter().position(|line| *line == "// Says one.").expect("it");
+        assert!(!may_go(&lines, &[comment]));
+        assert!(parts(&lines).iter().all(|part| !part.contains(&comment)));
+    }
+
+    #[test]
     fn a_name_goes_with_all_that_is_done_to_it() {
         let found = found();
         let of_b = "  void* b = nullptr;|  CHECK(hipMalloc(&b, used()), hipSuccess);";
         assert!(found.contains(&of_b.to_owned()), "{found:#?}");
-        let of_a = "  std::vector<int> a(4);|  for (int i = 0; i < 4; i++) {|    a[i] = i;|  }";
+        let of_a = "  std::vector<int> a(4);|    a[i] = i;";
         assert!(found.contains(&of_a.to_owned()), "{found:#?}");
     }
 

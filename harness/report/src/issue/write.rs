@@ -194,7 +194,15 @@ pub(super) fn expected_and_actual(findings: &Findings) -> String {
 
 pub(super) fn expected(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
-    let holds = sentence(&must_hold(outcome));
+    let summary = without_lines(&outcome.summary);
+    let right = summary.split_once("; right would be ").map(|(_, right)| right);
+    let holds = match right.zip(outcome.signature.split(':').nth(1)) {
+        Some((right, buffer)) if outcome.kind == Kind::WrongData => {
+            format!("{buffer} holds {right}")
+        }
+        _ => must_hold(outcome),
+    };
+    let holds = sentence(&holds);
     // A reduced case is about less than the title of the trial says, and so is a call.
     let whole = findings.minimised.is_none() && outcome.kind != Kind::ApiError;
     if whole { format!("{} {holds}", sentence(&findings.record.title)) } else { holds }

@@ -24,7 +24,7 @@ use super::{
     seen::Seen,
     stacks,
     verify::{
-        goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
+        How, goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
         run_program,
     },
 };
@@ -53,14 +53,16 @@ pub(crate) struct Bench<'s> {
     runs: Cell<u32>,
 }
 
-/// What the runtime logs of a run.
+/// How a program is run.
 #[derive(Clone, Copy, PartialEq)]
-enum Logged {
-    No,
-    /// The calls.
+enum Way {
+    Plain,
+    /// The runtime logs the calls.
     Calls,
-    /// What it does for them, too.
+    /// The runtime logs what it does for them, too.
     All,
+    /// Work is done as late as the interface allows: a program that waits for less than it uses shows it.
+    Late,
 }
 
 /// A short program that showed the failure.
@@ -153,10 +155,11 @@ impl<'s> Bench<'s> {
             let after = limits.quiet.as_secs().div_ceil(2);
             variables.push((stacks::AFTER.to_owned(), after.to_string()));
         }
+        let how = How { folder: self.at(), limits: &limits, variables: &variables, late: false };
         for n in 0..MOST_RUNS {
             let _ = fs::remove_file(&file);
             let job = &job.of_run(n);
-            run_program(self.session, job, &program, self.at(), &limits, &variables, cancel)?;
+            run_program(self.session, job, &program, &how, cancel)?;
             let shown = stacks::readable(&fs::read_to_string(&file).unwrap_or_default());
             if !shown.is_empty() {
                 return Ok(shown);
@@ -171,7 +174,7 @@ impl<'s> Bench<'s> {
         job: &Job<'_>,
         program: &Path,
         goal: &Outcome,
-        logged: Logged,
+        way: Way,
         cancel: &Cancel,
     ) -> Result<Seen, Stop> {
         let log = self.at().join("program.log");
@@ -183,18 +186,20 @@ impl<'s> Bench<'s> {
         }
         let limits = limits(self.session, goal, Duration::ZERO);
         let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
-        let mut variables = match logged {
-            Logged::No => Vec::new(),
-            Logged::Calls | Logged::All => log_environment(&log).to_vec(),
+        let mut variables = match way {
+            Way::Plain | Way::Late => Vec::new(),
+            Way::Calls | Way::All => log_environment(&log).to_vec(),
         };
-        if logged == Logged::All {
+        if way == Way::All {
             variables.retain(|(name, _)| name != "AMD_LOG_MASK");
             variables.push(("AMD_LOG_LEVEL".to_owned(), "4".to_owned()));
         }
-        let seen = run_program(self.session, job, program, self.at(), &limits, &variables, cancel)?;
-        let open = match logged {
-            Logged::No => None,
-            Logged::Calls | Logged::All => read_trace(&log, Form::Hiprtc).open,
+        let late = way == Way::Late;
+        let how = How { folder: self.at(), limits: &limits, variables: &variables, late };
+        let seen = run_program(self.session, job, program, &how, cancel)?;
+        let open = match way {
+            Way::Plain | Way::Late => None,
+            Way::Calls | Way::All => read_trace(&log, Form::Hiprtc).open,
         };
         Ok(Seen::of_program(&seen, open.as_deref()))
     }
@@ -271,6 +276,8 @@ pub(super) struct Runs<'a> {
     last: Option<(String, Result<PathBuf, String>)>,
     /// Whether programs pass where they must.
     passes: HashMap<String, bool>,
+    /// Whether they must pass on a late device, too: the first one does; none before that is known.
+    late: Cell<Option<bool>>,
 }
 
 impl Runs<'_> {
@@ -285,7 +292,7 @@ impl Runs<'_> {
         self.last = Some((text.to_owned(), program.clone()));
         // What does not compile shows nothing.
         let Ok(program) = program else { return Ok(Look::Pass) };
-        let seen = self.failing.run(self.job, &program, self.goal, Logged::Calls, self.cancel)?;
+        let seen = self.failing.run(self.job, &program, self.goal, Way::Calls, self.cancel)?;
         if !seen.shows(&self.wanted) {
             return Ok(match seen.kind {
                 Kind::NoVerdict => Look::NoVerdict,
@@ -298,14 +305,29 @@ impl Runs<'_> {
         }
         let passes = match (self.elsewhere, self.healthy()) {
             (Some(bench), _) => match bench.try_to_compile(text, plan)? {
-                Ok(program) => self.passing(bench, self.job, &program, 1)?.failed == 0,
+                Ok(program) => self.is_right(bench, self.job, &program)?,
                 Err(_) => false,
             },
-            (None, Some((bench, job))) => self.passing(bench, job, &program, 1)?.failed == 0,
+            (None, Some((bench, job))) => self.is_right(bench, job, &program)?,
             (None, None) => true,
         };
         self.passes.insert(text.to_owned(), passes);
         Ok(if passes { Look::Same } else { Look::Pass })
+    }
+
+    /// Whether a program passes where it must: also on a device that is late, if the first one does.
+    fn is_right(&self, bench: &Bench<'_>, job: &Job<'_>, program: &Path) -> Result<bool, Stop> {
+        if self.passing(bench, job, program, 1)?.failed > 0 {
+            return Ok(false);
+        }
+        if self.late.get() == Some(false) || bench.session.gfx().is_none() {
+            return Ok(true);
+        }
+        let seen = bench.run(job, program, self.goal, Way::Late, self.cancel)?;
+        let passes = seen.kind == Kind::Pass;
+        let first = self.late.get().is_none();
+        self.late.set(Some(self.late.get().unwrap_or(passes)));
+        Ok(passes || first)
     }
 
     /// What a program does where it must pass; none where there is no such place, or it does not compile.
@@ -317,7 +339,7 @@ impl Runs<'_> {
         let Ok(program) = bench.try_to_compile(text, &self.job.lowered.plan)? else {
             return Ok(None);
         };
-        bench.run(job, &program, self.goal, Logged::No, self.cancel).map(Some)
+        bench.run(job, &program, self.goal, Way::Plain, self.cancel).map(Some)
     }
 
     /// What runs showed, for the header.
@@ -343,7 +365,7 @@ impl Runs<'_> {
     ) -> Result<Rate, Stop> {
         let mut rate = Rate { failed: 0, runs };
         for _ in 0..runs {
-            let seen = bench.run(job, program, self.goal, Logged::No, self.cancel)?;
+            let seen = bench.run(job, program, self.goal, Way::Plain, self.cancel)?;
             rate.failed += u32::from(seen.kind != Kind::Pass);
         }
         Ok(rate)
@@ -397,6 +419,7 @@ pub(crate) fn shortest(
         trouble: None,
         last: None,
         passes: HashMap::new(),
+        late: Cell::new(None),
     };
     let start = rewrite::lean(&job.lowered.plan, goal.at.step);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
@@ -449,7 +472,11 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
         Some((bench, job)) => {
             // What does not compile there does not pass.
             let Ok(program) = bench.compile(text, plan)? else { return Ok(None) };
-            Some(runs.passing(bench, job, &program, RUNS)?)
+            let passes = runs.passing(bench, job, &program, RUNS)?;
+            if passes.failed > 0 {
+                return Ok(None);
+            }
+            Some(passes)
         }
     };
     let Ok(program) = runs.failing.compile(text, plan)? else { return Ok(None) };
@@ -460,7 +487,7 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
             && found.compared(reported) == Ordering::Equal
     };
     while !enough(failed) && failed.runs < MOST_RUNS {
-        let seen = runs.failing.run(runs.job, &program, runs.goal, Logged::No, runs.cancel)?;
+        let seen = runs.failing.run(runs.job, &program, runs.goal, Way::Plain, runs.cancel)?;
         let shows = seen.shows(&runs.wanted);
         failed.runs += 1;
         failed.failed += u32::from(shows);
@@ -469,12 +496,12 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
         }
     }
     // Once more for the log, and for the call that it died in.
-    let mut logged = runs.failing.run(runs.job, &program, runs.goal, Logged::All, runs.cancel)?;
+    let mut logged = runs.failing.run(runs.job, &program, runs.goal, Way::All, runs.cancel)?;
     for _ in 0..MOST_RUNS {
         if logged.shows(&runs.wanted) {
             break;
         }
-        logged = runs.failing.run(runs.job, &program, runs.goal, Logged::All, runs.cancel)?;
+        logged = runs.failing.run(runs.job, &program, runs.goal, Way::All, runs.cancel)?;
     }
     if failed.failed == 0 || !logged.shows(&runs.wanted) {
         return Ok(None);
