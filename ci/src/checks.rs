@@ -9,14 +9,25 @@ use std::{
 use serde_json::Value;
 use xshell::{Shell, cmd};
 
-use crate::Done;
+use crate::{Done, product};
+
+/// Releases with architectures.
+type Places = [(&'static str, &'static [&'static str]); 4];
 
 /// Debian's releases, oldest first, with the architectures for which their runtimes find a device.
-const RELEASES: [(&str, &[&str]); 4] = [
+const RELEASES: Places = [
     ("5.2.3", &["gfx906", "gfx90a", "gfx1030"]),
     ("5.7.1", &["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100"]),
     ("6.4.3", ALL),
     ("7.2.4", ALL),
+];
+
+/// Each architecture once, on one of the releases that the stacks are not run with.
+const SAMPLE: Places = [
+    ("5.2.3", &["gfx906", "gfx1030"]),
+    ("5.7.1", &["gfx942"]),
+    ("6.4.3", &["gfx90a", "gfx1100"]),
+    ("7.2.4", &["gfx1151", "gfx1201"]),
 ];
 
 const ALL: &[&str] = &["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201"];
@@ -158,14 +169,21 @@ impl Answer {
 
 /// Runs the checks everywhere and prints the table; what does not pass and is not known is an error.
 pub(crate) fn checks(sh: &Shell) -> Done {
-    cmd!(sh, "cargo build --release --locked").run()?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = sh.current_dir().join(target).join("release/rocrepro");
+    check(sh, &RELEASES)
+}
+
+/// Runs the checks once on each architecture.
+pub(crate) fn sample(sh: &Shell) -> Done {
+    check(sh, &SAMPLE)
+}
+
+fn check(sh: &Shell, places: &Places) -> Done {
+    let program = product(sh)?;
     let folder = sh.create_temp_dir()?;
     let mut table: Vec<BTreeMap<Answer, Vec<String>>> = Vec::new();
     let mut failed = Vec::new();
-    for (rocm, architectures) in RELEASES {
-        for gfx in architectures {
+    for (rocm, architectures) in places {
+        for gfx in *architectures {
             let file = folder.path().join(format!("{rocm}-{gfx}.jsonl"));
             let records = run(sh, &program, rocm, gfx, file)?;
             for (index, (name, evidence)) in CHECKS.iter().enumerate() {
@@ -181,7 +199,7 @@ pub(crate) fn checks(sh: &Shell) -> Done {
             }
         }
     }
-    print(&table);
+    print(&table, places);
     if failed.is_empty() { Ok(()) } else { Err(failed.join("\n").into()) }
 }
 
@@ -259,12 +277,12 @@ fn verdict(record: &Value) -> Answer {
     }
 }
 
-fn print(table: &[BTreeMap<Answer, Vec<String>>]) {
-    let places: usize = RELEASES.iter().map(|(_, architectures)| architectures.len()).sum();
-    println!("| # | check | {} |", RELEASES.map(|(rocm, _)| rocm).join(" | "));
+fn print(table: &[BTreeMap<Answer, Vec<String>>], releases: &Places) {
+    let places: usize = releases.iter().map(|(_, architectures)| architectures.len()).sum();
+    println!("| # | check | {} |", releases.map(|(rocm, _)| rocm).join(" | "));
     println!("| --- | --- | --- | --- | --- | --- |");
     for (index, ((name, _), answers)) in CHECKS.iter().zip(table).enumerate() {
-        let cells = RELEASES.map(|(rocm, architectures)| {
+        let cells = releases.map(|(rocm, architectures)| {
             let of_release = |answer: &Answer| -> Vec<&str> {
                 let places = answers.get(answer).into_iter().flatten();
                 places
@@ -287,7 +305,7 @@ fn print(table: &[BTreeMap<Answer, Vec<String>>]) {
         println!("| {} | {name} | {} |", index + 1, cells.join(" | "));
     }
     println!();
-    for (rocm, architectures) in RELEASES {
+    for (rocm, architectures) in releases {
         println!("ROCm {rocm}: {}", architectures.join(", "));
     }
     let count = |wanted: &[Answer]| -> usize {

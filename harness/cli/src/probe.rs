@@ -62,7 +62,8 @@ impl Session {
                 outputs::note(format!(
                     "warning: the ROCm version is not known: {doubt}, and its HIP runtime does not say it{why}. Of known \
                      windows only those of every version count, no case is skipped for a version that it needs, and \
-                     programs are exported as for ROCm {ASSUMED}"
+                     programs are exported as for ROCm {}",
+                    assumed()
                 ));
             }
         }
@@ -71,7 +72,7 @@ impl Session {
 
     /// The release that a program is exported for: what its calls must return may depend on it.
     pub(crate) fn release_of_programs(&self) -> Version {
-        self.rocm.clone().unwrap_or(ASSUMED)
+        self.rocm.clone().unwrap_or_else(assumed)
     }
 
     /// None where nothing could be started, or the run was cancelled.
@@ -120,4 +121,6 @@ impl Session {
 }
 
 /// Stands in for a release that nobody knows.
-const ASSUMED: Version = Version::new(7, 2, 4);
+fn assumed() -> Version {
+    rocm::Release::latest().version()
+}

@@ -1,7 +1,8 @@
 //! The folder for what trials leave behind, and whether there is space for it.
 //!
 //! Runs have their folders in one that holds nothing else, below the system's place for temporary files. A folder of a run
-//! has a [mark](mark::Mark) inside, and what has none is never removed, whatever it is called and wherever it stands.
+//! has a [mark](mark::Mark) inside, and nothing that is in a folder without one is ever removed, whatever it is called and wherever
+//! it stands.
 
 mod mark;
 #[cfg(test)]
@@ -12,6 +13,7 @@ use std::{
     io::{self, ErrorKind},
     os::unix::fs::{DirBuilderExt, MetadataExt},
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
@@ -23,6 +25,12 @@ use crate::Stop;
 /// Below this many free bytes a trial's failure is put down to the full disk: HIP's compiler writes some
 /// hundred KiB for each kernel.
 const LEAST: u64 = 4 << 20;
+
+/// How the name of a run's folder begins.
+const PREFIX: &str = "run-";
+
+/// A folder without a mark is of a run that is just starting, for no longer than this.
+const UNMARKED: Duration = Duration::from_secs(3600);
 
 /// The folder of one run. It goes when this is dropped.
 pub(crate) struct Scratch {
@@ -91,7 +99,7 @@ fn create_in(base: &Path) -> io::Result<Scratch> {
 
 fn fresh(home: &Path) -> io::Result<Scratch> {
     // Until it has its mark it goes by itself, as nobody would ever know it for ours.
-    let folder = tempfile::Builder::new().prefix("run-").tempdir_in(home)?;
+    let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
     let lock = open_folder(folder.path())?;
     flock(&lock, FlockOperation::NonBlockingLockShared)?;
     Mark::own(&lock)?.write(folder.path())?;
@@ -149,8 +157,16 @@ fn remove_abandoned(home: &Path) {
         // The lock is held until the folder is gone, so that of two runs one removes it.
         if let Some(_lock) = abandoned(&folder) {
             let _ = remove(&folder);
+        } else if entry.file_name().to_string_lossy().starts_with(PREFIX) && is_old(&folder) {
+            // A run that was killed before it had written its mark has left it empty. Whatever is in it keeps it.
+            let _ = fs::remove_dir(&folder);
         }
     }
+}
+
+fn is_old(folder: &Path) -> bool {
+    let changed = fs::symlink_metadata(folder).and_then(|data| data.modified()).ok();
+    changed.and_then(|at| at.elapsed().ok()).is_some_and(|age| age > UNMARKED)
 }
 
 /// The locked folder, where it has our mark and its owner is gone.

@@ -117,6 +117,36 @@ fn what_killed_runs_left_goes_and_nothing_else() {
 }
 
 #[test]
+fn what_was_killed_before_its_mark_goes_when_it_is_old_and_empty() {
+    let base = tempfile::tempdir().unwrap();
+    let home = base.path().join(home_name());
+    own_folder(&home).unwrap();
+    let two_hours_ago = std::time::SystemTime::now() - 2 * UNMARKED;
+    let folder = |name: &str, old: bool, file: bool| {
+        let at = home.join(name);
+        fs::create_dir(&at).unwrap();
+        if file {
+            fs::write(at.join("file"), "somebody's").unwrap();
+        }
+        if old {
+            open_folder(&at).unwrap().set_modified(two_hours_ago).unwrap();
+        }
+        at
+    };
+    let kept = [
+        folder("run-new", false, false),
+        folder("run-with-file", true, true),
+        folder("other", true, false),
+    ];
+    let gone = folder("run-old", true, false);
+    drop(create_in(base.path()).unwrap());
+    assert!(!gone.exists());
+    for folder in kept {
+        assert!(folder.exists(), "{}", folder.display());
+    }
+}
+
+#[test]
 fn a_folder_that_others_can_write_to_is_not_used() {
     use std::os::unix::fs::PermissionsExt;
     let base = tempfile::tempdir().unwrap();

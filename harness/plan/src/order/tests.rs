@@ -271,3 +271,16 @@ fn branches_of_a_graph_are_ordered_only_by_captured_events() {
     check(graph(true), false);
     check(graph(false), true);
 }
+
+/// A case of thousands of steps is checked in time that grows as their number.
+#[test]
+fn only_the_last_of_the_reads_that_follow_each_other_is_kept() {
+    let mut calls = vec![fill("host")];
+    for _ in 0..20_000 {
+        calls.push(copy("dev", "host", CopyApi::MemcpyAsync, "s"));
+    }
+    calls.push(fill("host"));
+    let found = races_of(calls);
+    assert_eq!(found.len(), 1, "{} races", found.len());
+    assert!(found[0].contains("(line 20001)"), "{found:?}");
+}
