@@ -133,7 +133,7 @@ mod tests {
             Kind::WrongData,
             "wrong-data:x:unknown",
             unknown,
-            "x holds what the calls before wrote",
+            "x holds what was written to it last",
         );
     }
 }

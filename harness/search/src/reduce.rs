@@ -188,14 +188,14 @@ impl<S: Space> Search<'_, S> {
             (self.current, self.key) = (start.clone(), self.space.key(start));
             self.sampler.first(&self.current, &self.key, self.runner)?;
             // What was learnt is kept, so that a second search takes another way.
-            if self.from_here()? {
+            if self.descend()? {
                 return Ok(());
             }
         }
     }
 
     /// Reduces; false where the result turns out to fail less often than the start.
-    fn from_here(&mut self) -> Result<bool, Stopped> {
+    fn descend(&mut self) -> Result<bool, Stopped> {
         let mut tree = self.space.edits(&self.current);
         // Where everything at once succeeds, new edits open up that are worth their own order.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
