@@ -181,7 +181,8 @@ impl Release {
     }
 }
 
-/// What a failure is called, without the places in the program.
+/// What a failure is called, without the places in the program. Whether wrong bytes are zeros or those of fresh memory is part of it,
+/// as it is of a signature.
 fn kind(did: &Did) -> String {
     match did {
         Did::Passed => "passed".to_owned(),
@@ -190,7 +191,14 @@ fn kind(did: &Did) -> String {
             // The line of a program whose lines are left out is another one.
             let said = said.split(" (line ").next().unwrap_or_default();
             // Which byte it is depends on what else is left.
-            said.split(": byte ").next().unwrap_or_default().to_owned()
+            let Some((buffer, byte)) = said.split_once(": byte ") else { return said.to_owned() };
+            let got = byte.split(" is ").nth(1).and_then(|got| got.split(';').next());
+            let class = match got {
+                Some("00") => ": zero",
+                Some("a5") => ": fresh",
+                _ => "",
+            };
+            format!("{buffer}{class}")
         }
     }
 }
