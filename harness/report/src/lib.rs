@@ -12,14 +12,15 @@ mod explain;
 pub mod issue;
 mod junit;
 mod mitigations;
+mod must;
 mod prove;
 mod rates;
 mod record;
 mod run;
+mod search_page;
 mod sink;
 mod table;
 mod text;
-mod timeline;
 mod words;
 
 #[cfg(test)]
@@ -30,6 +31,7 @@ pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use junit::junit;
 pub use mitigations::mitigations;
+pub use must::must_hold;
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{
@@ -37,8 +39,8 @@ pub use record::{
     schema, stderr_tail, to_line,
 };
 pub use run::{Begun, Line, Over, records, unfinished};
+pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use sink::{note, print};
 pub use table::{Rows, run_view};
 pub use text::{terminal, visible};
-pub use timeline::{Tested, timeline};
 pub use words::{count, without_lines};
