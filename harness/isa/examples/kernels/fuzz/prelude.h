@@ -80,8 +80,16 @@ DEV u16 f32_bf16(f32 x) {
 }
 
 DEV f16 fma16(f16 a, f16 b, f16 c) { return ON_GPU(__builtin_fmaf16(a, b, c), (f16)((f64)a * (f64)b + (f64)c)); }
-DEV f32 fma32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
-DEV f64 fma64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+// GCC 12 makes one instruction of -fma(a, b, c), which has another sign where the sum is zero. What it cannot see it leaves.
+#define SEEN(x) ON_GPU(x, ({ __asm__("" : "+x"(x)); x; }))
+DEV f32 fma32(f32 a, f32 b, f32 c) {
+  f32 x = __builtin_fmaf(a, b, c);
+  return SEEN(x);
+}
+DEV f64 fma64(f64 a, f64 b, f64 c) {
+  f64 x = __builtin_fma(a, b, c);
+  return SEEN(x);
+}
 DEV f16 sqrt16(f16 x) { return (f16)__builtin_sqrtf((f32)x); }
 DEV f32 sqrt32(f32 x) { return __builtin_sqrtf(x); }
 DEV f64 sqrt64(f64 x) { return __builtin_sqrt(x); }
