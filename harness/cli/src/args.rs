@@ -315,9 +315,10 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Check what kernels and copies touch: out of bounds, after free, never written, without an order. Slow
-    #[arg(long)]
-    pub(crate) sanitize: bool,
+    /// Check what kernels and copies touch: out of bounds, after free, never written, without an order. Slow. Each mistake
+    /// is told once and the work goes on as on hardware; with `--sanitize=stop` it stops at the first
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    pub(crate) sanitize: Option<String>,
 
     /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`,
     /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order;

@@ -43,6 +43,23 @@ impl Printer<'_> {
 
     /// A planted refusal: the call answers this status and is not made.
     pub(crate) fn refused(&mut self, step: &Step, code: i32) {
+        self.declare_only(&step.call);
+        let function = self.api(&step.call);
+        self.line(format!("// Planted: {function} answers status {code} and is not made."));
+        self.status_is(step, code);
+    }
+
+    /// A call that was made, and answers another status than its own.
+    pub(crate) fn answered(&mut self, step: &Step, code: i32) {
+        let function = self.api(&step.call);
+        self.line(format!(
+            "// Planted: {function}, which was made, answers status {code} in the place of its own."
+        ));
+        self.status_is(step, code);
+    }
+
+    /// Looks at a planted status as at one that the call answered.
+    fn status_is(&mut self, step: &Step, code: i32) {
         let function = self.api(&step.call);
         let (ty, success) = match function {
             f if f.starts_with("hiprand") => {
@@ -59,8 +76,6 @@ impl Printer<'_> {
             }
             _ => ("hipError_t", HIP),
         };
-        self.declare_only(&step.call);
-        self.line(format!("// Planted: {function} answers status {code} and is not made."));
         if self.lean.is_some() {
             return self.status(step, &format!("{ty}({code})"), success);
         }

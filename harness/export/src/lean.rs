@@ -149,6 +149,12 @@ impl Printer<'_> {
     }
 }
 
+/// A kernel without comments on lines of their own and empty lines.
+pub(crate) fn without_comments(source: &str) -> String {
+    let spare = |line: &&str| line.trim().is_empty() || line.trim_start().starts_with("//");
+    source.lines().filter(|line| !spare(line)).collect::<Vec<_>>().join("\n")
+}
+
 /// The helpers of a short program; where all statuses are those of HIP, its own function has their names.
 pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
     let others = [Helper::NameRtc, Helper::NameRand, Helper::NameRandNumber];

@@ -1,41 +1,58 @@
 //! Lines of a printed program: which may be left out together, and the text without them. Whether what is left still shows
 //! the failure is for a compiler and a run to say.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use crate::support::includes;
 
-/// Most lines that are left out at once.
+/// Most lines of a chunk.
 const LONGEST: usize = 32;
 
-/// Lines that may go together, the most at once first: with balanced brackets, and without a name that the rest uses.
-pub fn parts(text: &str) -> Vec<Range<usize>> {
-    let lines: Vec<&str> = text.lines().collect();
-    let Some(code) = code(&lines) else { return Vec::new() };
-    let functions = paragraphs(&lines, code.clone());
-    let mut found: Vec<Range<usize>> =
-        functions.into_iter().filter(|part| !has_main(&lines[part.clone()])).collect();
-    for length in (1..=LONGEST).rev() {
-        for from in code.start..code.end.saturating_sub(length - 1) {
-            let part = from..from + length;
-            let block = length > 2 && !length.is_power_of_two();
-            // Of other lengths only what is one block.
-            if block && !is_block(&lines[part.clone()]) {
-                continue;
-            }
-            if is_code(&lines[part.clone()]) && balanced(&lines[part.clone()]) {
-                found.push(part);
-            }
-        }
+/// Lines that may go together, in the order in which they are worth trying: functions, names with all that is done to them, chunks and
+/// blocks, pairs, single lines. Numbers count from 0.
+pub fn parts(lines: &[&str]) -> Vec<Vec<usize>> {
+    let Some(code) = code(lines) else { return Vec::new() };
+    let functions = paragraphs(lines, code.clone()).into_iter();
+    let functions = functions.filter(|part| !has_main(&lines[part.clone()]));
+    let mut found: Vec<Vec<usize>> = functions.map(Iterator::collect).collect();
+    found.extend(code.clone().filter_map(|at| with_its_name(lines, code.clone(), at)));
+    let mut length = LONGEST;
+    while length > 2 {
+        found.extend(
+            code.clone().step_by(length).map(|at| (at..code.end.min(at + length)).collect()),
+        );
+        length /= 2;
     }
-    found.retain(|part| !declares_for_others(&lines, part));
+    found.extend(code.clone().filter_map(|at| block(lines, at)).map(Iterator::collect));
+    for length in [2, 1] {
+        let starts = code.start..code.end.saturating_sub(length - 1);
+        found.extend(starts.map(|at| (at..at + length).collect()));
+    }
+    let mut seen = BTreeSet::new();
+    found.retain(|part| may_go(lines, part) && seen.insert(part.clone()));
     found
 }
 
-/// A program without some of its lines, and without headers that nothing needs any more.
-pub fn without(text: &str, part: &Range<usize>) -> String {
-    let kept = text.lines().enumerate().filter(|(n, _)| !part.contains(n)).map(|(_, line)| line);
-    tidy(&kept.collect::<Vec<_>>())
+/// Whether some lines may go: with balanced brackets, and without a name that the rest uses. A compiler would say as much, and take
+/// longer.
+pub fn may_go(lines: &[&str], part: &[usize]) -> bool {
+    let gone: Vec<&str> = part.iter().map(|at| lines[*at]).collect();
+    (is_code(&gone) || is_paragraph(lines, part))
+        && balanced(&gone)
+        && !declares_for_others(lines, part)
+}
+
+/// Whether lines are all of what stands between two empty lines, and not `main`.
+fn is_paragraph(lines: &[&str], part: &[usize]) -> bool {
+    let (Some(first), Some(last)) = (part.first(), part.last()) else { return false };
+    let empty =
+        |at: Option<usize>| at.and_then(|at| lines.get(at)).is_none_or(|line| line.is_empty());
+    let text =
+        |line: &&str| !line.is_empty() && !line.starts_with("#include") && !has_main(&[*line]);
+    last - first + 1 == part.len()
+        && empty(first.checked_sub(1))
+        && empty(Some(last + 1))
+        && part.iter().all(|at| text(&lines[*at]))
 }
 
 /// A program whose `main` has neither comments on lines of their own nor empty lines.
@@ -47,7 +64,7 @@ pub fn plain(text: &str) -> String {
     };
     let kept: Vec<&str> =
         lines.iter().enumerate().filter(|entry| !spare(entry)).map(|(_, line)| *line).collect();
-    tidy(&kept)
+    tidied(&kept)
 }
 
 /// The one comparison of a short program with bytes that it computes beside the calls.
@@ -104,7 +121,7 @@ pub fn wrong_byte(line: &str) -> Option<(usize, u8)> {
 }
 
 /// One text again: no needless headers, no two empty lines in a row.
-fn tidy(lines: &[&str]) -> String {
+pub fn tidied(lines: &[&str]) -> String {
     let rest: Vec<&str> = lines.iter().copied().filter(|l| !l.starts_with("#include")).collect();
     let needed = includes(&rest.join("\n"));
     let mut out = String::new();
@@ -156,9 +173,22 @@ fn is_code(lines: &[&str]) -> bool {
     })
 }
 
-/// A statement with a block, whole.
-fn is_block(lines: &[&str]) -> bool {
-    lines[0].ends_with('{') && (1..lines.len()).all(|end| !balanced(&lines[..end]))
+/// The statement with a block that begins in a line.
+fn block(lines: &[&str], at: usize) -> Option<Range<usize>> {
+    lines[at].ends_with('{').then_some(())?;
+    let end = (at + 1..=lines.len()).find(|end| balanced(&lines[at..*end]))?;
+    Some(at..end)
+}
+
+/// The declaration in a line, with all lines and blocks that use its name.
+fn with_its_name(lines: &[&str], code: Range<usize>, at: usize) -> Option<Vec<usize>> {
+    let name = declared(lines[at]).filter(|_| lines[at].starts_with(' '))?;
+    let uses = |n: &usize| lines[*n].starts_with(' ') && words(lines[*n]).any(|word| word == name);
+    let mut found = BTreeSet::new();
+    for n in code.filter(uses) {
+        found.extend(block(lines, n).unwrap_or(n..n + 1));
+    }
+    (found.len() > 1).then(|| found.into_iter().collect())
 }
 
 fn balanced(lines: &[&str]) -> bool {
@@ -178,16 +208,13 @@ fn balanced(lines: &[&str]) -> bool {
     open == [0, 0]
 }
 
-/// Whether the rest uses a name that these lines declare; a compiler would say as much, and take longer.
-fn declares_for_others(lines: &[&str], part: &Range<usize>) -> bool {
-    let mut names = lines[part.clone()].iter().filter_map(|line| declared(line));
-    names.any(|name| {
-        let rest = lines
-            .iter()
-            .enumerate()
-            .filter(|(n, line)| !part.contains(n) && !line.trim_start().starts_with("//"));
-        rest.into_iter().any(|(_, line)| words(line).any(|word| word == name))
-    })
+/// Whether the rest uses a name that these lines declare.
+fn declares_for_others(lines: &[&str], part: &[usize]) -> bool {
+    let mut names = part.iter().filter_map(|at| declared(lines[*at]));
+    let code = |line: &&str| !line.trim_start().starts_with("//");
+    let rest: Vec<&str> =
+        (0..lines.len()).filter(|n| !part.contains(n)).map(|n| lines[n]).filter(code).collect();
+    names.any(|name| rest.iter().any(|line| words(line).any(|word| word == name)))
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
@@ -239,11 +266,16 @@ int main() {
 }
 ";
 
+    fn found() -> Vec<String> {
+        let lines: Vec<&str> = PROGRAM.lines().collect();
+        let text =
+            |part: Vec<usize>| part.into_iter().map(|at| lines[at]).collect::<Vec<_>>().join("|");
+        parts(&lines).into_iter().map(text).collect()
+    }
+
     #[test]
     fn what_goes_is_whole_and_unused() {
-        let lines: Vec<&str> = PROGRAM.lines().collect();
-        let found: Vec<String> =
-            parts(PROGRAM).into_iter().map(|part| lines[part].join("|")).collect();
+        let found = found();
         let has = |text: &str| found.iter().any(|part| part.contains(text));
         assert!(found.contains(&"static int spare() { return 2; }".to_owned()), "{found:#?}");
         assert!(found.contains(&"  CHECK(hipMalloc(&b, used()), hipSuccess);".to_owned()));
@@ -254,9 +286,27 @@ int main() {
     }
 
     #[test]
+    fn a_comment_stays_with_its_function() {
+        let text = PROGRAM.replace("static int used", "// Says one.\nstatic int used");
+        let lines: Vec<&str> = text.lines().collect();
+        let comment = lines.iter().position(|line| *line == "// Says one.").expect("it");
+        assert!(!may_go(&lines, &[comment]));
+        assert!(parts(&lines).iter().all(|part| !part.contains(&comment)));
+    }
+
+    #[test]
+    fn a_name_goes_with_all_that_is_done_to_it() {
+        let found = found();
+        let of_b = "  void* b = nullptr;|  CHECK(hipMalloc(&b, used()), hipSuccess);";
+        assert!(found.contains(&of_b.to_owned()), "{found:#?}");
+        let of_a = "  std::vector<int> a(4);|    a[i] = i;";
+        assert!(found.contains(&of_a.to_owned()), "{found:#?}");
+    }
+
+    #[test]
     fn a_header_goes_with_what_needs_it() {
-        let at = PROGRAM.lines().position(|line| line.contains("std::vector<int>")).expect("it");
-        let shorter = without(PROGRAM, &(at..at + 1));
+        let kept: Vec<&str> = PROGRAM.lines().filter(|l| !l.contains("std::vector<int>")).collect();
+        let shorter = tidied(&kept);
         assert!(!shorter.contains("<vector>") && shorter.contains("<cstdio>"), "{shorter}");
         assert!(shorter.contains("<hip/hip_runtime.h>"));
     }

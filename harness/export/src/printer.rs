@@ -265,8 +265,16 @@ impl<'a> Printer<'a> {
             Some(Effect::Return(_)) if matches!(step.call, Call::Compile { .. }) => {
                 return Err("a planted compile error has no place in a program".to_owned());
             }
-            Some(Effect::Return(code) | Effect::Deny(code)) => self.refused(step, *code),
-            Some(Effect::Accept) => self.refused(step, 0),
+            Some(Effect::Return(code)) => self.refused(step, *code),
+            // The worker makes such a call, too.
+            Some(Effect::Deny(code)) => {
+                self.call(step);
+                self.answered(step, *code);
+            }
+            Some(Effect::Accept) => {
+                self.call(step);
+                self.answered(step, 0);
+            }
             Some(Effect::OtherValue) => {
                 return Err("a planted value has no place in a program".to_owned());
             }
@@ -332,7 +340,11 @@ impl<'a> Printer<'a> {
         if self.lean.is_none() {
             self.need(Helper::Require);
         }
-        if self.body.contains("POISON") || hoisted.contains("POISON") {
+        if self.lean.is_some() {
+            // A name would take more lines than it explains.
+            self.body = self.body.replace("POISON", "0xa5");
+            hoisted = hoisted.replace("POISON", "0xa5");
+        } else if self.body.contains("POISON") || hoisted.contains("POISON") {
             self.need(Helper::Poison);
         }
         let mut failures = self.lean.is_none().then_some("static int failures = 0;\n");
@@ -416,8 +428,11 @@ impl<'a> Printer<'a> {
                 }
                 Form::Hiprtc => {
                     let end = if source.contains(")\"") { "hip" } else { "" };
-                    if self.lean.is_some() && !source.trim_end().contains('\n') {
-                        let source = source.trim_end();
+                    let source = match self.lean {
+                        Some(_) => crate::lean::without_comments(source),
+                        None => source.trim_end().to_owned(),
+                    };
+                    if self.lean.is_some() && !source.contains('\n') {
                         let text = format!(
                             "static const char {name}_source[] = R\"{end}({source}){end}\";\n\n"
                         );
@@ -426,7 +441,7 @@ impl<'a> Printer<'a> {
                     }
                     out.push_str(&format!(
                         "static const char {name}_source[] = R\"{end}(\n{}\n){end}\";\n\n",
-                        source.trim_end()
+                        source
                     ));
                 }
             }

@@ -3,6 +3,8 @@
 //! One folder is about one failure. Each file is one JSON object that says on what it was found, so that a report does not mix
 //! findings of different releases or devices.
 
+use std::cmp::Ordering;
+
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use crate::Record;
@@ -100,6 +102,15 @@ impl Rate {
     pub fn interval(self) -> Option<(f64, f64)> {
         let Rate { failed: hits, runs } = self;
         (runs > 0).then(|| judge::Rate { hits, runs }.interval())
+    }
+
+    /// Whether it is below or above another rate, as far as their intervals tell; equal where they overlap.
+    pub fn compared(self, other: Rate) -> Ordering {
+        match (self.interval(), other.interval()) {
+            (Some((_, high)), Some((low, _))) if high < low => Ordering::Less,
+            (Some((low, _)), Some((_, high))) if low > high => Ordering::Greater,
+            _ => Ordering::Equal,
+        }
     }
 }
 
@@ -411,6 +422,12 @@ pub struct Exported {
     /// Whether program and trial made the same API calls in the same order; none where that was not compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traces_equal: Option<bool>,
+    /// Runs of programs in which it was made shorter; none where nobody tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tries: Option<u32>,
+    /// Whether that came to an end before everything was tried.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_short: bool,
 }
 
 impl Evidence for Exported {

@@ -12,6 +12,7 @@ mod explain;
 pub mod issue;
 mod junit;
 mod mitigations;
+mod must;
 mod prove;
 mod rates;
 mod record;
@@ -30,6 +31,7 @@ pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use junit::junit;
 pub use mitigations::mitigations;
+pub use must::must_hold;
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{

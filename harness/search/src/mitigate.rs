@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     reduce::Seen,
-    sequential::{lower_bound, passes_needed},
+    sequential::{evidence, lower_bound, passes_needed},
 };
 
 /// How sure a search is.
@@ -162,11 +162,7 @@ impl Limits {
     fn compare(self, tally: &Tally) -> Option<Effect> {
         // A failure that came every time so far may still fail to come.
         let rate = self.rate.min(0.98);
-        let odds = |now: f64, then: f64| (now / then).ln();
-        let rest = f64::from(tally.runs() - tally.same);
-        let log = f64::from(tally.same) * odds(rate, rate * SHARE)
-            + rest * odds(1.0 - rate, 1.0 - rate * SHARE);
-        match log {
+        match evidence(tally.same, tally.runs() - tally.same, rate, rate * SHARE) {
             log if log >= ODDS.ln() => Some(Effect::Nothing),
             log if log <= -ODDS.ln() => Some(Effect::Rarer),
             _ => None,

@@ -5,6 +5,9 @@
 //! search tries edits in the order of a [`Tree`] that the space gives: everything at once, then what belongs together, then
 //! single edits, and sizes by bisection. A candidate that is not well-formed costs no run.
 //!
+//! What fails now and then stays as frequent as it was: a smaller candidate is taken once its runs speak for the rate of the start and
+//! against half of it (Wald's sequential test).
+//!
 //! The same answers lead to the same questions, so a search is resumed by answering from a journal first.
 
 mod ddmin;
@@ -147,8 +150,9 @@ pub fn reduce<S: Space>(
     runner: &mut dyn Runner<S::Candidate>,
 ) -> Reduced<S::Candidate, S::Edit> {
     let key = space.key(&start);
-    let mut search = Search { space, current: start, key, sampler: Sampler::new(settings), runner };
-    let complete = search.all().is_ok();
+    let sampler = Sampler::new(settings);
+    let mut search = Search { space, current: start.clone(), key, sampler, runner };
+    let complete = search.all(&start).is_ok();
     let with = search.sampler.counts(&search.key);
     let needed = search.needed();
     let sampler = search.sampler;
@@ -179,8 +183,19 @@ enum Attempt {
 }
 
 impl<S: Space> Search<'_, S> {
-    fn all(&mut self) -> Result<(), Stopped> {
-        self.sampler.first(&self.current, &self.key, self.runner)?;
+    fn all(&mut self, start: &S::Candidate) -> Result<(), Stopped> {
+        loop {
+            (self.current, self.key) = (start.clone(), self.space.key(start));
+            self.sampler.first(&self.current, &self.key, self.runner)?;
+            // What was learnt is kept, so that a second search takes another way.
+            if self.descend()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reduces; false where the result turns out to fail less often than the start.
+    fn descend(&mut self) -> Result<bool, Stopped> {
         let mut tree = self.space.edits(&self.current);
         // Where everything at once succeeds, new edits open up that are worth their own order.
         while self.attempt(&tree.strongest())? == Attempt::Accepted {
@@ -189,9 +204,11 @@ impl<S: Space> Search<'_, S> {
         self.visit(&tree)?;
         loop {
             self.singles()?;
-            self.sampler.last(&self.current, &self.key, self.runner)?;
+            if !self.sampler.last(&self.current, &self.key, self.runner)? {
+                return Ok(false);
+            }
             if !self.confirm()? {
-                return Ok(());
+                return Ok(true);
             }
         }
     }
@@ -287,7 +304,7 @@ impl<S: Space> Search<'_, S> {
                 return Ok(true);
             }
         }
-        Ok(self.sampler.reopened())
+        Ok(false)
     }
 
     /// The well-formed candidates one edit away: the strongest level of each edit, and the weakest.

@@ -15,6 +15,14 @@ pub fn passes_needed(rate: f64, error: f64) -> u32 {
     needed.ceil().min(1e6) as u32
 }
 
+/// By how much runs speak for `rate` and against `other`: the logarithm of how many times likelier they are. Wald's test decides
+/// once it leaves the range from `ln(b)` to `ln(1 / a)`: of all that fail at `rate` a share of about `b` is missed, of those that fail at
+/// `other` a share of about `a` is taken.
+pub fn evidence(hits: u32, misses: u32, rate: f64, other: f64) -> f64 {
+    let odds = |now: f64, then: f64| (now / then).ln();
+    f64::from(hits) * odds(rate, other) + f64::from(misses) * odds(1.0 - rate, 1.0 - other)
+}
+
 /// The rate that is exceeded with all but probability `error`, given `hits` in `runs` independent runs (Clopper and
 /// Pearson, Biometrika 26, 1934). Zero where nothing was hit.
 pub fn lower_bound(hits: u32, runs: u32, error: f64) -> f64 {
@@ -61,6 +69,18 @@ mod tests {
         check(0.2, 0.01, 21);
         check(0.2, 0.001, 31);
         check(0.0, 0.01, 1_000_000);
+    }
+
+    #[test]
+    fn evidence_is_a_ratio_of_likelihoods() {
+        let check = |hits, misses, expected: f64| {
+            let got = evidence(hits, misses, 0.5, 0.25).exp();
+            assert!((got - expected).abs() < 1e-9, "{hits} and {misses}: {got}");
+        };
+        check(0, 0, 1.0);
+        check(3, 0, 8.0);
+        check(0, 1, 2.0 / 3.0);
+        check(2, 1, 8.0 / 3.0);
     }
 
     /// Against the quantiles of the beta distribution that define the bound.

@@ -1,6 +1,7 @@
 //! Prints trials as stand-alone programs, and verifies that they do what their trials do.
 
 pub(crate) mod build;
+mod fewer;
 mod seen;
 pub(crate) mod short;
 mod stacks;

@@ -3,7 +3,6 @@ mod identity;
 mod journal;
 mod show;
 mod space;
-mod words;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -228,7 +227,7 @@ fn prepare<'s>(
     let about = About::of(session, job, release.as_ref());
     let mut runs = Runs::open(session, &job.faults, options, cancel, &about)?;
     let first = first_failure(&mut runs, &space, &start, job)?;
-    space.header.title = words::title(&first);
+    space.header.title = report::must_hold(&first);
     space.header.about = Some(format!(
         "Reduced from `{}`, which failed with the signature `{}`.",
         job.id(),

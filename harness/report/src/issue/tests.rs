@@ -49,6 +49,8 @@ fn planted() -> Findings {
                 ended: Some("FAIL: buffer back: byte 0 is 00; expected was e9".to_owned()),
                 passes: Some(Passes { on: on.clone(), rate: rate(0, 3) }),
                 traces_equal: Some(true),
+                tries: None,
+                cut_short: false,
             }),
         }),
         case: "title: x\n".to_owned(),
@@ -207,6 +209,37 @@ fn a_crash_of_a_gpu() {
     let issue = Issue::new(&real(), None);
     let text = format!("{}\n{}\n\n{}", issue.repository, issue.title, issue.markdown());
     insta::assert_snapshot!("real", text);
+}
+
+/// What a report says of a program that failed in so many runs, and of a trial that did.
+#[test]
+fn the_rate_of_a_program_is_compared_with_that_of_the_test() {
+    let said = |(failed, runs): (u32, u32), reported: (u32, u32), cut_short: bool| {
+        let mut findings = planted();
+        findings.rate = Rate { failed: reported.0, runs: reported.1 };
+        let program = findings.program.as_mut().expect("a program");
+        let exported = program.exported.as_mut().expect("verified");
+        exported.verified = Some(Rate { failed, runs });
+        (exported.tries, exported.cut_short) = (Some(900), cut_short);
+        write::steps(&findings)
+    };
+    let every_time = said((3, 3), (5, 5), false);
+    assert!(!every_time.contains("rate is") && !every_time.contains("shortest"), "{every_time}");
+    let same = said((4, 9), (10, 20), false);
+    assert!(
+        same.contains(
+            "and that of the test 10/20 (95 % interval 27 % to 73 %): the intervals overlap."
+        ),
+        "{same}"
+    );
+    assert!(same.contains("failed as described in 4 of 9 fresh"), "{same}");
+    let rarer = said((3, 60), (20, 20), false);
+    assert!(rarer.contains("**It fails less often than the test**: its rate is 3/60"), "{rarer}");
+    let never = said((0, 60), (20, 20), false);
+    assert!(never.contains("run 60 times and did not show this failure"), "{never}");
+    let oftener = said((20, 20), (3, 60), true);
+    assert!(oftener.contains("It fails more often than the test: its rate is 20/20"), "{oftener}");
+    assert!(oftener.contains("the search for one was ended after 900 runs."), "{oftener}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The parts of an issue, each a text of its own.
 
-use std::fmt::Write;
+use std::{cmp::Ordering, fmt::Write};
 
 use judge::Kind;
 
@@ -9,6 +9,7 @@ use crate::{
     evidence::{
         Exported, Factor, FactorKind, FactorVerdict, Needed, OtherFailure, Passes, Rate, Setting,
     },
+    must_hold,
     words::{count, link, stack_and_device, unique, window, without_lines},
 };
 
@@ -49,7 +50,7 @@ pub(super) fn symptom(findings: &Findings) -> String {
     let part = |n: usize| parts.get(n).copied().unwrap_or_default();
     let api = outcome.at.api.as_deref().unwrap_or("the process");
     match outcome.kind {
-        Kind::WrongData => format!("wrong data in `{}` ({})", part(1), part(2)),
+        Kind::WrongData => wrong_data(part(1), part(2), &outcome.summary),
         Kind::ApiError if part(0) == "unexpected-value" => {
             format!("`{}` gives `{}`", part(1), part(2))
         }
@@ -62,6 +63,19 @@ pub(super) fn symptom(findings: &Findings) -> String {
         Kind::LibraryExit => format!("`{api}` ends the process by exit"),
         Kind::Leak => "memory is not given back".to_owned(),
         Kind::Pass | Kind::Skip | Kind::NoVerdict => outcome.signature.clone(),
+    }
+}
+
+/// What is wrong with the bytes of a buffer, by the class in its signature.
+fn wrong_data(buffer: &str, class: &str, summary: &str) -> String {
+    match class {
+        "zero" => format!("`{buffer}` holds zeros in the place of its data"),
+        "poison" => format!("`{buffer}` holds the bytes of fresh memory in the place of its data"),
+        "stale" => format!("`{buffer}` holds older data"),
+        "later" => format!("`{buffer}` holds later data"),
+        "other" => format!("`{buffer}` holds data of another buffer"),
+        "same" | "unequal" => without_lines(summary),
+        _ => format!("wrong data in `{buffer}` ({class})"),
     }
 }
 
@@ -180,33 +194,18 @@ pub(super) fn expected_and_actual(findings: &Findings) -> String {
 
 pub(super) fn expected(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
-    let more = match outcome.kind {
-        Kind::WrongData => {
-            "The bytes that are read are those that the calls before wrote, in program order."
+    let summary = without_lines(&outcome.summary);
+    let right = summary.split_once("; right would be ").map(|(_, right)| right);
+    let holds = match right.zip(outcome.signature.split(':').nth(1)) {
+        Some((right, buffer)) if outcome.kind == Kind::WrongData => {
+            format!("{buffer} holds {right}")
         }
-        Kind::ApiError => "The call answers as its documentation says.",
-        Kind::Crash | Kind::LibraryExit | Kind::TeardownCrash => {
-            "The process goes on and exits with status 0."
-        }
-        Kind::MemoryFault => "Every access stays inside of its buffer, as those of the program do.",
-        Kind::Hang => "The call returns.",
-        Kind::Leak => "Free memory at the end is what it was at the start.",
-        _ => "It works.",
+        _ => must_hold(outcome),
     };
-    match outcome.summary.split_once("; expected was ") {
-        // What the case is about may be another call of it.
-        Some((_, wanted)) if findings.program.is_some() && outcome.kind == Kind::ApiError => {
-            let wanted = without_lines(wanted);
-            format!(
-                "`{}`: {}. {more}",
-                outcome.at.api.as_deref().unwrap_or("the call"),
-                wanted.trim_end_matches('.')
-            )
-        }
-        // The reduced case is about less than the title of the trial says.
-        _ if findings.minimised.is_some() => more.to_owned(),
-        _ => format!("{} {more}", sentence(&findings.record.title)),
-    }
+    let holds = sentence(&holds);
+    // A reduced case is about less than the title of the trial says, and so is a call.
+    let whole = findings.minimised.is_none() && outcome.kind != Kind::ApiError;
+    if whole { format!("{} {holds}", sentence(&findings.record.title)) } else { holds }
 }
 
 pub(super) fn actual(findings: &Findings) -> String {
@@ -403,7 +402,7 @@ pub(super) fn steps(findings: &Findings) -> String {
             findings.record.stack.spec
         );
     }
-    let _ = write!(text, "\n\n{}", ran(exported, verified));
+    let _ = write!(text, "\n\n{}", ran(exported, verified, findings.rate));
     if exported.traces_equal == Some(true) && verified.failed == verified.runs {
         text.push_str(" Its API calls are those of the test, in the same order (traces compared).");
     }
@@ -427,7 +426,7 @@ pub(super) fn steps(findings: &Findings) -> String {
 }
 
 /// What the runs of the program showed.
-fn ran(exported: &Exported, verified: Rate) -> String {
+fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
     let Rate { failed, runs } = verified;
     if failed == 0 {
         return format!(
@@ -440,11 +439,33 @@ fn ran(exported: &Exported, verified: Rate) -> String {
     if let Some(ended) = &exported.ended {
         let _ = write!(text, " A failing run ended so: `{ended}`.");
     }
+    let rates =
+        || format!("{}, and that of the test {}", with_interval(verified), with_interval(reported));
+    match verified.compared(reported) {
+        Ordering::Equal if failed == runs && reported.failed == reported.runs => {}
+        Ordering::Equal => {
+            let _ = write!(text, " Its rate is {}: the intervals overlap.", rates());
+        }
+        Ordering::Less => {
+            let _ =
+                write!(text, " **It fails less often than the test**: its rate is {}.", rates());
+        }
+        Ordering::Greater => {
+            let _ = write!(text, " It fails more often than the test: its rate is {}.", rates());
+        }
+    }
     if failed < runs {
         // As many runs as show it once with 95 %.
         let miss = 1.0 - f64::from(failed) / f64::from(runs);
         let most = (0.05_f64.ln() / miss.ln()).ceil();
         let _ = write!(text, " In a loop: `for i in $(seq {most}); do ./repro || break; done`.");
+    }
+    if exported.cut_short {
+        let tries = exported.tries.map_or(String::new(), |n| format!(" after {}", count(n, "run")));
+        let _ = write!(
+            text,
+            " It may not be the shortest program: the search for one was ended{tries}."
+        );
     }
     text
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Runner, Seen, Stopped};
-use crate::sequential::{lower_bound, passes_needed};
+use crate::sequential::{evidence, lower_bound, passes_needed};
 
 /// How sure a search wants to be.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ pub struct Settings {
     pub deterministic: bool,
     /// Probability of stopping at something that is not minimal, in all.
     pub error: f64,
-    /// Failures that become rarer than this are taken for gone.
+    /// Failures that are rarer than this are taken for gone.
     pub least_rate: f64,
 }
 
@@ -49,27 +49,32 @@ pub(super) enum Decision {
 
 /// Wrong rejections on the way cost a later attempt and no more.
 const ERROR_ON_THE_WAY: f64 = 0.05;
+/// Probability that something that fails at [`SHARE`] of the rate is taken for as good as the start.
+const TOO_RARE: f64 = 0.01;
+/// The share of the start's rate that is too rare.
+const SHARE: f64 = 0.5;
+/// A failure that came every time so far may still fail to come.
+const MOST_RATE: f64 = 0.98;
 /// Runs without a verdict after which a candidate is left alone.
 const NO_VERDICTS: u32 = 3;
-/// Runs that the first estimate of the rate takes, unless its failures come sooner.
+/// Runs that the first estimate of the rate takes.
 const FIRST_RUNS: u32 = 20;
+/// Failures that end it sooner, as long as there is nothing else.
 const FIRST_HITS: u32 = 3;
-/// Hits of the result that make its rate known well enough.
-const LAST_HITS: u32 = 8;
-/// The weight that runs of a candidate keep for the rate of its successor.
-const INHERITED: f64 = 0.6;
+/// Failures that make a rate known well enough.
+const HITS: u32 = 8;
 
 pub(super) struct Sampler<C> {
     settings: Settings,
     cache: HashMap<String, Counts>,
     pub(super) runs: u32,
     pub(super) others: BTreeMap<String, (u32, C)>,
-    /// Hits and runs of what was accepted last, with a share of what came before.
-    chain: (f64, f64),
+    /// The rate of the start: whatever is accepted fails as often, as far as runs tell.
+    rate: f64,
+    /// Failures of what was accepted, while there is nothing else.
+    row: u32,
     /// Whether something that fails has also passed.
     flaky: bool,
-    /// Whether that was found out since the last question.
-    reopened: bool,
 }
 
 impl<C: Clone> Sampler<C> {
@@ -79,9 +84,9 @@ impl<C: Clone> Sampler<C> {
             cache: HashMap::new(),
             runs: 0,
             others: BTreeMap::new(),
-            chain: (0.0, 0.0),
+            rate: MOST_RATE,
+            row: 0,
             flaky: false,
-            reopened: false,
         }
     }
 
@@ -118,110 +123,109 @@ impl<C: Clone> Sampler<C> {
         key: &str,
         runner: &mut dyn Runner<C>,
     ) -> Result<(), Stopped> {
-        let hits = if self.settings.deterministic { 1 } else { FIRST_HITS };
+        let mut counts = self.counts(key);
         loop {
-            let counts = self.counts(key);
-            let enough = counts.same >= hits || counts.runs() >= FIRST_RUNS;
-            let hopeless = counts.runs() + counts.none >= 10 * FIRST_RUNS;
-            if enough && counts.same > 0 || hopeless {
+            self.flaky |= counts.same > 0 && counts.not > 0;
+            let enough = match self.flaky {
+                true => counts.same >= 2 * HITS && counts.runs() >= FIRST_RUNS,
+                false => counts.same >= if self.settings.deterministic { 1 } else { FIRST_HITS },
+            };
+            if enough || counts.runs() + counts.none >= 10 * FIRST_RUNS {
                 break;
             }
-            self.observe(start, key, runner)?;
+            counts = self.observe(start, key, runner)?;
         }
-        self.moved(key);
+        // A rate that is taken for too high makes everything look too rare.
+        let rate = match self.flaky {
+            true => lower_bound(counts.same, counts.runs(), 0.1),
+            false => MOST_RATE,
+        };
+        self.rate = rate.clamp(self.settings.least_rate, MOST_RATE);
+        self.row = counts.same;
         Ok(())
     }
 
-    /// Whether a candidate still fails.
+    /// Whether a candidate still fails, and as often as the start.
     pub(super) fn decide(
         &mut self,
         candidate: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
     ) -> Result<Decision, Stopped> {
-        let needed = self.needed_on_the_way();
-        self.until(candidate, key, needed, runner)
+        self.until(candidate, key, ERROR_ON_THE_WAY, 1, runner)
     }
 
+    /// Runs a candidate until its counts decide. `miss` is the probability that one which fails as often as the start is taken for one
+    /// that does not; `passes` decide where failures come every time.
     fn until(
         &mut self,
         candidate: &C,
         key: &str,
-        needed: u32,
+        miss: f64,
+        passes: u32,
         runner: &mut dyn Runner<C>,
     ) -> Result<Decision, Stopped> {
         loop {
             let counts = self.counts(key);
-            if counts.same > 0 {
+            let fails = match self.flaky {
+                true => self.evidence(counts) >= -TOO_RARE.ln(),
+                false => counts.same > 0,
+            };
+            if fails {
                 return Ok(Decision::Fails);
             }
-            if counts.not >= needed || counts.none >= NO_VERDICTS {
+            let gone = match self.flaky {
+                true => self.evidence(counts) <= miss.ln(),
+                false => counts.not >= passes,
+            };
+            if gone || counts.none >= NO_VERDICTS + counts.runs() {
                 return Ok(Decision::Gone);
             }
             self.observe(candidate, key, runner)?;
         }
     }
 
-    fn needed_on_the_way(&self) -> u32 {
-        if !self.flaky {
-            return 1;
-        }
-        let (hits, runs) = self.chain;
-        // A smaller candidate often fails less often, and is welcome.
-        let rate = (hits / runs / 2.0).max(self.settings.least_rate);
-        passes_needed(rate, ERROR_ON_THE_WAY)
+    /// By how much runs speak for the start's rate.
+    fn evidence(&self, counts: Counts) -> f64 {
+        evidence(counts.same, counts.not, self.rate, self.rate * SHARE)
     }
 
     /// The search goes on from this candidate.
     pub(super) fn moved(&mut self, key: &str) {
-        let counts = self.counts(key);
-        self.notice(counts);
-        // What fails every time tells the same of its successor; else the rate changes from one to the next.
-        let kept = if self.flaky { INHERITED } else { 1.0 };
-        let (hits, runs) = self.chain;
-        self.chain = (hits * kept + f64::from(counts.same), runs * kept + f64::from(counts.runs()));
+        self.row += self.counts(key).same;
     }
 
-    fn notice(&mut self, counts: Counts) {
-        if counts.same > 0 && counts.not > 0 && !self.flaky {
-            self.flaky = true;
-            self.reopened = true;
-        }
-    }
-
-    /// A fresh sample of the result, so that its rate does not rest on the run that it was chosen by.
+    /// A fresh sample of the result, so that its rate does not rest on the runs that it was chosen by. False where the search has to
+    /// begin again: it trusted single runs of something that fails now and then, or a rate that was luck.
     pub(super) fn last(
         &mut self,
         result: &C,
         key: &str,
         runner: &mut dyn Runner<C>,
-    ) -> Result<(), Stopped> {
+    ) -> Result<bool, Stopped> {
         let before = self.counts(key);
         loop {
             let counts = self.counts(key);
             let hits = counts.same - before.same;
             let fresh = counts.runs() - before.runs();
-            let wanted = if self.flaky { LAST_HITS } else { self.certain() };
-            let most = (f64::from(LAST_HITS) / self.settings.least_rate) as u32;
+            if !self.flaky && counts.same > 0 && counts.not > 0 {
+                self.flaky = true;
+                return Ok(false);
+            }
+            let wanted = if self.flaky { HITS } else { self.certain() };
+            let most = (f64::from(HITS) / self.settings.least_rate) as u32;
             if hits >= wanted || fresh >= most || counts.none >= most {
                 break;
             }
             self.observe(result, key, runner)?;
-            self.notice(self.counts(key));
         }
-        let counts = self.counts(key);
-        self.chain = if self.flaky {
-            (f64::from(counts.same.max(1)), f64::from(counts.runs()))
-        } else {
-            let fresh = f64::from(counts.runs() - before.runs());
-            (self.chain.0 + fresh, self.chain.1 + fresh)
-        };
-        Ok(())
+        self.row += self.counts(key).same - before.same;
+        Ok(!self.flaky || self.evidence(self.counts(key)) > ERROR_ON_THE_WAY.ln())
     }
 
     /// Fresh failures in a row by which a failure counts as one that comes every time.
     fn certain(&self) -> u32 {
-        if self.settings.deterministic { 2 } else { LAST_HITS }
+        if self.settings.deterministic { 2 } else { HITS }
     }
 
     /// Decides again with the error that `elements` decisions may have in all.
@@ -233,18 +237,12 @@ impl<C: Clone> Sampler<C> {
         runner: &mut dyn Runner<C>,
     ) -> Result<Decision, Stopped> {
         let error = self.settings.error / f64::from(elements.max(1));
-        let needed = if self.flaky || !self.settings.deterministic {
-            let (hits, runs) = self.chain;
-            let low = lower_bound(hits as u32, runs.ceil() as u32, 0.05);
-            passes_needed(low.max(self.settings.least_rate), error)
-        } else {
+        let passes = if self.settings.deterministic {
             1
+        } else {
+            let low = lower_bound(self.row, self.row, 0.05);
+            passes_needed(low.max(self.settings.least_rate), error)
         };
-        self.until(candidate, key, needed, runner)
-    }
-
-    /// Whether the failure turned out to be a flaky one since the last question, so that single passes prove nothing.
-    pub(super) fn reopened(&mut self) -> bool {
-        std::mem::take(&mut self.reopened)
+        self.until(candidate, key, error, passes, runner)
     }
 }

@@ -2,14 +2,15 @@
 //! the program itself shows the failure, and passes where the trial passes.
 
 use std::{
-    cell::OnceCell,
-    collections::{HashMap, HashSet},
+    cell::{Cell, OnceCell},
+    cmp::Ordering,
+    collections::HashMap,
     fs,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use export::{Form, lines};
+use export::Form;
 use judge::{Kind, Outcome};
 use plan::{Plan, Version};
 use report::evidence::Rate;
@@ -19,21 +20,25 @@ use supervise::Cancel;
 
 use super::{
     build::Toolchain,
+    fewer::{fewer_lines, with_bytes},
     seen::Seen,
     stacks,
     verify::{
-        goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
+        How, goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
         run_program,
     },
 };
 use crate::{Job, Session, Stop};
 
-/// Longest time for making a program smaller.
-const BUDGET: Duration = Duration::from_secs(240);
+/// Most tries, each one run of a program, in making it smaller. A number of tries, and no time, so that the result is the same on a
+/// busy machine.
+const MOST_TRIES: u32 = 3000;
 /// Runs of the finished program, on each release.
 const RUNS: u32 = 3;
+/// Failures of a program that fails now and then, before it is shown.
+const FAILURES: u32 = 3;
 /// Most runs of a program that fails now and then.
-const MOST_RUNS: u32 = 60;
+pub(super) const MOST_RUNS: u32 = 60;
 
 /// A release with what compiles for it.
 pub(crate) struct Bench<'s> {
@@ -44,16 +49,20 @@ pub(crate) struct Bench<'s> {
     version: Version,
     /// The headers of the candidates, compiled once; none where the compiler cannot.
     headers: OnceCell<Option<PathBuf>>,
+    /// Runs so far: a fault that is drawn is drawn anew in each.
+    runs: Cell<u32>,
 }
 
-/// What the runtime logs of a run.
+/// How a program is run.
 #[derive(Clone, Copy, PartialEq)]
-enum Logged {
-    No,
-    /// The calls.
+enum Way {
+    Plain,
+    /// The runtime logs the calls.
     Calls,
-    /// What it does for them, too.
+    /// The runtime logs what it does for them, too.
     All,
+    /// Work is done as late as the interface allows: a program that waits for less than it uses shows it.
+    Late,
 }
 
 /// A short program that showed the failure.
@@ -69,6 +78,10 @@ pub(crate) struct Short {
     pub(crate) log: String,
     /// Where the threads of a failing run were; empty unless it died or hung.
     pub(crate) stacks: String,
+    /// Runs of programs that it took to find it.
+    pub(crate) tries: u32,
+    /// Whether nothing more could be left out: the search came to its own end.
+    pub(crate) complete: bool,
 }
 
 impl<'s> Bench<'s> {
@@ -79,7 +92,14 @@ impl<'s> Bench<'s> {
     pub(crate) fn new(session: &'s Session, version: Version) -> Result<Bench<'s>, Stop> {
         let folder = super::tools(session)?;
         let toolchain = Toolchain::find(session, Form::Hiprtc, folder.path())?;
-        Ok(Bench { session, toolchain, folder, version, headers: OnceCell::new() })
+        Ok(Bench {
+            session,
+            toolchain,
+            folder,
+            version,
+            headers: OnceCell::new(),
+            runs: Cell::new(0),
+        })
     }
 
     fn at(&self) -> &Path {
@@ -135,9 +155,11 @@ impl<'s> Bench<'s> {
             let after = limits.quiet.as_secs().div_ceil(2);
             variables.push((stacks::AFTER.to_owned(), after.to_string()));
         }
-        for _ in 0..MOST_RUNS {
+        let how = How { folder: self.at(), limits: &limits, variables: &variables, late: false };
+        for n in 0..MOST_RUNS {
             let _ = fs::remove_file(&file);
-            run_program(self.session, job, &program, self.at(), &limits, &variables, cancel)?;
+            let job = &job.of_run(n);
+            run_program(self.session, job, &program, &how, cancel)?;
             let shown = stacks::readable(&fs::read_to_string(&file).unwrap_or_default());
             if !shown.is_empty() {
                 return Ok(shown);
@@ -152,7 +174,7 @@ impl<'s> Bench<'s> {
         job: &Job<'_>,
         program: &Path,
         goal: &Outcome,
-        logged: Logged,
+        way: Way,
         cancel: &Cancel,
     ) -> Result<Seen, Stop> {
         let log = self.at().join("program.log");
@@ -163,18 +185,21 @@ impl<'s> Bench<'s> {
             }
         }
         let limits = limits(self.session, goal, Duration::ZERO);
-        let mut variables = match logged {
-            Logged::No => Vec::new(),
-            Logged::Calls | Logged::All => log_environment(&log).to_vec(),
+        let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
+        let mut variables = match way {
+            Way::Plain | Way::Late => Vec::new(),
+            Way::Calls | Way::All => log_environment(&log).to_vec(),
         };
-        if logged == Logged::All {
+        if way == Way::All {
             variables.retain(|(name, _)| name != "AMD_LOG_MASK");
             variables.push(("AMD_LOG_LEVEL".to_owned(), "4".to_owned()));
         }
-        let seen = run_program(self.session, job, program, self.at(), &limits, &variables, cancel)?;
-        let open = match logged {
-            Logged::No => None,
-            Logged::Calls | Logged::All => read_trace(&log, Form::Hiprtc).open,
+        let late = way == Way::Late;
+        let how = How { folder: self.at(), limits: &limits, variables: &variables, late };
+        let seen = run_program(self.session, job, program, &how, cancel)?;
+        let open = match way {
+            Way::Plain | Way::Late => None,
+            Way::Calls | Way::All => read_trace(&log, Form::Hiprtc).open,
         };
         Ok(Seen::of_program(&seen, open.as_deref()))
     }
@@ -237,7 +262,7 @@ impl Space for Programs<'_> {
 }
 
 /// Runs programs on the failing release and where they must pass.
-struct Runs<'a> {
+pub(super) struct Runs<'a> {
     job: &'a Job<'a>,
     unplanted: Job<'a>,
     failing: &'a Bench<'a>,
@@ -245,17 +270,21 @@ struct Runs<'a> {
     goal: &'a Outcome,
     wanted: Seen,
     cancel: &'a Cancel,
-    until: Instant,
-    trouble: Option<Stop>,
+    tries: u32,
+    pub(super) trouble: Option<Stop>,
     /// The program that was compiled last.
     last: Option<(String, Result<PathBuf, String>)>,
     /// Whether programs pass where they must.
     passes: HashMap<String, bool>,
+    /// Whether they must pass on a late device, too: the first one does; none before that is known.
+    late: Cell<Option<bool>>,
 }
 
 impl Runs<'_> {
-    fn look(&mut self, text: &str) -> Result<Look, Stop> {
+    /// Tries a program once.
+    pub(super) fn look(&mut self, text: &str) -> Result<Look, Stop> {
         let plan = &self.job.lowered.plan;
+        self.tries += 1;
         let program = match &self.last {
             Some((known, program)) if known == text => program.clone(),
             _ => self.failing.try_to_compile(text, plan)?,
@@ -263,7 +292,7 @@ impl Runs<'_> {
         self.last = Some((text.to_owned(), program.clone()));
         // What does not compile shows nothing.
         let Ok(program) = program else { return Ok(Look::Pass) };
-        let seen = self.failing.run(self.job, &program, self.goal, Logged::Calls, self.cancel)?;
+        let seen = self.failing.run(self.job, &program, self.goal, Way::Calls, self.cancel)?;
         if !seen.shows(&self.wanted) {
             return Ok(match seen.kind {
                 Kind::NoVerdict => Look::NoVerdict,
@@ -276,14 +305,41 @@ impl Runs<'_> {
         }
         let passes = match (self.elsewhere, self.healthy()) {
             (Some(bench), _) => match bench.try_to_compile(text, plan)? {
-                Ok(program) => self.passing(bench, self.job, &program, 1)?.failed == 0,
+                Ok(program) => self.is_right(bench, self.job, &program)?,
                 Err(_) => false,
             },
-            (None, Some((bench, job))) => self.passing(bench, job, &program, 1)?.failed == 0,
+            (None, Some((bench, job))) => self.is_right(bench, job, &program)?,
             (None, None) => true,
         };
         self.passes.insert(text.to_owned(), passes);
         Ok(if passes { Look::Same } else { Look::Pass })
+    }
+
+    /// Whether a program passes where it must: also on a device that is late, if the first one does.
+    fn is_right(&self, bench: &Bench<'_>, job: &Job<'_>, program: &Path) -> Result<bool, Stop> {
+        if self.passing(bench, job, program, 1)?.failed > 0 {
+            return Ok(false);
+        }
+        if self.late.get() == Some(false) || bench.session.gfx().is_none() {
+            return Ok(true);
+        }
+        let seen = bench.run(job, program, self.goal, Way::Late, self.cancel)?;
+        let passes = seen.kind == Kind::Pass;
+        let first = self.late.get().is_none();
+        self.late.set(Some(self.late.get().unwrap_or(passes)));
+        Ok(passes || first)
+    }
+
+    /// What a program does where it must pass; none where there is no such place, or it does not compile.
+    pub(super) fn elsewhere(&mut self, text: &str) -> Result<Option<Seen>, Stop> {
+        self.tries += 1;
+        // Another program may be written over it.
+        self.last = None;
+        let Some((bench, job)) = self.healthy() else { return Ok(None) };
+        let Ok(program) = bench.try_to_compile(text, &self.job.lowered.plan)? else {
+            return Ok(None);
+        };
+        bench.run(job, &program, self.goal, Way::Plain, self.cancel).map(Some)
     }
 
     /// What runs showed, for the header.
@@ -293,7 +349,7 @@ impl Runs<'_> {
     }
 
     /// Where programs must pass: on another release, or without the planted faults; none where nobody knows.
-    fn healthy(&self) -> Option<(&Bench<'_>, &Job<'_>)> {
+    pub(super) fn healthy(&self) -> Option<(&Bench<'_>, &Job<'_>)> {
         match self.elsewhere {
             Some(bench) => Some((bench, self.job)),
             None => (!self.job.faults.is_empty()).then_some((self.failing, &self.unplanted)),
@@ -309,101 +365,19 @@ impl Runs<'_> {
     ) -> Result<Rate, Stop> {
         let mut rate = Rate { failed: 0, runs };
         for _ in 0..runs {
-            let seen = bench.run(job, program, self.goal, Logged::No, self.cancel)?;
+            let seen = bench.run(job, program, self.goal, Way::Plain, self.cancel)?;
             rate.failed += u32::from(seen.kind != Kind::Pass);
         }
         Ok(rate)
     }
-
-    /// Leaves lines out as long as what is left shows the failure as often as before, and passes where it must. Where nothing
-    /// tells a program that is wrong itself, only what the compiler does not read goes.
-    fn fewer_lines(&mut self, text: &str, rate: Rate) -> Result<String, Stop> {
-        let mut text = lines::plain(text);
-        if self.healthy().is_none() {
-            return Ok(text);
-        }
-        if let Some(shorter) = self.with_bytes(&text, rate)? {
-            text = shorter;
-        }
-        let mut tried = HashSet::new();
-        loop {
-            let before = text.clone();
-            let mut next = 0;
-            while let Some(part) = lines::parts(&text).get(next) {
-                let shorter = lines::without(&text, part);
-                if Instant::now() >= self.until {
-                    return Ok(text);
-                }
-                if tried.insert(shorter.clone()) && self.keeps(&shorter, rate)? {
-                    text = shorter;
-                } else {
-                    next += 1;
-                }
-            }
-            if text == before {
-                return Ok(text);
-            }
-        }
-    }
-
-    /// The program with the right bytes written down in the place of a model that computes them: those that are there where
-    /// it passes. None where that is no use.
-    fn with_bytes(&mut self, text: &str, rate: Rate) -> Result<Option<String>, Stop> {
-        let Some(found) = lines::comparison(text) else { return Ok(None) };
-        let mut bytes = vec![0; found.bytes];
-        for _ in 0..=found.bytes {
-            let Some((bench, job)) = self.healthy() else { return Ok(None) };
-            let written = found.written(text, &bytes);
-            let program = bench.try_to_compile(&written, &self.job.lowered.plan)?;
-            // It was compiled over another program.
-            let mut last = None;
-            if let Ok(program) = program {
-                let seen = bench.run(job, &program, self.goal, Logged::No, self.cancel)?;
-                if seen.kind == Kind::Pass {
-                    self.last = None;
-                    return Ok(self.keeps(&written, rate)?.then_some(written));
-                }
-                last = lines::wrong_byte(&seen.line);
-            }
-            self.last = None;
-            match last {
-                Some((at, byte)) if at < bytes.len() => bytes[at] = byte,
-                _ => return Ok(None),
-            }
-        }
-        Ok(None)
-    }
-
-    /// Whether a text shows the failure at least as often as it was shown before.
-    fn keeps(&mut self, text: &str, rate: Rate) -> Result<bool, Stop> {
-        if rate.failed == rate.runs {
-            return Ok(self.look(text)? == Look::Same);
-        }
-        // As many runs as show a failure of this rate about four times.
-        let runs = (4 * rate.runs).div_ceil(rate.failed.max(1)).min(MOST_RUNS);
-        let (mut shown, mut missed) = (0, 0);
-        while shown + missed < runs {
-            match self.look(text)? {
-                Look::Same => shown += 1,
-                _ => missed += 1,
-            }
-            // What cannot reach the rate any more, or does not compile, is left alone.
-            let lost = u64::from(missed) * u64::from(rate.runs)
-                > u64::from(runs) * u64::from(rate.runs - rate.failed);
-            if lost || matches!(self.last, Some((_, Err(_)))) {
-                return Ok(false);
-            }
-        }
-        Ok(shown > 0)
-    }
 }
 
-impl Runner<Plan> for Runs<'_> {
-    fn run(&mut self, _plan: &Plan, key: &str) -> Option<Look> {
-        if Instant::now() >= self.until || self.trouble.is_some() {
+impl<C> Runner<C> for Runs<'_> {
+    fn run(&mut self, _candidate: &C, text: &str) -> Option<Look> {
+        if self.tries >= MOST_TRIES || self.trouble.is_some() {
             return None;
         }
-        match self.look(key) {
+        match self.look(text) {
             Ok(look) => Some(look),
             Err(stop) => {
                 self.trouble = Some(stop);
@@ -413,7 +387,8 @@ impl Runner<Plan> for Runs<'_> {
     }
 }
 
-/// Makes the shortest program that shows `goal`, found in runs that failed at `rate`; none where no short program does.
+/// Makes the shortest program that shows `goal`; none where no short program does. The case that it is printed from failed at
+/// `rate`, and the trial that is reported at `reported`.
 ///
 /// # Errors
 /// An interruption, or a compiler that cannot be started.
@@ -422,7 +397,7 @@ pub(crate) fn shortest(
     elsewhere: Option<&Bench<'_>>,
     job: &Job<'_>,
     goal: &Outcome,
-    rate: Rate,
+    [rate, reported]: [Rate; 2],
     cancel: &Cancel,
 ) -> Result<Option<Short>, Stop> {
     let at_call = |p: &device::Planted| p.fault.place() == device::Place::Call;
@@ -440,17 +415,19 @@ pub(crate) fn shortest(
         goal,
         wanted: Seen::of_trial(goal),
         cancel,
-        until: Instant::now() + BUDGET,
+        tries: 0,
         trouble: None,
         last: None,
         passes: HashMap::new(),
+        late: Cell::new(None),
     };
     let start = rewrite::lean(&job.lowered.plan, goal.at.step);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
-    let text = match start {
+    let deterministic = rate.failed == rate.runs;
+    let settings = Settings { deterministic, ..Settings::default() };
+    let mut complete = true;
+    let mut text = match start {
         Some(start) => {
-            let deterministic = rate.failed == rate.runs;
-            let settings = Settings { deterministic, ..Settings::default() };
             let found = reduce(&space, start, settings, &mut runs);
             if let Some(stop) = runs.trouble.take() {
                 return Err(stop);
@@ -458,45 +435,59 @@ pub(crate) fn shortest(
             if found.with.same == 0 {
                 return Ok(None);
             }
+            complete &= found.complete;
             space.finished(&runs, &found.candidate).map_err(Stop::no_verdict)?
         }
         // What has no short form may be made shorter line by line, where something tells which lines matter.
         None if runs.healthy().is_none() => return Ok(None),
         None => {
             let tested = runs.measured(UNKNOWN, Some(UNKNOWN));
-            let text = printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?;
-            if runs.look(&text)? != Look::Same {
-                return Ok(None);
-            }
-            text
+            printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?
         }
     };
-    let text = runs.fewer_lines(&text, rate)?;
-    finished(&runs, &text, rate)
+    // Where nothing tells a program that is wrong itself, only what the compiler does not read goes.
+    if runs.healthy().is_some() {
+        if let Some(shorter) = with_bytes(&mut runs, &text)? {
+            text = shorter;
+        }
+        let found = fewer_lines(&mut runs, &text, settings)?;
+        complete &= found.complete;
+        if found.with.same == 0 {
+            return Ok(None);
+        }
+        text = found.candidate.text();
+    }
+    Ok(finished(&runs, &text, reported)?.map(|short| Short { complete, ..short }))
 }
 
 /// What stands where a number of the finished program comes.
 const UNKNOWN: Rate = Rate { failed: 0, runs: 0 };
 
-/// Runs the finished program, its header included, and says what it showed.
-fn finished(runs: &Runs<'_>, text: &str, rate: Rate) -> Result<Option<Short>, Stop> {
+/// Runs the finished program, its header included, and says what it showed: as often as it takes to see that its rate is that of
+/// the trial, up to a bound.
+fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>, Stop> {
     let plan = &runs.job.lowered.plan;
     let passes = match runs.healthy() {
         None => None,
         Some((bench, job)) => {
             // What does not compile there does not pass.
             let Ok(program) = bench.compile(text, plan)? else { return Ok(None) };
-            Some(runs.passing(bench, job, &program, RUNS)?)
+            let passes = runs.passing(bench, job, &program, RUNS)?;
+            if passes.failed > 0 {
+                return Ok(None);
+            }
+            Some(passes)
         }
     };
     let Ok(program) = runs.failing.compile(text, plan)? else { return Ok(None) };
     let (mut failed, mut ended) = (Rate::default(), String::new());
     let enough = |found: Rate| {
-        let often = rate.failed == rate.runs || found.failed >= 3;
-        found.runs >= MOST_RUNS || found.runs >= RUNS && often
+        found.runs >= RUNS
+            && found.failed >= FAILURES
+            && found.compared(reported) == Ordering::Equal
     };
-    while !enough(failed) {
-        let seen = runs.failing.run(runs.job, &program, runs.goal, Logged::No, runs.cancel)?;
+    while !enough(failed) && failed.runs < MOST_RUNS {
+        let seen = runs.failing.run(runs.job, &program, runs.goal, Way::Plain, runs.cancel)?;
         let shows = seen.shows(&runs.wanted);
         failed.runs += 1;
         failed.failed += u32::from(shows);
@@ -505,12 +496,12 @@ fn finished(runs: &Runs<'_>, text: &str, rate: Rate) -> Result<Option<Short>, St
         }
     }
     // Once more for the log, and for the call that it died in.
-    let mut logged = runs.failing.run(runs.job, &program, runs.goal, Logged::All, runs.cancel)?;
+    let mut logged = runs.failing.run(runs.job, &program, runs.goal, Way::All, runs.cancel)?;
     for _ in 0..MOST_RUNS {
         if logged.shows(&runs.wanted) {
             break;
         }
-        logged = runs.failing.run(runs.job, &program, runs.goal, Logged::All, runs.cancel)?;
+        logged = runs.failing.run(runs.job, &program, runs.goal, Way::All, runs.cancel)?;
     }
     if failed.failed == 0 || !logged.shows(&runs.wanted) {
         return Ok(None);
@@ -523,5 +514,6 @@ fn finished(runs: &Runs<'_>, text: &str, rate: Rate) -> Result<Option<Short>, St
     }
     let log = runs.failing.log();
     let stacks = runs.failing.stacks(runs, &text)?;
-    Ok(Some(Short { text, failed, ended, elsewhere: passes, log, stacks }))
+    let tries = runs.tries;
+    Ok(Some(Short { text, failed, ended, elsewhere: passes, log, stacks, tries, complete: true }))
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use device::{Place, Planted};
+use device::{Config, Place, Planted, Schedule};
 use export::{Form, Header, Trace};
 use judge::{Kind, Outcome};
 use report::evidence::Rate;
@@ -160,11 +160,11 @@ pub(crate) fn exported(
     logged.lowered.plan.environment.extend(log_environment(&at.join("trial.log")));
     let interrupted = || Stop::no_verdict("interrupted");
     let mut record = run_trial(session, &logged, cancel).ok_or_else(interrupted)?;
-    for _ in 1..TRIES {
+    for run in 1..TRIES {
         if goal.is_none_or(|goal| goal.signature == record.outcome.signature) {
             break;
         }
-        record = run_trial(session, &logged, cancel).ok_or_else(interrupted)?;
+        record = run_trial(session, &logged.of_run(run), cancel).ok_or_else(interrupted)?;
     }
     let outcome = goal.unwrap_or(&record.outcome).clone();
     if outcome.kind == Kind::NoVerdict {
@@ -191,7 +191,10 @@ pub(crate) fn exported(
     for run in 0..repeat {
         let log = at.join("program.log");
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
-        let seen = run_program(session, job, &program, at, &limits, &variables, cancel)?;
+        // Without a failure to look for, the program is compared with the one run of its trial.
+        let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
+        let how = How { folder: at, limits: &limits, variables: &variables, late: false };
+        let seen = run_program(session, job, &program, &how, cancel)?;
         let trace = read_trace(&log, form);
         let seen = Seen::of_program(&seen, if run == 0 { trace.open.as_deref() } else { None });
         if seen.kind == Kind::NoVerdict {
@@ -287,28 +290,39 @@ pub(super) fn limits(session: &Session, outcome: &Outcome, wall: Duration) -> Li
     Limits { quiet, ..session.limits }
 }
 
+/// How a program is run.
+pub(super) struct How<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) limits: &'a Limits,
+    pub(super) variables: &'a [(String, String)],
+    /// Whether an emulated device does its work as late as the interface allows.
+    pub(super) late: bool,
+}
+
 pub(super) fn run_program(
     session: &Session,
     job: &Job<'_>,
     program: &Path,
-    folder: &Path,
-    limits: &Limits,
-    variables: &[(String, String)],
+    how: &How<'_>,
     cancel: &Cancel,
 ) -> Result<supervise::Observed, Stop> {
     let at_device: Vec<Planted> =
         job.faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect();
+    let schedule = |config: Config| match how.late {
+        true => Config { schedule: Schedule::Lazy, ..config },
+        false => config,
+    };
     let config = session
         .device_config(at_device)
-        .map(|config| serde_json::to_string(&config))
+        .map(|config| serde_json::to_string(&schedule(config)))
         .transpose()
         .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;
     let mut all = job.lowered.plan.environment.clone();
-    all.extend(variables.iter().cloned());
+    all.extend(how.variables.iter().cloned());
     let mut start = session.start(program, config.as_deref(), &all);
-    start.directory = Some(folder.to_owned());
+    start.directory = Some(how.folder.to_owned());
     start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
-    let seen = supervise::run(session.command(&start), b"", limits, cancel, &mut |_| {});
+    let seen = supervise::run(session.command(&start), b"", how.limits, cancel, &mut |_| {});
     session.processes.note(&seen);
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict(format!(

@@ -113,7 +113,8 @@ impl Wanted<'_> {
                 .ok(),
             None => None,
         };
-        let Some(short) = shortest(&bench, other.as_ref(), &job, goal, rate, &cancel)? else {
+        let Some(short) = shortest(&bench, other.as_ref(), &job, goal, [rate, self.rate], &cancel)?
+        else {
             return Ok(None);
         };
         let passes = short.elsewhere.map(|rate| {
@@ -131,6 +132,8 @@ impl Wanted<'_> {
             on: Some(Setting::of(self.failed)),
             ended: Some(short.ended),
             passes,
+            tries: Some(short.tries),
+            cut_short: !short.complete,
             ..self.written(&short.text)
         };
         let (log, stacks) = (Some(short.log), short.stacks);
@@ -187,6 +190,8 @@ impl Wanted<'_> {
             ended: None,
             passes: None,
             traces_equal: None,
+            tries: None,
+            cut_short: false,
         }
     }
 

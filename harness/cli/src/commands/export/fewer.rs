@@ -1,0 +1,97 @@
+//! Fewer lines of a program: the search that makes plans smaller, over its text.
+
+use std::collections::BTreeSet;
+
+use export::lines;
+use judge::Kind;
+use search::reduce::{Made, Reduced, Seen as Look, Settings, Space, Tree, reduce};
+
+use super::short::{MOST_RUNS, Runs};
+use crate::Stop;
+
+/// A program, by the lines of a longer one that are left.
+#[derive(Clone)]
+pub(super) struct Lines(Vec<(usize, String)>);
+
+impl Lines {
+    fn texts(&self) -> Vec<&str> {
+        self.0.iter().map(|(_, line)| line.as_str()).collect()
+    }
+
+    pub(super) fn text(&self) -> String {
+        lines::tidied(&self.texts())
+    }
+}
+
+/// Leaves out these lines of the longer program.
+#[derive(Clone)]
+pub(super) struct LeaveOut(BTreeSet<usize>);
+
+struct Texts;
+
+impl Space for Texts {
+    type Candidate = Lines;
+    type Edit = LeaveOut;
+
+    fn edits(&self, program: &Lines) -> Tree<LeaveOut> {
+        let numbered = |part: Vec<usize>| part.into_iter().map(|at| program.0[at].0).collect();
+        let parts = lines::parts(&program.texts()).into_iter();
+        Tree::Turn(parts.map(|part| Tree::Edit(vec![LeaveOut(numbered(part))])).collect())
+    }
+
+    fn apply(&self, program: &Lines, edits: &[LeaveOut]) -> Made<Lines> {
+        let goes = |number: &usize| edits.iter().any(|edit| edit.0.contains(number));
+        let part: Vec<usize> = (0..program.0.len()).filter(|at| goes(&program.0[*at].0)).collect();
+        if part.is_empty() {
+            return Made::Unchanged;
+        }
+        if !lines::may_go(&program.texts(), &part) {
+            return Made::IllFormed("the rest needs these lines".to_owned());
+        }
+        let kept = program.0.iter().filter(|(number, _)| !goes(number)).cloned();
+        Made::Candidate(Lines(kept.collect()))
+    }
+
+    fn key(&self, program: &Lines) -> String {
+        program.text()
+    }
+}
+
+/// Leaves lines out as long as what is left shows the failure as often as before, and passes where it must.
+pub(super) fn fewer_lines(
+    runs: &mut Runs<'_>,
+    text: &str,
+    settings: Settings,
+) -> Result<Reduced<Lines, LeaveOut>, Stop> {
+    let start = lines::plain(text).lines().map(str::to_owned).enumerate().collect();
+    let found = reduce(&Texts, Lines(start), settings, runs);
+    match runs.trouble.take() {
+        Some(stop) => Err(stop),
+        None => Ok(found),
+    }
+}
+
+/// The program with the right bytes written down in the place of a model that computes them: those that are there where it passes.
+/// None where that is no use.
+pub(super) fn with_bytes(runs: &mut Runs<'_>, text: &str) -> Result<Option<String>, Stop> {
+    let text = lines::plain(text);
+    let Some(found) = lines::comparison(&text) else { return Ok(None) };
+    let mut bytes = vec![0; found.bytes];
+    for _ in 0..=found.bytes {
+        let written = found.written(&text, &bytes);
+        let Some(seen) = runs.elsewhere(&written)? else { return Ok(None) };
+        if seen.kind == Kind::Pass {
+            for _ in 0..MOST_RUNS {
+                if runs.look(&written)? == Look::Same {
+                    return Ok(Some(written));
+                }
+            }
+            return Ok(None);
+        }
+        match lines::wrong_byte(&seen.line) {
+            Some((at, byte)) if at < bytes.len() => bytes[at] = byte,
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}

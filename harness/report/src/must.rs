@@ -1,0 +1,139 @@
+//! What must hold where a failure is gone.
+
+use judge::{Kind, Outcome};
+
+use crate::words::without_lines;
+
+/// What must hold, in one sentence without a full stop: `hipMemcpyAsync returns hipSuccess`. It is the title of a reduced case and what a
+/// report expects.
+pub fn must_hold(failure: &Outcome) -> String {
+    let summary = without_lines(&failure.summary);
+    let parts: Vec<&str> = failure.signature.split(':').collect();
+    let part = |n: usize| parts.get(n).copied().unwrap_or_default();
+    let call = failure.at.api.as_deref().unwrap_or(part(1));
+    match failure.kind {
+        Kind::WrongData => bytes(part(1), &summary),
+        Kind::ApiError => answer(part(1), part(0) == "unexpected-value", &summary),
+        Kind::CompileError => format!("{} compiles", part(1)),
+        Kind::Crash | Kind::LibraryExit => format!("The process survives {call}"),
+        Kind::MemoryFault => format!("{} stays inside its buffers", parts[1..].join(":")),
+        Kind::Hang => format!("{call} comes back"),
+        Kind::TeardownCrash => "The process ends well".to_owned(),
+        Kind::Leak => "Memory is given back".to_owned(),
+        Kind::Pass | Kind::Skip | Kind::NoVerdict => summary,
+    }
+}
+
+/// What a buffer must hold. Which write that is may be another one in a reduced case.
+fn bytes(buffer: &str, summary: &str) -> String {
+    if let Some(guarded) = buffer.strip_suffix(".guards") {
+        return format!("Nothing is written around {guarded}");
+    }
+    if let Some(pair) = summary.strip_suffix(" hold the same bytes and must differ") {
+        return format!("{pair} hold different bytes");
+    }
+    if let Some((pair, _)) = summary.split_once(" must be equal and differ") {
+        return format!("{pair} hold the same bytes");
+    }
+    format!("{buffer} holds what was written to it last")
+}
+
+/// What a call must answer: its status, or the value that it gives.
+fn answer(call: &str, value: bool, summary: &str) -> String {
+    let word = if value { "gives" } else { "returns" };
+    match summary.split_once("; expected was ") {
+        Some((_, wanted)) => format!("{call} {word} {wanted}"),
+        None if value => format!("{call} takes as long as it did the first time"),
+        // A step that says nothing of its status wants success.
+        None if ["hiprand", "hipblas", "rocblas"].iter().any(|l| call.starts_with(l)) => {
+            format!("{call} returns success")
+        }
+        None => format!("{call} returns hipSuccess"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use judge::Location;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(kind: Kind, signature: &str, summary: &str, expected: &str) {
+        let (signature, summary) = (signature.to_owned(), summary.to_owned());
+        let at = Location::default();
+        let outcome = Outcome { kind, signature, at, summary, details: Vec::new() };
+        assert_eq!(must_hold(&outcome), expected);
+    }
+
+    #[test]
+    fn calls_answer() {
+        check(
+            Kind::ApiError,
+            "unexpected-value:hipStreamIsCapturing:active",
+            "hipStreamIsCapturing (line 9) gave active; expected was none",
+            "hipStreamIsCapturing gives none",
+        );
+        check(
+            Kind::ApiError,
+            "api-error:hipFree:hipSuccess",
+            "hipFree (line 3) returned hipSuccess; expected was hipErrorInvalidValue or hipErrorInvalidDevicePointer",
+            "hipFree returns hipErrorInvalidValue or hipErrorInvalidDevicePointer",
+        );
+        let status = "api-error:hipMemcpyAsync:hipErrorInvalidValue";
+        let summary = "hipMemcpyAsync (line 9) returned hipErrorInvalidValue";
+        check(Kind::ApiError, status, summary, "hipMemcpyAsync returns hipSuccess");
+        let (status, summary) = ("api-error:hiprandGenerate:102", "hiprandGenerate returned 102");
+        check(Kind::ApiError, status, summary, "hiprandGenerate returns success");
+        check(
+            Kind::ApiError,
+            "unexpected-value:hipEventElapsedTime:slow",
+            "hipEventElapsedTime gave 90 us; the same took 3 us the first time",
+            "hipEventElapsedTime takes as long as it did the first time",
+        );
+    }
+
+    #[test]
+    fn processes_go_on() {
+        let call = "hipGraphInstantiate";
+        check(
+            Kind::Crash,
+            "crash:hipGraphInstantiate",
+            "",
+            &format!("The process survives {call}"),
+        );
+        check(Kind::Hang, "hang:hipGraphInstantiate", "", &format!("{call} comes back"));
+    }
+
+    #[test]
+    fn buffers_hold_the_right_bytes() {
+        check(
+            Kind::WrongData,
+            "wrong-data:dst.back:zero",
+            "dst.back (line 20, iteration 2): 2 of 2 bytes wrong from offset 0: all zero; right would be the pattern written at \
+             line 17 (fill of src, iteration 2)",
+            "dst.back holds what was written to it last",
+        );
+        check(
+            Kind::WrongData,
+            "wrong-data:a.back:same",
+            "a.back and b.back (line 12) hold the same bytes and must differ",
+            "a.back and b.back hold different bytes",
+        );
+        check(
+            Kind::WrongData,
+            "wrong-data:a.back:unequal",
+            "a.back and b.back (line 12) must be equal and differ in 4 bytes, from offset 0 on",
+            "a.back and b.back hold the same bytes",
+        );
+        let guards = "wrong-data:dst.guards:zero";
+        check(Kind::WrongData, guards, "dst.guards: 3 bytes", "Nothing is written around dst");
+        let unknown = "the bytes are wrong; the reference cannot say what is right";
+        check(
+            Kind::WrongData,
+            "wrong-data:x:unknown",
+            unknown,
+            "x holds what was written to it last",
+        );
+    }
+}
