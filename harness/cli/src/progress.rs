@@ -53,17 +53,24 @@ pub(crate) fn get(
 /// Of builds that a GPU's own architecture decides.
 const DEFAULT_GFX: &str = "gfx1151";
 
+/// Whether a name is of a build of a configured source.
+pub(crate) fn is_night(spec: &str) -> bool {
+    spec.split_once(':').is_some_and(|(channel, _)| sources_of(spec, channel).is_some())
+}
+
+fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
+    let other = ["debian", "dir"].contains(&channel) || std::path::Path::new(spec).exists();
+    Sources::load(None).ok().filter(|_| !other)?.select(&[channel.to_owned()]).ok()
+}
+
 /// The stack of `nightly:2026-07-02`: a build of a configured source, fetched where it is not there yet; none for other names.
 fn night(spec: &str, gfx: &str) -> Result<Option<Stack>, Stop> {
     let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
     let usage = |error: builds::Error| Stop::usage(format!("error: {}", chain(&error)));
-    if ["debian", "dir"].contains(&channel) || std::path::Path::new(spec).exists() {
-        return Ok(None);
-    }
-    let Ok(sources) = Sources::load(None).map_err(usage)?.select(&[channel.to_owned()]) else {
-        return Ok(None);
-    };
-    let history = builds::list(&sources, &Wanted::between(gfx, build, build)).map_err(usage)?;
+    let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
+    // All of them, so that a day without a build has neighbours to offer.
+    let wanted = Wanted { from: None, to: None, ..Wanted::between(gfx, build, build) };
+    let history = builds::list(&sources, &wanted).map_err(usage)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
         Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))

@@ -109,7 +109,7 @@ fn nights_are_listed_and_fetched() {
     machine.check(&["rocm", "fetch", "july:7.15.0a20260702", "--gfx", "gfx1151"], 0, &[]);
     assert_eq!(server.requests().len(), before + 1);
     let nearest = "the one before is 7.15.0a20260709, the one after is none";
-    machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build", nearest]);
+    machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build \"2026-07-12\"", nearest]);
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
     // What is fetched is a fake, so a trial on it gets as far as its libraries.
     let run = ["run", "graphs/empty", "--rocm", "july:2026-07-02", "--device", "emulated"];

@@ -62,7 +62,9 @@ impl TryFrom<&Target> for SessionOptions {
     fn try_from(on: &Target) -> Result<Self, Stop> {
         let mut problems = Vec::new();
         let arch = on.gfx.parse::<Arch>().map_err(|e| problems.push(format!("error: {e}")));
-        if let Err(error) = on.rocm.parse::<Spec>() {
+        if !crate::progress::is_night(&on.rocm)
+            && let Err(error) = on.rocm.parse::<Spec>()
+        {
             problems.push(format!("error: {error}"));
         }
         for name in &on.with {

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 
 use super::{
-    DIFFERING, Edge, State, UNLIKE_ANY,
+    DIFFERING, Edge, State, UNLIKE_ANY, UNTRIED,
     math::{entropy, log_add, log_sum},
     rates::{Joint, Kinds, Likelihood, PerKind},
 };
@@ -169,8 +169,14 @@ impl Posterior {
         self.kinds.differing(&self.joints[self.likeliest_index() + 1]) > DIFFERING
     }
 
-    /// Probability that one of the hypotheses holds at all. What is claimed of a place is its mass times this.
-    pub fn known(&self) -> f64 {
+    /// What is claimed of a place: less than its mass, because a history may be like none of the hypotheses, and because few runs of
+    /// the last good build leave possible that it is a bad one that rarely fails.
+    pub fn claimed(&self, state: &State, stretch: &Stretch) -> f64 {
+        stretch.mass * (self.known() - UNTRIED * below(state, stretch.after))
+    }
+
+    /// Probability that one of the hypotheses holds at all.
+    fn known(&self) -> f64 {
         1.0 - UNLIKE_ANY[usize::from(self.differs())]
     }
 
@@ -223,7 +229,7 @@ impl Posterior {
         Edge {
             last_good: after,
             first_bad: until,
-            confidence: stretch.mass * self.known(),
+            confidence: self.claimed(state, stretch),
             rate: stretch.rate,
             noise: stretch.noise,
             before: below(state, after),

@@ -284,7 +284,7 @@ impl Found<'_> {
                 from: self.place(older),
                 to: self.place(newer),
                 labels: (label(older), label(newer)),
-                mass: stretch.mass * posterior.known(),
+                mass: posterior.claimed(self.state, stretch),
             }
         };
         let stretches: Vec<_> = posterior.stretches().iter().map(stretch).collect();
