@@ -29,13 +29,18 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
+/// What is drawn in the gate: the same kernels each time, in less than half a minute.
+const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
+/// And in `fuzz`: some 45 000 comparisons.
+const FUZZ: &[&str] = &["seed=1000", "batches=100"];
+
 /// Of so many cases the gate mutates one.
 const EIGHTH: usize = 8;
 
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, licences, tidiness
-  test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
+  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and a sample of `fuzz`
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red; of an eighth of the cases, no statement could be left out
   mutate   no check, status or value of any case could be left out unnoticed
@@ -47,6 +52,7 @@ usage: cargo run -p ci -- TASK
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
+  fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      lint, test, stacks, prove, checks on one release for each architecture, exports and amd, in this order";
@@ -67,6 +73,7 @@ fn main() -> ExitCode {
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
         "order" => order(),
+        "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
@@ -129,6 +136,16 @@ fn lint() -> Done {
 fn test() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --workspace --locked").run()?;
+    drawn(&sh, SAMPLE)
+}
+
+/// Kernels drawn at random, and what the interpreter makes of them.
+fn drawn(sh: &Shell, words: &[&str]) -> Done {
+    let program = product(sh)?;
+    let root = cmd!(sh, "{program} rocm path {STACK}").read()?;
+    cmd!(sh, "cargo run --quiet --locked -p isa --example kernels -- fuzz {words...}")
+        .env("ROCREPRO_ROCM_ROOT", root)
+        .run()?;
     Ok(())
 }
 

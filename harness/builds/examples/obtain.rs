@@ -29,9 +29,12 @@ fn obtain(
     build: &str,
 ) -> Result<(String, String), Box<dyn std::error::Error>> {
     let sources = Sources::load(None)?.select(&[source.to_owned()])?;
-    let history =
-        list(&sources, &Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: false })?;
-    for reason in &history.silent {
+    let history = list(
+        &sources,
+        &Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() },
+    )?;
+    let holes = history.holes.iter().map(ToString::to_string);
+    for reason in holes.chain(history.silent.clone()) {
         eprintln!("note: {reason}");
     }
     let build = &history.builds[history.find(build)?];

@@ -123,7 +123,13 @@ pub enum Unusable {
         /// The store.
         path: PathBuf,
     },
-    /// The host does not answer, after all attempts.
+    /// The host is there and has it not to give, after all attempts: other builds may be had.
+    #[error("{reason}")]
+    Refused {
+        /// What it answered.
+        reason: String,
+    },
+    /// The host does not answer, after all attempts, or answers nobody now.
     #[error("{url} could not be fetched: {reason}")]
     Network {
         /// Where it is.
@@ -188,6 +194,23 @@ impl From<download::Failure> for Unusable {
             download::Failure::Changed { name } => Self::Damaged {
                 name,
                 reason: "it changed on the host while it was downloaded".into(),
+            },
+            refused @ download::Failure::Refused { .. } => {
+                Self::Refused { reason: refused.to_string() }
+            }
+            download::Failure::Limited { url, status, after } => {
+                let wait = after.map_or_else(String::new, |after| {
+                    format!(" and asks to wait {} s", after.as_secs())
+                });
+                Self::Network {
+                    url,
+                    reason: format!("the host limits its answers ({status}){wait}"),
+                }
+            }
+            download::Failure::Page { url } => Self::Network {
+                url,
+                reason: "a page in HTML came in its place; does a portal or a proxy want a login?"
+                    .into(),
             },
             other => Self::Network { url: String::new(), reason: other.to_string() },
         }

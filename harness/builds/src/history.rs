@@ -12,6 +12,9 @@ use version::Version;
 
 use crate::{Components, Date, Error, Source, Sources, listing, names};
 
+/// Shortest beginning of a commit that names it.
+const SHORTEST: usize = 7;
+
 /// Before the second attempt at a listing.
 const BACKOFF: Duration = Duration::from_millis(500);
 
@@ -23,8 +26,38 @@ const CONNECTIONS: usize = 8;
 pub struct History {
     /// Oldest first.
     pub builds: Vec<Build>,
-    /// What sources that offered nothing said. A search over an incomplete history must say so.
+    /// What else is to be known about it: sources without a build for the architecture, builds that were left out.
     pub silent: Vec<String>,
+    /// Where builds may be missing. A search must not claim that there is none between two that enclose one.
+    #[serde(default)]
+    pub holes: Vec<Hole>,
+}
+
+/// Days of which a source did not say what it has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hole {
+    /// The source's name.
+    pub source: String,
+    /// Its first day; none where it has no beginning.
+    pub from: Option<Date>,
+    /// Its last day; none where it has no end.
+    pub to: Option<Date>,
+    /// What went wrong.
+    pub reason: String,
+}
+
+impl Hole {
+    /// Whether a build of the source could be between two others.
+    pub fn between(&self, after: &Build, until: &Build) -> bool {
+        let ends = |a: Option<Date>, b: Option<Date>| a.zip(b).is_some_and(|(a, b)| a > b);
+        !ends(self.from, until.date) && !ends(after.date, self.to)
+    }
+}
+
+impl std::fmt::Display for Hole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.source, self.reason)
+    }
 }
 
 /// One build.
@@ -89,8 +122,8 @@ pub struct Wanted {
     pub from: Option<Date>,
     /// No build after this day.
     pub to: Option<Date>,
-    /// Builds beside the main branch as well: `+bkc` and `.dev0+<commit>`.
-    pub beside_main: bool,
+    /// Which builds beside the main branch are wanted as well: `+bkc`, `.dev0`.
+    pub beside_main: Vec<&'static str>,
 }
 
 impl Wanted {
@@ -102,7 +135,7 @@ impl Wanted {
             gfx: gfx.to_owned(),
             from: days.map(|(a, b): (Date, Date)| a.min(b)),
             to: days.map(|(a, b)| a.max(b)),
-            beside_main: [one, other].iter().any(|text| names::beside_main(text).is_some()),
+            beside_main: [one, other].into_iter().filter_map(names::beside_main).collect(),
         }
     }
 }
@@ -125,7 +158,8 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
             }
             Ok(builds) => {
                 let (beside, builds): (Vec<_>, Vec<_>) = builds.into_iter().partition(|build| {
-                    !wanted.beside_main && names::beside_main(&build.version).is_some()
+                    let beside = names::beside_main(&build.version);
+                    beside.is_some_and(|kind| !wanted.beside_main.contains(&kind))
                 });
                 left_out += beside.len();
                 for build in builds {
@@ -135,7 +169,12 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
                     }
                 }
             }
-            Err(reason) => history.silent.push(format!("{}: {reason}", source.name)),
+            Err(reason) => history.holes.push(Hole {
+                source: source.name.clone(),
+                from: source.from,
+                to: source.to,
+                reason,
+            }),
         }
     }
     if left_out > 0 {
@@ -157,7 +196,9 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
         ));
     }
     if history.builds.is_empty() {
-        return Err(Error::Empty { gfx: wanted.gfx.clone(), reasons: history.silent });
+        let holes = history.holes.iter().map(Hole::to_string);
+        let reasons = holes.chain(history.silent).collect();
+        return Err(Error::Empty { gfx: wanted.gfx.clone(), reasons });
     }
     Ok(history)
 }
@@ -232,6 +273,20 @@ pub fn read_components(sources: &Sources, history: &mut History, range: Range<us
 }
 
 impl Build {
+    /// Whether it was made of one push, and is named by its commit.
+    pub fn is_push(&self) -> bool {
+        let hexadecimal = |c: char| c.is_ascii_hexdigit();
+        self.run.is_some() && self.id.len() == 40 && self.id.chars().all(hexadecimal)
+    }
+
+    /// Bytes to download for it, as far as its listing says.
+    pub fn size(&self) -> Option<u64> {
+        self.places.iter().find_map(|place| match place {
+            Place::Archives { archives, .. } => archives.iter().map(|archive| archive.size).sum(),
+            _ => None,
+        })
+    }
+
     /// A build of which only the name is known.
     pub(crate) fn named(id: String, version: String) -> Self {
         Self {
@@ -247,8 +302,10 @@ impl Build {
 }
 
 impl History {
-    /// The position of the build that a person means: an id, a version, a day (`2026-07-02` or `20260702`), or
-    /// `first` and `last`. A day without a build is a mistake, not the day after.
+    /// The position of the build that a person means: an id, a version, a day (`2026-07-02` or `20260702`), the beginning of a
+    /// commit, or `first` and `last`. A day without a build is a mistake, not the day after; of several builds of a day the last is
+    /// meant. Among pushes a night, by its day or its version, is the last push that it holds: nights are built at midnight, so that of
+    /// the second of July holds what came until the first.
     ///
     /// # Errors
     /// [`Error::NoBuild`] with the neighbours.
@@ -258,16 +315,29 @@ impl History {
             build.id == text || build.version == text || build.id.ends_with(&format!(":{text}"))
         };
         let day = text.parse::<Date>().ok();
-        let found = match text {
-            "first" => last.map(|_| 0),
-            "last" => last,
+        let commits = self.builds.iter().all(Build::is_push) && last.is_some();
+        let night = day.or_else(|| names::day(text)).filter(|_| commits);
+        let begins =
+            |build: &Build| text.len() >= SHORTEST && build.is_push() && build.id.starts_with(text);
+        let found = match (text, night) {
+            ("first", _) => last.map(|_| 0),
+            ("last", _) => last,
+            (_, Some(night)) => self.builds.iter().rposition(|b| b.date < Some(night)),
             _ => self
                 .builds
                 .iter()
-                .position(named)
+                .position(|build| named(build) || begins(build))
                 .or_else(|| self.builds.iter().rposition(|b| day.is_some() && b.date == day)),
         };
         found.ok_or_else(|| Error::NoBuild { wanted: text.into(), offered: self.around(day) })
+    }
+
+    /// The builds of a day that a person names, where there are several.
+    pub fn of_day(&self, text: &str) -> Vec<&Build> {
+        let Ok(day) = text.parse::<Date>() else { return Vec::new() };
+        let of_day = |build: &&Build| build.date == Some(day) && !build.is_push();
+        let builds: Vec<_> = self.builds.iter().filter(of_day).collect();
+        if builds.len() > 1 { builds } else { Vec::new() }
     }
 
     fn around(&self, day: Option<Date>) -> String {

@@ -31,6 +31,6 @@ pub use config::{Families, Kind, Source, Sources};
 pub use cross::Component;
 pub use date::Date;
 pub use error::{Error, Unusable};
-pub use history::{Archive, Build, History, Place, Wanted, list, read_components};
+pub use history::{Archive, Build, History, Hole, Place, Wanted, list, read_components};
 pub use prefetch::Prefetch;
 pub use store::{Event, Obtained, Progress, Store};

@@ -29,6 +29,12 @@ pub(crate) struct Entry {
     day: Option<Date>,
 }
 
+/// What a page in HTML in place of a listing may mean.
+const PORTAL: &str = "does a portal or a proxy want a login?";
+
+/// Days before a night of which its last push may be: nobody pushes at Christmas.
+const QUIET: i64 = 10;
+
 /// The builds that a source has for what is wanted.
 pub(crate) fn offered(
     source: &Source,
@@ -50,7 +56,12 @@ pub(crate) fn offered(
         Kind::S3Xml => tarballs(source, families, s3::list(source, http)?),
         Kind::IndexHtml => tarballs(source, families, index::list(source, http)?),
         Kind::SimpleIndex => wheels::list(source, families, &wanted.gfx, http)?,
-        Kind::Shards => runs::list(source, families, from, to, http)?,
+        Kind::Shards => {
+            // A night's last push is of a day before it.
+            let from =
+                from.map(|from| if source.runs.is_some() { from.plus(-QUIET) } else { from });
+            return runs::list(source, families, from, to, http);
+        }
         Kind::Dir => directory(Path::new(&source.url))?,
         Kind::Debian => debian(),
     };

@@ -133,6 +133,12 @@ impl Store {
         self
     }
 
+    /// The same store that gives a silent connection up after another time.
+    pub fn with_stall(mut self, stall: Duration) -> Self {
+        self.http = self.http.with_stall(stall);
+        self
+    }
+
     /// Protects these builds, and no others, from being evicted by any process while this one lives: the last good
     /// and the first bad.
     ///
@@ -171,7 +177,10 @@ impl Store {
     }
 
     /// The same, given up when `cancel` becomes true.
-    pub(crate) fn obtain_unless(
+    ///
+    /// # Errors
+    /// Those of [`Store::obtain`], and [`Unusable::Cancelled`].
+    pub fn obtain_unless(
         &self,
         build: &Build,
         cancel: &AtomicBool,

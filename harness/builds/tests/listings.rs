@@ -11,7 +11,12 @@ fn sources(text: &str, server: &Server) -> Sources {
 }
 
 fn wanted(gfx: &str, from: &str, to: &str) -> Wanted {
-    Wanted { gfx: gfx.into(), from: from.parse().ok(), to: to.parse().ok(), beside_main: false }
+    Wanted {
+        gfx: gfx.into(),
+        from: from.parse().ok(),
+        to: to.parse().ok(),
+        beside_main: Vec::new(),
+    }
 }
 
 fn all(gfx: &str) -> Wanted {
@@ -92,7 +97,7 @@ fn three_generations_make_one_history() {
             "10.1.0a20260831 multiarch [new:1]",
         ]
     );
-    assert_eq!(history.silent, Vec::<String>::new());
+    assert_eq!((history.silent, history.holes), Default::default());
     let pages = server.requests().iter().filter(|r| r.contains("continuation-token")).count();
     assert!(pages >= 3, "pages are small here: {pages}");
 
@@ -116,7 +121,8 @@ fn what_is_silent_is_told() {
     );
     let history = list(&sources, &all("gfx1151")).unwrap();
     assert_eq!(history.builds.len(), 1);
-    let silent = history.silent.join("\n");
+    let silent: Vec<_> = history.holes.iter().map(ToString::to_string).collect();
+    let silent = silent.join("\n");
     for part in ["gone: http", "/gone/ is not there", "odd: ", "no `const files", "xml: "] {
         assert!(silent.contains(part), "{part} is missing in {silent}");
     }

@@ -315,7 +315,7 @@ fn the_next_place_serves_what_the_first_lacks() {
     let server = site.serve();
     let names = [server.url("/old/"), server.url("/new/")].map(|url| format!("index-html={url}"));
     let sources = Sources::load(None).unwrap().select(&names).unwrap();
-    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None, beside_main: false };
+    let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None, beside_main: Vec::new() };
     let History { builds, .. } = list(&sources, &wanted).unwrap();
     assert_eq!(builds[0].places.len(), 2);
     let folder = tempfile::tempdir().unwrap();
@@ -454,4 +454,23 @@ fn a_build_from_its_second_place_is_not_waited_for() {
     let again = ended.recv_timeout(Duration::from_secs(20)).expect("it waits for its own lock");
     assert_eq!(again.unwrap(), 0);
     drop(held);
+}
+
+/// A connection that is open and silent is given up, and the download goes on by a range.
+#[test]
+fn a_stalled_connection_is_given_up() {
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Stall(300)]);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let store = store(folder.path()).with_stall(Duration::from_millis(200));
+    let reasons = std::sync::Mutex::new(Vec::new());
+    let got = store.obtain(&build(&server, "one", &[(A, None)]), &|event| {
+        if let builds::Event::Retry { reason, .. } = event {
+            reasons.lock().unwrap().push(reason.to_owned());
+        }
+    });
+    assert_eq!(told(got), "one from 1 archives");
+    assert_eq!(*reasons.lock().unwrap(), ["nothing came for 0 s"]);
+    assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
 }

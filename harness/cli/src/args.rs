@@ -315,9 +315,10 @@ pub(crate) struct Emulation {
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 
-    /// Check what kernels and copies touch: out of bounds, after free, never written, without an order. Slow
-    #[arg(long)]
-    pub(crate) sanitize: bool,
+    /// Check what kernels and copies touch: out of bounds, after free, never written, without an order. Slow. Each mistake
+    /// is told once and the work goes on as on hardware; with `--sanitize=stop` it stops at the first
+    #[arg(long, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "on")]
+    pub(crate) sanitize: Option<String>,
 
     /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`,
     /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order;
@@ -389,11 +390,21 @@ pub(crate) struct Schema {
 
 #[derive(Subcommand)]
 pub(crate) enum Rocm {
-    /// List stacks: installed, fetched, and those that can be fetched
-    List,
+    /// List stacks: installed, fetched, and those that can be fetched; or the builds of a source
+    List {
+        /// The builds of a source, with dates and sizes: `nightly`, `stable`, `commits`, or another that `bisect --source` takes
+        #[arg(long, value_name = "SOURCE")]
+        source: Vec<String>,
+        /// A file of sources, which adds to the built-in ones [default: rocrepro/sources.toml in the configuration folder]
+        #[arg(long, value_name = "FILE", requires = "source")]
+        sources_file: Option<PathBuf>,
+        /// The architecture that they are for
+        #[arg(long, value_name = "GFX", default_value = "gfx1151", requires = "source")]
+        gfx: String,
+    },
     /// Fetch a stack, perhaps with libraries
     Fetch {
-        /// Such as `debian:7.2.4` or `debian:latest`
+        /// Such as `debian:7.2.4`, `debian:latest`, or a build of a source: `nightly:2026-07-02`
         spec: String,
         /// What to add: hiprand, hipblaslt, rocblas; dev (headers and compiler), tests (AMD's own)
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]

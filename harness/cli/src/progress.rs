@@ -1,12 +1,18 @@
 //! Getting a stack, with progress on a terminal and plain lines in a pipe.
 
-use std::{io::IsTerminal, sync::Mutex, time::Duration};
+use std::{
+    collections::HashMap,
+    io::IsTerminal,
+    sync::{Arc, Mutex, atomic::AtomicBool},
+    time::{Duration, Instant},
+};
 
+use builds::{Sources, Wanted};
 use indicatif::{ProgressBar, ProgressStyle};
 use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
 
 use crate::{
-    Stop,
+    Stop, outputs,
     session::{DeviceChoice, SessionOptions},
     stop::chain,
 };
@@ -28,6 +34,9 @@ pub(crate) fn get(
     mirror: Option<String>,
 ) -> Result<Stack, Stop> {
     let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    if let Some(stack) = night(spec, architectures.first().map_or(DEFAULT_GFX, String::as_str))? {
+        return Ok(stack);
+    }
     let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
     let with = with
         .iter()
@@ -39,6 +48,124 @@ pub(crate) fn get(
     let stack = fetch(&spec, &options, &store, &|event| view.show(event));
     view.bar.finish_and_clear();
     stack.map_err(|e| usage(&e))
+}
+
+/// Of builds that a GPU's own architecture decides.
+const DEFAULT_GFX: &str = "gfx1151";
+
+/// The stack of `nightly:2026-07-02`: a build of a configured source, fetched where it is not there yet; none for other names.
+fn night(spec: &str, gfx: &str) -> Result<Option<Stack>, Stop> {
+    let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
+    let usage = |error: builds::Error| Stop::usage(format!("error: {}", chain(&error)));
+    if ["debian", "dir"].contains(&channel) || std::path::Path::new(spec).exists() {
+        return Ok(None);
+    }
+    let Ok(sources) = Sources::load(None).map_err(usage)?.select(&[channel.to_owned()]) else {
+        return Ok(None);
+    };
+    let history = builds::list(&sources, &Wanted::between(gfx, build, build)).map_err(usage)?;
+    let at = history.find(build).map_err(|error| {
+        let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
+        Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
+    })?;
+    let stacks =
+        Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+    let fetching = Fetching::default();
+    let stop = stop_flag()?;
+    let obtained = builds::Store::new(stacks)
+        .obtain_unless(&history.builds[at], &stop, &|event| fetching.tell(event));
+    obtained
+        .map(|obtained| Some(obtained.stack))
+        .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
+}
+
+/// A flag that Ctrl-C raises; whoever waits for a network looks at it.
+pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Stop> {
+    let flag = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&flag))
+            .map_err(|e| Stop::no_verdict(format!("error: cannot wait for signals: {e}")))?;
+    }
+    Ok(flag)
+}
+
+/// Says how far the downloads of builds are: at once, then now and then, and at the end.
+#[derive(Default)]
+pub(crate) struct Fetching {
+    archives: Mutex<HashMap<String, Archive>>,
+}
+
+/// One download.
+struct Archive {
+    begun: Instant,
+    /// Bytes that were there at the begin.
+    from: u64,
+    told: Instant,
+}
+
+impl Fetching {
+    /// Between two lines of one download.
+    const PAUSE: Duration = Duration::from_secs(10);
+
+    pub(crate) fn tell(&self, event: builds::Event<'_>) {
+        use builds::Event;
+        match event {
+            Event::Waiting { holder } => {
+                outputs::note(format_args!("{holder} has this build in work; waiting"));
+            }
+            Event::Download { name, done, total } => self.download(name, done, total),
+            Event::Retry { reason, after } => {
+                outputs::note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
+            }
+            Event::Evicted { id } => outputs::note(format_args!("{id} was removed to make room")),
+            _ => {}
+        }
+    }
+
+    fn download(&self, name: &str, done: u64, total: Option<u64>) {
+        // A poisoned lock only means that another thread's line was lost.
+        let Ok(mut archives) = self.archives.lock() else { return };
+        let now = Instant::now();
+        let end = total == Some(done);
+        let known = archives.get_mut(name);
+        if !end && known.as_ref().is_some_and(|archive| now - archive.told < Self::PAUSE) {
+            return;
+        }
+        match known {
+            Some(archive) => archive.told = now,
+            None => {
+                let archive = Archive { begun: now, from: done, told: now };
+                archives.insert(name.to_owned(), archive);
+            }
+        }
+        let archive = &archives[name];
+        let seconds = (now - archive.begun).as_secs_f64();
+        outputs::note(so_far(name, done, total, done.saturating_sub(archive.from), seconds));
+        if end {
+            archives.remove(name);
+        }
+    }
+}
+
+/// `a.tar.gz: 40 of 1713 MB, 4.0 MB/s, 7 min left`.
+fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> String {
+    let mb = |bytes: u64| bytes as f64 / 1e6;
+    let mut text = match total {
+        Some(total) if total > done => format!("{name}: {:.0} of {:.0} MB", mb(done), mb(total)),
+        _ => format!("{name}: {:.1} MB", mb(done)),
+    };
+    if new > 0 && seconds > 1.0 {
+        let speed = new as f64 / seconds;
+        text.push_str(&format!(", {:.1} MB/s", speed / 1e6));
+        if let Some(total) = total.filter(|total| *total > done) {
+            let left = (total - done) as f64 / speed;
+            text.push_str(&match left {
+                s if s < 90.0 => format!(", {s:.0} s left"),
+                s => format!(", {:.0} min left", s / 60.0),
+            });
+        }
+    }
+    text
 }
 
 struct View {
@@ -79,7 +206,7 @@ impl View {
         if *last != stage {
             *last = stage;
             if !self.terminal {
-                crate::outputs::note(format!("{}: {text}", self.spec));
+                outputs::note(format!("{}: {text}", self.spec));
             } else {
                 self.bar.set_draw_target(indicatif::ProgressDrawTarget::stderr());
                 self.bar.set_style(style(position.is_some()));
@@ -101,4 +228,33 @@ fn style(bar: bool) -> ProgressStyle {
         "{spinner} {msg}"
     };
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::so_far;
+
+    #[test]
+    fn a_download_tells_bytes_speed_and_time() {
+        let check = |done, total, new, seconds, expected: &str| {
+            assert_eq!(so_far("a", done, total, new, seconds), expected);
+        };
+        check(0, Some(2_000_000_000), 0, 0.0, "a: 0 of 2000 MB");
+        check(
+            40_000_000,
+            Some(2_000_000_000),
+            40_000_000,
+            10.0,
+            "a: 40 of 2000 MB, 4.0 MB/s, 8 min left",
+        );
+        check(
+            1_900_000_000,
+            Some(2_000_000_000),
+            40_000_000,
+            10.0,
+            "a: 1900 of 2000 MB, 4.0 MB/s, 25 s left",
+        );
+        check(2_000_000_000, Some(2_000_000_000), 40_000_000, 10.0, "a: 2000.0 MB, 4.0 MB/s");
+        check(40_000_000, None, 40_000_000, 10.0, "a: 40.0 MB, 4.0 MB/s");
+    }
 }

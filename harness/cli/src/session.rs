@@ -10,7 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-use device::{Config, Planted, Schedule};
+use device::{Config, Planted, Sanitize, Schedule};
 use judge::Able;
 use plan::{Late, Order};
 use rocm::Stack;
@@ -209,8 +209,10 @@ impl Session {
         if self.emulation.schedule != Schedule::Eager {
             given.push(("--schedule", self.emulation.schedule.to_string()));
         }
-        if self.emulation.sanitize {
-            given.push(("--sanitize", String::new()));
+        match self.emulation.sanitize {
+            Sanitize::Off => {}
+            Sanitize::On => given.push(("--sanitize", String::new())),
+            Sanitize::Stop => given.push(("--sanitize=stop", String::new())),
         }
         given.extend(self.emulation.options().into_iter().map(|o| ("--device-option", o)));
         given

@@ -16,7 +16,7 @@ use std::{
 };
 
 use case::{Case, Kernels, Lowered, Trial, lower};
-use device::Schedule;
+use device::{Sanitize, Schedule};
 use plan::{Call, Plan, Step, analyse, races, reference};
 use rocrepro::{Job, Session, run_trial};
 
@@ -51,7 +51,7 @@ impl Frame {
             lower(&case, &trial, library().kernels(), &[]).expect("the frame is well-formed").plan;
         let sessions = SCHEDULES.map(|schedule| {
             session(|options| {
-                options.emulation.sanitize = true;
+                options.emulation.sanitize = Sanitize::On;
                 options.emulation.schedule = schedule;
             })
         });

@@ -52,8 +52,24 @@ expect:
 faults: [kernel.drop]
 ";
 
-/// What the device reports of a case with that kernel, without addresses and offsets; nothing where the case passes.
+/// What the sanitizer finds first in a case with that kernel, without addresses and offsets; nothing where the case passes.
 fn report(case: &str, kernel: (&str, &str)) -> String {
+    let stdout = run(case, kernel, "--sanitize");
+    let found = stdout.split_once("the sanitizer found: ").map(|(_, rest)| rest);
+    plain(found.and_then(|text| text.lines().next()).unwrap_or_default())
+}
+
+/// Without addresses and offsets.
+fn plain(line: &str) -> String {
+    let words = line.split(' ').map(|word| {
+        let number = word.trim_start_matches('+').trim_end_matches([',', ';', ':']);
+        if number.starts_with("0x") { word.replace(number, "0x...") } else { word.to_owned() }
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// What is said of a case with that kernel, which passes exactly if nothing is found.
+fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         std::fs::write(folder.path().join(name), text).expect("it is written");
@@ -61,21 +77,38 @@ fn report(case: &str, kernel: (&str, &str)) -> String {
     write("it.yaml", case);
     write(&format!("{}.hip", kernel.0), kernel.1);
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(["run", "--cases-from", ".", "--trust", "--sanitize", "--device", "emulated"]);
+    command.args(["run", "--cases-from", ".", "--trust", sanitize, "--device", "emulated"]);
     command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--schedule", "lazy"]);
     command.current_dir(folder.path()).stdin(Stdio::null());
     let output = command.output().expect("it starts");
-    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     let shown = format!("{}\n{stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    let found = stdout.split_once("the device reported a fault: ").map(|(_, rest)| rest);
-    let expected = if found.is_some() { 1 } else { 0 };
+    let expected = if stdout.contains("the sanitizer found: ") { 1 } else { 0 };
     assert_eq!(output.status.code(), Some(expected), "{shown}");
-    let words = found.and_then(|text| text.lines().next()).unwrap_or_default().split(' ');
-    let plain = words.map(|word| {
-        let number = word.trim_start_matches('+').trim_end_matches([',', ';', ':']);
-        if number.starts_with("0x") { word.replace(number, "0x...") } else { word.to_owned() }
-    });
-    plain.collect::<Vec<_>>().join(" ")
+    stdout
+}
+
+/// The first mistake hides no other one, and each is told once however many workgroups make it.
+#[test]
+fn every_mistake_is_told_once_or_the_work_stops_at_the_first() {
+    let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
+    let wrong = ADD.replace(
+        "dst[i] = src[i] + k;",
+        "dst[i] = src[i] + k + (dst[i] == 77u) + (src[n] == 77u); if (i == n - 1) dst[n] = 7;",
+    );
+    assert_ne!(wrong, ADD);
+    let told = |sanitize| {
+        let stdout = run(&case, ("add_u32", &wrong), sanitize);
+        let lines = stdout.lines().map(str::trim);
+        let is_told = |line: &&str| {
+            line.get(..13).is_some_and(|start| start.eq_ignore_ascii_case("the sanitizer"))
+        };
+        let about = lines.filter(is_told);
+        let all: Vec<_> = about.map(plain).collect();
+        all.join("\n")
+    };
+    insta::assert_snapshot!("all_mistakes", told("--sanitize"));
+    insta::assert_snapshot!("the_first_mistake", told("--sanitize=stop"));
 }
 
 #[test]

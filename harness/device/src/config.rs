@@ -2,7 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Arch, Planted, Schedule};
+use crate::{Arch, Planted, Sanitize, Schedule};
 
 /// The environment variable through which the command configures the emulated device: the JSON of
 /// a [`Config`]. Without it the device is a healthy gfx1151.
@@ -51,7 +51,7 @@ pub struct Config {
     pub large_bar: bool,
     /// Whether accesses of kernels and copies are checked against what was allocated and written.
     #[serde(skip_serializing_if = "is_default")]
-    pub sanitize: bool,
+    pub sanitize: Sanitize,
     /// Threads that share the workgroups of a kernel. With several the order of what workgroups do to the same bytes differs
     /// from run to run.
     #[serde(skip_serializing_if = "is_one")]
@@ -73,7 +73,7 @@ impl Default for Config {
             devices: 1,
             large_bar: false,
             threads: 1,
-            sanitize: false,
+            sanitize: Sanitize::Off,
             schedule: Schedule::default(),
             faults: Vec::new(),
         }
@@ -254,7 +254,7 @@ mod tests {
             gtt: 4,
             devices: 5,
             large_bar: true,
-            sanitize: true,
+            sanitize: Sanitize::Stop,
             threads: 6,
             schedule: Schedule::Seeded(7),
             faults: vec![planted],

@@ -10,6 +10,7 @@ mod arch;
 mod config;
 mod fault;
 mod planted;
+mod sanitize;
 mod schedule;
 
 pub use acts::{ACTS_SYMBOL, Act, Acts};
@@ -20,4 +21,5 @@ pub use config::{
 };
 pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
+pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};

@@ -5,8 +5,11 @@
 #![forbid(unsafe_code)]
 
 use std::io::{self, Read};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{
+    atomic::{AtomicBool, Ordering},
+    mpsc::{Receiver, RecvTimeoutError, sync_channel},
+};
+use std::time::{Duration, Instant, SystemTime};
 
 use sha2::{Digest, Sha256};
 use ureq::http::{Response, StatusCode, header};
@@ -18,9 +21,14 @@ const TRIES: u32 = 5;
 /// The longest that a host is waited for, whatever it asks.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
-/// After this time an attempt is given up and the download goes on with the next: a stalled connection is
-/// otherwise never noticed.
-const ATTEMPT: Duration = Duration::from_secs(600);
+/// A connection over which no byte came for so long is given up, and the download goes on with the next.
+const STALL: Duration = Duration::from_secs(60);
+
+/// The same for one that drips: 11 GB at 1 MB/s take three hours.
+const ATTEMPT: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// How often somebody who waits for bytes looks whether the download was called off.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Listings of a year are under 1 MB a page.
 const LONGEST_TEXT: u64 = 64 << 20;
@@ -68,6 +76,30 @@ pub enum Failure {
         /// What happened.
         reason: String,
     },
+    /// The host is there and says that it cannot give this, after all attempts.
+    #[error("{url}: {status} after {TRIES} attempts")]
+    Refused {
+        /// Its address.
+        url: String,
+        /// What it answered, such as `500 Internal Server Error`.
+        status: String,
+    },
+    /// The host limits how many requests it answers.
+    #[error("{url}: the host limits its answers ({status}){}", asked(.after))]
+    Limited {
+        /// Its address.
+        url: String,
+        /// What it answered, such as `429 Too Many Requests`.
+        status: String,
+        /// What it asks to wait.
+        after: Option<Duration>,
+    },
+    /// A page for people in place of a file: a hotel's portal, a proxy.
+    #[error("{url}: a page in HTML came in its place; does a portal or a proxy want a login?")]
+    Page {
+        /// Its address.
+        url: String,
+    },
     /// The host has other bytes than at the download's start.
     #[error("{name} changed on the host while it was downloaded")]
     Changed {
@@ -79,12 +111,18 @@ pub enum Failure {
     Cancelled,
 }
 
+fn asked(after: &Option<Duration>) -> String {
+    after.map_or_else(String::new, |after| format!(" and asks to wait {} s", after.as_secs()))
+}
+
 /// A client.
 #[derive(Clone, Debug)]
 pub struct Http {
     agent: Agent,
     /// What is waited before the first new attempt where the host does not say; it doubles.
     backoff: Duration,
+    /// A connection that is silent for so long is given up.
+    stall: Duration,
 }
 
 impl Http {
@@ -97,7 +135,13 @@ impl Http {
             .timeout_recv_body(Some(ATTEMPT))
             .user_agent(concat!("rocrepro/", env!("CARGO_PKG_VERSION")))
             .build();
-        Self { agent: Agent::new_with_config(config), backoff }
+        Self { agent: Agent::new_with_config(config), backoff, stall: STALL }
+    }
+
+    /// The same client that gives a silent connection up after another time.
+    pub fn with_stall(mut self, stall: Duration) -> Self {
+        self.stall = stall;
+        self
     }
 
     /// A whole text, with the content type that the host gave it.
@@ -127,9 +171,7 @@ impl Http {
                 },
                 Err(error) => Trouble::from(error.to_string()),
             };
-            attempts
-                .wait(&reason)
-                .map_err(|()| network(url, &format!("{} after {TRIES} attempts", reason.reason)))?;
+            attempts.wait(&reason).map_err(|()| reason.failure(url))?;
         }
     }
 
@@ -201,11 +243,35 @@ struct Trouble {
     reason: String,
     /// What the host asked for.
     after: Option<Duration>,
+    from: Origin,
+}
+
+/// Who made a trouble.
+#[derive(Clone, Copy, PartialEq)]
+enum Origin {
+    /// The way to the host.
+    Network,
+    /// The host, for this address.
+    Host,
+    /// The host, for all who ask too often.
+    Limit,
 }
 
 impl From<String> for Trouble {
     fn from(reason: String) -> Self {
-        Self { reason, after: None }
+        Self { reason, after: None, from: Origin::Network }
+    }
+}
+
+impl Trouble {
+    /// What it is after the last attempt.
+    fn failure(&self, url: &str) -> Failure {
+        let (url, status, after) = (url.to_owned(), self.reason.clone(), self.after);
+        match self.from {
+            Origin::Network => network(&url, &format!("{status} after {TRIES} attempts")),
+            Origin::Host => Failure::Refused { url, status },
+            Origin::Limit => Failure::Limited { url, status, after },
+        }
     }
 }
 
@@ -224,11 +290,13 @@ impl<'a> Attempts<'a> {
     /// Waits before the next attempt; an error after the last or when the fetch was called off.
     fn wait(&mut self, trouble: &Trouble) -> Result<(), ()> {
         self.failed += 1;
-        if self.failed >= TRIES {
+        // A host that wants an hour's rest is not asked again within it.
+        let too_long = trouble.after.is_some_and(|after| after > LONGEST_WAIT);
+        if self.failed >= TRIES || too_long {
             return Err(());
         }
         let own = self.backoff * 2u32.pow(self.failed - 1);
-        let after = trouble.after.unwrap_or(own).min(LONGEST_WAIT);
+        let after = trouble.after.unwrap_or(own);
         (self.progress)(Event::Retry { reason: &trouble.reason, after });
         let end = Instant::now() + after;
         while Instant::now() < end {
@@ -251,7 +319,7 @@ pub struct Download<'a> {
     progress: &'a Progress<'a>,
     attempts: Attempts<'a>,
     cancel: &'a AtomicBool,
-    body: Option<Box<dyn Read + 'a>>,
+    body: Option<Incoming>,
     at: u64,
     total: Option<u64>,
     etag: Option<String>,
@@ -259,6 +327,59 @@ pub struct Download<'a> {
     /// Why a read failed.
     pub failure: Option<Failure>,
     told: Instant,
+}
+
+/// The bytes of one connection. They are read by a thread, because a read that waits for the network hears neither that the
+/// download was called off nor that nothing comes any more.
+struct Incoming {
+    chunks: Receiver<io::Result<Vec<u8>>>,
+    chunk: io::Cursor<Vec<u8>>,
+}
+
+impl Incoming {
+    fn of(mut body: impl Read + Send + 'static) -> io::Result<Incoming> {
+        let (send, chunks) = sync_channel(4);
+        std::thread::Builder::new().name("download".into()).spawn(move || {
+            loop {
+                let mut chunk = vec![0; 1 << 16];
+                let read = body.read(&mut chunk).map(|n| chunk.truncate(n));
+                let last = read.is_err() || chunk.is_empty();
+                // Nobody listens any more where the download has ended.
+                if send.send(read.map(|()| chunk)).is_err() || last {
+                    return;
+                }
+            }
+        })?;
+        Ok(Incoming { chunks, chunk: io::Cursor::default() })
+    }
+
+    fn read(
+        &mut self,
+        buffer: &mut [u8],
+        stall: Duration,
+        cancel: &AtomicBool,
+    ) -> io::Result<usize> {
+        let begun = Instant::now();
+        loop {
+            match self.chunk.read(buffer)? {
+                0 => {}
+                n => return Ok(n),
+            }
+            match self.chunks.recv_timeout(LOOK) {
+                Ok(Ok(chunk)) if chunk.is_empty() => return Ok(0),
+                Ok(chunk) => self.chunk = io::Cursor::new(chunk?),
+                Err(RecvTimeoutError::Disconnected) => return Ok(0),
+                Err(RecvTimeoutError::Timeout) if cancel.load(Ordering::Relaxed) => {
+                    return Err(io::ErrorKind::Interrupted.into());
+                }
+                Err(RecvTimeoutError::Timeout) if begun.elapsed() >= stall => {
+                    let seconds = stall.as_secs_f64();
+                    return Err(io::Error::other(format!("nothing came for {seconds:.0} s")));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
 }
 
 impl Download<'_> {
@@ -307,7 +428,7 @@ impl Download<'_> {
             let failure = if self.cancel.load(Ordering::Relaxed) {
                 Failure::Cancelled
             } else {
-                network(self.url, &format!("{} after {TRIES} attempts", trouble.reason))
+                trouble.failure(self.url)
             };
             self.fail(failure)
         })
@@ -320,6 +441,10 @@ impl Download<'_> {
         }
         if !status.is_success() {
             return Err(self.fail(network(self.url, status.as_str())));
+        }
+        let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
+        if kind.starts_with("text/html") {
+            return Err(self.fail(Failure::Page { url: self.url.to_owned() }));
         }
         let length = text_header(&response, header::CONTENT_LENGTH).and_then(|n| n.parse().ok());
         let etag = text_header(&response, header::ETAG);
@@ -347,7 +472,7 @@ impl Download<'_> {
             io::copy(&mut body.by_ref().take(skip), &mut io::sink())
                 .map_err(|error| self.fail(network(self.url, &error)))?;
         }
-        self.body = Some(Box::new(body));
+        self.body = Some(Incoming::of(body)?);
         Ok(())
     }
 
@@ -377,7 +502,7 @@ impl Read for Download<'_> {
                 self.connect()?;
                 continue;
             };
-            let reason = match body.read(buffer) {
+            let reason = match body.read(buffer, self.http.stall, self.cancel) {
                 Ok(0) if self.total.is_none() => return Ok(0),
                 Ok(0) => "the connection ended early".to_owned(),
                 Ok(n) => {
@@ -387,6 +512,8 @@ impl Read for Download<'_> {
                     self.tell(false);
                     return Ok(n);
                 }
+                // Looked at above.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => error.to_string(),
             };
             self.body = None;
@@ -398,11 +525,23 @@ impl Read for Download<'_> {
 /// Whether an answer asks for another attempt.
 fn judge(response: &Response<Body>) -> Option<Trouble> {
     let status = response.status();
-    let retry = status.is_server_error()
-        || status == StatusCode::TOO_MANY_REQUESTS
-        || status == StatusCode::REQUEST_TIMEOUT;
-    let after = text_header(response, header::RETRY_AFTER).and_then(|text| text.parse().ok());
-    retry.then(|| Trouble { reason: status.to_string(), after: after.map(Duration::from_secs) })
+    let number = |name| text_header(response, name)?.parse::<u64>().ok();
+    let after = number(header::RETRY_AFTER).map(Duration::from_secs);
+    // GitHub says 403 to those who asked too often, with what is left of their requests and when there are more:
+    // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
+    let none_left = number(header::HeaderName::from_static("x-ratelimit-remaining")) == Some(0);
+    let reset = number(header::HeaderName::from_static("x-ratelimit-reset")).filter(|_| none_left);
+    let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
+    let until = reset.and_then(|at| Some(at.saturating_sub(since_1970()?.as_secs())));
+    let origin = match status {
+        StatusCode::TOO_MANY_REQUESTS => Origin::Limit,
+        StatusCode::FORBIDDEN if none_left || after.is_some() => Origin::Limit,
+        StatusCode::REQUEST_TIMEOUT => Origin::Host,
+        _ if status.is_server_error() => Origin::Host,
+        _ => return None,
+    };
+    let after = after.or(until.map(Duration::from_secs));
+    Some(Trouble { reason: status.to_string(), after, from: origin })
 }
 
 /// S3 answers 403 for a key that is missing where listing is not allowed.

@@ -119,6 +119,13 @@ impl AddressMap {
             .find(|range| range.contains(&address))
     }
 
+    /// The whole pages around an address just outside of an allocation that the map holds by the byte.
+    pub(crate) fn pages_of_pool(&self, address: usize) -> Option<Range<usize>> {
+        let (start, region) = self.regions.range(..=address).next_back()?;
+        let range = pages(*start, region.len);
+        (region.kind == Kind::Pool && range.contains(&address)).then_some(range)
+    }
+
     /// Whether the GPU can reach every byte of the range; the address that it cannot otherwise.
     pub(crate) fn check(&self, start: usize, len: usize) -> Result<(), usize> {
         let end = start.checked_add(len).ok_or(start)?;
@@ -175,6 +182,18 @@ mod tests {
         check(0x20000, 0x5000, Ok(()));
         check(0x24fff, 2, Err(0x25000));
         check(0x1ffff, 1, Err(0x1ffff));
+    }
+
+    #[test]
+    fn the_pages_of_an_allocation_go_on_behind_it() {
+        let mut map = AddressMap::default();
+        map.insert(0x10000, region(Kind::Pool, 0x1100));
+        map.insert(0x20000, region(Kind::Internal, 0x1100));
+        assert_eq!(map.pages_of_pool(0x10000), Some(0x10000..0x12000));
+        assert_eq!(map.pages_of_pool(0x11fff), Some(0x10000..0x12000));
+        assert_eq!(map.pages_of_pool(0x12000), None);
+        assert_eq!(map.pages_of_pool(0xffff), None);
+        assert_eq!(map.pages_of_pool(0x21fff), None);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::ControlFlow,
     sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
 };
 
@@ -13,7 +14,7 @@ use isa::Unordered;
 
 use crate::{
     abi::{Agent, Dim3, Out, PitchedPtr, Signal, Status, array},
-    clock, events, faults, memory, order, report,
+    clock, events, faults, findings, memory, order, report,
     report::trace,
     sanitizer, schedule, system,
     transfer::{self, Direction, Fate, Row},
@@ -128,9 +129,8 @@ fn carry_out(job: &Job) {
     let in_use = memory::InUse::new();
     let total = job.rows.iter().map(|row| row.len).sum();
     for row in &job.rows {
-        let map = memory::map();
-        if let Err(address) = map.check(row.from, row.len).and(map.check(row.to, row.len)) {
-            drop(map);
+        let reached = reaches(row.from, row.len).and_then(|()| reaches(row.to, row.len));
+        if let Err(address) = reached {
             report::fault(
                 "copy engine",
                 format_args!("page fault at {address:#x}{}", sanitizer::describe(address as u64)),
@@ -156,14 +156,33 @@ fn carry_out(job: &Job) {
     }
 }
 
+/// Whether the engine reaches every byte of a range; the address that it does not otherwise. Where the sanitizer knows
+/// allocations by the byte, an access outside of one, to a page that is reached all the same, is told.
+fn reaches(start: usize, len: usize) -> Result<(), usize> {
+    let map = memory::map();
+    let Err(outside) = map.check(start, len) else { return Ok(()) };
+    let pages =
+        map.pages_of_pool(outside).filter(|pages| sanitizer::is_on() && pages.contains(&start));
+    if pages.is_none_or(|pages| start.checked_add(len).is_none_or(|end| end > pages.end)) {
+        return Err(outside);
+    }
+    drop(map);
+    let line = sanitizer::line(sanitizer::current_line());
+    let known = sanitizer::describe(outside as u64);
+    let what = format!("out of bounds: the copy of {line} reaches {outside:#x}{known}");
+    match findings::tell("copy engine", format!("outside {line}"), what) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(outside),
+    }
+}
+
 fn refuse_access(address: u64) {
     report::fault("copy engine", format_args!("a planted page fault at {address:#x}"));
     system::memory_fault(address);
 }
 
+/// The copy was told by the sanitizer, which is to stop there.
 fn refuse(unordered: &Unordered) {
-    let known = sanitizer::describe(unordered.address);
-    report::fault("copy engine", format_args!("{unordered}{known}"));
     system::memory_fault(unordered.address);
 }
 

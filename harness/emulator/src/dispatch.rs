@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    ops::Range,
+    ops::{ControlFlow, Range},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -12,13 +12,14 @@ use std::{
 
 use device::{Fault, Planted, Schedule};
 use isa::{
-    AccessKind, AddressSpace, Executed, LARGEST_WORKGROUP, Launch, Trap, Turns, Unordered, Written,
+    AccessKind, AddressSpace, Executed, Finding, LARGEST_WORKGROUP, Launch, Trap, Turns, Unordered,
+    Written,
 };
 
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
-    blit, config, events, faults, loader, memory, model, order,
+    blit, config, events, faults, findings, loader, memory, model, order,
     pools::GROUP_BYTES,
     queue::Queue,
     report,
@@ -35,15 +36,26 @@ pub(crate) enum Failure {
     Hang,
 }
 
-/// The address map as kernels see it.
-struct DeviceMemory {
+/// The address map as a kernel sees it.
+struct DeviceMemory<'a> {
+    kernel: &'a str,
     /// Kernels of the runtime copy and fill whatever they are told to.
     for_the_runtime: bool,
 }
 
-impl AddressSpace for DeviceMemory {
+impl AddressSpace for DeviceMemory<'_> {
     fn is_watched(&self) -> bool {
         sanitizer::is_on()
+    }
+
+    fn found(&self, finding: &Finding) -> ControlFlow<()> {
+        let known = finding.address().map_or_else(String::new, sanitizer::describe);
+        findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
+    }
+
+    fn pages(&self, address: u64) -> Option<Range<u64>> {
+        let pages = memory::map().pages_of_pool(usize::try_from(address).ok()?)?;
+        Some(pages.start as u64..pages.end as u64)
     }
 
     fn written(&self, address: u64) -> Option<Arc<Written>> {
@@ -73,9 +85,6 @@ impl AddressSpace for DeviceMemory {
         workgroup % units == planted.amount("unit") % units && faults::takes(Fault::KernelWrongUnit)
     }
 }
-
-/// `HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION`.
-const APERTURE_VIOLATION: Status = Status(41);
 
 /// Executes the dispatch to its end.
 pub(crate) fn run(
@@ -131,7 +140,7 @@ pub(crate) fn run(
         };
         // A kernel may write signals, which nobody announces.
         let _writer = events::SilentWriter::new();
-        isa::launch(&launch, &DeviceMemory { for_the_runtime })
+        isa::launch(&launch, &DeviceMemory { kernel: &kernel.name, for_the_runtime })
     };
     let result = if for_the_runtime {
         blit::run(&kernel, packet.kernarg, || execute(packet.kernarg))
@@ -232,16 +241,12 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
             system::memory_fault(*address);
             Failure::Hang
         }
-        Trap::NeverWritten { address, .. }
-        | Trap::Unordered { accesses: Unordered { address, .. }, .. } => {
-            report::fault(kernel, format_args!("{trap}{}", sanitizer::describe(*address)));
-            Failure::Queue(Status::EXCEPTION)
-        }
+        // It was told when it was found.
+        Trap::Found(_) => Failure::Queue(Status::EXCEPTION),
         _ => {
             report::fault(kernel, trap);
             match trap {
                 Trap::IllegalInstruction { .. } => Failure::Queue(Status::ILLEGAL_INSTRUCTION),
-                Trap::LdsOutOfRange { .. } => Failure::Queue(APERTURE_VIOLATION),
                 Trap::StepLimit { .. } => Failure::Hang,
                 _ => Failure::Queue(Status::EXCEPTION),
             }

@@ -24,6 +24,7 @@ mod deallocation;
 mod dispatch;
 mod events;
 mod faults;
+mod findings;
 mod idle;
 pub mod install;
 mod isas;

@@ -27,7 +27,7 @@ use isa::{AccessKind, Unordered};
 use state::State;
 pub(crate) use state::{Known, Work};
 
-use crate::{abi::Signal, faults, sanitizer, transfer::Row};
+use crate::{abi::Signal, faults, findings, sanitizer, transfer::Row};
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 
@@ -109,7 +109,7 @@ pub(crate) fn submitted() -> Option<Known> {
 /// A copy that waited for these signals is about to move these rows; nothing while nobody looks.
 ///
 /// # Errors
-/// As of [`touch`].
+/// As of [`touch`], where the sanitizer is to stop at its first finding.
 pub(crate) fn begin_copy(
     submitted: Option<&Known>,
     waited: &[Signal],
@@ -118,7 +118,7 @@ pub(crate) fn begin_copy(
     let (Some(known), Some(mut state)) = (submitted, state()) else { return Ok(None) };
     let mut work = state.begin_copy("the copy", known.clone());
     waited.iter().for_each(|signal| state.waited(&mut work, signal.0));
-    state.touch_rows(&mut work, rows)?;
+    findings::of_copy(state.touch_rows(&mut work, rows))?;
     Ok(Some(work))
 }
 
@@ -132,13 +132,13 @@ pub(crate) fn end_copy(work: Option<&Work>, completion: Signal) {
 /// The host moves these rows by itself.
 ///
 /// # Errors
-/// As of [`touch`].
+/// As of [`begin_copy`].
 pub(crate) fn host_copy(rows: &[Row]) -> Result<(), Unordered> {
     let Some(mut state) = state() else { return Ok(()) };
     let known = state.known(sanitizer::current_line());
     let mut work = state.begin_copy("the host's copy", known);
     state.is_of_the_host(&work);
-    state.touch_rows(&mut work, rows)
+    findings::of_copy(state.touch_rows(&mut work, rows))
 }
 
 /// The host has seen the value of a signal.

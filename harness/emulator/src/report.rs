@@ -1,7 +1,8 @@
 //! The lines that the emulated device writes to standard error.
 //!
-//! Silent by default, but for two kinds of line that the judge of an outcome relies on: a *gap* is
-//! something that the emulation lacks, a *fault* is the guest's own mistake.
+//! Silent by default, but for three kinds of line that the judge of an outcome relies on: a *gap* is
+//! something that the emulation lacks, a *fault* is the guest's own mistake, and a *finding* is one that only the sanitizer
+//! notices.
 
 use std::{
     fmt::{Arguments, Display},
@@ -25,6 +26,11 @@ pub(crate) fn gap(kernel: &str, trap: impl Display) {
 /// A mistake of the kernel itself, such as an access to memory that is not mapped.
 pub(crate) fn fault(kernel: &str, trap: impl Display) {
     line(format_args!("fault: kernel {kernel}: {trap}"));
+}
+
+/// A mistake that the sanitizer found, after which the device goes on.
+pub(crate) fn finding(kernel: &str, what: impl Display) {
+    line(format_args!("finding: kernel {kernel}: {what}"));
 }
 
 /// The configuration cannot be used.

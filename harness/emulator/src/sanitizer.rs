@@ -105,7 +105,7 @@ fn history() -> std::sync::MutexGuard<'static, History> {
 
 /// Whether accesses are checked by the byte.
 pub(crate) fn is_on() -> bool {
-    config::get().sanitize
+    config::get().sanitize.is_on()
 }
 
 /// The guards on both sides of buffers, which no kernel of the program has to touch: their ends, by their starts. They do not

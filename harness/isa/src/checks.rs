@@ -5,6 +5,8 @@
 //! the time. It is one when a kernel stores what it computed from it, branches on it, uses it as an address, or changes it by
 //! an atomic. [`flow`] says how instructions pass it on.
 //!
+//! A mistake is told, once for the instructions that it is of, and the launch goes on as hardware would.
+//!
 //! A launch that is not watched runs other code: its instructions are decoded without any of this.
 
 pub(crate) mod access;
@@ -15,7 +17,7 @@ pub(crate) mod taint;
 
 use std::sync::Arc;
 
-use access::Piece;
+use access::{Kind, Piece};
 use flow::{Flow, Register, Rule};
 use races::Races;
 use shadow::Shadow;
@@ -25,8 +27,32 @@ use crate::{
     exec::{Bound, Exec},
     ops::memory::Location,
     text::{Text, Unsupported},
-    wave::{Machine, Step, Stop, Wave, active},
+    wave::{Machine, Step, Wave, active},
 };
+
+/// A mistake of the instruction that is being executed.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// An access outside of every allocation, to a page that a GPU reaches.
+    Outside {
+        address: u64,
+        write: bool,
+    },
+    LdsOutOfRange {
+        offset: u64,
+        write: bool,
+    },
+    NeverWritten {
+        read: taint::Origin,
+        how: shadow::Use,
+    },
+    LdsRace {
+        offset: u64,
+        first: races::Access,
+        second: races::Access,
+    },
+    Unordered(crate::Unordered),
+}
 
 /// What is known of a launch that is watched.
 #[derive(Default)]
@@ -122,7 +148,8 @@ impl Checks {
             let places = active(lanes).filter_map(|lane| Some((lane, access.of(wave, lane)?)));
             self.touches.extend(places.map(|(lane, at)| Touch { piece, lane, at }));
         }
-        self.order(checked, machine)?;
+        self.leave_the_lds(checked, machine);
+        self.order(checked, machine);
         self.local_bytes(checked, machine);
         let instruction = (checked.pc, &checked.text);
         let space = machine.space();
@@ -130,11 +157,11 @@ impl Checks {
         if !registers.are_clean() {
             for flow in &checked.flows {
                 if flow.rule == Rule::Control {
-                    self.shadow.control(registers, &flow.sources, wave.exec(), space)?;
+                    self.shadow.control(registers, &flow.sources, wave.exec(), space);
                 }
                 registers.changes(flow, wave, &mut self.changes);
             }
-            self.shadow.address(registers, &checked.address, wave.exec(), space)?;
+            self.shadow.address(registers, &checked.address, wave.exec(), space);
         }
         self.shadow.reads(
             instruction,
@@ -143,19 +170,36 @@ impl Checks {
             registers,
             space,
             &mut self.changes,
-        )?;
+        );
+        machine.found.append(&mut self.shadow.found);
         checked.exec.run(wave, machine)?;
         self.shadow.writes(checked, &self.touches, registers, space);
         let registers = &mut self.registers[index];
         self.changes.iter().for_each(|change| registers.apply(*change));
-        self.races(checked, wave, machine)
+        self.races(checked, wave, machine);
+        Ok(())
+    }
+
+    /// Accesses outside of the LDS have no effect.
+    fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
+        let Machine { lds, found, .. } = machine;
+        self.touches.retain(|Touch { piece, at, .. }| {
+            let Location::Lds(offset) = *at else { return true };
+            let Piece { kind, bytes, .. } = checked.pieces[*piece];
+            let is_inside = offset.saturating_add(bytes) <= lds.len() as u64;
+            if !is_inside {
+                found.push(Found::LdsOutOfRange { offset, write: kind != Kind::Load });
+            }
+            is_inside
+        });
     }
 
     /// Notes which memory the instruction touches: lanes that touch neighbouring bytes do it in one access.
-    fn order(&self, checked: &Checked, machine: &Machine<'_>) -> Step {
-        let touch = |kind, range| {
-            let touched = machine.space().touch(kind, range);
-            touched.map_err(|accesses| Box::new(Stop::Unordered(accesses)))
+    fn order(&self, checked: &Checked, machine: &mut Machine<'_>) {
+        let space = machine.space();
+        let mut touch = |kind, range| {
+            let touched = space.touch(kind, range);
+            machine.found.extend(touched.err().map(Found::Unordered));
         };
         for (number, piece) in checked.pieces.iter().enumerate() {
             let mut range = 0..0;
@@ -167,15 +211,14 @@ impl Checks {
                     continue;
                 }
                 if range.start < range.end {
-                    touch(piece.kind, range)?;
+                    touch(piece.kind, range);
                 }
                 range = address..end;
             }
             if range.start < range.end {
-                touch(piece.kind, range)?;
+                touch(piece.kind, range);
             }
         }
-        Ok(())
     }
 
     /// Notes the bytes of the LDS that the instruction touches, one access after the other.
@@ -187,27 +230,28 @@ impl Checks {
         }
         for Touch { piece, at, .. } in &self.touches {
             if let Location::Lds(offset) = at
-                && let Ok(Some(there)) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
+                && let Some(there) = machine.lds(*offset, checked.pieces[*piece].bytes as usize)
             {
                 self.before.extend_from_slice(there);
             }
         }
     }
 
-    fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) -> Step {
+    fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
         let mut before = &self.before[..];
         if before.is_empty() {
-            return Ok(());
+            return;
         }
+        let Machine { lds, found, .. } = machine;
         self.races.runs(checked.pc, &checked.text);
         for Touch { piece, at, .. } in &self.touches {
             let Location::Lds(offset) = at else { continue };
             let piece = &checked.pieces[*piece];
-            let Ok(Some(now)) = machine.lds(*offset, piece.bytes as usize) else { continue };
+            let start = *offset as usize;
+            let Some(now) = lds.get(start..start + piece.bytes as usize) else { continue };
             let Some((was, rest)) = before.split_at_checked(now.len()) else { break };
             before = rest;
-            self.races.touch(piece.kind, wave.index, checked.pc, *offset, (was, now))?;
+            self.races.touch(piece.kind, wave.index, checked.pc, *offset, (was, now), found);
         }
-        Ok(())
     }
 }

@@ -4,6 +4,7 @@
 //! Execution State".
 
 use std::{
+    collections::HashSet,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread::ScopedJoinHandle,
 };
@@ -161,6 +162,7 @@ impl Grid<'_> {
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,
             clock: Clock::new(self.launch.turns, 0),
+            told: HashSet::new(),
         };
         let mut executed = Executed::default();
         while !self.stopped.load(Ordering::Relaxed) {

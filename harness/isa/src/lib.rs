@@ -10,6 +10,7 @@ mod audit;
 mod checks;
 mod disassembler;
 mod exec;
+mod finding;
 mod float16;
 mod float8;
 #[cfg(fuzzing)]
@@ -32,10 +33,15 @@ mod wave;
 mod workgroup;
 mod written;
 
-use std::{fmt, ops::Range, sync::Arc};
+use std::{
+    fmt,
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 pub use audit::{Audit, Opcode};
 pub use checks::access::Kind as AccessKind;
+pub use finding::Finding;
 pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP};
 pub use written::Written;
 
@@ -50,6 +56,19 @@ pub trait AddressSpace: Sync {
     /// of its waves then takes itself for the second.
     fn breaks(&self, _workgroup: u64) -> bool {
         false
+    }
+
+    /// The pages around an address of no allocation that a GPU reaches all the same, on a launch that is watched.
+    ///
+    /// They must stay mapped, readable and writable until the launch returns.
+    fn pages(&self, _address: u64) -> Option<Range<u64>> {
+        None
+    }
+
+    /// Takes note of a mistake of the kernel, on a launch that is watched, and says whether the launch goes on. A launch
+    /// tells each mistake once.
+    fn found(&self, _finding: &Finding) -> ControlFlow<()> {
+        ControlFlow::Break(())
     }
 
     /// Whether launches are looked at by the sanitizer, which is slow. The same for all launches of an address space.
@@ -70,7 +89,7 @@ pub trait AddressSpace: Sync {
         Ok(())
     }
 
-    /// Whether a kernel that is watched stops when it computes with never-written memory.
+    /// Whether it is a mistake of a kernel that is watched to compute with never-written memory.
     fn reports_never_written(&self) -> bool {
         true
     }
@@ -165,44 +184,8 @@ pub enum Trap {
         /// The `s_trap`.
         instruction: At,
     },
-    /// An access past the LDS of the workgroup, where hardware reads zero and drops what is written. Only launches that are
-    /// watched end this way.
-    LdsOutOfRange {
-        /// Byte offset in the LDS.
-        offset: u64,
-        /// Size of the LDS of the workgroup, in bytes.
-        size: u64,
-        /// The instruction that made the access.
-        instruction: At,
-    },
-    /// The kernel works with memory that nobody has ever written. Only launches that are watched end this way.
-    NeverWritten {
-        /// Where the memory is.
-        address: u64,
-        /// The instruction that read it.
-        read: At,
-        /// What was done with it.
-        how: &'static str,
-        /// The instruction that did that.
-        instruction: At,
-    },
-    /// Two waves of a workgroup touch the same byte of the LDS, one of them writes, and no barrier is between. Only launches
-    /// that are watched end this way.
-    LdsRace {
-        /// Byte offset in the LDS.
-        offset: u64,
-        /// The access that came first this time.
-        first: LdsAccess,
-        /// The other one.
-        second: LdsAccess,
-    },
-    /// The kernel touches what other work touched, and nothing orders the two. Only launches that are watched end this way.
-    Unordered {
-        /// Who and what.
-        accesses: Unordered,
-        /// The instruction that made the access.
-        instruction: At,
-    },
+    /// A mistake of the kernel at which the launch was to stop. Only launches that are watched end this way.
+    Found(Box<Finding>),
     /// A wave executed [`Launch::step_limit`] instructions without an end.
     StepLimit {
         /// The limit.
@@ -238,11 +221,13 @@ pub struct Unordered {
     pub this: String,
     /// The one that came first.
     pub other: String,
+    /// The work of the latter, in words that are the same each time it is carried out.
+    pub rival: String,
 }
 
 impl fmt::Display for Unordered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Unordered { address, this, other } = self;
+        let Unordered { address, this, other, .. } = self;
         write!(f, "unordered accesses at {address:#x}: {this}; {other}")
     }
 }
@@ -294,26 +279,7 @@ impl fmt::Display for Trap {
                 write!(f, "illegal instruction: {instruction}")
             }
             Trap::Abort { instruction } => write!(f, "device-side abort: {instruction}"),
-            Trap::LdsOutOfRange { offset, size, instruction } => {
-                write!(
-                    f,
-                    "LDS access at {offset:#x} of {size:#x} bytes by {instruction}; hardware reads zero there and \
-                     drops what is written"
-                )
-            }
-            Trap::NeverWritten { address, read, how, instruction } => {
-                write!(
-                    f,
-                    "never-written memory at {address:#x} is read by {read}; {how} by {instruction}"
-                )
-            }
-            Trap::LdsRace { offset, first, second } => {
-                write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")
-            }
-            Trap::Unordered { accesses, instruction } => {
-                let Unordered { address, this, other } = accesses;
-                write!(f, "unordered accesses at {address:#x}: {this}, {instruction}; {other}")
-            }
+            Trap::Found(finding) => finding.fmt(f),
             Trap::StepLimit { limit, instruction } => {
                 write!(f, "wave still running after {limit} instructions, at {instruction}")
             }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     AddressSpace,
-    checks::{Checks, races, shadow, taint},
+    checks::{Checks, Found},
     ops::ROUND,
     text::register,
 };
@@ -22,10 +22,6 @@ pub(crate) const ROWS: usize = 512;
 #[derive(Debug)]
 pub(crate) enum Stop {
     PageFault { address: u64, write: bool },
-    LdsOutOfRange { offset: u64 },
-    NeverWritten { read: taint::Origin, how: shadow::Use },
-    LdsRace { offset: u64, first: races::Access, second: races::Access },
-    Unordered(crate::Unordered),
     Abort,
 }
 
@@ -259,6 +255,8 @@ pub(crate) struct Machine<'a> {
     recent: [Range<u64>; 4],
     /// On a launch that is watched.
     pub(crate) checks: Option<Box<Checks>>,
+    /// What the instruction that is being executed does wrong, on a launch that is watched.
+    pub(crate) found: Vec<Found>,
     started: std::time::Instant,
 }
 
@@ -269,6 +267,7 @@ impl<'a> Machine<'a> {
             space,
             recent: [0..0, 0..0, 0..0, 0..0],
             checks: space.is_watched().then(Box::default),
+            found: Vec::new(),
             started: std::time::Instant::now(),
         }
     }
@@ -308,9 +307,26 @@ impl<'a> Machine<'a> {
                 self.recent[0] = range;
                 Ok(std::ptr::with_exposed_provenance_mut(address as usize))
             }
-            Some(range) => Err(Box::new(Stop::PageFault { address: range.end, write })),
-            None => Err(Box::new(Stop::PageFault { address, write })),
+            known => {
+                let outside = known.map_or(address, |range| range.end);
+                self.beyond((address, outside), inside, write)
+            }
         }
+    }
+
+    /// An access outside of every allocation: a mistake that is told where the sanitizer knows allocations by the byte and a
+    /// GPU, which knows pages, reaches the place all the same.
+    fn beyond(
+        &mut self,
+        (address, outside): (u64, u64),
+        inside: impl Fn(&Range<u64>) -> bool,
+        write: bool,
+    ) -> Result<*mut u8, Box<Stop>> {
+        if self.space.is_watched() && self.space.pages(address).as_ref().is_some_and(inside) {
+            self.found.push(Found::Outside { address: outside, write });
+            return Ok(std::ptr::with_exposed_provenance_mut(address as usize));
+        }
+        Err(Box::new(Stop::PageFault { address: outside, write }))
     }
 
     #[inline(always)]
@@ -329,19 +345,12 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    #[inline(always)]
     /// Bytes of the LDS; `None` out of its range, where hardware reads zero and drops what is written (the RDNA 3 and CDNA 3
-    /// ISA guides, "LDS"). On a launch that is watched this is an error.
-    pub(crate) fn lds(
-        &mut self,
-        offset: u64,
-        bytes: usize,
-    ) -> Result<Option<&mut [u8]>, Box<Stop>> {
+    /// ISA guides, "LDS").
+    #[inline(always)]
+    pub(crate) fn lds(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        match self.lds.get_mut(start..start.saturating_add(bytes)) {
-            None if self.checks.is_some() => Err(Box::new(Stop::LdsOutOfRange { offset })),
-            bytes => Ok(bytes),
-        }
+        self.lds.get_mut(start..start.saturating_add(bytes))
     }
 
     /// Nanoseconds since the launch began: the clock that `s_memtime` shows.

@@ -1,8 +1,13 @@
 //! The execution of one workgroup, whose waves take turns.
 
+use std::{
+    collections::HashSet,
+    mem::{Discriminant, discriminant},
+};
+
 use crate::{
-    At, LdsAccess, Trap, Turns,
-    checks::races,
+    At, Finding, LdsAccess, Trap, Turns,
+    checks::{Found, races},
     program::{Code, Detours, Instruction, Missing, PAGE},
     text::Unsupported,
     wave::{Machine, State, Stop, Wave},
@@ -50,7 +55,12 @@ pub(crate) struct Group<'a> {
     /// Instructions that a wave may execute.
     pub(crate) limit: u64,
     pub(crate) clock: Clock,
+    /// The mistakes that were told.
+    pub(crate) told: HashSet<Mistake>,
 }
+
+/// What is the same in all findings of one mistake: its kind, instructions, and in words what else it is with.
+type Mistake = (Discriminant<Found>, [u64; 3], String);
 
 impl Group<'_> {
     /// Gives the waves turns until all have ended.
@@ -63,7 +73,8 @@ impl Group<'_> {
                 match &self.waves[index] {
                     wave if wave.state != State::Running => {}
                     wave if wave.detours != 0 => self.turn_on_detour(index, length)?,
-                    _ => self.turn(index, length)?,
+                    _ if self.machine.checks.is_some() => self.turn::<true>(index, length)?,
+                    _ => self.turn::<false>(index, length)?,
                 }
             }
             if self.waves.iter().all(|wave| wave.state == State::Ended) {
@@ -83,8 +94,8 @@ impl Group<'_> {
         }
     }
 
-    fn turn(&mut self, index: usize, length: u64) -> Result<(), Trap> {
-        let Group { code, machine, waves, entry, limit, .. } = self;
+    fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
+        let Group { code, machine, waves, entry, limit, told, .. } = self;
         let wave = &mut waves[index];
         let (mut pc, mut last) = (wave.pc, wave.pc);
         let mut left = length.min(limit.saturating_sub(wave.executed)).max(1);
@@ -101,8 +112,12 @@ impl Group<'_> {
                 if instruction.directs {
                     wave.pc = pc;
                 }
-                if let Err(stop) = instruction.exec.run(wave, machine) {
-                    return Err(stop_trap(*stop, instruction, last, machine, *entry));
+                let step = instruction.exec.run(wave, machine);
+                if WATCHED && !machine.found.is_empty() {
+                    tell(machine, told, instruction, last, *entry)?;
+                }
+                if let Err(stop) = step {
+                    return Err(stop_trap(*stop, instruction, last, *entry));
                 }
                 if instruction.directs {
                     pc = wave.pc;
@@ -126,7 +141,7 @@ impl Group<'_> {
 
     /// A turn for a wave whose instructions do not do what they ordinarily do.
     fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
-        let Group { code, detours, machine, waves, entry, limit, .. } = self;
+        let Group { code, detours, machine, waves, entry, limit, told, .. } = self;
         let checked = machine.checks.is_some();
         let wave = &mut waves[index];
         for _ in 0..length {
@@ -143,8 +158,12 @@ impl Group<'_> {
             wave.pc = pc + instruction.site.size;
             wave.executed += 1;
             let exec = other.unwrap_or(&*instruction.exec);
-            if let Err(stop) = exec.run(wave, machine) {
-                return Err(stop_trap(*stop, instruction, pc, machine, *entry));
+            let step = exec.run(wave, machine);
+            if !machine.found.is_empty() {
+                tell(machine, told, instruction, pc, *entry)?;
+            }
+            if let Err(stop) = step {
+                return Err(stop_trap(*stop, instruction, pc, *entry));
             }
             if wave.executed >= *limit {
                 return Err(step_limit(*limit, instruction, pc, *entry));
@@ -187,35 +206,69 @@ fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
     }
 }
 
-fn stop_trap(
-    stop: Stop,
-    instruction: &Instruction,
-    pc: u64,
-    machine: &Machine<'_>,
-    entry: u64,
-) -> Trap {
+fn stop_trap(stop: Stop, instruction: &Instruction, pc: u64, entry: u64) -> Trap {
     let instruction = at(&instruction.text, pc, entry);
     match stop {
         Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
-        Stop::LdsOutOfRange { offset } => {
-            Trap::LdsOutOfRange { offset, size: machine.lds.len() as u64, instruction }
+        Stop::Abort => Trap::Abort { instruction },
+    }
+}
+
+/// Tells what the instruction did wrong, if it is news.
+fn tell(
+    machine: &mut Machine<'_>,
+    told: &mut HashSet<Mistake>,
+    instruction: &Instruction,
+    pc: u64,
+    entry: u64,
+) -> Result<(), Trap> {
+    let (space, size) = (machine.space(), machine.lds.len() as u64);
+    for found in machine.found.drain(..) {
+        if !told.insert(mistake(&found, pc)) {
+            continue;
         }
-        Stop::NeverWritten { read, how } => Trap::NeverWritten {
+        let finding = finding(found, at(&instruction.text, pc, entry), size, entry);
+        if space.found(&finding).is_break() {
+            return Err(Trap::Found(Box::new(finding)));
+        }
+    }
+    Ok(())
+}
+
+fn mistake(found: &Found, pc: u64) -> Mistake {
+    let (first, second, with) = match found {
+        Found::Outside { write, .. } | Found::LdsOutOfRange { write, .. } => {
+            (u64::from(*write), 0, String::new())
+        }
+        Found::NeverWritten { read, how } => (read.pc, *how as u64, String::new()),
+        Found::LdsRace { first, second, .. } => (first.pc, second.pc, String::new()),
+        Found::Unordered(accesses) => (0, 0, accesses.rival.clone()),
+    };
+    (discriminant(found), [pc, first, second], with)
+}
+
+/// A mistake of that instruction, in a workgroup with so many bytes of LDS.
+fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
+    match found {
+        Found::Outside { address, write } => Finding::Outside { address, write, instruction },
+        Found::LdsOutOfRange { offset, write } => {
+            Finding::LdsOutOfRange { offset, write, size, instruction }
+        }
+        Found::NeverWritten { read, how } => Finding::NeverWritten {
             address: read.address,
             read: at(&read.text, read.pc, entry),
             how: how.words(),
             instruction,
         },
-        Stop::LdsRace { offset, first, second } => {
+        Found::LdsRace { offset, first, second } => {
             let access = |access: races::Access| LdsAccess {
                 kind: access.kind.word(),
                 wave: access.wave,
                 instruction: at(&access.text, access.pc, entry),
             };
-            Trap::LdsRace { offset, first: access(first), second: access(second) }
+            Finding::LdsRace { offset, first: access(first), second: access(second) }
         }
-        Stop::Unordered(accesses) => Trap::Unordered { accesses, instruction },
-        Stop::Abort => Trap::Abort { instruction },
+        Found::Unordered(accesses) => Finding::Unordered { accesses, instruction },
     }
 }
 

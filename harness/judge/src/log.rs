@@ -29,10 +29,38 @@ const QUEUE_ABORT: &str = "aborting with error";
 /// told of the fault. `refused` says that some call was. Wrong bytes that were read before keep their own outcome: they came first
 /// as far as can be told.
 pub(crate) fn attribute_fault(
-    mut outcome: Outcome,
+    outcome: Outcome,
     observation: &Observation,
     refused: bool,
 ) -> Outcome {
+    attribute_findings(by_fault(outcome, observation, refused), &observation.stderr)
+}
+
+/// Whatever a run shows whose device goes on after a mistake that its sanitizer found, the mistakes come first: the rest may follow
+/// from them.
+fn attribute_findings(mut outcome: Outcome, stderr: &str) -> Outcome {
+    let mut findings = device_lines(stderr, "finding: ");
+    let Some(first) = findings.next() else { return outcome };
+    let others: Vec<_> = findings.map(|text| format!("The sanitizer also found: {text}")).collect();
+    let site = kernel(first).unwrap_or_else(|| site(&outcome.at));
+    let mut found = Outcome::new(
+        Kind::MemoryFault,
+        format!("memory-fault:{site}"),
+        match others.len() {
+            0 => format!("the sanitizer found: {first}"),
+            more => format!("the sanitizer found: {first} (and {more} more)"),
+        },
+    );
+    found.at = outcome.at;
+    found.details = others;
+    if outcome.kind != Kind::Pass {
+        found.details.push(format!("Seen as: {}", outcome.summary));
+    }
+    found.details.append(&mut outcome.details);
+    found
+}
+
+fn by_fault(mut outcome: Outcome, observation: &Observation, refused: bool) -> Outcome {
     let Some((kernel, text)) = memory_fault(&observation.stderr) else {
         return match observation.stderr.lines().find(|line| line.contains(QUEUE_ABORT)) {
             Some(line) if outcome.kind == Kind::Pass && !refused => Outcome::new(
@@ -83,20 +111,27 @@ fn site(at: &Location) -> String {
 /// The kernel, where it is named, and what the device said.
 fn memory_fault(stderr: &str) -> Option<(Option<String>, String)> {
     if let Some(text) = device_line(stderr, "fault: ") {
-        let kernel = text
-            .strip_prefix("kernel ")
-            .and_then(|rest| rest.split(':').next())
-            .map(|name| name.trim().trim_end_matches(".kd").to_owned())
-            .filter(|name| !name.is_empty());
-        return Some((kernel, text.to_owned()));
+        return Some((kernel(text), text.to_owned()));
     }
     let line = stderr.lines().find(|line| line.contains(GPU_FAULT))?;
     Some((None, line.trim().to_owned()))
 }
 
-fn device_line<'a>(stderr: &'a str, mark: &str) -> Option<&'a str> {
+/// The kernel that a fault or a finding is of, where it is named.
+fn kernel(text: &str) -> Option<String> {
+    text.strip_prefix("kernel ")
+        .and_then(|rest| rest.split(':').next())
+        .map(|name| name.trim().trim_end_matches(".kd").to_owned())
+        .filter(|name| !name.is_empty())
+}
+
+fn device_line<'a>(stderr: &'a str, mark: &'a str) -> Option<&'a str> {
+    device_lines(stderr, mark).next()
+}
+
+fn device_lines<'a>(stderr: &'a str, mark: &'a str) -> impl Iterator<Item = &'a str> {
     // Another thread's text may stand before it on the same line.
-    stderr.lines().find_map(|line| {
+    stderr.lines().filter_map(move |line| {
         line.match_indices(DEVICE)
             .find_map(|(at, _)| line[at + DEVICE.len()..].strip_prefix(mark))
             .map(str::trim)

@@ -401,6 +401,34 @@ fn a_fault_of_the_device_explains_the_end() {
 }
 
 #[test]
+fn what_the_sanitizer_found_comes_before_what_followed() {
+    let kind = Kind::MemoryFault;
+    let race = "rocrepro-device: finding: kernel k.kd: LDS race at 0x0\n";
+    check(
+        &healthy().stderr(race),
+        kind,
+        "memory-fault:k",
+        "the sanitizer found: kernel k.kd: LDS race at 0x0",
+    );
+    assert!(healthy().stderr(race).judge().details.is_empty());
+    let two = format!("{race}rocrepro-device: finding: kernel l: never-written memory\n");
+    let wrong = healthy().read(4, 0, |got| got.fill(0)).stderr(&two);
+    check(&wrong, kind, "memory-fault:k", "(and 1 more)");
+    let details = wrong.judge().details;
+    assert_eq!(details[0], "The sanitizer also found: kernel l: never-written memory");
+    assert!(details[1].starts_with("Seen as: "), "{details:?}");
+    let fault = format!("{two}rocrepro-device: fault: kernel m: page fault\n");
+    check(&healthy().stderr(&fault), kind, "memory-fault:k", "");
+    let details = healthy().stderr(&fault).judge().details.join("\n");
+    assert!(
+        details.contains("Seen as: the device reported a fault: kernel m: page fault"),
+        "{details}"
+    );
+    let gap = format!("{race}rocrepro-device: gap: kernel k: v_dot2\n");
+    assert_eq!(healthy().stderr(&gap).judge().kind, Kind::NoVerdict);
+}
+
+#[test]
 fn the_first_deviation_decides() {
     let run = healthy()
         .read(4, 0, |got| got.fill(0))

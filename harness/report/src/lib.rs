@@ -17,10 +17,10 @@ mod prove;
 mod rates;
 mod record;
 mod run;
+mod search_page;
 mod sink;
 mod table;
 mod text;
-mod timeline;
 mod words;
 
 #[cfg(test)]
@@ -39,8 +39,8 @@ pub use record::{
     schema, stderr_tail, to_line,
 };
 pub use run::{Begun, Line, Over, records, unfinished};
+pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use sink::{note, print};
 pub use table::{Rows, run_view};
 pub use text::{terminal, visible};
-pub use timeline::{Tested, timeline};
 pub use words::{count, without_lines};

@@ -24,6 +24,22 @@ pub fn visible(text: &str) -> String {
     out
 }
 
+/// A text as content or quoted attribute of HTML: [`visible`], and nothing of it is markup.
+pub(crate) fn html(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in visible(text).chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
 /// A view for a terminal: [`visible`], but that colours and weights stay, which cannot move the cursor, hide a text or ask the
 /// terminal anything.
 pub fn terminal(view: &str) -> String {

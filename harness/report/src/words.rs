@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
-use device::Schedule;
+use device::{Sanitize, Schedule};
 use judge::{Known, VerdictKind};
 
 use crate::Record;
@@ -137,7 +137,11 @@ fn asked(record: &Record) -> impl Iterator<Item = String> {
     let config = record.device.identity.iter().map(|identity| &identity.config);
     let of_device = config.flat_map(|config| {
         let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
-        let sanitize = config.sanitize.then(|| "sanitized".to_owned());
+        let sanitize = match config.sanitize {
+            Sanitize::Off => None,
+            Sanitize::On => Some("sanitized".to_owned()),
+            Sanitize::Stop => Some("sanitized up to the first finding".to_owned()),
+        };
         let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
         schedule.into_iter().chain(sanitize).chain(config.options())
     });

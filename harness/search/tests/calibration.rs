@@ -6,7 +6,7 @@ mod judge;
 mod worlds;
 
 use judge::{Said, at_least, bisect};
-use worlds::{MODELS, Model};
+use worlds::{INDEPENDENT, MODELS, Model};
 
 /// Bisects of each model: few, for time. A model that is wrong in a seventh of them may pass; the example runs more.
 const BISECTS: u64 = 25;
@@ -57,6 +57,13 @@ fn plain_changes_cost_what_they_should() {
         let runs: u32 = (1..=40).map(|seed| bisect(model, seed).runs).sum();
         let mean = f64::from(runs) / 40.0;
         assert!(mean <= most, "{name}: {mean} runs");
+    }
+}
+
+#[test]
+fn independent_models_are_models() {
+    for name in INDEPENDENT {
+        assert!(MODELS.iter().any(|model| model.name == name), "{name}");
     }
 }
 

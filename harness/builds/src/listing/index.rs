@@ -4,7 +4,7 @@
 use download::Http;
 use serde::Deserialize;
 
-use super::{Entry, escaped, text};
+use super::{Entry, PORTAL, escaped, text};
 use crate::{Date, Source};
 
 #[derive(Deserialize)]
@@ -29,7 +29,7 @@ fn files(page: &str) -> Result<Vec<File>, String> {
     let after = page.split_once("const files").map(|(_, rest)| rest.trim_start());
     let list = after
         .and_then(|rest| rest.strip_prefix('='))
-        .ok_or("the page has no `const files = [...]`")?;
+        .ok_or_else(|| format!("the page has no `const files = [...]`; {PORTAL}"))?;
     // The script goes on after the list.
     let mut values = serde_json::Deserializer::from_str(list).into_iter::<Vec<File>>();
     match values.next() {

@@ -1,6 +1,6 @@
 //! CI runs: their parts as builds, and their manifests.
 
-use download::Http;
+use download::{Failure, Http};
 use serde::Deserialize;
 
 use super::{escaped, text};
@@ -30,7 +30,7 @@ pub(super) fn list(
     let from = from.unwrap_or_else(|| to.plus(-DAYS));
     let runs = match (&source.runs, &source.status) {
         (Some(template), _) => pushes(template, from, to, http)?,
-        (None, Some(template)) => nightlies(template, from, to, http),
+        (None, Some(template)) => nightlies(template, from, to, http)?,
         (None, None) => Vec::new(),
     };
     let family = families.first().cloned().unwrap_or_default();
@@ -78,17 +78,27 @@ impl Status {
     }
 }
 
-fn status(template: &str, day: Date, http: &Http) -> Option<Status> {
+/// The status of a day; none where there is none.
+fn status(template: &str, day: Date, http: &Http) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
-    serde_json::from_str(&text(http, &url, "application/json").ok()?.0).ok()
+    match http.text(&url, "application/json") {
+        Ok((text, _)) => serde_json::from_str(&text)
+            .map(Some)
+            .map_err(|error| format!("{url}: not a status: {error}")),
+        Err(Failure::Missing { .. }) => Ok(None),
+        Err(failure) => Err(failure.to_string()),
+    }
 }
 
 /// One run for each day that has a status; days without are days without a nightly.
-fn nightlies(template: &str, from: Date, to: Date, http: &Http) -> Vec<Run> {
+///
+/// # Errors
+/// A status that cannot be read: whether there was a nightly is then not known.
+fn nightlies(template: &str, from: Date, to: Date, http: &Http) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     let mut day = from;
     while day <= to {
-        if let Some(status) = status(template, day, http)
+        if let Some(status) = status(template, day, http)?
             && let (Some(id), Some(rocm)) = (status.run(), status.rocm_version)
         {
             let dated = crate::names::day(&rocm).is_some();
@@ -97,7 +107,7 @@ fn nightlies(template: &str, from: Date, to: Date, http: &Http) -> Vec<Run> {
         }
         day = day.plus(1);
     }
-    runs
+    Ok(runs)
 }
 
 /// GitHub's list of workflow runs: https://docs.github.com/en/rest/actions/workflow-runs.
@@ -143,8 +153,10 @@ fn pushes(template: &str, from: Date, to: Date, http: &Http) -> Result<Vec<Run>,
 /// The commits of a build, from its run's manifest.
 pub(crate) fn components(source: &Source, build: &Build, http: &Http) -> Option<Components> {
     let manifest = source.manifest.as_ref()?;
-    let run =
-        build.run.clone().or_else(|| status(source.status.as_ref()?, build.date?, http)?.run())?;
+    let run = build
+        .run
+        .clone()
+        .or_else(|| status(source.status.as_ref()?, build.date?, http).ok()??.run())?;
     let url = manifest.replace("{run}", &run);
     Components::parse(&text(http, &url, "application/json").ok()?.0)
 }

@@ -4,7 +4,7 @@ use download::Http;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::{Entry, escaped, text};
+use super::{Entry, PORTAL, escaped, text};
 use crate::{Date, Source};
 
 /// A page holds 1000 keys; two years of all families are under 40 pages.
@@ -59,6 +59,10 @@ struct Object {
 }
 
 fn page(xml: &str) -> Result<Page, String> {
+    let html = xml.get(..15).is_some_and(|begin| begin.eq_ignore_ascii_case("<!doctype html>"));
+    if html {
+        return Err(format!("a page in HTML; {PORTAL}"));
+    }
     let mut reader = Reader::from_str(xml);
     let mut page = Page::default();
     let mut path: Vec<String> = Vec::new();
@@ -111,7 +115,7 @@ fn page(xml: &str) -> Result<Page, String> {
         return Err(format!("it ends inside <{}>", path.join("><")));
     }
     if !xml.contains("<ListBucketResult") {
-        return Err("no ListBucketResult".into());
+        return Err(format!("no ListBucketResult; {PORTAL}"));
     }
     page.next = page.next.filter(|_| truncated);
     Ok(page)

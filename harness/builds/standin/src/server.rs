@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use crate::sha256;
 
@@ -14,6 +15,11 @@ use crate::sha256;
 pub struct Site {
     files: BTreeMap<String, File>,
     listings: BTreeMap<String, Listing>,
+    /// Of everything below these paths, for good.
+    ill: Vec<(String, Trouble)>,
+    /// Bytes a second of each answer's body.
+    speed: Option<usize>,
+    sent: usize,
 }
 
 #[derive(Debug, Default)]
@@ -48,6 +54,12 @@ pub enum Trouble {
     Cut(usize),
     /// 503, perhaps with Retry-After in seconds.
     Busy(Option<u64>),
+    /// This status, perhaps with one more header.
+    Status(&'static str, Option<(&'static str, &'static str)>),
+    /// The page of a portal that wants a login, with 200.
+    Portal,
+    /// Sends so many bytes of the answer's body and then nothing, with the connection open.
+    Stall(usize),
     /// 301 to another path.
     MovedTo(String),
     /// The file has other bytes from now on, and the answer is cut after so many of the old ones.
@@ -82,6 +94,18 @@ impl Site {
     /// Makes the next answers for a file go wrong.
     pub fn trouble(&mut self, path: &str, troubles: &[Trouble]) -> &mut Self {
         self.known(path).troubles.extend(troubles.iter().cloned());
+        self
+    }
+
+    /// Makes every answer below a path go wrong, listings too.
+    pub fn ill(&mut self, path: &str, trouble: Trouble) -> &mut Self {
+        self.ill.push((path.to_owned(), trouble));
+        self
+    }
+
+    /// Sends no more than so many bytes a second to each.
+    pub fn slow(&mut self, speed: usize) -> &mut Self {
+        self.speed = Some(speed);
         self
     }
 
@@ -168,12 +192,36 @@ impl Server {
         }
         locked(&self.requests).push(request);
         let start = range.and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok());
-        let (head, body) = self.response(&target, start, headers.get("if-range"));
+        let (head, body, stalls) = self.response(&target, start, headers.get("if-range"));
         stream.write_all(head.as_bytes())?;
         if method != "HEAD" {
-            stream.write_all(&body)?;
+            self.send(&mut stream, &body)?;
         }
-        stream.flush()
+        stream.flush()?;
+        if stalls {
+            // Until the client gives up.
+            while reader.read(&mut [0])? > 0 {}
+        }
+        Ok(())
+    }
+
+    /// Sends a body at the site's speed.
+    fn send(&self, stream: &mut TcpStream, body: &[u8]) -> std::io::Result<()> {
+        let speed = locked(&self.site).speed;
+        // Twenty pieces a second.
+        for piece in body.chunks(speed.map_or(1 << 20, |speed| speed.div_ceil(20))) {
+            stream.write_all(piece)?;
+            locked(&self.site).sent += piece.len();
+            if speed.is_some() {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of bodies sent so far.
+    pub fn sent(&self) -> usize {
+        locked(&self.site).sent
     }
 
     fn response(
@@ -181,33 +229,72 @@ impl Server {
         target: &str,
         start: Option<usize>,
         if_range: Option<&String>,
-    ) -> (String, Vec<u8>) {
+    ) -> (String, Vec<u8>, bool) {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let path = decoded(path);
         let mut site = locked(&self.site);
-        if let Some(listing) = site.listings.get(&path).copied() {
-            let (kind, text) = site.list(&path, listing, query);
+        let ill = site.ill.iter().find(|(below, _)| path.starts_with(below.as_str()));
+        let ill = ill.map(|(_, trouble)| trouble.clone());
+        let file = site.files.get_mut(&path);
+        let trouble = ill.or_else(|| file.and_then(|file| file.troubles.pop_front()));
+        let (head, body) = Self::instead(trouble.as_ref())
+            .unwrap_or_else(|| Self::healthy(&mut site, &path, query, start, if_range));
+        let stalls = matches!(trouble, Some(Trouble::Stall(_)));
+        let mut body = body;
+        match trouble {
+            Some(Trouble::Cut(after) | Trouble::Stall(after)) => body.truncate(after),
+            Some(Trouble::ChangesAfter(after, bytes)) => {
+                body.truncate(after);
+                if let Some(file) = site.files.get_mut(&path) {
+                    file.bytes = bytes;
+                }
+            }
+            _ => {}
+        }
+        (head, body, stalls)
+    }
+
+    /// What comes instead of the file.
+    fn instead(trouble: Option<&Trouble>) -> Option<(String, Vec<u8>)> {
+        Some(match trouble? {
+            Trouble::Busy(after) => {
+                let after = after.map(|seconds| seconds.to_string());
+                let headers: Vec<_> = after.iter().map(|a| ("Retry-After", a.as_str())).collect();
+                head("503 Service Unavailable", &headers, b"busy".to_vec())
+            }
+            Trouble::Status(status, header) => {
+                let headers: Vec<_> = header.iter().copied().collect();
+                head(status, &headers, b"no".to_vec())
+            }
+            Trouble::Portal => {
+                let page = "<!doctype html><title>Welcome</title>Please log in to the network.";
+                head("200 OK", &[("Content-Type", "text/html; charset=utf-8")], page.into())
+            }
+            Trouble::MovedTo(other) => {
+                head("301 Moved Permanently", &[("Location", other)], Vec::new())
+            }
+            _ => return None,
+        })
+    }
+
+    fn healthy(
+        site: &mut Site,
+        path: &str,
+        query: &str,
+        start: Option<usize>,
+        if_range: Option<&String>,
+    ) -> (String, Vec<u8>) {
+        if let Some(listing) = site.listings.get(path).copied() {
+            let (kind, text) = site.list(path, listing, query);
             return head("200 OK", &[("Content-Type", kind)], text.into_bytes());
         }
-        let Some(file) = site.files.get_mut(&path).filter(|file| !file.ghost) else {
+        let Some(file) = site.files.get(path).filter(|file| !file.ghost) else {
             let text = "<Error><Code>NoSuchKey</Code></Error>";
             return head("404 Not Found", &[], text.into());
         };
         let etag = format!("\"{}\"", &sha256(&file.bytes)[..16]);
-        let trouble = file.troubles.pop_front();
-        match &trouble {
-            Some(Trouble::Busy(after)) => {
-                let after = after.map(|seconds| seconds.to_string());
-                let headers: Vec<_> = after.iter().map(|a| ("Retry-After", a.as_str())).collect();
-                return head("503 Service Unavailable", &headers, b"busy".to_vec());
-            }
-            Some(Trouble::MovedTo(other)) => {
-                return head("301 Moved Permanently", &[("Location", other)], Vec::new());
-            }
-            _ => {}
-        }
         let same = if_range.is_none_or(|tag| *tag == etag);
-        let (head, mut body) = match start {
+        match start {
             Some(start) if same && !file.whole => {
                 if start >= file.bytes.len() {
                     return head("416 Range Not Satisfiable", &[], Vec::new());
@@ -218,16 +305,7 @@ impl Server {
                 head("206 Partial Content", &headers, file.bytes[start..].to_vec())
             }
             _ => head("200 OK", &[("ETag", &etag)], file.bytes.clone()),
-        };
-        match trouble {
-            Some(Trouble::Cut(after)) => body.truncate(after),
-            Some(Trouble::ChangesAfter(after, bytes)) => {
-                body.truncate(after);
-                file.bytes = bytes;
-            }
-            _ => {}
         }
-        (head, body)
     }
 }
 

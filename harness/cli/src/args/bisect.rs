@@ -55,6 +55,18 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
 
+    /// Leave this point out, as one that cannot be tested; may be repeated
+    #[arg(long, value_name = "V")]
+    pub(crate) skip: Vec<String>,
+
+    /// Print what would be searched, from the good end to the bad one, with days and sizes, and run nothing
+    #[arg(long, conflicts_with_all = ["dry_run", "resume"])]
+    pub(crate) list: bool,
+
+    /// Print what the search would take in runs, builds, bytes and time, and run nothing
+    #[arg(long, conflicts_with = "resume")]
+    pub(crate) dry_run: bool,
+
     /// Which failures count; the others make a build one that cannot be tested
     #[arg(long, value_enum, default_value_t = Regress::Signature)]
     pub(crate) regress: Regress,

@@ -6,11 +6,17 @@ mod answer;
 mod axis;
 mod cross;
 mod journal;
+mod outlook;
 mod says;
 mod subject;
 mod verdict;
 
-use std::{fs::File, process::ExitCode, time::Instant};
+use std::{
+    fs::File,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+    time::Instant,
+};
 
 use device::Planted;
 use report::count;
@@ -69,13 +75,24 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     };
     let folder = evidence::folder(args.out.as_deref(), case_name);
     let begun = begun(args, &subject, &axis, &options);
+    let skipped = axis.points_of(&args.skip)?;
+    if args.list {
+        return outputs::print(&outlook::listed(&axis)).map(|()| ExitCode::SUCCESS);
+    }
+    if args.dry_run {
+        let stacks = rocm::Store::from_environment();
+        let store = stacks.ok().map(builds::Store::new);
+        let kept = |n: usize| {
+            store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
+        };
+        return outputs::print(&outlook::dry_run(&begun, &axis, &kept)).map(|()| ExitCode::SUCCESS);
+    }
     let _device = lock_device(&options)?;
     let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
     past.place(&|label| axis.position_of(label));
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
-    for silent in &axis.silent {
-        note(format_args!("note: {silent}"));
-    }
+    axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
+    axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
     let cancel = Cancel::new()
         .and_then(|cancel| cancel.on_signals().map(|()| cancel))
@@ -97,6 +114,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
             None => builds::Store::new(stacks),
         },
         cancel,
+        stop: crate::progress::stop_flag()?,
         journal,
         folder: &folder,
         verdicts: Verdicts::new(args.regress, past.threshold),
@@ -107,6 +125,12 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
     for observation in past.seen {
         bench.verdicts.learn(&observation, begun.points - 1);
         bench.observations.push(observation);
+    }
+    for point in skipped {
+        if state.tally(point).broken {
+            continue;
+        }
+        bench.observe(&mut state, journal::left_out(point, axis.label(point)))?;
     }
     if args.regress == Regress::Perf && !bench.verdicts.has_threshold() {
         bench.measure()?;
@@ -320,6 +344,8 @@ struct Bench<'a> {
     options: SessionOptions,
     store: builds::Store,
     cancel: Cancel,
+    /// Raised with `cancel`, for whoever waits for a network.
+    stop: Arc<AtomicBool>,
     journal: Journal,
     folder: &'a std::path::Path,
     verdicts: Verdicts,
@@ -352,13 +378,31 @@ impl Bench<'_> {
         self.ready = None;
         // What was fetched ahead is waited for if it is this build, and called off if it is another.
         let _ahead = self.ahead.take(self.axis, point);
-        match self.subject.prepare(self.axis, point, &self.options, &self.store)? {
+        match self.subject.prepare(self.axis, point, &self.options, (&self.store, &self.stop))? {
             Ok(ready) => {
+                self.refuse_rebuilt(point, &ready)?;
                 self.ready = Some((point, ready));
                 Ok(Ok(()))
             }
             Err(Refused::Unusable(why)) => Ok(Err(why)),
             Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
+        }
+    }
+
+    /// What was seen of a build is not mixed with what another of the same name shows.
+    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
+        let label = self.axis.label(point);
+        let now = ready.sha256();
+        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        match self.observations.iter().find(known) {
+            Some(before) if !now.is_empty() && before.sha256 != now => {
+                Err(Stop::no_verdict(format!(
+                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; what was seen of the two is \
+                     not mixed: begin anew in another folder (--out)",
+                    before.sha256
+                )))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -371,7 +415,8 @@ impl Bench<'_> {
             Err(why) => (Event::Unusable { build: point, seconds }, why),
         };
         let label = self.axis.label(point);
-        self.observe(state, Observation { event, label, signature: String::new(), why })
+        let sha256 = self.ready.as_ref().map(|(_, ready)| ready.sha256()).unwrap_or_default();
+        self.observe(state, Observation { event, label, signature: String::new(), why, sha256 })
     }
 
     fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
@@ -382,6 +427,7 @@ impl Bench<'_> {
             label: label.clone(),
             signature: String::new(),
             why,
+            sha256: String::new(),
         };
         // After a resume nothing is active yet.
         if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
@@ -401,6 +447,7 @@ impl Bench<'_> {
                 label: label.clone(),
                 signature,
                 why: ran.why,
+                sha256: String::new(),
             },
             Sees::Nothing => unusable(seconds, ran.why),
         };

@@ -3,7 +3,7 @@ mod mutate;
 use std::{collections::BTreeSet, process::ExitCode};
 
 use case::Lowered;
-use device::{Config, Fault, Place, Planted, Schedule};
+use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
 use report::Record;
 use rewrite::stated::concerns;
 use supervise::Journal;
@@ -80,7 +80,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         // asked for, so it is not recorded.
         let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
         let config =
-            Config { schedule: racy.schedule, sanitize: true, ..options.emulation.clone() };
+            Config { schedule: racy.schedule, sanitize: Sanitize::On, ..options.emulation.clone() };
         let mut watched = SessionOptions { emulation: config, ..options.clone() };
         watched.allow_for_the_sanitizer();
         let (records, stop) = run_healthy(&library, &trial, watched, None)?;

@@ -1,5 +1,6 @@
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
+use builds::{Build, Sources, Wanted};
 use rocm::{Spec, Stack, Store, list, locate};
 
 use crate::{Stop, args::Rocm, outputs, progress, stop::chain};
@@ -7,7 +8,10 @@ use crate::{Stop, args::Rocm, outputs, progress, stop::chain};
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
     match args {
-        Rocm::List => show_list(&mut text)?,
+        Rocm::List { source, .. } if source.is_empty() => show_list(&mut text)?,
+        Rocm::List { source, sources_file, gfx } => {
+            show_builds(&source, sources_file.as_deref(), &gfx, &mut text)?;
+        }
         Rocm::Fetch { spec, with, gfx, mirror } => {
             let stack = progress::get(&spec, &with, gfx, mirror)?;
             describe(&stack, &mut text);
@@ -21,6 +25,32 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     }
     outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A line for each build of some sources, oldest first.
+fn show_builds(
+    names: &[String],
+    file: Option<&Path>,
+    gfx: &str,
+    text: &mut String,
+) -> Result<(), Stop> {
+    let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
+    let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(usage)?;
+    let wanted = Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
+    let history = builds::list(&sources, &wanted).map_err(usage)?;
+    history.builds.iter().for_each(|build| text.push_str(&line(build)));
+    history.silent.iter().for_each(|silent| outputs::note(format_args!("note: {silent}")));
+    for hole in &history.holes {
+        outputs::note(format_args!("note: builds may be missing: {hole}"));
+    }
+    Ok(())
+}
+
+/// A build with its day, its size and its family, as far as they are known.
+pub(super) fn line(build: &Build) -> String {
+    let day = build.date.map_or_else(String::new, |day| day.to_string());
+    let size = build.size().map_or_else(String::new, |n| format!("{:.1} MB", n as f64 / 1e6));
+    format!("{:28} {day:10} {size:>11}  {}", build.id, build.family).trim_end().to_owned() + "\n"
 }
 
 fn show_list(text: &mut String) -> Result<(), Stop> {

@@ -1,6 +1,6 @@
 use std::{process::ExitCode, time::Instant};
 
-use device::{Config, UnknownSchedule};
+use device::{Config, Sanitize, UnknownSanitize, UnknownSchedule};
 use report::Rows;
 
 use super::setup::setup;
@@ -58,12 +58,16 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
 impl Emulation {
     /// The configuration that the options describe, or all that is wrong with them.
     pub(crate) fn config(&self) -> Result<Config, Stop> {
-        let mut config = Config { sanitize: self.sanitize, ..Config::default() };
+        let mut config = Config::default();
         let mut problems: Vec<String> =
             self.device_option.iter().filter_map(|option| config.set(option).err()).collect();
         match self.schedule.parse() {
             Ok(schedule) => config.schedule = schedule,
             Err(problem) => problems.push(UnknownSchedule::to_string(&problem)),
+        }
+        match self.sanitize.as_deref().map_or(Ok(Sanitize::Off), str::parse) {
+            Ok(sanitize) => config.sanitize = sanitize,
+            Err(problem) => problems.push(UnknownSanitize::to_string(&problem)),
         }
         let problems: Vec<_> = problems.iter().map(|text| format!("error: {text}")).collect();
         if problems.is_empty() { Ok(config) } else { Err(Stop::usage(problems.join("\n"))) }

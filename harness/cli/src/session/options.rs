@@ -171,7 +171,7 @@ impl SessionOptions {
 
     /// Waits longer for what the sanitizer looks at.
     pub(crate) fn allow_for_the_sanitizer(&mut self) {
-        if self.emulation.sanitize {
+        if self.emulation.sanitize.is_on() {
             self.limits.quiet *= SANITIZER_SLOWS;
         }
     }

@@ -33,7 +33,7 @@ pub(super) struct Unordered {
 pub(super) struct Accesses(BTreeMap<u64, Page>);
 
 impl Byte {
-    /// Adds an access, or returns the work that it conflicts with.
+    /// Adds an access; an error says which work it conflicts with.
     fn add(
         &mut self,
         work: u32,
@@ -43,23 +43,24 @@ impl Byte {
         let rival =
             |last: u32| (last != 0 && last != work + 1 && !is_before(last - 1)).then(|| last - 1);
         let wrote = if self.atomic { AccessKind::Atomic } else { AccessKind::Store };
-        if !(self.atomic && kind == AccessKind::Atomic)
-            && let Some(other) = rival(self.write)
-        {
-            return Err((other, wrote));
-        }
-        if kind == AccessKind::Load {
+        let both_atomic = self.atomic && kind == AccessKind::Atomic;
+        let writer = rival(self.write).filter(|_| !both_atomic).map(|other| (other, wrote));
+        let reader = rival(self.read).map(|other| (other, AccessKind::Load));
+        let found = if kind == AccessKind::Load {
             // Of several readers without an order among them the first is kept.
-            if rival(self.read).is_none() {
+            if reader.is_none() {
                 self.read = work + 1;
             }
-            return Ok(());
-        }
-        if let Some(other) = rival(self.read) {
-            return Err((other, AccessKind::Load));
-        }
-        (self.write, self.atomic) = (work + 1, kind == AccessKind::Atomic);
-        Ok(())
+            writer
+        } else {
+            (self.write, self.atomic) = (work + 1, kind == AccessKind::Atomic);
+            // A conflict is told once, and not again with each write that is ordered after this one.
+            if reader.is_some() {
+                self.read = 0;
+            }
+            writer.or(reader)
+        };
+        found.map_or(Ok(()), Err)
     }
 }
 
@@ -68,7 +69,7 @@ impl Accesses {
         Accesses(BTreeMap::new())
     }
 
-    /// Notes an access; `is_before` tells which work it is ordered after.
+    /// Notes an access; `is_before` tells which work it is ordered after. The error is the first conflict.
     pub(super) fn touch(
         &mut self,
         work: u32,
@@ -85,6 +86,7 @@ impl Accesses {
             }
             before
         };
+        let mut first = Ok(());
         let mut start = range.start;
         while start < range.end {
             let base = start / PAGE * PAGE;
@@ -93,7 +95,8 @@ impl Accesses {
             let found = |address, (work, kind)| Unordered { work, kind, address };
             match page {
                 Page::Alike(byte) if end - start == PAGE => {
-                    byte.add(work, kind, &is_before).map_err(|other| found(base, other))?;
+                    let added = byte.add(work, kind, &is_before);
+                    first = first.and(added.map_err(|other| found(base, other)));
                 }
                 Page::Alike(byte) => {
                     *page = Page::Each(vec![*byte; PAGE as usize].into_boxed_slice());
@@ -102,7 +105,8 @@ impl Accesses {
                 Page::Each(bytes) => {
                     let part = &mut bytes[(start - base) as usize..(end - base) as usize];
                     for (byte, address) in part.iter_mut().zip(start..) {
-                        byte.add(work, kind, &is_before).map_err(|other| found(address, other))?;
+                        let added = byte.add(work, kind, &is_before);
+                        first = first.and(added.map_err(|other| found(address, other)));
                     }
                     // Waves write a page piece by piece, and mostly in order.
                     if end == base.saturating_add(PAGE)
@@ -114,7 +118,7 @@ impl Accesses {
             }
             start = end;
         }
-        Ok(())
+        first
     }
 
     /// Nobody touched these bytes.
@@ -184,5 +188,17 @@ mod tests {
         let found = Unordered { work: 0, kind: Store, address: 8192 };
         assert_eq!(accesses.touch(1, Load, 4096..8193, no), Err(found));
         assert!(accesses.touch(1, Load, 0..1, no).is_err());
+    }
+
+    #[test]
+    fn after_a_conflict_the_rest_of_the_access_is_noted() {
+        let mut accesses = Accesses::new();
+        let no = |_| false;
+        assert_eq!(accesses.touch(0, Load, 4096..4100, no), Ok(()));
+        let found = |work, kind, address| Err(Unordered { work, kind, address });
+        assert_eq!(accesses.touch(1, Store, 4096..4104, no), found(0, Load, 4096));
+        assert_eq!(accesses.touch(1, Store, 4096..4104, |other| other == 0), Ok(()));
+        assert_eq!(accesses.touch(2, Load, 4096..4104, |other| other == 0), found(1, Store, 4096));
+        assert_eq!(accesses.touch(2, Load, 4102..4104, |other| other == 0), found(1, Store, 4102));
     }
 }

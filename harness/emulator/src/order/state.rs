@@ -26,13 +26,16 @@ struct Entry {
 
 impl Entry {
     fn access(&self, kind: AccessKind) -> String {
-        let (kind, name, line) = (kind.word(), &self.name, sanitizer::line(self.line));
-        match self.place.queue {
-            COPIES => format!("{kind} by {name} of {line}"),
-            queue => {
-                format!("{kind} by {name} of {line} (packet {} of queue {queue})", self.place.index)
-            }
-        }
+        let packet = match self.place.queue {
+            COPIES => String::new(),
+            queue => format!(" (packet {} of queue {queue})", self.place.index),
+        };
+        format!("{}{packet}", self.work(kind))
+    }
+
+    /// In words that are the same for each packet of a loop.
+    fn work(&self, kind: AccessKind) -> String {
+        format!("{} by {} of {}", kind.word(), self.name, sanitizer::line(self.line))
     }
 }
 
@@ -220,16 +223,19 @@ impl State {
             address: other.address,
             this: entries[work.number as usize].access(kind),
             other: entries[other.work as usize].access(other.kind),
+            rival: entries[other.work as usize].work(other.kind),
         })
     }
 
+    /// Notes what a copy moves. The error is the first conflict.
     pub(super) fn touch_rows(&mut self, work: &mut Work, rows: &[Row]) -> Result<(), Unordered> {
         let range = |start: usize, len: usize| start as u64..(start + len) as u64;
+        let mut first = Ok(());
         for row in rows {
-            self.touch(work, AccessKind::Load, range(row.from, row.len))?;
-            self.touch(work, AccessKind::Store, range(row.to, row.len))?;
+            first = first.and(self.touch(work, AccessKind::Load, range(row.from, row.len)));
+            first = first.and(self.touch(work, AccessKind::Store, range(row.to, row.len)));
         }
-        Ok(())
+        first
     }
 
     pub(super) fn forget(&mut self, range: Range<u64>) {

@@ -4,13 +4,17 @@
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels forms [gfx90a ...]
 //!
-//! `forms` tries every operand form of vector instructions instead, against a model of one lane.
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [gfx90a ...]
+//!
+//! `forms` tries every operand form of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random,
+//! against what `cc` makes of the same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
 mod checks;
 mod code_object;
 mod device_memory;
 mod forms;
+mod fuzz;
 mod hiprtc;
 mod models;
 
@@ -69,6 +73,9 @@ fn inside() -> ExitCode {
     }
     if names.first().is_some_and(|name| name == "forms") {
         return all_forms(&names[1..]);
+    }
+    if names.first().is_some_and(|name| name == "fuzz") {
+        return drawn(&names[1..]);
     }
     let mut failures = 0;
     for name in &names {
@@ -132,6 +139,22 @@ fn all_forms(names: &[String]) -> ExitCode {
     println!("{forms} forms, {failures} differ");
     // Nothing tried proves nothing.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Kernels drawn at random, as the words ask.
+fn drawn(words: &[String]) -> ExitCode {
+    let options = match fuzz::Options::parse(words) {
+        Ok(options) => options,
+        Err(problem) => {
+            println!("{problem}");
+            return ExitCode::from(2);
+        }
+    };
+    let (compared, different) = fuzz::check(&options);
+    different.iter().for_each(|line| println!("{line}"));
+    println!("{compared} comparisons, {} findings", different.len());
+    // Nothing compared proves nothing.
+    if different.is_empty() && compared > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Processor time of this process: other work on the machine does not count.

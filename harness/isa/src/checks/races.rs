@@ -4,10 +4,12 @@
 //! by the byte. Two atomics are none, neither are an atomic and a read, which may be a wave that polls. Waves that write the
 //! bytes that are there already, such as a flag that each of them sets, are let pass.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-use super::access::Kind;
-use crate::wave::Stop;
+use super::{Found, access::Kind};
 
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,8 @@ pub(crate) struct Races {
     bytes: Vec<Byte>,
     interval: u32,
     texts: HashMap<u64, Arc<str>>,
+    /// The pairs of instructions that were told.
+    told: HashSet<[u64; 2]>,
 }
 
 impl Races {
@@ -73,7 +77,8 @@ impl Races {
         pc: u64,
         offset: u64,
         (before, now): (&[u8], &[u8]),
-    ) -> Result<(), Box<Stop>> {
+        found: &mut Vec<Found>,
+    ) {
         let touch = Touch { interval: self.interval, wave, pc };
         let end = offset as usize + now.len();
         if self.bytes.len() < end {
@@ -81,6 +86,7 @@ impl Races {
         }
         for (index, byte) in self.bytes[offset as usize..end].iter_mut().enumerate() {
             if let Some((kind_before, other)) = byte.add(kind, &touch, before[index] != now[index])
+                && self.told.insert([other.pc, pc])
             {
                 let access = |kind, touch: Touch| {
                     let text = self.texts.get(&touch.pc).cloned().unwrap_or_default();
@@ -88,49 +94,41 @@ impl Races {
                 };
                 let (first, second) = (access(kind_before, other), access(kind, touch));
                 let offset = offset + index as u64;
-                return Err(Box::new(Stop::LdsRace { offset, first, second }));
+                found.push(Found::LdsRace { offset, first, second });
             }
         }
-        Ok(())
     }
 }
 
 impl Byte {
-    /// Adds an access, or returns the one that it races with.
+    /// Adds an access, and returns the one that it races with.
     fn add(&mut self, kind: Kind, touch: &Touch, changed: bool) -> Option<(Kind, Touch)> {
         let rival = |known: &Touch, kind| known.is_of_another(touch).then_some((kind, *known));
         match kind {
             Kind::Load => {
-                if let Some(write) = rival(&self.write, Kind::Store).filter(|_| !self.agreed) {
-                    return Some(write);
-                }
+                let write = rival(&self.write, Kind::Store).filter(|_| !self.agreed);
                 let [first, second] = &mut self.reads;
                 if first.interval != touch.interval {
                     *first = *touch;
                 } else if first.wave != touch.wave && second.interval != touch.interval {
                     *second = *touch;
                 }
+                write
             }
             Kind::Atomic => {
-                if let Some(write) = rival(&self.write, Kind::Store) {
-                    return Some(write);
-                }
+                let write = rival(&self.write, Kind::Store);
                 self.atomic = *touch;
+                write
             }
             Kind::Store => {
                 let write = rival(&self.write, Kind::Store);
-                if write.is_some() && changed {
-                    return write;
-                }
                 let read = self.reads.iter().find_map(|read| rival(read, Kind::Load));
-                if let Some(first) = rival(&self.atomic, Kind::Atomic).or(read) {
-                    return Some(first);
-                }
-                self.agreed = write.is_some();
+                let first = rival(&self.atomic, Kind::Atomic).or(read);
+                self.agreed = write.is_some() && !changed;
                 self.write = *touch;
+                write.filter(|_| changed).or(first)
             }
         }
-        None
     }
 }
 
@@ -138,10 +136,10 @@ impl Byte {
 mod tests {
     use super::{Kind::*, *};
 
-    /// Accesses of waves to the same byte, `None` being a barrier; which two race, by their place in the list.
+    /// Accesses of waves to the same byte, `None` being a barrier; which of them race, by their places in the list.
     #[track_caller]
-    fn check(list: &[Option<(u32, Kind, bool)>], expected: Option<(u64, u64)>) {
-        let mut races = Races::default();
+    fn check(list: &[Option<(u32, Kind, bool)>], expected: &[(u64, u64)]) {
+        let (mut races, mut found) = (Races::default(), Vec::new());
         races.barrier();
         for (index, entry) in list.iter().enumerate() {
             let Some((wave, kind, changed)) = *entry else {
@@ -149,15 +147,13 @@ mod tests {
                 continue;
             };
             let bytes = (&[0][..], &[u8::from(changed)][..]);
-            match races.touch(kind, wave, index as u64, 7, bytes).map_err(|stop| *stop) {
-                Ok(()) => {}
-                Err(Stop::LdsRace { offset: 7, first, second }) => {
-                    return assert_eq!(Some((first.pc, second.pc)), expected, "{list:?}");
-                }
-                Err(stop) => panic!("{stop:?}"),
-            }
+            races.touch(kind, wave, index as u64, 7, bytes, &mut found);
         }
-        assert_eq!(None, expected, "{list:?}");
+        let pair = |found: &Found| match found {
+            Found::LdsRace { offset: 7, first, second } => (first.pc, second.pc),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(found.iter().map(pair).collect::<Vec<_>>(), expected, "{list:?}");
     }
 
     #[test]
@@ -166,23 +162,23 @@ mod tests {
         let same = |wave| Some((wave, Store, false));
         let read = |wave| Some((wave, Load, false));
         let atomic = |wave| Some((wave, Atomic, true));
-        check(&[write(0), read(1)], Some((0, 1)));
-        check(&[write(0), None, read(1)], None);
-        check(&[read(1), write(0)], Some((0, 1)));
-        check(&[read(1), None, write(0)], None);
-        check(&[write(0), read(0), write(0)], None);
-        check(&[write(0), write(1)], Some((0, 1)));
-        check(&[read(0), read(1), read(0)], None);
+        check(&[write(0), read(1)], &[(0, 1)]);
+        check(&[write(0), None, read(1)], &[]);
+        check(&[read(1), write(0)], &[(0, 1)]);
+        check(&[read(1), None, write(0)], &[]);
+        check(&[write(0), read(0), write(0)], &[]);
+        check(&[write(0), write(1)], &[(0, 1)]);
+        check(&[read(0), read(1), read(0)], &[]);
         // A read by the writer itself hides no other one.
-        check(&[read(0), read(1), write(0)], Some((1, 2)));
-        check(&[read(2), read(2), read(1), None, read(1), write(1)], None);
+        check(&[read(0), read(1), write(0)], &[(1, 2)]);
+        check(&[read(2), read(2), read(1), None, read(1), write(1)], &[]);
         // Atomics order nothing, and count as writes against plain ones only.
-        check(&[atomic(0), atomic(1), read(2)], None);
-        check(&[write(0), atomic(1)], Some((0, 1)));
-        check(&[atomic(1), write(0)], Some((0, 1)));
+        check(&[atomic(0), atomic(1), read(2)], &[]);
+        check(&[write(0), atomic(1)], &[(0, 1)]);
+        check(&[atomic(1), write(0)], &[(0, 1)]);
         // A flag that all set.
-        check(&[write(0), same(1), same(2), read(2)], None);
-        check(&[write(0), same(1), write(2)], Some((1, 2)));
-        check(&[read(0), same(1)], Some((0, 1)));
+        check(&[write(0), same(1), same(2), read(2)], &[]);
+        check(&[write(0), same(1), write(2)], &[(1, 2)]);
+        check(&[read(0), same(1)], &[(0, 1)]);
     }
 }

@@ -3,19 +3,15 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Checked, Touch,
+    Checked, Found, Touch,
     access::{Data, Kind, Piece},
     flow::Register,
     taint::{Change, Lanes, Mark, Origins, Registers},
 };
-use crate::{
-    AddressSpace, Written,
-    ops::memory::Location,
-    wave::{Step, Stop, Wave},
-};
+use crate::{AddressSpace, Written, ops::memory::Location, wave::Wave};
 
 /// What was done with data of never-written memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Use {
     Stored,
     Control,
@@ -42,6 +38,8 @@ pub(crate) struct Shadow {
     /// Allocations and other ranges that were touched lately.
     known: Vec<Arc<Written>>,
     untracked: Vec<Range<u64>>,
+    /// The mistakes of the instruction that is being looked at.
+    pub(super) found: Vec<Found>,
 }
 
 /// More ranges than a kernel uses at a time.
@@ -126,41 +124,38 @@ impl Shadow {
     }
 
     /// A mistake, unless the kernel is not to be judged.
-    fn mistake(&self, space: Space<'_>, origin: u32, how: Use) -> Step {
-        match self.origins.get(origin) {
-            Some(read) if space.reports_never_written() => {
-                Err(Box::new(Stop::NeverWritten { read: read.clone(), how }))
-            }
-            _ => Ok(()),
+    fn mistake(&mut self, space: Space<'_>, origin: u32, how: Use) {
+        if let Some(read) = self.origins.get(origin)
+            && space.reports_never_written()
+        {
+            self.found.push(Found::NeverWritten { read: read.clone(), how });
         }
     }
 
     /// A branch, or a choice of lanes.
     pub(crate) fn control(
-        &self,
+        &mut self,
         registers: &Registers,
         sources: &[Vec<Register>],
         exec: u64,
         space: Space<'_>,
-    ) -> Step {
-        match registers.everywhere(sources, exec) {
-            Some(found) => self.mistake(space, found.origin, Use::Control),
-            None => Ok(()),
+    ) {
+        if let Some(found) = registers.everywhere(sources, exec) {
+            self.mistake(space, found.origin, Use::Control);
         }
     }
 
     /// The registers that an address comes from.
     pub(crate) fn address(
-        &self,
+        &mut self,
         registers: &Registers,
         address: &[Register],
         exec: u64,
         space: Space<'_>,
-    ) -> Step {
+    ) {
         let found = address.iter().map(|register| registers.lanes(*register));
-        match found.into_iter().find(|lanes| lanes.never_written & exec != 0) {
-            Some(found) => self.mistake(space, found.origin, Use::Address),
-            None => Ok(()),
+        if let Some(found) = found.into_iter().find(|lanes| lanes.never_written & exec != 0) {
+            self.mistake(space, found.origin, Use::Address);
         }
     }
 
@@ -173,7 +168,7 @@ impl Shadow {
         registers: &Registers,
         space: Space<'_>,
         changes: &mut Vec<Change>,
-    ) -> Step {
+    ) {
         for (number, piece) in checked.pieces.iter().enumerate() {
             let touches = of_piece(touches, number);
             let target = match piece.kind {
@@ -183,7 +178,7 @@ impl Shadow {
             };
             if piece.kind != Kind::Load {
                 for touch in touches {
-                    self.check_write(checked, touch, registers, space)?;
+                    self.check_write(checked, touch, registers, space);
                 }
             }
             if piece.kind == Kind::Atomic && !piece.exchange {
@@ -193,7 +188,7 @@ impl Shadow {
                         && !written.any(address..address + piece.bytes)
                     {
                         let origin = self.origins.number(pc, text, address);
-                        self.mistake(space, origin, Use::Atomic)?;
+                        self.mistake(space, origin, Use::Atomic);
                     }
                 }
             }
@@ -244,7 +239,6 @@ impl Shadow {
                 });
             }
         }
-        Ok(())
     }
 
     /// What is in up to four bytes; not clean only where none of them is.
@@ -275,24 +269,23 @@ impl Shadow {
 
     /// Whether a store or an atomic puts something into memory that was computed from never-written memory.
     fn check_write(
-        &self,
+        &mut self,
         checked: &Checked,
         touch: &Touch,
         registers: &Registers,
         space: Space<'_>,
-    ) -> Step {
+    ) {
         let piece = &checked.pieces[touch.piece];
         if !matches!(touch.at, Location::Global(_)) || registers.are_clean() {
-            return Ok(());
+            return;
         }
         let computes = piece.kind == Kind::Atomic && !piece.exchange;
         for word in 0..piece.bytes.div_ceil(4) {
             let mark = stored(registers, piece.data, word, touch.lane);
             if let Some(origin) = mark.origin().filter(|_| mark.computed() || computes) {
-                self.mistake(space, origin, Use::Stored)?;
+                self.mistake(space, origin, Use::Stored);
             }
         }
-        Ok(())
     }
 
     /// What stores and atomics leave in memory and in the LDS.

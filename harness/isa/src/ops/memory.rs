@@ -46,7 +46,7 @@ impl Location {
             Location::Lds(BEYOND_ANY_LDS..) => Ok([0; N]),
             Location::Lds(offset) => {
                 let mut bytes = [0; N];
-                if let Some(there) = machine.lds(offset, N)? {
+                if let Some(there) = machine.lds(offset, N) {
                     bytes.copy_from_slice(there);
                 }
                 Ok(bytes)
@@ -77,7 +77,7 @@ impl Location {
         match self {
             Location::Global(address) => machine.write(address, bytes),
             Location::Lds(offset) => {
-                if let Some(there) = machine.lds(offset, N)? {
+                if let Some(there) = machine.lds(offset, N) {
                     there.copy_from_slice(&bytes);
                 }
                 Ok(())

@@ -9,7 +9,7 @@ use device::Arch::{self, Gfx1151, Gfx1201};
 
 use crate::{
     AccessKind, AddressSpace, Unordered, Written,
-    checks::races,
+    checks::{Found, races},
     program::{bind, watch},
     text::Site,
     text::register::EXEC,
@@ -46,10 +46,10 @@ fn run_on(
     exec.run(wave, machine)
 }
 
-/// Instructions of two waves in the order in which they run, as `wave: instruction` or `barrier`: the race that is found.
+/// Instructions of two waves in the order in which they run, as `wave: instruction` or `barrier`: the races that are found.
 /// v0 holds 4 times the number of the work-item, v1 the same moved on by a wave, and v2 the number of the wave plus one.
 #[track_caller]
-fn race(lines: &str, expected: Option<&str>) {
+fn race(lines: &str, expected: &[&str]) {
     let mut machine = Machine::new(&Watched);
     machine.lds = vec![0; 512];
     let checks = machine.checks.as_mut().expect("the launch is watched");
@@ -65,41 +65,40 @@ fn race(lines: &str, expected: Option<&str>) {
             wave.set_lane(2, lane, index as u32 + 1);
         }
     }
-    let mut found = None;
+    let mut found = Vec::new();
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         let Some((wave, text)) = line.split_once(": ") else {
             machine.checks.as_mut().expect("it is still watched").barrier();
             continue;
         };
         let wave = &mut waves[wave.parse::<usize>().expect("a number")];
-        match run(wave, &mut machine, pc as u64, text).map_err(|stop| *stop) {
-            Ok(()) => {}
-            Err(Stop::LdsRace { offset, first, second }) => {
-                let side = |a: races::Access| format!("{} `{}`", a.kind.word(), a.text);
-                found = Some(format!("{offset}: {}, {}", side(first), side(second)));
-                break;
-            }
-            Err(stop) => panic!("{line}: {stop:?}"),
+        run(wave, &mut machine, pc as u64, text).expect("it runs");
+        for mistake in machine.found.drain(..) {
+            let Found::LdsRace { offset, first, second } = mistake else {
+                panic!("{line}: {mistake:?}");
+            };
+            let side = |a: races::Access| format!("{} `{}`", a.kind.word(), a.text);
+            found.push(format!("{offset}: {}, {}", side(first), side(second)));
         }
     }
-    assert_eq!(found.as_deref(), expected, "{lines}");
+    assert_eq!(found, expected, "{lines}");
 }
 
 #[test]
 fn waves_meet_at_a_barrier_before_they_exchange_data() {
-    race("0: ds_store_b32 v0, v2\n 1: ds_store_b32 v0, v2\n barrier\n 0: ds_load_b32 v3, v1", None);
+    race("0: ds_store_b32 v0, v2\n 1: ds_store_b32 v0, v2\n barrier\n 0: ds_load_b32 v3, v1", &[]);
     race(
         "0: ds_store_b32 v0, v2\n 1: ds_load_b32 v3, v1",
-        Some("0: write `ds_store_b32 v0, v2`, read `ds_load_b32 v3, v1`"),
+        &["0: write `ds_store_b32 v0, v2`, read `ds_load_b32 v3, v1`"],
     );
     race(
         "0: ds_load_2addr_b32 v[4:5], v0 offset1:32\n 1: ds_store_b8 v0, v2",
-        Some("128: read `ds_load_2addr_b32 v[4:5], v0 offset1:32`, write `ds_store_b8 v0, v2`"),
+        &["128: read `ds_load_2addr_b32 v[4:5], v0 offset1:32`, write `ds_store_b8 v0, v2`"],
     );
-    race("0: ds_add_u32 v0, v2\n 1: ds_add_u32 v1, v2", None);
+    race("0: ds_add_u32 v0, v2\n 1: ds_add_u32 v1, v2", &[]);
     race(
         "0: ds_add_u32 v0, v2\n 1: ds_store_b16 v1, v2",
-        Some("0: atomic `ds_add_u32 v0, v2`, write `ds_store_b16 v1, v2`"),
+        &["0: atomic `ds_add_u32 v0, v2`, write `ds_store_b16 v1, v2`"],
     );
 }
 
@@ -139,14 +138,11 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     }
     let mut found = None;
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
-        match run(&mut wave, &mut machine, pc as u64, line).map_err(|stop| *stop) {
-            Ok(()) => {}
-            Err(Stop::NeverWritten { read, how }) => {
-                let at = read.address - start;
-                found = Some(format!("{at} `{}`, {how:?} `{line}`", read.text));
-                break;
-            }
-            Err(stop) => panic!("{line}: {stop:?}"),
+        run(&mut wave, &mut machine, pc as u64, line).expect("it runs");
+        for mistake in machine.found.drain(..) {
+            let Found::NeverWritten { read, how } = mistake else { panic!("{line}: {mistake:?}") };
+            let at = read.address - start;
+            found.get_or_insert(format!("{at} `{}`, {how:?} `{line}`", read.text));
         }
     }
     assert_eq!(found.as_deref(), expected, "{lines}");
@@ -288,4 +284,68 @@ fn neighbouring_lanes_touch_memory_in_one_access() {
     check(Gfx1151, 32, 4, "global_atomic_add_u32 v0, v2, s[0:1]", Atomic, &[(0, 128)]);
     check(Gfx1201, 32, 8, "global_load_tr_b64 v[2:3], v0, s[0:1]", Load, &[(0, 256)]);
     check(Gfx1201, 32, 16, "global_load_tr_b128 v[2:5], v0, s[0:1]", Load, &[(0, 512)]);
+}
+
+/// Memory of which the sanitizer knows 128 bytes, in a page of 256.
+struct Page(u64);
+
+impl AddressSpace for Page {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        let range = self.0..self.0 + 128;
+        range.contains(&address).then_some(range)
+    }
+
+    fn pages(&self, address: u64) -> Option<Range<u64>> {
+        let range = self.0..self.0 + 256;
+        range.contains(&address).then_some(range)
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
+    let mut memory: Vec<u32> = (0..64).collect();
+    let start = memory.as_mut_ptr().expose_provenance() as u64;
+    let page = Page(start);
+    let mut machine = Machine::new(&page);
+    machine.lds = vec![7; 512];
+    machine.checks.as_mut().expect("the launch is watched").begin(2);
+    let mut wave = Wave::new(32);
+    wave.set_pair(EXEC, 1);
+    wave.set_pair(0, start);
+    wave.set_lane(2, 0, 0xaaaa);
+    let mut check = |line: &str, expected: &[&str]| {
+        run(&mut wave, &mut machine, 0, line).expect("it goes on");
+        let what = |found: Found| match found {
+            Found::Outside { address, write } => format!("outside {} {write}", address - start),
+            Found::LdsOutOfRange { offset, write } => format!("LDS {offset} {write}"),
+            other => panic!("{line}: {other:?}"),
+        };
+        let mut found: Vec<_> = machine.found.drain(..).map(what).collect();
+        // An access that is tried in two ways is found twice; the launch tells it once.
+        found.dedup();
+        assert_eq!(found, expected, "{line}");
+    };
+    check("global_load_b32 v3, v0, s[0:1] offset:124", &[]);
+    check("global_load_b64 v[4:5], v0, s[0:1] offset:124", &["outside 128 false"]);
+    check("global_store_b32 v0, v2, s[0:1] offset:252", &["outside 252 true"]);
+    check("s_load_b32 s2, s[0:1], 0x80", &["outside 128 false"]);
+    check("v_mov_b32 v7, 0x200", &[]);
+    check("ds_load_b32 v8, v7", &["LDS 512 false"]);
+    check("ds_store_b32 v7, v2", &["LDS 512 true"]);
+    check("ds_add_rtn_u32 v9, v7, v2", &["LDS 512 true"]);
+    // Beyond the LDS of any workgroup, by an address that adds up to one inside.
+    check("ds_load_b32 v10, v7 offset:65532", &["LDS 66044 false"]);
+    let Err(stop) =
+        run(&mut wave, &mut machine, 0, "global_load_b64 v[4:5], v0, s[0:1] offset:252")
+    else {
+        panic!("the page ends there");
+    };
+    assert!(matches!(*stop, Stop::PageFault { write: false, .. }), "{stop:?}");
+    assert_eq!([3, 4, 5, 8, 9, 10].map(|row| wave.lane(row, 0)), [31, 31, 32, 0, 0, 0]);
+    assert_eq!((wave.scalar[2], memory[63]), (32, 0xaaaa));
+    assert_eq!(machine.lds, [7; 512]);
 }

@@ -1,5 +1,5 @@
 //! Is an answer wrong more often than it says? Simulated bisects of many worlds. What the search claims at most was
-//! set by them, so they are no independent evidence of it.
+//! set by most of them, so these are no independent evidence of it; the others are marked.
 //!
 //! `cargo run --release -p search --example calibration [-- BISECTS [MODEL]]`
 
@@ -7,7 +7,7 @@ mod judge;
 mod worlds;
 
 use judge::{Said, at_least, bisect};
-use worlds::MODELS;
+use worlds::{INDEPENDENT, MODELS};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -23,7 +23,9 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|");
     let show = std::env::var_os("SHOW_WRONG").is_some();
-    for model in MODELS.iter().filter(|model| model.name.contains(&only)) {
+    let exact = MODELS.iter().any(|model| model.name == only);
+    let wanted = |name: &str| if exact { name == only } else { name.contains(&only) };
+    for model in MODELS.iter().filter(|model| wanted(model.name)) {
         let (mut place, mut wider, mut none, mut wrong, mut later) = (0, 0, 0, 0, 0);
         let (mut doubt, mut runs, mut builds) = (0.0, 0, 0);
         for seed in 1..=bisects {
@@ -58,8 +60,9 @@ fn main() {
         let answered: usize = place + wider;
         let doubt = doubt / answered.max(1) as f64;
         let mean = |sum: u32| f64::from(sum) / bisects as f64;
+        let mark = if INDEPENDENT.contains(&model.name) { " (independent)" } else { "" };
         println!(
-            "| {} | {place} | {wider} | {none} | {:.2} | {wrong} | {:.3} | {later} | {:.1} | {:.1} |",
+            "| {}{mark} | {place} | {wider} | {none} | {:.2} | {wrong} | {:.3} | {later} | {:.1} | {:.1} |",
             model.name,
             100.0 * (1.0 - doubt),
             at_least(wrong, answered, doubt),

@@ -54,6 +54,11 @@ pub(crate) enum Machine {
     ColdStart,
     /// A run after a failure fails at this rate, whatever the build.
     Lingers(f64),
+    /// Before each run it breaks or is mended with these probabilities; broken, it fails with every build.
+    ComesAndGoes {
+        breaks: f64,
+        mends: f64,
+    },
 }
 
 /// A history with its truth.
@@ -121,7 +126,17 @@ fn bell(random: &mut Random) -> f64 {
     (random.share() + random.share() + random.share()) / 3.0
 }
 
-pub(crate) const MODELS: [Model; 21] = [
+/// Models that nobody looked at while what an answer claims at most was set: these are independent evidence of it.
+pub(crate) const INDEPENDENT: [&str; 6] = [
+    "a machine that comes and goes, p .7",
+    "p heavy-tailed for each build",
+    "two changes of any rates",
+    "q heavy-tailed for each good build, p .8",
+    "p swings with the seasons",
+    "a third cannot be tested, in rows, p .7",
+];
+
+pub(crate) const MODELS: [Model; 27] = [
     Model { name: "always", make: |r| steady(r, 1.0, 0.0, Machine::Steady) },
     Model { name: "p .6", make: |r| steady(r, 0.6, 0.0, Machine::Steady) },
     Model { name: "p .2", make: |r| steady(r, 0.2, 0.0, Machine::Steady) },
@@ -232,6 +247,54 @@ pub(crate) const MODELS: [Model; 21] = [
             world
         },
     },
+    Model {
+        name: "a machine that comes and goes, p .7",
+        make: |r| steady(r, 0.7, 0.0, Machine::ComesAndGoes { breaks: 0.01, mends: 0.3 }),
+    },
+    Model {
+        // Pareto with exponent 1.2: most builds fail in a tenth of their runs, some always.
+        name: "p heavy-tailed for each build",
+        make: |r| {
+            let at = anywhere(r);
+            World::once(BUILDS, at, || 0.0, |_| (0.06 * r.share().powf(-1.0 / 1.2)).min(1.0))
+        },
+    },
+    Model {
+        name: "two changes of any rates",
+        make: |r| {
+            let (low, high) = (0.05 + 0.45 * r.share(), 0.6 + 0.4 * r.share());
+            let length = within(r, 1..=120);
+            in_two_steps(r, low, length, high)
+        },
+    },
+    Model {
+        // Most good builds never fail, one of ten in a tenth of its runs or more.
+        name: "q heavy-tailed for each good build, p .8",
+        make: |r| {
+            let at = anywhere(r);
+            World::once(BUILDS, at, || 0.2 * r.share().powi(8), |_| 0.8)
+        },
+    },
+    Model {
+        name: "p swings with the seasons",
+        make: |r| {
+            let (at, phase) = (anywhere(r), r.share());
+            let turn = |since: usize| std::f64::consts::TAU * (since as f64 / 30.0 + phase);
+            World::once(BUILDS, at, || 0.0, |since| 0.5 + 0.4 * turn(since).sin())
+        },
+    },
+    Model {
+        name: "a third cannot be tested, in rows, p .7",
+        make: |r| {
+            let mut world = steady(r, 0.7, 0.0, Machine::Steady);
+            let mut broken = false;
+            for build in 1..BUILDS {
+                broken = if broken { r.share() > 0.125 } else { r.share() < 0.06 };
+                world.broken[build] = broken;
+            }
+            world
+        },
+    },
 ];
 
 /// A world in which time passes.
@@ -241,11 +304,12 @@ pub(crate) struct Lab<'a> {
     runs: u32,
     fresh: bool,
     failed: bool,
+    out_of_order: bool,
 }
 
 impl<'a> Lab<'a> {
     pub(crate) fn new(world: &'a World, random: &'a mut Random) -> Lab<'a> {
-        Lab { world, random, runs: 0, fresh: false, failed: false }
+        Lab { world, random, runs: 0, fresh: false, failed: false, out_of_order: false }
     }
 
     /// Puts a build in place, if that is possible.
@@ -270,6 +334,11 @@ impl<'a> Lab<'a> {
             Machine::ColdStart => rate,
             Machine::Lingers(lingering) if self.failed => rate.max(lingering),
             Machine::Lingers(_) => rate,
+            Machine::ComesAndGoes { breaks, mends } => {
+                let turns = if self.out_of_order { mends } else { breaks };
+                self.out_of_order ^= self.random.share() < turns;
+                if self.out_of_order { 1.0 } else { rate }
+            }
         };
         self.failed = self.random.share() < rate;
         self.runs += 1;

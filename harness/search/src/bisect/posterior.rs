@@ -169,8 +169,8 @@ impl Posterior {
         self.kinds.differing(&self.joints[self.likeliest_index() + 1]) > DIFFERING
     }
 
-    /// Probability that one of the hypotheses holds at all.
-    fn known(&self) -> f64 {
+    /// Probability that one of the hypotheses holds at all. What is claimed of a place is its mass times this.
+    pub fn known(&self) -> f64 {
         1.0 - UNLIKE_ANY[usize::from(self.differs())]
     }
 

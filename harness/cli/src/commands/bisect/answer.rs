@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use report::{
-    Record, Tested, count,
+    Dot, Record, SearchPage, Stretch, Tested, count,
     evidence::{Bisected, BuildRate, Component, Crossed, Rate, Setting, Skipped, ThresholdBand},
 };
 use search::bisect::{Answer, Edge, Event, Posterior, Seen, State, band};
@@ -245,7 +245,7 @@ impl Found<'_> {
         let pair = (record(good, false), record(bad, true));
         let found = self.bisected(edge, pair);
         let name = |point| self.axis.label(point);
-        let sentence = sentence(self.answer, self.axis.is_fix(), &name);
+        let sentence = self.with_holes(sentence(self.answer, self.axis.is_fix(), &name));
         let state = self.state;
         let spent = format!(
             "{}, {} of {}, {:.0} s",
@@ -255,16 +255,90 @@ impl Found<'_> {
             state.seconds()
         );
         let text = report::bisected(&found, &sentence, &spent);
-        let tested = self.tested();
-        let labels = edge.map(|(good, bad)| (self.axis.label(good), self.axis.label(bad)));
-        let labels = labels.as_ref().map(|(good, bad)| (good.as_str(), bad.as_str()));
-        let picture = report::timeline(&found.trial, &text, &tested, labels);
+        let picture = self.page(&found, &sentence, &spent, &text);
         let written = [
             evidence::write(folder, &found).err(),
             evidence::write_text(folder, PICTURE, &picture).err(),
         ];
         problems.extend(written.into_iter().flatten().map(|stop| stop.to_string()));
         (format!("{text}{:<11} {}\n", "files", folder.display()), problems)
+    }
+
+    /// Where in the history a point is, 0 for the oldest and 1 for the newest.
+    fn place(&self, point: usize) -> f64 {
+        let place = point as f64 / self.state.setup().bad() as f64;
+        if self.axis.is_fix() { 1.0 - place } else { place }
+    }
+
+    /// The page of the search.
+    fn page(&self, found: &Bisected, sentence: &str, spent: &str, text: &str) -> String {
+        let label = |point| self.axis.label(point);
+        let ordered = |a: usize, b: usize| if self.axis.is_fix() { (b, a) } else { (a, b) };
+        let edge = self.edge().map(|(good, bad)| ordered(good, bad));
+        let names = edge.map(|(older, newer)| (label(older), label(newer)));
+        let verified = self.state.tally(self.state.setup().bad()).runs() > 0;
+        let posterior = Posterior::of(self.state);
+        let stretch = |stretch: &search::bisect::Stretch| {
+            let (older, newer) = ordered(stretch.after, stretch.until);
+            Stretch {
+                from: self.place(older),
+                to: self.place(newer),
+                labels: (label(older), label(newer)),
+                mass: stretch.mass * posterior.known(),
+            }
+        };
+        let stretches: Vec<_> = posterior.stretches().iter().map(stretch).collect();
+        let run = |observation: &Observation| match observation.event {
+            Event::Ran { build, seen, .. } => Some((
+                self.place(build),
+                match seen {
+                    Seen::Good => Dot::Passed,
+                    Seen::Bad => Dot::Failed,
+                    Seen::Other => Dot::Other,
+                },
+            )),
+            _ => None,
+        };
+        let runs: Vec<_> = self.observations.iter().filter_map(run).collect();
+        let (oldest, newest) = ordered(0, self.state.setup().bad());
+        SearchPage {
+            title: &found.trial,
+            sentence,
+            spent,
+            answer: text,
+            ends: (&label(oldest), &label(newest)),
+            edge: edge.zip(names.as_ref()).map(|((older, newer), (a, b))| {
+                (self.place(older), self.place(newer), a.as_str(), b.as_str())
+            }),
+            stretches: if verified { &stretches } else { &[] },
+            runs: &runs,
+            tested: &self.tested(),
+            moved: &found.components,
+        }
+        .html()
+    }
+
+    /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
+    fn with_holes(&self, sentence: String) -> String {
+        let Answer::Found(Edge { last_good, first_bad, .. }) = self.answer else { return sentence };
+        let holes = self.axis.holes_between(*last_good, *first_bad);
+        if holes.is_empty() {
+            return sentence;
+        }
+        let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
+        format!(
+            "the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            self.axis.label(*last_good),
+            self.axis.label(*first_bad),
+            names.join(" and ")
+        )
+    }
+
+    /// What the archives of a tested build add up to.
+    fn sha256(&self, point: usize) -> Option<&str> {
+        let label = self.axis.label(point);
+        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        self.observations.iter().find(known).map(|o| o.sha256.as_str())
     }
 
     fn edge(&self) -> Option<(usize, usize)> {
@@ -296,16 +370,11 @@ impl Found<'_> {
 
     /// Tested points in the order of the axis.
     fn tested(&self) -> Vec<Tested> {
-        let last = self.state.setup().bad() as f64;
         let mut tested: Vec<_> = self
             .state
             .tallies()
             .map(|(point, tally)| Tested {
                 label: self.axis.label(point),
-                place: match self.axis.is_fix() {
-                    true => 1.0 - point as f64 / last,
-                    false => point as f64 / last,
-                },
                 failed: tally.bad,
                 passed: tally.good,
                 skipped: self.why(point),
@@ -346,12 +415,12 @@ impl Found<'_> {
             rates: rates.collect(),
             notes: notes(self.answer, self.state, self.axis)
                 .into_iter()
-                .chain(
-                    self.axis
-                        .silent
-                        .iter()
-                        .map(|hole| format!("the history may have holes: {hole}")),
-                )
+                .chain(self.axis.silent.iter().cloned())
+                .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
+                .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {
+                    let sha256 = self.sha256(point)?;
+                    Some(format!("{} has sha256 {sha256}", self.axis.label(point)))
+                }))
                 .collect(),
             fix: self.axis.is_fix(),
             confidence,

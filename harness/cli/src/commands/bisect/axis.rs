@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use builds::{Build, History, Sources, Wanted};
+use builds::{Build, History, Hole, Sources, Wanted};
 
 use crate::{Stop, stop::chain};
 
@@ -40,8 +40,10 @@ pub(super) struct Axis {
     /// Positions in the axis' own order.
     good: usize,
     bad: usize,
-    /// What sources that offered nothing said.
+    /// What else is to be known about the history.
     pub(super) silent: Vec<String>,
+    /// Where builds may be missing from it.
+    holes: Vec<Hole>,
 }
 
 impl Axis {
@@ -66,8 +68,18 @@ impl Axis {
             // Builds whose commits are known without fetching them get their prior weights.
             builds::read_components(&sources, &mut history, *good.min(bad)..good.max(bad) + 1);
         }
-        let History { builds, silent } = history;
+        for text in [good, bad] {
+            if let [builds @ .., last] = history.of_day(text).as_slice()
+                && !builds.is_empty()
+            {
+                let several = format!("of {text} there are {} builds", builds.len() + 1);
+                let meant = format!("{several}; the last, {}, is meant", last.id);
+                history.silent.push(meant);
+            }
+        }
+        let History { builds, silent, holes } = history;
         Axis::between(Kind::Builds, Points::Builds(builds), ends, silent)
+            .map(|axis| Axis { holes, ..axis })
     }
 
     /// Reads `NAME=V1,V2,...` or `NAME=LOW..HIGH`.
@@ -119,7 +131,7 @@ impl Axis {
                 "error: the good and the bad end are both {}; a search needs two points",
                 points.label(good)
             ))),
-            (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent }),
+            (Ok(good), Ok(bad)) => Ok(Axis { kind, points, good, bad, silent, holes: Vec::new() }),
             (good, bad) => {
                 let problems: Vec<_> = good.err().into_iter().chain(bad.err()).collect();
                 Err(Stop::usage(problems.join("\n")))
@@ -153,12 +165,49 @@ impl Axis {
         (low..=high).contains(&at).then(|| at.abs_diff(self.good))
     }
 
+    /// The points that a person names, by name or day; all that are none of the searched stretch, or an end of it, are mistakes.
+    pub(super) fn points_of(&self, names: &[String]) -> Result<Vec<usize>, Stop> {
+        let (mut points, mut problems) = (Vec::new(), Vec::new());
+        for name in names {
+            let day = name.parse::<builds::Date>().ok();
+            let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
+            let named: Vec<usize> = match self.position_of(name) {
+                Some(point) => vec![point],
+                None => (0..self.len()).filter(of_day).collect(),
+            };
+            match named.iter().any(|point| *point == 0 || *point + 1 == self.len()) {
+                true => problems.push(format!("error: `--skip {name}`: this is an end")),
+                false if named.is_empty() => problems.push(format!(
+                    "error: `--skip {name}`: nothing between {} and {} is called so; --list shows what is",
+                    self.label(0),
+                    self.label(self.len() - 1)
+                )),
+                false => points.extend(named),
+            }
+        }
+        if problems.is_empty() { Ok(points) } else { Err(Stop::usage(problems.join("\n"))) }
+    }
+
     /// The build of a point, where the points are builds.
     pub(super) fn build(&self, n: usize) -> Option<&Build> {
         match &self.points {
             Points::Builds(builds) => builds.get(self.position(n)),
             _ => None,
         }
+    }
+
+    /// Every source that did not say what it has.
+    pub(super) fn holes(&self) -> impl Iterator<Item = &Hole> {
+        self.holes.iter()
+    }
+
+    /// Those of them whose builds could be between two points, seen from the good end.
+    pub(super) fn holes_between(&self, good: usize, bad: usize) -> Vec<&Hole> {
+        let (older, newer) = if self.is_fix() { (bad, good) } else { (good, bad) };
+        let Some((older, newer)) = self.build(older).zip(self.build(newer)) else {
+            return Vec::new();
+        };
+        self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
     /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against

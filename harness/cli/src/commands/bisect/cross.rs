@@ -4,12 +4,8 @@ use builds::{Component, Obtained};
 use report::evidence::{Crossed, Rate};
 use search::bisect::{Edge, Seen};
 
-use super::{
-    Bench, interrupted,
-    subject::{Ready, told},
-    verdict::Sees,
-};
-use crate::{Stop, stop::chain};
+use super::{Bench, interrupted, subject::Ready, verdict::Sees};
+use crate::{Stop, progress::Fetching, stop::chain};
 
 /// Runs of one crossed build at most.
 const MOST_RUNS: u32 = 60;
@@ -21,13 +17,14 @@ impl Bench<'_> {
     /// Runs the last good build with each component of the first bad one, as often as the failure's rate asks for.
     pub(super) fn cross(&mut self, edge: &Edge, rate: f64) -> Result<Vec<Crossed>, Stop> {
         self.ready = None;
+        let fetching = Fetching::default();
         let (good, bad) = (edge.last_good, edge.first_bad);
         let obtain = |point: usize| {
             let build = self.axis.build(point).ok_or_else(|| {
                 Stop::usage("error: --cross exchanges components of builds, and this axis has none")
             })?;
             self.store
-                .obtain(build, &told)
+                .obtain_unless(build, &self.stop, &|event| fetching.tell(event))
                 .map_err(|e| interrupted(&format!("error: {}", chain(&e))))
         };
         let (good, bad) = (obtain(good)?, obtain(bad)?);

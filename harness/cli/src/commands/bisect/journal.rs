@@ -71,6 +71,9 @@ pub(super) struct Observation {
     /// Why a point cannot be tested, or what a run showed.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) why: String,
+    /// Of the archives that an obtained build came in, in hexadecimal, with commas between.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) sha256: String,
 }
 
 impl Begun {
@@ -180,6 +183,16 @@ pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
     Ok(Some(past))
 }
 
+/// What `--skip` says of a point.
+const LEFT_OUT: &str = "left out by --skip";
+
+/// A point that a person leaves out: nobody asked for it.
+pub(super) fn left_out(point: usize, label: String) -> Observation {
+    let event = Event::Unusable { build: point, seconds: 0.0 };
+    let (signature, sha256) = Default::default();
+    Observation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
+}
+
 /// Makes the decisions of a journal again.
 ///
 /// # Errors
@@ -189,6 +202,7 @@ pub(super) fn decide_again(begun: &Begun, seen: &[Observation]) -> Result<State,
     for (n, observation) in seen.iter().enumerate() {
         let action = next(&state);
         let asked = match (&action, observation.event) {
+            (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
             (
                 Action::Install(want),
                 Event::Installed { build, .. } | Event::Unusable { build, .. },

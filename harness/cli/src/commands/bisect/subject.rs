@@ -1,6 +1,8 @@
 //! What is run at each point of an axis: a trial, or a command.
 
-use std::{ffi::OsString, path::PathBuf, process::Command, time::Instant};
+use std::{
+    ffi::OsString, path::PathBuf, process::Command, sync::atomic::AtomicBool, time::Instant,
+};
 
 use builds::Obtained;
 use case::{Case, Lowered, Trial};
@@ -16,7 +18,7 @@ use super::{
     says,
 };
 use crate::{
-    CaseLibrary, Job, Session, SessionOptions, Stop, outputs::note, progress, run_trial,
+    CaseLibrary, Job, Session, SessionOptions, Stop, progress, progress::Fetching, run_trial,
     stop::chain,
 };
 
@@ -72,7 +74,7 @@ pub(super) struct Wanted {
 /// A point that can be run.
 pub(super) struct Ready<'a> {
     /// Kept so that the build stays on disk while it is in use.
-    _build: Option<Obtained>,
+    build: Option<Obtained>,
     job: Work<'a>,
 }
 
@@ -127,8 +129,9 @@ impl<'a> Subject<'a> {
         axis: &Axis,
         point: usize,
         options: &SessionOptions,
-        store: &builds::Store,
+        (store, stop): (&builds::Store, &AtomicBool),
     ) -> Result<Result<Ready<'a>, Refused>, Stop> {
+        let fetching = Fetching::default();
         let mut options = options.clone();
         let label = axis.label(point);
         let mut obtained = None;
@@ -141,7 +144,7 @@ impl<'a> Subject<'a> {
                 });
                 options.rocm = match debian {
                     Some(spec) => spec,
-                    None => match store.obtain(build, &told) {
+                    None => match store.obtain_unless(build, stop, &|event| fetching.tell(event)) {
                         Ok(got) => {
                             let prefix = got.prefix.display().to_string();
                             obtained = Some(got);
@@ -183,7 +186,7 @@ impl<'a> Subject<'a> {
             }
             Subject::Command(wanted) => command(axis, label, options, wanted)?,
         };
-        Ok(Ready { _build: build, job })
+        Ok(Ready { build, job })
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -253,22 +256,6 @@ fn exec(
     Ok(words)
 }
 
-/// Says what takes long.
-pub(super) fn told(event: builds::Event<'_>) {
-    use builds::Event;
-    match event {
-        Event::Waiting { holder } => note(format_args!("{holder} has this build in work; waiting")),
-        Event::Download { name, done, total } if total == Some(done) => {
-            note(format_args!("{name}: {:.1} MB", done as f64 / 1e6));
-        }
-        Event::Retry { reason, after } => {
-            note(format_args!("{reason}; again in {:.0} s", after.as_secs_f64()));
-        }
-        Event::Evicted { id } => note(format_args!("{id} was removed to make room")),
-        _ => {}
-    }
-}
-
 pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
     let names = trial.values.iter().map(|(axis, _)| axis.as_str());
     let help = match trial.values.is_empty() {
@@ -309,6 +296,12 @@ fn command<'a>(
 }
 
 impl Ready<'_> {
+    /// What identifies the build beside its name: the sums of its archives; empty where it came in none.
+    pub(super) fn sha256(&self) -> String {
+        let archives = self.build.iter().flat_map(|build| &build.sha256);
+        archives.map(|(_, sha256)| sha256.as_str()).collect::<Vec<_>>().join(",")
+    }
+
     /// Runs once. None where it was interrupted.
     pub(super) fn run(&self, number: u32, cancel: &Cancel) -> Option<Ran> {
         match &self.job {

@@ -108,8 +108,16 @@ mod tests {
         let mut verdicts = Verdicts::new(regress, None);
         let event = Event::Ran { build: 3, seen: Seen::Bad, seconds: 0.0 };
         let signature = "crash:hipMalloc".to_owned();
-        verdicts
-            .learn(&Observation { event, label: String::new(), signature, why: String::new() }, 3);
+        verdicts.learn(
+            &Observation {
+                event,
+                label: String::new(),
+                signature,
+                why: String::new(),
+                sha256: String::new(),
+            },
+            3,
+        );
         let got = match verdicts.see(&run, false) {
             Sees::Run(seen) => Some(seen),
             Sees::Nothing => None,

@@ -178,7 +178,8 @@ fn failure(line: &str) -> Seen {
 
 /// The kernel that touched what is not there, as far as the device names it; none where nothing did.
 fn memory_fault(stderr: &str) -> Option<String> {
-    let Some((_, told)) = stderr.split_once("rocrepro-device: fault: ") else {
+    let lines = ["rocrepro-device: finding: ", "rocrepro-device: fault: "];
+    let Some((_, told)) = lines.iter().find_map(|mark| stderr.split_once(mark)) else {
         return stderr.contains("Memory access fault by GPU").then(String::new);
     };
     let kernel = told.strip_prefix("kernel ").and_then(|rest| rest.split(':').next());
@@ -252,6 +253,8 @@ mod tests {
         let of_device =
             "rocrepro-device: fault: kernel __amd_rocclr_copyBuffer: page fault: no memory";
         assert_eq!(memory_fault(of_device).as_deref(), Some("__amd_rocclr_copyBuffer"));
+        let found = "rocrepro-device: finding: kernel k: LDS race at 0x0";
+        assert_eq!(memory_fault(found).as_deref(), Some("k"));
         assert_eq!(memory_fault("Memory access fault by GPU node-1").as_deref(), Some(""));
         assert_eq!(memory_fault("all is well"), None);
         let seen = |place: &str| Seen {

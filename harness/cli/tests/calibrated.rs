@@ -1,0 +1,222 @@
+//! The command itself over the stand-in's nights, in the worlds of `search`'s example `calibration`: no answer is wrong more often
+//! than it says.
+//!
+//! `cargo test` does a few bisects, `cargo test -p rocrepro --features long-tests --test calibrated -- --nocapture` 216.
+
+#[path = "../../search/examples/calibration/judge.rs"]
+#[allow(dead_code)]
+mod judge;
+#[path = "../../search/examples/calibration/worlds.rs"]
+#[allow(dead_code)]
+mod worlds;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::Command,
+    sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use standin::{Fake, Listing, Server, Site};
+
+use judge::at_least;
+use worlds::{Lab, MODELS, Random, World};
+
+const BISECTS: usize = if cfg!(feature = "long-tests") { 8 * MODELS.len() } else { 8 };
+
+/// Seeds that the example does not use.
+const SEEDS: u64 = 1_000_000;
+
+/// The program under test asks the test whether it fails: the world has a memory, and a process has none.
+const PROGRAM: &str = r#"echo "$ROCREPRO_VALUE" >"$ASK"; read -r failed <"$TELL"
+[ "$failed" = 0 ] || echo "wrong bytes" >&2
+exit "$failed""#;
+
+/// What an answer says.
+struct Said {
+    model: &'static str,
+    /// Whether it names one place.
+    place: bool,
+    /// How sure it says it is; none where it names no place.
+    stated: Option<f64>,
+    right: bool,
+    runs: u64,
+    /// For whoever has to see why.
+    told: String,
+}
+
+fn version(build: usize) -> String {
+    let first: builds::Date = "2025-10-01".parse().expect("a day");
+    format!("7.15.0a{}", first.plus(build as i64).compact())
+}
+
+/// Publishes the nights of a world; those that cannot be tested are listed and missing.
+fn publish(world: &World) -> Server {
+    let mut site = Site::default();
+    site.listing("/bucket/", Listing::S3(100));
+    let whole = Fake::new("7.15.0").tarball();
+    for (build, broken) in world.broken.iter().enumerate() {
+        let path = format!("/bucket/therock-dist-linux-gfx1151-{}.tar.gz", version(build));
+        match broken {
+            true => site.ghost(&path),
+            false => site.file(&path, whole.clone()),
+        };
+    }
+    site.serve()
+}
+
+/// Answers the program until it is told to stop.
+fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
+    let mut active = None;
+    while let Ok(asked) = fs::read_to_string(ask) {
+        let asked = asked.trim();
+        let known = (0..).take_while(|_| asked != "stop").find(|build| version(*build) == asked);
+        let Some(build) = known else { return };
+        if active != Some(build) {
+            lab.install(build);
+            active = Some(build);
+        }
+        let failed = lab.run(build);
+        fs::write(tell, format!("{}\n", u8::from(failed))).expect("the program listens");
+    }
+}
+
+fn bisect(n: usize) -> Said {
+    // Four and the number of models share no divisor: a few bisects are of many kinds.
+    let model = &MODELS[4 * n % MODELS.len()];
+    let mut random = Random::new(SEEDS + n as u64);
+    let world = (model.make)(&mut random);
+    let server = publish(&world);
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let pipes = Command::new("mkfifo").args([at("ask"), at("tell")]).status();
+    assert!(pipes.expect("mkfifo").success());
+    let output = std::thread::scope(|scope| {
+        let (world, random, ask, tell) = (&world, &mut random, at("ask"), at("tell"));
+        scope.spawn(move || serve(&mut Lab::new(world, random), &ask, &tell));
+        let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+            .args(["bisect", "--good", "first", "--bad", "last", "--gfx", "gfx1151", "--source"])
+            .arg(format!("s3-xml={}", server.url("/bucket/")))
+            .arg("--out")
+            .arg(at("out"))
+            .args(["--", "sh", "-c", PROGRAM])
+            .env("XDG_CACHE_HOME", at("cache"))
+            .env("ROCREPRO_DEVICE_KIND", "emulated")
+            .envs([("ASK", at("ask")), ("TELL", at("tell"))])
+            .output()
+            .expect("it starts");
+        fs::write(at("ask"), "stop\n").expect("the thread listens");
+        output
+    });
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let answer = stdout.lines().find_map(|line| line.strip_prefix("answer ")).unwrap_or_default();
+    let json = fs::read(at("out").join("bisect.json")).unwrap_or_default();
+    let json: serde_json::Value = serde_json::from_slice(&json).unwrap_or_default();
+    let code = output.status.code();
+    let place = answer.contains("last good");
+    let stated = json["confidence"].as_f64();
+    assert!(!answer.is_empty(), "{}: {code:?}\n{stdout}{stderr}", model.name);
+    assert_eq!(place || answer.contains("it gets worse"), code == Some(0), "{code:?} {answer}");
+    let rates = json["rates"].as_array().into_iter().flatten();
+    Said {
+        model: model.name,
+        place,
+        stated,
+        right: claims(answer)
+            .iter()
+            .all(|(good, bad)| world.changes.iter().any(|change| good < change && change <= bad)),
+        runs: rates.filter_map(|rate| rate["rate"]["runs"].as_u64()).sum(),
+        told: format!("bisect {n}, {}: {:?}, but\n{stdout}", model.name, world.changes),
+    }
+}
+
+/// The pairs of builds that an answer names: in each a change is claimed.
+fn claims(answer: &str) -> Vec<(usize, usize)> {
+    let build = |word: &str| {
+        let word = word.trim_end_matches([',', ';']);
+        (0..1000).find(|build| version(*build) == word)
+    };
+    let builds: Vec<usize> = answer.split_whitespace().filter_map(build).collect();
+    assert!(builds.len().is_multiple_of(2), "{answer}");
+    builds.chunks(2).map(|pair| (pair[0], pair[1])).collect()
+}
+
+/// One line for each model, as the example prints it.
+fn table(all: &[Said]) -> String {
+    let mut rows: BTreeMap<&str, Vec<&Said>> = BTreeMap::new();
+    for said in all {
+        rows.entry(said.model).or_default().push(said);
+        rows.entry("~ all").or_default().push(said);
+    }
+    let mut text =
+        "| model | one place | wider | none | stated % | wrong | runs |\n|---|---|---|---|---|---|---|\n".to_owned();
+    for (model, row) in rows {
+        let answered: Vec<_> = row.iter().filter(|said| said.stated.is_some()).collect();
+        let place = answered.iter().filter(|said| said.place).count();
+        let stated: f64 = answered.iter().filter_map(|said| said.stated).sum();
+        text.push_str(&format!(
+            "| {} | {place} | {} | {} | {:.2} | {} | {:.1} |\n",
+            model.trim_start_matches("~ "),
+            answered.len() - place,
+            row.len() - answered.len(),
+            100.0 * stated.max(0.0) / answered.len().max(1) as f64,
+            answered.iter().filter(|said| !said.right).count(),
+            row.iter().map(|said| said.runs).sum::<u64>() as f64 / row.len() as f64,
+        ));
+    }
+    text
+}
+
+#[test]
+fn answers_of_the_command_are_wrong_no_more_often_than_they_say() {
+    let next = AtomicUsize::new(0);
+    let all = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let n = next.fetch_add(1, Ordering::Relaxed);
+                    if n >= BISECTS {
+                        return;
+                    }
+                    let said = bisect(n);
+                    all.lock().expect("no thread panicked").push(said);
+                }
+            });
+        }
+    });
+    let all = all.into_inner().expect("no thread panicked");
+    println!("{}", table(&all));
+    let answered: Vec<_> = all.iter().filter(|said| said.stated.is_some()).collect();
+    let wrong: Vec<_> = answered.iter().filter(|said| !said.right).collect();
+    for said in &wrong {
+        println!("{}", said.told);
+    }
+    let doubt: f64 = answered.iter().filter_map(|said| said.stated).map(|s| 1.0 - s).sum();
+    let doubt = doubt / answered.len() as f64;
+    let chance = at_least(wrong.len(), answered.len(), doubt);
+    assert!(chance >= 0.01, "{} of {} are wrong", wrong.len(), answered.len());
+    // Half of the worlds are such that one place is the answer.
+    assert!(2 * answered.len() >= all.len(), "{} of {} answered", answered.len(), all.len());
+}
+
+#[test]
+fn an_answer_in_words_is_read() {
+    let v = version;
+    let text =
+        format!("last good {}, first bad {}; none of the 3 between can be tested", v(7), v(11));
+    assert_eq!(claims(&text), [(7, 11)]);
+    let text = format!(
+        "not one change: it breaks between {} and {}, and again between {} and {}",
+        v(1),
+        v(2),
+        v(30),
+        v(31)
+    );
+    assert_eq!(claims(&text), [(1, 2), (30, 31)]);
+}

@@ -1,0 +1,357 @@
+//! Histories as they are: the command over a stand-in of AMD's hosts with each oddity that was seen on these.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    time::Instant,
+};
+
+use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack};
+
+/// A machine with a cache of its own.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+/// What a command printed.
+struct Told {
+    code: Option<i32>,
+    out: String,
+    err: String,
+    seconds: f64,
+}
+
+impl Machine {
+    fn new() -> Machine {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join("state"), "1").expect("a file");
+        Machine { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Writes a file of sources; `HOST` is the server.
+    fn sources(&self, server: &Server, text: &str) -> String {
+        let path = self.at("sources.toml");
+        fs::write(&path, text.replace("HOST", &server.url(""))).expect("a file");
+        format!("--sources-file={}", path.display())
+    }
+
+    fn bisect(&self, arguments: &[&str]) -> Told {
+        let begun = Instant::now();
+        let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+            .args(["bisect", "--gfx", "gfx1151", "--out"])
+            .arg(self.at("out"))
+            .args(arguments)
+            .args(["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""])
+            .env("XDG_CACHE_HOME", self.at("cache"))
+            .env("FAKE_STATE", self.at("state"))
+            .env("ROCREPRO_DEVICE_KIND", "emulated")
+            .output()
+            .expect("it starts");
+        let Output { status, stdout, stderr } = output;
+        Told {
+            code: status.code(),
+            out: String::from_utf8_lossy(&stdout).into_owned(),
+            err: String::from_utf8_lossy(&stderr).into_owned(),
+            seconds: begun.elapsed().as_secs_f64(),
+        }
+    }
+
+    fn journal(&self) -> String {
+        fs::read_to_string(self.at("out").join("bisect.jsonl")).expect("a journal")
+    }
+}
+
+impl Told {
+    #[track_caller]
+    fn check(&self, code: i32, out: &[&str], err: &[&str]) -> &Self {
+        let shown = format!("{:?}\n{}\n--- stderr\n{}", self.code, self.out, self.err);
+        assert_eq!(self.code, Some(code), "{shown}");
+        for (text, wanted) in [(&self.out, out), (&self.err, err)] {
+            for part in wanted {
+                assert!(text.contains(part), "no {part:?}: {shown}");
+            }
+        }
+        self
+    }
+}
+
+fn tarball(version: &str) -> String {
+    format!("therock-dist-linux-gfx1151-{version}.tar.gz")
+}
+
+fn night(day: u32) -> String {
+    format!("7.15.0a202607{day:02}")
+}
+
+/// A build that fails always, or never.
+fn fake(version: &str, fails: bool) -> Fake {
+    Fake { conf: if fails { "1000" } else { "0" }.into(), ..Fake::new(version) }
+}
+
+/// Publishes nights of July below a path; those from `bad` on fail.
+fn nights(site: &mut Site, below: &str, days: std::ops::RangeInclusive<u32>, bad: u32) {
+    for day in days {
+        let fake = fake(&night(day), day >= bad);
+        site.file(&format!("{below}{}", tarball(&fake.version)), fake.tarball());
+    }
+    site.listing(below, Listing::S3(100));
+}
+
+fn source(server: &Server) -> String {
+    format!("--source=s3-xml={}", server.url("/bucket/"))
+}
+
+const ALL: [&str; 2] = ["--good=first", "--bad=last"];
+
+#[test]
+fn builds_beside_the_main_branch_are_left_out_unless_asked_for() {
+    let mut site = Site::default();
+    nights(&mut site, "/bucket/", 1..=9, 6);
+    // They fail long before the nights do, and so would be the answer.
+    let bkc = "7.15.0a20260702+bkc.20260703";
+    let dev = format!("7.15.0.dev0+{}", "ab".repeat(20));
+    for version in [bkc, dev.as_str()] {
+        site.file(&format!("/bucket/{}", tarball(version)), fake(version, true).tarball());
+    }
+    let server = site.serve();
+    let machine = Machine::new();
+    let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
+    let left_out = "2 builds that are no nights of the main branch (+bkc, .dev0) were left out";
+    told.check(0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706", left_out], &[]);
+    assert!(!machine.journal().contains("bkc"));
+    let asked = format!("--bad={bkc}");
+    let told = Machine::new().bisect(&[&source(&server), "--good=7.15.0a20260701", &asked]);
+    told.check(0, &["first bad 7.15.0a20260702+bkc.20260703"], &[]);
+}
+
+/// The release was uploaded a month after the last of the nights, and is from a branch that left the main one before all of them.
+#[test]
+fn a_release_stands_where_its_branch_began() {
+    let mut site = Site::default();
+    nights(&mut site, "/bucket/", 1..=6, 4);
+    site.file(&format!("/bucket/{}", tarball("7.14.0")), fake("7.14.0", false).tarball());
+    let server = site.serve();
+    let told = Machine::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
+    let why = "7.14.0 is a release, from a branch of its own: it stands behind the last night of its version";
+    told.check(0, &["last good 7.15.0a20260703, first bad 7.15.0a20260704", why], &[]);
+    let exchanged =
+        Machine::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=2026-07-06", "--fixed"]);
+    exchanged.check(2, &[], &["7.15.0a20260706 is after 7.14.0"]);
+}
+
+#[test]
+fn two_builds_a_day_are_two_points_in_their_order() {
+    let mut site = Site::default();
+    nights(&mut site, "/bucket/", 1..=4, 9);
+    // The version jumped at noon; by their names 10 would come before 7.
+    let jumped = "10.0.0a20260704";
+    site.file(&format!("/bucket/{}", tarball(jumped)), fake(jumped, true).tarball());
+    let server = site.serve();
+    let machine = Machine::new();
+    let told = machine.bisect(&[&source(&server), "--good=2026-07-01", "--bad=2026-07-04"]);
+    let several = "of 2026-07-04 there are 2 builds; the last, 10.0.0a20260704, is meant";
+    told.check(0, &["last good 7.15.0a20260704, first bad 10.0.0a20260704", several], &[several]);
+}
+
+#[test]
+fn a_build_made_again_is_not_mixed_with_what_it_was() {
+    let mut site = Site::default();
+    nights(&mut site, "/bucket/", 1..=9, 6);
+    let server = site.serve();
+    let machine = Machine::new();
+    let source = source(&server);
+    let few = [&source, ALL[0], ALL[1], "--budget-runs=2"];
+    machine.bisect(&few).check(4, &["the budget of runs is spent"], &[]);
+    let sum = standin::sha256(&fake(&night(9), true).tarball());
+    assert!(machine.journal().contains(&sum), "{}", machine.journal());
+    // Published again, and seen with an empty cache: nothing but the journal knows the first.
+    let path = format!("/bucket/{}", tarball(&night(9)));
+    let mut again = fake(&night(9), true);
+    again.pins.clear();
+    server.change(|site| {
+        site.file(&path, again.tarball());
+    });
+    fs::rename(machine.at("cache"), machine.at("old")).expect("a folder");
+    let resumed = [&source, ALL[0], ALL[1], "--resume"];
+    let now = standin::sha256(&again.tarball());
+    machine.bisect(&resumed).check(
+        5,
+        &[],
+        &["7.15.0a20260709 was built again", &sum, &now, "begin anew in another folder"],
+    );
+    let told = Machine::new().bisect(&[&source, ALL[0], ALL[1]]);
+    let good = standin::sha256(&fake(&night(5), false).tarball());
+    told.check(0, &[&format!("7.15.0a20260705 has sha256 {good}")], &[]);
+}
+
+const TWO: &str = "[[source]]\nname = 'old'\nchannel = 'two'\nkind = 's3-xml'\nurl = 'HOST/old/'\n\
+                   [[source]]\nname = 'new'\nchannel = 'two'\nkind = 'index-html'\nurl = 'HOST/new/'\n";
+
+/// Builds that one of two sources has, with trouble below the other's address: what is said of the hole.
+#[track_caller]
+fn check_hole(trouble: Trouble, said: &str) {
+    let mut site = Site::default();
+    nights(&mut site, "/old/", 1..=9, 6);
+    nights(&mut site, "/new/", 1..=9, 6);
+    site.ill("/new/", trouble);
+    let server = site.serve();
+    let machine = Machine::new();
+    let sources = machine.sources(&server, TWO);
+    let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
+    let claim = "the change is between 7.15.0a20260705 and 7.15.0a20260706; these may be no neighbours, because new did not say";
+    told.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
+    assert!(!told.out.contains("answer      last good"), "{}", told.out);
+}
+
+#[test]
+fn a_source_that_does_not_answer_lowers_what_is_claimed() {
+    check_hole(Trouble::Status("500 Internal Server Error", None), "500 Internal Server Error");
+    check_hole(Trouble::Status("404 Not Found", None), "/new/ is not there");
+    check_hole(Trouble::Portal, "does a portal or a proxy want a login?");
+    let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
+    check_hole(limit, "the host limits its answers (429 Too Many Requests) and asks to wait 900 s");
+    // As GitHub says it.
+    let limit = Trouble::Status("403 Forbidden", Some(("X-RateLimit-Remaining", "0")));
+    check_hole(limit, "the host limits its answers (403 Forbidden)");
+}
+
+/// A hole in other days than those between the two builds is told and lowers nothing.
+#[test]
+fn a_hole_elsewhere_lowers_nothing() {
+    let mut site = Site::default();
+    nights(&mut site, "/old/", 1..=9, 6);
+    let server = site.serve();
+    let machine = Machine::new();
+    let new = TWO.replace("url = 'HOST/new/'", "url = 'HOST/new/'\nfrom = '2026-07-08'");
+    let sources = machine.sources(&server, &new);
+    let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
+    told.check(
+        0,
+        &["last good 7.15.0a20260705, first bad 7.15.0a20260706", "builds may be missing: new"],
+        &[],
+    );
+}
+
+#[test]
+fn trouble_with_one_build_skips_it_and_trouble_with_all_stops() {
+    let ill = |trouble: Trouble, path: &str| {
+        let mut site = Site::default();
+        nights(&mut site, "/bucket/", 1..=9, 6);
+        site.ill(path, trouble);
+        let server = site.serve();
+        let machine = Machine::new();
+        machine.bisect(&[&source(&server), ALL[0], ALL[1]])
+    };
+    let (one, all) = (format!("/bucket/{}", tarball(&night(5))), "/bucket/therock");
+    let broken = || Trouble::Status("500 Internal Server Error", None);
+    ill(broken(), &one).check(
+        0,
+        &["last good 7.15.0a20260704, first bad 7.15.0a20260706", "skipped     7.15.0a20260705: "],
+        &["500 Internal Server Error after 5 attempts"],
+    );
+    let portal = "a page in HTML came in its place; does a portal or a proxy want a login?";
+    ill(Trouble::Portal, all).check(5, &[], &[portal, "--resume goes on"]);
+    let limit = Trouble::Status("429 Too Many Requests", Some(("Retry-After", "900")));
+    ill(limit, all).check(
+        5,
+        &[],
+        &["the host limits its answers (429 Too Many Requests)", "900 s"],
+    );
+}
+
+/// The night of the fourth is built at midnight and so holds the pushes until the third.
+#[test]
+fn nights_are_the_pushes_of_the_day_before() {
+    let mut site = Site::default();
+    let sha = |n: u32| standin::sha256(&n.to_le_bytes())[..40].to_owned();
+    let mut runs = Vec::new();
+    // Three pushes a day; the sixth, of the second of July, breaks it.
+    for n in (0..12).rev() {
+        let day = n / 3 + 1;
+        let run = serde_json::json!({"id": 100 + n, "head_sha": sha(n), "event": "push",
+            "created_at": format!("2026-07-{day:02}T{:02}:00:00Z", 8 + n % 3)});
+        runs.push(run);
+        let build = fake(&sha(n), n >= 5);
+        site.file(&format!("/ci/{}-linux/all.tar.zst", 100 + n), pack(&build.entries(), "tar.zst"));
+    }
+    let page = serde_json::json!({"total_count": runs.len(), "workflow_runs": runs});
+    site.file("/runs", page.to_string().into_bytes());
+    let server = site.serve();
+    let machine = Machine::new();
+    let sources = machine.sources(
+        &server,
+        "[[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
+         runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n",
+    );
+    let search = ["--source=commits", "--good=2026-07-02", "--bad=7.15.0a20260704"];
+    let told = machine.bisect(&[&sources, search[0], search[1], search[2]]);
+    told.check(0, &[&format!("last good {}, first bad {}", sha(4), sha(5))], &[]);
+    // The last push before the second is the third, the last before the fourth is the ninth.
+    let journal = machine.journal();
+    let begun = journal.lines().next().expect("a line");
+    assert!(begun.contains(&sha(2)) && begun.contains(&sha(8)), "{begun}");
+    assert!(begun.contains("\"points\":7"), "{begun}");
+}
+
+/// At 4 MB/s each night of 2 GB takes eight minutes; here all is a thousandth of that.
+#[test]
+fn on_a_slow_line_little_is_fetched_in_vain() {
+    let mut site = Site::default();
+    let mut size = 0;
+    // What does not compress: a megabyte of it.
+    let mut state = 1_u64;
+    let noise: Vec<u8> = (0..1 << 20)
+        .map(|_| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as u8
+        })
+        .collect();
+    for day in 1..=31 {
+        let build = fake(&night(day), day >= 20);
+        let mut entries = build.entries();
+        entries.push(Entry::file("lib/large", noise.clone()));
+        let whole = pack(&entries, "tar.gz");
+        size = whole.len();
+        site.file(&format!("/bucket/{}", tarball(&build.version)), whole);
+    }
+    site.listing("/bucket/", Listing::S3(100)).slow(4_000_000);
+    let server = site.serve();
+    let machine = Machine::new();
+    let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
+    told.check(0, &["last good 7.15.0a20260719, first bad 7.15.0a20260720"], &[]);
+    let journal = machine.journal();
+    let builds: std::collections::BTreeSet<_> = journal
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|entry| entry["event"] == "installed")
+        .filter_map(|entry| entry["build"].as_u64())
+        .collect();
+    let needed = builds.len() * size;
+    let beyond = server.sent() as f64 / needed as f64 - 1.0;
+    println!(
+        "{} builds of {size} bytes in {:.1} s, {:.1} % beyond need",
+        builds.len(),
+        told.seconds,
+        100.0 * beyond
+    );
+    assert!(beyond < 0.15, "{} bytes sent for {needed}", server.sent());
+}
+
+#[test]
+fn the_files_are_where_the_answer_says() {
+    let mut site = Site::default();
+    nights(&mut site, "/bucket/", 1..=3, 2);
+    let server = site.serve();
+    let machine = Machine::new();
+    machine.bisect(&[&source(&server), ALL[0], ALL[1]]).check(0, &["files "], &[]);
+    for file in ["bisect.json", "bisect.html", "bisect.jsonl"] {
+        assert!(Path::new(&machine.at("out").join(file)).is_file(), "{file}");
+    }
+}

@@ -1,0 +1,46 @@
+//! What the sanitizer tells: each mistake once in a process, after which the work goes on or stops, as was asked for.
+
+use std::{
+    collections::BTreeSet,
+    fmt::Display,
+    ops::ControlFlow,
+    sync::{Mutex, PoisonError},
+};
+
+use device::Sanitize;
+use isa::Unordered;
+
+use crate::{config, report, sanitizer};
+
+/// The mistakes that were told: by whom, and what is the same each time.
+static TOLD: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
+
+/// More than that are not read by anybody, and would push the rest out of the log.
+const MOST: usize = 100;
+
+/// Tells a mistake of a kernel, or of the copy engine, unless it was told before; whether the work goes on.
+pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.len() <= MOST && told.insert((who.to_owned(), mistake)) {
+        if told.len() <= MOST {
+            report::finding(who, what);
+        } else {
+            report::finding(who, format_args!("and more; {MOST} different mistakes are told"));
+        }
+    }
+    match config::get().sanitize {
+        Sanitize::Stop => ControlFlow::Break(()),
+        Sanitize::Off | Sanitize::On => ControlFlow::Continue(()),
+    }
+}
+
+/// Tells of a copy that nothing orders; an error where it is not to be made.
+pub(crate) fn of_copy(unordered: Result<(), Unordered>) -> Result<(), Unordered> {
+    let Err(unordered) = unordered else { return Ok(()) };
+    let Unordered { address, this, rival, .. } = &unordered;
+    let text = format!("{unordered}{}", sanitizer::describe(*address));
+    match tell("copy engine", format!("{this} {rival}"), text) {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(()) => Err(unordered),
+    }
+}

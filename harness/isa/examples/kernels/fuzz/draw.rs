@@ -1,0 +1,589 @@
+//! Kernels drawn at random, in what C and HIP have in common.
+//!
+//! A kernel is a row of phases over one state per work-item, with barriers between. Within a phase a work-item writes its
+//! own state, its own part of the LDS, and by atomics, all of one kind, what it shares; it reads what others wrote in
+//! phases before. So the host may execute the work-items one after the other, phase by phase.
+
+use std::{fmt::Write, ops::Range};
+
+/// Work-items of a workgroup: one wave of 64 lanes, or two of 32.
+pub(crate) const ITEMS: usize = 64;
+pub(crate) const GROUPS: usize = 2;
+/// Words that each work-item is given, and words of global memory that each workgroup counts in.
+pub(crate) const INPUTS: usize = 16;
+pub(crate) const SHARED: usize = 32;
+
+/// Statements of a phase, about; more would keep compilers busy.
+const STATEMENTS: usize = 12;
+
+/// A sequence that the seed decides (splitmix64).
+pub(crate) struct Draw(pub(crate) u64);
+
+impl Draw {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ x >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ x >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ x >> 31
+    }
+
+    pub(crate) fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    fn of<T: Copy>(&mut self, list: &[T]) -> T {
+        list[self.below(list.len())]
+    }
+
+    /// A word as inputs have it: any bits, small numbers, floats, pairs of half floats, ends of ranges.
+    pub(crate) fn word(&mut self) -> u32 {
+        let any = self.next() as u32;
+        match self.below(6) {
+            0 => any,
+            1 => any % 64,
+            2 => (any % 4096) as i32 as f32 as u32,
+            3 => ((any % 2001) as f32 / 16.0 - 60.0).to_bits(),
+            4 => (0x3800_3800 + (any & 0x0fff_0fff)) ^ (any & 0x8000_8000),
+            _ => self.of(&[
+                0,
+                1,
+                u32::MAX,
+                1 << 31,
+                i32::MAX as u32,
+                0x7f80_0000,
+                0x7fc0_0000,
+                3,
+                0xffff,
+                0x8000_7fff,
+            ]),
+        }
+    }
+}
+
+/// `u`, `i` or `f` with the bits of an element, and how many elements.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Type {
+    kind: char,
+    bits: u32,
+    lanes: usize,
+}
+
+const fn scalar(kind: char, bits: u32) -> Type {
+    Type { kind, bits, lanes: 1 }
+}
+
+const fn vector(kind: char, bits: u32, lanes: usize) -> Type {
+    Type { kind, bits, lanes }
+}
+
+const U32: Type = scalar('u', 32);
+
+const INTEGERS: [Type; 8] = [
+    scalar('u', 8),
+    scalar('i', 8),
+    scalar('u', 16),
+    scalar('i', 16),
+    U32,
+    scalar('i', 32),
+    scalar('u', 64),
+    scalar('i', 64),
+];
+const FLOATS: [Type; 3] = [scalar('f', 16), scalar('f', 32), scalar('f', 64)];
+const VECTORS: [Type; 13] = [
+    vector('u', 8, 4),
+    vector('u', 16, 2),
+    vector('i', 16, 2),
+    vector('u', 16, 4),
+    vector('u', 32, 2),
+    vector('i', 32, 2),
+    vector('u', 32, 4),
+    vector('u', 64, 2),
+    vector('f', 16, 2),
+    vector('f', 16, 4),
+    vector('f', 32, 2),
+    vector('f', 32, 4),
+    vector('f', 64, 2),
+];
+
+impl Type {
+    fn element(self) -> Type {
+        Type { lanes: 1, ..self }
+    }
+
+    fn name(self) -> String {
+        match self.lanes {
+            1 => format!("{}{}", self.kind, self.bits),
+            lanes => format!("{}{}x{lanes}", self.kind, self.bits),
+        }
+    }
+
+    fn is_float(self) -> bool {
+        self.kind == 'f'
+    }
+
+    /// The type in which C computes without a promotion to a signed one.
+    fn wide(self) -> &'static str {
+        if self.bits == 64 { "u64" } else { "u32" }
+    }
+}
+
+/// A variable of the state.
+#[derive(Clone)]
+struct Variable {
+    of: Type,
+    name: String,
+}
+
+/// A statement, whose parts can be left out one by one.
+#[derive(Clone)]
+pub(crate) enum Statement {
+    Line(String),
+    Block(String, Vec<Statement>),
+}
+
+impl Statement {
+    fn print(&self, indent: usize, out: &mut String) {
+        match self {
+            Statement::Line(text) => {
+                let _ = writeln!(out, "{:indent$}{text}", "");
+            }
+            Statement::Block(head, body) => {
+                let _ = writeln!(out, "{:indent$}{head} {{", "");
+                body.iter().for_each(|statement| statement.print(indent + 2, out));
+                let _ = writeln!(out, "{:indent$}}}", "");
+            }
+        }
+    }
+}
+
+fn count(list: &[Statement]) -> usize {
+    let of = |statement: &Statement| match statement {
+        Statement::Line(_) => 1,
+        Statement::Block(_, body) => 1 + count(body),
+    };
+    list.iter().map(of).sum()
+}
+
+/// Takes out the statement of that number, with all that is in it; what is left of the number otherwise.
+fn remove(list: &mut Vec<Statement>, mut number: usize) -> Option<usize> {
+    for index in 0..list.len() {
+        if number == 0 {
+            list.remove(index);
+            return None;
+        }
+        number -= 1;
+        if let Statement::Block(_, body) = &mut list[index] {
+            number = remove(body, number)?;
+        }
+    }
+    Some(number)
+}
+
+/// Puts a one for the part of an expression of that number. What is left of the number otherwise.
+fn simplify(list: &mut [Statement], mut number: usize) -> Option<usize> {
+    for statement in list {
+        let (Statement::Line(text) | Statement::Block(text, _)) = statement;
+        let parts = parts(text);
+        if let Some(part) = parts.get(number) {
+            text.replace_range(part.clone(), "1");
+            return None;
+        }
+        number -= parts.len();
+        if let Statement::Block(_, body) = statement {
+            number = simplify(body, number)?;
+        }
+    }
+    Some(number)
+}
+
+/// What stands in parentheses that are not those of a call or a cast, the largest first.
+fn parts(text: &str) -> Vec<Range<usize>> {
+    let (mut open, mut found) = (Vec::new(), Vec::new());
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' => open.push(at),
+            ')' => found.extend(open.pop().map(|start: usize| start + 1..at)),
+            _ => {}
+        }
+    }
+    let is_expression = |part: &Range<usize>| {
+        let called =
+            text[..part.start - 1].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+        !called && text[part.clone()].contains(|c: char| !c.is_ascii_alphanumeric())
+    };
+    found.retain(is_expression);
+    found.sort_by_key(|part| std::cmp::Reverse(part.len()));
+    found
+}
+
+/// What the work-items do between two barriers, and then across lanes.
+#[derive(Clone)]
+struct Phase {
+    body: Vec<Statement>,
+    /// A function that is called instead of being a part of the kernel.
+    called: bool,
+    across: Vec<Across>,
+}
+
+/// A value of another lane.
+#[derive(Clone)]
+struct Across {
+    to: String,
+    from: String,
+    /// For the GPU, with `@` for the value, `$` for the old one and `t` for the work-item.
+    gpu: String,
+    /// For the host: the lane of the 32 around it, 32 for a zero, 64 and more for the old value.
+    lane: String,
+}
+
+#[derive(Clone)]
+pub(crate) struct Kernel {
+    pub(crate) name: String,
+    variables: Vec<Variable>,
+    phases: Vec<Phase>,
+}
+
+impl Kernel {
+    pub(crate) fn draw(name: String, seed: u64) -> Kernel {
+        let mut draw = Draw(seed);
+        let mut variables = Vec::new();
+        for of in INTEGERS.into_iter().chain(FLOATS).chain(VECTORS) {
+            let number = match of {
+                // What is moved across lanes and used as an index.
+                U32 => 3,
+                _ if of.lanes > 1 => 2 * usize::from(draw.one_in(3)),
+                _ => draw.below(3),
+            };
+            let name = |index| format!("s->{}_{index}", of.name());
+            variables.extend((0..number).map(|index| Variable { of, name: name(index) }));
+        }
+        let mut writer = Writer { draw, variables, phase: 0, left: 0, atomic: "" };
+        let phases = (0..1 + writer.draw.below(3)).map(|phase| writer.phase(phase)).collect();
+        Kernel { name, variables: writer.variables, phases }
+    }
+
+    pub(crate) fn statements(&self) -> usize {
+        self.phases.iter().map(|phase| count(&phase.body) + phase.across.len()).sum()
+    }
+
+    /// The kernel without the statement of that number.
+    pub(crate) fn without(&self, mut number: usize) -> Kernel {
+        let mut less = self.clone();
+        for phase in &mut less.phases {
+            let Some(rest) = remove(&mut phase.body, number) else { break };
+            number = rest;
+            if number < phase.across.len() {
+                phase.across.remove(number);
+                break;
+            }
+            number -= phase.across.len();
+        }
+        less
+    }
+
+    /// The kernel with a one instead of the part of an expression of that number, if there are so many.
+    pub(crate) fn simpler(&self, mut number: usize) -> Option<Kernel> {
+        let mut simpler = self.clone();
+        for phase in &mut simpler.phases {
+            match simplify(&mut phase.body, number) {
+                Some(rest) => number = rest,
+                None => return Some(simpler),
+            }
+        }
+        None
+    }
+
+    /// Words that each work-item leaves, with the name of each.
+    pub(crate) fn outputs(&self) -> Vec<String> {
+        let words = |v: &Variable| {
+            let each = v.of.bits.div_ceil(32) as usize * v.of.lanes;
+            (0..each).map(move |word| format!("{} word {word}", &v.name[3..])).collect::<Vec<_>>()
+        };
+        let array = (0..8).map(|at| format!("array word {at}"));
+        self.variables.iter().flat_map(words).chain(array).collect()
+    }
+
+    /// What both compilers read, and one of them for its part.
+    pub(crate) fn text(&self, for_gpu: bool) -> String {
+        let (name, mut out) = (&self.name, String::new());
+        let _ = writeln!(out, "struct {name}_state {{");
+        for Variable { of, name } in &self.variables {
+            let _ = writeln!(out, "  {} {};", of.name(), &name[3..]);
+        }
+        let _ = writeln!(out, "  u32 array[8];\n}};");
+        let _ = writeln!(out, "DEV void {name}_begin(struct {name}_state *s, const u32 *in) {{");
+        let mut at = 0;
+        for v in &self.variables {
+            for lane in 0..v.of.lanes {
+                let place =
+                    if v.of.lanes > 1 { format!("{}[{lane}]", v.name) } else { v.name.clone() };
+                let word = |k: usize| format!("in[{}]", (at + k) % INPUTS);
+                let value = match (v.of.kind, v.of.bits) {
+                    ('f', 16) => format!("as_f16((u16){})", word(0)),
+                    ('f', 32) => format!("as_f32({})", word(0)),
+                    ('f', _) => format!("(f64)as_f32({})", word(0)),
+                    (_, 64) => format!("(u64){} << 32 | {}", word(1), word(0)),
+                    _ => word(0),
+                };
+                let _ = writeln!(out, "  {place} = ({})({value});", v.of.element().name());
+                at += 1 + at % 2;
+            }
+        }
+        let _ = writeln!(out, "  for (u32 i = 0; i < 8; i++) s->array[i] = in[i + 4] ^ i;\n}}");
+        let _ = writeln!(
+            out,
+            "DEV void {name}_end(struct {name}_state *s, u32 *out) {{\n  u32 at = 0;"
+        );
+        for v in &self.variables {
+            for lane in 0..v.of.lanes {
+                let place =
+                    if v.of.lanes > 1 { format!("{}[{lane}]", v.name) } else { v.name.clone() };
+                let _ = match (v.of.kind, v.of.bits) {
+                    ('f', 64) => writeln!(
+                        out,
+                        "  out[at++] = (u32)of_f64({place}); out[at++] = (u32)(of_f64({place}) >> 32);"
+                    ),
+                    ('f', bits) => writeln!(out, "  out[at++] = of_f{bits}({place});"),
+                    (_, 64) => writeln!(
+                        out,
+                        "  out[at++] = (u32){place}; out[at++] = (u32)((u64){place} >> 32);"
+                    ),
+                    _ => writeln!(out, "  out[at++] = (u32){place};"),
+                };
+            }
+        }
+        let _ = writeln!(out, "  for (u32 i = 0; i < 8; i++) out[at++] = s->array[i];\n}}");
+        for (number, phase) in self.phases.iter().enumerate() {
+            let how = if phase.called { "CALLED" } else { "DEV" };
+            let _ = writeln!(
+                out,
+                "{how} void {name}_{number}(struct {name}_state *s, u32 *own, const u32 *other, u32 *both, u32 *all, u32 t) {{"
+            );
+            phase.body.iter().for_each(|statement| statement.print(2, &mut out));
+            let _ = writeln!(out, "}}");
+        }
+        if for_gpu {
+            self.gpu(&mut out)
+        } else {
+            self.host(&mut out)
+        }
+        out
+    }
+
+    fn gpu(&self, out: &mut String) {
+        let (name, words) = (&self.name, self.outputs().len());
+        let _ = writeln!(
+            out,
+            "extern \"C\" __global__ void __launch_bounds__({ITEMS}) {name}(const u32 *in, u32 *out, u32 *all) {{
+  __shared__ __attribute__((aligned(16))) u32 lds[{}];
+  u32 t = threadIdx.x, item = blockIdx.x * {ITEMS} + t;
+  struct {name}_state state, *s = &state;
+  for (u32 i = t; i < {}; i += {ITEMS}) lds[i] = 0;
+  {name}_begin(s, in + item * {INPUTS});
+  __syncthreads();",
+            LDS, LDS
+        );
+        for (number, phase) in self.phases.iter().enumerate() {
+            let [own, other] = halves(number);
+            let _ = writeln!(
+                out,
+                "  {name}_{number}(s, lds + {own}, lds + {other}, lds + {BOTH}, all + blockIdx.x * {SHARED}, t);"
+            );
+            let _ = writeln!(out, "  __syncthreads();");
+            for Across { to, from, gpu, .. } in &phase.across {
+                let text = gpu.replace('@', from).replace('$', to);
+                let _ = writeln!(out, "  {to} = {text};");
+            }
+        }
+        let _ = writeln!(out, "  {name}_end(s, out + item * {words});\n}}");
+    }
+
+    fn host(&self, out: &mut String) {
+        let (name, words) = (&self.name, self.outputs().len());
+        let _ = writeln!(
+            out,
+            "void {name}(const u32 *in, u32 *out, u32 *all) {{
+  for (u32 group = 0; group < {GROUPS}; group++) {{
+    __attribute__((aligned(16))) u32 lds[{}] = {{0}};
+    struct {name}_state states[{ITEMS}];
+    u32 seen[{ITEMS}], t;
+    for (t = 0; t < {ITEMS}; t++) {name}_begin(states + t, in + (group * {ITEMS} + t) * {INPUTS});",
+            LDS
+        );
+        for (number, phase) in self.phases.iter().enumerate() {
+            let [own, other] = halves(number);
+            let _ = writeln!(
+                out,
+                "    for (t = 0; t < {ITEMS}; t++) {name}_{number}(states + t, lds + {own}, lds + {other}, lds + {BOTH}, all + group * {SHARED}, t);"
+            );
+            for Across { to, from, lane, .. } in &phase.across {
+                let _ = writeln!(
+                    out,
+                    "    for (t = 0; t < {ITEMS}; t++) {{ struct {name}_state *s = states + t; seen[t] = {from}; }}
+    for (t = 0; t < {ITEMS}; t++) {{
+      struct {name}_state *s = states + t;
+      u32 lane = {lane};
+      {to} = lane >= 64 ? {to} : lane >= 32 ? 0 : seen[(t & ~31u) | lane];
+    }}"
+                );
+            }
+        }
+        let _ = writeln!(
+            out,
+            "    for (t = 0; t < {ITEMS}; t++) {name}_end(states + t, out + (group * {ITEMS} + t) * {words});
+  }}
+}}"
+        );
+    }
+}
+
+/// Words of the LDS: four for each work-item, twice, and what all count in.
+const LDS: usize = BOTH + SHARED;
+const BOTH: usize = 2 * 4 * ITEMS;
+
+/// Where a phase writes, and where it reads what others wrote before.
+fn halves(phase: usize) -> [usize; 2] {
+    if phase.is_multiple_of(2) { [0, 4 * ITEMS] } else { [4 * ITEMS, 0] }
+}
+
+struct Writer {
+    draw: Draw,
+    variables: Vec<Variable>,
+    phase: usize,
+    /// Statements that may still come.
+    left: usize,
+    /// What the atomics of this phase do.
+    atomic: &'static str,
+}
+
+impl Writer {
+    fn phase(&mut self, phase: usize) -> Phase {
+        self.phase = phase;
+        self.left = 1 + self.draw.below(STATEMENTS);
+        self.atomic = self.draw.of(&["", "Add", "Or", "Xor", "Min", "Max", "And"]);
+        let mut body = Vec::new();
+        while self.left > 0 {
+            body.push(self.statement(0, false));
+        }
+        let called = self.draw.one_in(4);
+        let across = (0..self.draw.below(4)).map(|_| self.across()).collect();
+        Phase { body, called, across }
+    }
+
+    fn across(&mut self) -> Across {
+        let words: Vec<_> =
+            self.variables.iter().filter(|v| v.of == U32).map(|v| v.name.clone()).collect();
+        let mut word = || words[self.draw.below(words.len())].clone();
+        let (to, from, by) = (word(), word(), word());
+        let (gpu, lane) = match self.draw.below(3) {
+            0 => {
+                let lane = format!("(({by} + t) & 31)");
+                (
+                    format!("(u32)__builtin_amdgcn_ds_bpermute((((t & ~31u) | {lane}) << 2), @)"),
+                    lane,
+                )
+            }
+            1 => {
+                let [and, or, xor] = [(); 3].map(|()| self.draw.below(32));
+                let pattern = and | or << 5 | xor << 10;
+                (
+                    format!("(u32)__builtin_amdgcn_ds_swizzle(@, {pattern})"),
+                    format!("(((t & 31 & {and}) | {or}) ^ {xor})"),
+                )
+            }
+            _ => {
+                let n = 1 + self.draw.below(15);
+                let any = self.draw.below(256);
+                let control = self.draw.of(&[any, 0x100 + n, 0x110 + n, 0x120 + n, 0x140, 0x141]);
+                let rows = self.draw.of(&[15, 15, 5, 10]);
+                let every = self.draw.below(16);
+                let banks = self.draw.of(&[15, 15, every]);
+                let zero = self.draw.below(2);
+                (
+                    format!(
+                        "(u32)__builtin_amdgcn_update_dpp($, @, {control}, {rows}, {banks}, {zero})"
+                    ),
+                    format!("dpp_source(t & 31, {control}, {rows}, {banks}, {zero})"),
+                )
+            }
+        };
+        Across { to, from, gpu, lane }
+    }
+
+    fn statements(&mut self, most: usize, depth: usize, in_loop: bool) -> Vec<Statement> {
+        (0..1 + self.draw.below(most)).map(|_| self.statement(depth, in_loop)).collect()
+    }
+
+    fn statement(&mut self, depth: usize, in_loop: bool) -> Statement {
+        self.left = self.left.saturating_sub(1);
+        if depth < 3 && self.draw.one_in(6) {
+            return match self.draw.below(4) {
+                0 | 1 => {
+                    let head = format!("if ({})", self.condition(2));
+                    Statement::Block(head, self.statements(3, depth + 1, in_loop))
+                }
+                2 => {
+                    let end = self.expression(U32, 1);
+                    let i = format!("i{depth}");
+                    let head = format!("for (u32 {i} = 0, n = ({end}) & 7; {i} < n; {i}++)");
+                    Statement::Block(head, self.statements(3, depth + 1, true))
+                }
+                _ => {
+                    let of = self.expression(U32, 1);
+                    let cases = (0..3).map(|case| {
+                        let mut body = self.statements(2, depth + 1, false);
+                        if self.draw.below(4) > 0 {
+                            body.push(Statement::Line("break;".to_owned()));
+                        }
+                        Statement::Block(format!("case {case}:"), body)
+                    });
+                    let cases = cases.collect();
+                    Statement::Block(format!("switch (({of}) & 3)"), cases)
+                }
+            };
+        }
+        let word = self.expression(U32, 2);
+        Statement::Line(match self.draw.below(20) {
+            0 => format!("s->array[({word}) & 7] = {};", self.expression(U32, 2)),
+            1 => format!("*(u64 *)(own + t * 4 + 2) = {};", self.expression(scalar('u', 64), 2)),
+            2 => format!(
+                "((u16 *)(own + t * 4))[({word}) & 3] = {};",
+                self.expression(scalar('u', 16), 2)
+            ),
+            3 => format!("own[t * 4 + (({word}) & 3)] = {};", self.expression(U32, 2)),
+            4 => format!(
+                "((u8 *)(own + t * 4))[({word}) & 15] = {};",
+                self.expression(scalar('u', 8), 2)
+            ),
+            5 | 6 if !self.atomic.is_empty() => {
+                let (name, value) = (self.atomic, self.expression(U32, 2));
+                let place = self.draw.of(&["both", "all"]);
+                format!("ATOMIC_{name}({place} + (({word}) & {}), {value});", SHARED - 1)
+            }
+            7 if in_loop => {
+                let what = self.draw.of(&["break", "continue"]);
+                format!("if ({}) {what};", self.condition(1))
+            }
+            _ => {
+                let number = self.draw.below(self.variables.len());
+                let Variable { of, name } = self.variables[number].clone();
+                if of.lanes > 1 && self.draw.one_in(3) {
+                    let value = self.expression(of.element(), 3);
+                    let lane = self.draw.below(of.lanes).to_string();
+                    let any = format!("({word}) & {}", of.lanes - 1);
+                    let lane = if self.draw.one_in(3) { any } else { lane };
+                    format!("{name}[{lane}] = {value};")
+                } else {
+                    format!("{name} = {};", self.expression(of, 3))
+                }
+            }
+        })
+    }
+}
+
+mod expression;

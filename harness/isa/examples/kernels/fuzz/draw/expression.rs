@@ -1,0 +1,356 @@
+//! Expressions of drawn kernels: whatever their operands are, C defines them.
+
+use super::{FLOATS, INTEGERS, ITEMS, Type, U32, Writer, scalar};
+
+/// Bits of floats that instructions know as constants or that end ranges, by size.
+const F16: [u64; 10] = [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4400, 0x7bff, 0x0001, 0x7c00, 0x3118];
+const F32: [u64; 11] = [
+    0,
+    1 << 31,
+    0x3f80_0000,
+    0xbf80_0000,
+    0x3f00_0000,
+    0xc080_0000,
+    0x3e22_f983,
+    1,
+    0x7f80_0000,
+    0x7f7f_ffff,
+    0x4049_0fdb,
+];
+const F64: [u64; 9] = [
+    0,
+    1 << 63,
+    0x3ff0_0000_0000_0000,
+    0xbfe0_0000_0000_0000,
+    0x4010_0000_0000_0000,
+    0x3fc4_5f30_6dc9_c882,
+    1,
+    0x7ff0_0000_0000_0000,
+    0x4009_21fb_5444_2d18,
+];
+const ENDS: [u64; 16] = [
+    0,
+    1,
+    2,
+    3,
+    64,
+    65,
+    u64::MAX,
+    u64::MAX - 15,
+    u64::MAX - 16,
+    0x7f,
+    0x80,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    0xffff_ffff,
+    1 << 63,
+];
+
+impl Writer {
+    pub(super) fn condition(&mut self, depth: usize) -> String {
+        if depth > 0 && self.draw.one_in(4) {
+            let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
+            let what = self.draw.of(&["&&", "||", "!=", "=="]);
+            return format!("(({a}) {what} ({b}))");
+        }
+        let all: Vec<_> = INTEGERS.into_iter().chain(FLOATS).collect();
+        let of = self.draw.of(&all);
+        let (a, b) = (self.expression(of, depth), self.expression(of, depth));
+        let what = self.draw.of(&["<", ">", "<=", ">=", "==", "!="]);
+        // Of a constant in front C would warn.
+        format!("({a} {what} {b})")
+    }
+
+    /// An expression of exactly this type.
+    pub(super) fn expression(&mut self, of: Type, depth: usize) -> String {
+        if depth == 0 || self.draw.one_in(6) {
+            return self.leaf(of);
+        }
+        let text = match (of.lanes, of.is_float()) {
+            (1, false) => self.integer(of, depth - 1),
+            (1, true) => self.float(of, depth - 1),
+            _ => self.vector(of, depth - 1),
+        };
+        format!("({text})")
+    }
+
+    /// Several of one type.
+    fn some<const N: usize>(&mut self, of: Type, depth: usize) -> [String; N] {
+        [(); N].map(|()| self.expression(of, depth))
+    }
+
+    fn leaf(&mut self, of: Type) -> String {
+        let known: Vec<_> =
+            self.variables.iter().filter(|v| v.of == of).map(|v| v.name.clone()).collect();
+        if !known.is_empty() && self.draw.below(4) > 0 {
+            return known[self.draw.below(known.len())].clone();
+        }
+        if of.lanes > 1 {
+            let each: Vec<_> = (0..of.lanes).map(|_| self.leaf(of.element())).collect();
+            return format!("(({}){{{}}})", of.name(), each.join(", "));
+        }
+        let holders: Vec<_> = self
+            .variables
+            .iter()
+            .filter(|v| v.of.lanes > 1 && v.of.element() == of)
+            .map(|v| (v.name.clone(), v.of.lanes))
+            .collect();
+        if !holders.is_empty() && self.draw.one_in(2) {
+            let (name, lanes) = &holders[self.draw.below(holders.len())];
+            return match self.draw.below(4) {
+                0 => format!("{name}[(t + s->u32_0) & {}]", lanes - 1),
+                _ => format!("{name}[{}]", self.draw.below(*lanes)),
+            };
+        }
+        if of == U32 {
+            let word = format!("s->u32_{}", self.draw.below(3));
+            match self.draw.below(8) {
+                0 => return "t".to_owned(),
+                1 => return format!("table[{word} & 15]"),
+                2 => return format!("s->array[{word} & 7]"),
+                3 => return format!("other[{word} & {}]", 4 * ITEMS - 1),
+                4 => return format!("own[t * 4 + ({word} & 3)]"),
+                5 if self.atomic.is_empty() => return format!("both[{word} & 31]"),
+                _ => {}
+            }
+        }
+        self.literal(of)
+    }
+
+    fn literal(&mut self, of: Type) -> String {
+        let any = self.draw.next();
+        if of.is_float() {
+            let ends: &[u64] = match of.bits {
+                16 => &F16,
+                32 => &F32,
+                _ => &F64,
+            };
+            let bits = if self.draw.one_in(4) { any } else { self.draw.of(ends) };
+            return match of.bits {
+                16 => format!("as_f16((u16){:#x})", bits & 0xffff),
+                32 => format!("as_f32({:#x}u)", bits & 0xffff_ffff),
+                _ => format!("as_f64({bits:#x}ull)"),
+            };
+        }
+        let value = match self.draw.below(4) {
+            0 => any,
+            1 => any % 64,
+            _ => self.draw.of(&ENDS),
+        };
+        format!("({})({:#x}ull)", of.name(), value & (u64::MAX >> (64 - of.bits)))
+    }
+
+    fn integer(&mut self, of: Type, depth: usize) -> String {
+        let (name, wide) = (of.name(), of.wide());
+        let [a, b, c] = self.some(of, depth);
+        let u32s = |this: &mut Writer| this.some::<3>(U32, depth);
+        match self.draw.below(16) {
+            0..=3 => {
+                let what = self.draw.of(&["+", "-", "*", "&", "|", "^", "+"]);
+                format!("({name})(({wide}){a} {what} ({wide}){b})")
+            }
+            4 => {
+                let [n, ..] = u32s(self);
+                let most = of.bits - 1;
+                match self.draw.below(2) {
+                    0 => format!("({name})(({wide}){a} << ({n} & {most}))"),
+                    _ => format!("({name})({a} >> ({n} & {most}))"),
+                }
+            }
+            5 => {
+                let what = self.draw.of(&["/", "%"]);
+                // The least number divided by minus one is no number.
+                let half = if of.kind == 'i' { ">> 1" } else { "+ 0" };
+                format!("({name})(({name})({a} {half}) {what} ({name})({b} | 1))")
+            }
+            6 => format!("({name})({} ? {a} : {b})", self.condition(depth)),
+            7 => {
+                let from = self.draw.of(&INTEGERS);
+                format!("({name}){}", self.expression(from, depth))
+            }
+            8 => {
+                let from = self.draw.of(&FLOATS);
+                let to = match (from.bits, of.bits) {
+                    (16, _) => scalar(of.kind, 16),
+                    (_, 64) => of,
+                    _ => scalar(of.kind, 32),
+                };
+                let (from_name, value) = (from.name(), self.expression(from, depth));
+                match self.draw.below(3) {
+                    0 if from.bits == 32 => format!("({name})f32_bf16({value})"),
+                    1 => format!("({name})of_{from_name}({value})"),
+                    _ => format!("({name}){from_name}_{}({value})", to.name()),
+                }
+            }
+            9 => {
+                let what = self.draw.of(&["plus", "minus", "min", "max"]);
+                format!("{what}_{name}({a}, {b})")
+            }
+            10 => format!("med_{name}({a}, {b}, {c})"),
+            11 => format!("({name})(({wide})(({wide}){a} * ({wide}){b}) + ({wide}){c})"),
+            12 => self.unary(of, depth),
+            _ => self.known(of, depth),
+        }
+    }
+
+    fn unary(&mut self, of: Type, depth: usize) -> String {
+        let name = of.name();
+        let [a] = self.some(of, depth);
+        match self.draw.below(4) {
+            0 => format!("({name})~{a}"),
+            1 => format!("({name})-({}){a}", of.wide()),
+            2 => format!("({name})!{a}"),
+            _ => format!("({name})({})", self.condition(depth)),
+        }
+    }
+
+    /// What GPUs have an instruction for.
+    fn known(&mut self, of: Type, depth: usize) -> String {
+        let name = of.name();
+        let [x, y] = self.some(scalar('u', 64), depth);
+        let [p, q] = self.some(scalar('i', 64), depth);
+        let [i, j, k] = self.some(scalar('i', 32), depth);
+        let [a, b, c] = self.some(U32, depth);
+        let text = match self.draw.below(32) {
+            0 => format!("rotate32({a}, {b})"),
+            1 => format!("rotate64({x}, {a})"),
+            2 => format!("clz32({a})"),
+            3 => format!("ctz32({a})"),
+            4 => format!("clz64({x})"),
+            5 => format!("ctz64({x})"),
+            6 => format!("(count32({a}) + {b})"),
+            7 => format!("count64({x})"),
+            8 => format!("swap32({a})"),
+            9 => format!("swap64({x})"),
+            10 => format!("reverse32({a})"),
+            11 => format!("high_u32({a}, {b})"),
+            12 => format!("high_i32({i}, {j})"),
+            13 => format!("high_u64({x}, {y})"),
+            14 => format!("wide_u32({a}, {b}, {x})"),
+            15 => format!("wide_i32({i}, {j}, {p})"),
+            16 => format!("mad24({a}, {b}, {c})"),
+            17 => format!("imad24({i}, {j}, {k})"),
+            18 => format!("field_u32({a}, {b}, {c})"),
+            19 => format!("field_i32({i}, {a})"),
+            20 => format!("insert32({a}, {b}, {c})"),
+            21 => format!("funnel32({a}, {b}, {c})"),
+            22 => format!("sad32({a}, {b}, {c})"),
+            23 => format!("psad8({a}, {b}, {c})"),
+            24 => format!("dot_u8({a}, {b}, {c})"),
+            25 => format!("dot_i8({a}, {b}, {i})"),
+            26 => format!("perm32({a}, {b}, {c})"),
+            27 => format!("byte_align({a}, {b}, {c})"),
+            28 => format!("capped_plus({a}, {b})"),
+            29 => format!("capped_plus16((u16){a}, (u16){b})"),
+            30 => format!("floored_minus({a}, {b})"),
+            _ => format!("((u64){p} * (u64){q})"),
+        };
+        format!("({name}){text}")
+    }
+
+    fn float(&mut self, of: Type, depth: usize) -> String {
+        let (name, bits) = (of.name(), of.bits);
+        let [a, b, c] = self.some(of, depth);
+        match self.draw.below(16) {
+            0..=4 => {
+                let what = self.draw.of(&["+", "-", "*", "+", "*", "/"]);
+                format!("({name})({a} {what} {b})")
+            }
+            5 | 6 => {
+                let sign = self.draw.of(&["", "-"]);
+                format!("fma{bits}({sign}{a}, {b}, {c})")
+            }
+            7 => {
+                let what = self.draw.of(&["sqrt", "floor", "ceil", "trunc", "rint", "abs"]);
+                format!("{what}{bits}({a})")
+            }
+            8 => format!("({name})-{a}"),
+            9 => {
+                let what = self.draw.of(&["min", "max"]);
+                format!("{what}{bits}({a}, {b})")
+            }
+            10 => format!("{} ? {a} : {b}", self.condition(depth)),
+            11 | 12 => {
+                let from = self.draw.of(&FLOATS);
+                format!("({name}){}", self.expression(from, depth))
+            }
+            13 => {
+                let from = self.draw.of(&INTEGERS);
+                let value = self.expression(from, depth);
+                // Exact in a half float, whichever way the compiler takes.
+                let small = if bits == 16 { " & 0x7ff" } else { "" };
+                format!("({name})({value}{small})")
+            }
+            14 => match bits {
+                32 => {
+                    let [half, other] = self.some(FLOATS[0], depth);
+                    format!("fma32((f32){half}, (f32){other}, {a})")
+                }
+                16 => {
+                    let [half, other] = self.some(FLOATS[0], depth);
+                    let [whole] = self.some(FLOATS[1], depth);
+                    format!("(f16)fma32((f32){half}, (f32){other}, {whole})")
+                }
+                _ => format!("sign64({a}, {b})"),
+            },
+            _ => {
+                let [n] = self.some(scalar('i', 32), depth);
+                let [word] = self.some(U32, depth);
+                match (bits, self.draw.below(3)) {
+                    (16, _) => format!("as_f16((u16){word})"),
+                    (32, 0) => format!("bf16_f32((u16){word})"),
+                    (32, 1) => format!("sign32({a}, {b})"),
+                    (_, _) => format!("ldexp{bits}({a}, {n})"),
+                }
+            }
+        }
+    }
+
+    fn vector(&mut self, of: Type, depth: usize) -> String {
+        let (name, element) = (of.name(), of.element());
+        let [a, b] = self.some(of, depth);
+        let splat = |value: &str| {
+            let all = vec![value; of.lanes].join(", ");
+            format!("({name}){{{all}}}")
+        };
+        match self.draw.below(10) {
+            0..=3 => {
+                let what: &[&str] = if of.is_float() {
+                    &["+", "-", "*", "/", "+", "*"]
+                } else {
+                    &["+", "-", "*", "&", "|", "^"]
+                };
+                format!("{a} {} {b}", self.draw.of(what))
+            }
+            4 => {
+                let lanes: Vec<_> = (0..of.lanes).map(|_| self.draw.below(of.lanes)).collect();
+                let from = self.leaf(of);
+                let each: Vec<_> = lanes.iter().map(|lane| format!("{from}[{lane}]")).collect();
+                format!("({name}){{{}}}", each.join(", "))
+            }
+            5 => {
+                let each: Vec<_> = (0..of.lanes).map(|_| self.expression(element, depth)).collect();
+                format!("({name}){{{}}}", each.join(", "))
+            }
+            6 if !of.is_float() => {
+                let most = splat(&format!("({})({})", element.name(), of.bits - 1));
+                let what = self.draw.of(&["<<", ">>"]);
+                // Of a signed vector only what is shifted down is defined.
+                let what = if of.kind == 'i' { ">>" } else { what };
+                format!("{a} {what} ({b} & {most})")
+            }
+            7 if !of.is_float() => {
+                let what = self.draw.of(&["<", ">", "==", "<="]);
+                let mask = format!("({name})({a} {what} {b})");
+                format!("({mask} & {a}) | (~{mask} & {b})")
+            }
+            8 if of.is_float() => format!("-{a}"),
+            8 => format!("~{a}"),
+            _ => {
+                let [value] = self.some(element, depth);
+                format!("{a} + {}", splat(&value))
+            }
+        }
+    }
+}

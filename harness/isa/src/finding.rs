@@ -1,0 +1,126 @@
+//! What a launch that is watched finds: mistakes of the kernel that hardware would not tell of.
+
+use std::fmt;
+
+use crate::{At, LdsAccess, Unordered};
+
+/// A mistake of a kernel, after which a launch that is watched goes on as hardware would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Finding {
+    /// An access outside of every allocation, to a page that a GPU reaches.
+    Outside {
+        /// The first byte that was outside.
+        address: u64,
+        /// Whether it was a write or an atomic.
+        write: bool,
+        /// The instruction that made the access.
+        instruction: At,
+    },
+    /// An access past the LDS of the workgroup.
+    LdsOutOfRange {
+        /// Byte offset in the LDS.
+        offset: u64,
+        /// Whether it was a write or an atomic.
+        write: bool,
+        /// Size of the LDS of the workgroup, in bytes.
+        size: u64,
+        /// The instruction that made the access.
+        instruction: At,
+    },
+    /// The kernel works with memory that nobody has ever written.
+    NeverWritten {
+        /// Where the memory is.
+        address: u64,
+        /// The instruction that read it.
+        read: At,
+        /// What was done with it.
+        how: &'static str,
+        /// The instruction that did that.
+        instruction: At,
+    },
+    /// Two waves of a workgroup touch the same byte of the LDS, one of them writes, and no barrier is between.
+    LdsRace {
+        /// Byte offset in the LDS.
+        offset: u64,
+        /// The access that came first this time.
+        first: LdsAccess,
+        /// The other one.
+        second: LdsAccess,
+    },
+    /// The kernel touches what other work touched, and nothing orders the two.
+    Unordered {
+        /// Who and what.
+        accesses: Unordered,
+        /// The instruction that made the access.
+        instruction: At,
+    },
+}
+
+impl Finding {
+    /// Where in memory it was; nowhere in the LDS.
+    pub fn address(&self) -> Option<u64> {
+        match self {
+            Finding::Outside { address, .. } | Finding::NeverWritten { address, .. } => {
+                Some(*address)
+            }
+            Finding::Unordered { accesses, .. } => Some(accesses.address),
+            Finding::LdsOutOfRange { .. } | Finding::LdsRace { .. } => None,
+        }
+    }
+
+    /// What is the same in all findings of one mistake, whichever launch, wave and address shows it.
+    pub fn mistake(&self) -> String {
+        match self {
+            Finding::Outside { write, instruction, .. } => format!("outside {write} {instruction}"),
+            Finding::LdsOutOfRange { instruction, .. } => format!("LDS {instruction}"),
+            Finding::NeverWritten { read, how, instruction, .. } => {
+                format!("never written {read} {how} {instruction}")
+            }
+            Finding::LdsRace { first, second, .. } => {
+                format!("LDS race {} {}", first.instruction, second.instruction)
+            }
+            Finding::Unordered { accesses, instruction } => {
+                format!("unordered {instruction} {}", accesses.rival)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Finding::Outside { address, write: true, instruction } => write!(
+                f,
+                "out of bounds: write to {address:#x} by {instruction}; hardware, which protects whole pages, writes \
+                 over what is there"
+            ),
+            Finding::Outside { address, write: false, instruction } => write!(
+                f,
+                "out of bounds: read of {address:#x} by {instruction}; hardware, which protects whole pages, reads \
+                 what is there"
+            ),
+            Finding::LdsOutOfRange { offset, write, size, instruction } => {
+                let effect =
+                    if *write { "drops what is written there" } else { "reads zero there" };
+                write!(
+                    f,
+                    "LDS access at {offset:#x} of {size:#x} bytes by {instruction}; hardware {effect}"
+                )
+            }
+            Finding::NeverWritten { address, read, how, instruction } => {
+                write!(
+                    f,
+                    "never-written memory at {address:#x} is read by {read}; {how} by {instruction}"
+                )
+            }
+            Finding::LdsRace { offset, first, second } => {
+                write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")
+            }
+            Finding::Unordered { accesses, instruction } => {
+                let Unordered { address, this, other, .. } = accesses;
+                write!(f, "unordered accesses at {address:#x}: {this}, {instruction}; {other}")
+            }
+        }
+    }
+}
