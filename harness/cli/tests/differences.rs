@@ -467,9 +467,4 @@ differences! {
     managed_memory_that_no_kernel_writes: in_kernel("copies/managed-memory[words=16]", "kernel.drop", "wrong-data:out:poison");
     #[cfg(feature = "long-tests")]
     two_allocations_in_one_place: planted("copies/two-after-one-free[bytes=4096]", "alloc.alias", "wrong-data:a.back:other");
-    #[cfg(feature = "long-tests")]
-    a_product_that_is_not_computed: Difference {
-        lines: 160,
-        ..planted("gemm/rocblas-product[dtype=f32,transpose=nn,size=16]", "kernel.drop", "wrong-data:product.back:zero")
-    };
 }
