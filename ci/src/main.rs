@@ -47,7 +47,7 @@ usage: cargo run -p ci -- TASK
   checks   what a program needs of a device, on every release and architecture: a table
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
-  filed    the same for ten cases
+  filed    the same for six cases
   examples makes the reports of reports/examples anew
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
@@ -82,6 +82,7 @@ fn main() -> ExitCode {
             .and_then(|()| prove())
             .and_then(|()| shell().and_then(|sh| checks::sample(&sh)))
             .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
+            .and_then(|()| shell().and_then(|sh| filing::sample(&sh)))
             .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
         _ => {
             eprintln!("{USAGE}");

@@ -32,6 +32,9 @@ pub fn print_lean(
     Ok(printer.assemble(header))
 }
 
+/// Characters of a statement that stands on one line; its indentation comes to them.
+const LONGEST_LINE: usize = 112;
+
 /// What a program is short about.
 #[derive(Clone, Copy)]
 pub(crate) struct Lean {
@@ -68,7 +71,12 @@ impl Printer<'_> {
         if right.starts_with("HIPRTC") {
             self.need(Helper::NameRtc);
         }
-        self.line(format!("CHECK({call}, {right});"));
+        let text = format!("CHECK({call}, {right});");
+        if text.len() <= LONGEST_LINE {
+            return self.line(text);
+        }
+        self.line(format!("CHECK({call},"));
+        self.line(format!("      {right});"));
     }
 
     /// A value that the failing step gives.

@@ -8,6 +8,7 @@ mod environment;
 mod findings;
 mod form;
 mod home;
+mod needs;
 mod publish;
 mod quoted;
 mod redact;
@@ -185,7 +186,7 @@ fn evidence(findings: &Findings) -> Vec<Block> {
         text.map(|text| Block { name: name.to_owned(), text, cut: Some(cut) })
     };
     let mitigations = block("mitigations", 6, write::mitigations(findings));
-    let minimised = block("what the failure needs", 5, write::minimised(findings));
+    let minimised = block("what the failure needs", 5, needs::minimised(findings));
     mitigations.into_iter().chain(minimised).collect()
 }
 

@@ -1,4 +1,4 @@
-// hipMemcpyAsync does not return hipErrorInvalidValue.
+// hipMemcpyAsync returns hipSuccess.
 // What goes wrong: hipMemcpyAsync returned hipErrorInvalidValue.
 // Upstream: ROCm/ROCm#4614
 // Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-22.

@@ -49,7 +49,7 @@ fn planted() -> Findings {
                 ended: Some("FAIL: buffer back: byte 0 is 00; expected was e9".to_owned()),
                 passes: Some(Passes { on: on.clone(), rate: rate(0, 3) }),
                 traces_equal: Some(true),
-                tries: None,
+                tries: Some(60),
                 cut_short: false,
             }),
         }),

@@ -6,9 +6,7 @@ use judge::Kind;
 
 use super::{Control, Findings, Home};
 use crate::{
-    evidence::{
-        Exported, Factor, FactorKind, FactorVerdict, Needed, OtherFailure, Passes, Rate, Setting,
-    },
+    evidence::{Exported, Factor, FactorKind, FactorVerdict, OtherFailure, Passes, Rate, Setting},
     must_hold,
     words::{count, link, stack_and_device, unique, window, without_lines},
 };
@@ -167,7 +165,8 @@ pub(super) fn problem(findings: &Findings) -> String {
     let _ = write!(text, " Seen with {}.", stack_and_device(record));
     if let Some(about) = &findings.about {
         let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-        let _ = write!(text, "\n\n**Why this was tested:** {}", sentence(&about));
+        let title = sentence(&record.title);
+        let _ = write!(text, "\n\n**What was tested, and why:** {title} {}", sentence(&about));
     }
     text
 }
@@ -319,50 +318,6 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     }
     for (why, names) in reasons {
         let _ = write!(text, "\n\nNot tried: {}: {}.", names.join(", "), why.trim_end_matches('.'));
-    }
-    Some(text)
-}
-
-/// Why each part of the program is needed.
-pub(super) fn minimised(findings: &Findings) -> Option<String> {
-    let found = findings.minimised.as_ref()?;
-    let mut text = format!(
-        "#### What the failure needs\n\nReduced from {} to {} in {}.\n\n| element | with | without |\n| --- | --- | --- |",
-        found.calls_before,
-        count(found.calls_after, "call"),
-        count(found.runs, "run")
-    );
-    let (structural, tested): (Vec<&Needed>, Vec<&Needed>) =
-        found.elements.iter().partition(|needed| needed.without.runs == 0);
-    for Needed { what, with, without, .. } in tested {
-        let _ = write!(text, "\n| {what} | {with} | {without} |");
-    }
-    if !structural.is_empty() {
-        // Single calls say it; what belongs together and what may stand for it repeat them.
-        let single = |what: &&str| {
-            !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
-        };
-        let names = structural.iter().map(|needed| needed.what.as_str()).filter(single);
-        let names = unique(names.map(str::to_owned));
-        if !names.is_empty() {
-            let names = names.join("; ");
-            let _ = write!(
-                text,
-                "\n\nThese cannot go alone, for what is left would be no valid program: {names}."
-            );
-        }
-    }
-    if !found.others.is_empty() {
-        let others: Vec<_> = found
-            .others
-            .iter()
-            .map(|o| format!("`{}` ({})", o.signature, count(o.count, "run")))
-            .collect();
-        let _ = write!(
-            text,
-            "\n\nSome smaller variants failed in another way and were kept apart: {}.",
-            others.join(", ")
-        );
     }
     Some(text)
 }

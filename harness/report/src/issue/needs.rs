@@ -1,0 +1,67 @@
+//! What a failure needs, by what `minimise` found.
+
+use std::fmt::Write;
+
+use super::Findings;
+use crate::{
+    evidence::Needed,
+    words::{count, unique},
+};
+
+/// Why each part of the program is needed.
+pub(super) fn minimised(findings: &Findings) -> Option<String> {
+    let found = findings.minimised.as_ref()?;
+    let mut text = format!(
+        "#### What the failure needs\n\nReduced from {} to {} in {}.\n\n| element | with | without |\n| --- | --- | --- |",
+        found.calls_before,
+        count(found.calls_after, "call"),
+        count(found.runs, "run")
+    );
+    let (structural, tested): (Vec<&Needed>, Vec<&Needed>) =
+        found.elements.iter().partition(|needed| needed.without.runs == 0);
+    // Two that have one name differ by their places.
+    let named = |needed: &Needed| {
+        let same = |other: &&Needed| other.what == needed.what && other.line != needed.line;
+        match (needed.line, found.elements.iter().find(same)) {
+            (0, _) | (_, None) => needed.what.clone(),
+            (line, Some(_)) => format!("{} (line {line} of case.yaml)", needed.what),
+        }
+    };
+    for needed in tested {
+        let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
+    }
+    if !structural.is_empty() {
+        // Single calls say it; what belongs together and what may stand for it repeat them.
+        let single = |what: &&str| {
+            !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
+        };
+        let single = structural.iter().filter(|needed| single(&needed.what.as_str()));
+        let names = unique(single.map(|needed| named(needed)));
+        if !names.is_empty() {
+            let names = names.join("; ");
+            let _ = write!(
+                text,
+                "\n\nThese cannot go alone, for what is left would be no valid program: {names}."
+            );
+        }
+    }
+    if !found.others.is_empty() {
+        let others: Vec<_> = found
+            .others
+            .iter()
+            .map(|o| format!("`{}` ({})", o.signature, count(o.count, "run")))
+            .collect();
+        let _ = write!(
+            text,
+            "\n\nSome smaller variants failed in another way and were kept apart: {}.",
+            others.join(", ")
+        );
+    }
+    let program = findings.program.as_ref().and_then(|program| program.exported.as_ref());
+    if program.is_some_and(|exported| exported.tries.is_some()) {
+        text.push_str(
+            "\n\nThe program was then shortened on its own, by compiling and running it.",
+        );
+    }
+    Some(text)
+}
