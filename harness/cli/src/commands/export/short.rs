@@ -427,6 +427,10 @@ pub(crate) fn shortest(
     let settings = Settings { deterministic, ..Settings::default() };
     let mut complete = true;
     let mut text = match start {
+        // Nothing would tell a call that is needed for the failure to be one from a call that only stands before it.
+        Some(start) if runs.healthy().is_none() => {
+            space.finished(&runs, &start).map_err(Stop::no_verdict)?
+        }
         Some(start) => {
             let found = reduce(&space, start, settings, &mut runs);
             if let Some(stop) = runs.trouble.take() {
