@@ -307,6 +307,9 @@ fn check(difference: &Difference) {
     }
 
     // The sentences of the report.
+    assert!(!report.contains("| --- | --- | --- |\n\n"), "a table without rows\n{shown}");
+    let mut also_seen = report.lines().filter(|line| line.starts_with("Seen as: "));
+    assert!(also_seen.all(|line| !line.contains("(line ")), "lines of another file\n{shown}");
     assert!(report.contains(&text), "the attached program is another\n{shown}");
     let said = counts(&report, "it failed as described in ", " fresh processes");
     let number = |value: &serde_json::Value| value.as_u64().map(|n| n as u32);

@@ -12,7 +12,7 @@ use crate::{
 pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let found = findings.minimised.as_ref()?;
     let mut text = format!(
-        "#### What the failure needs\n\nReduced from {} to {} in {}.\n\n| element | with | without |\n| --- | --- | --- |",
+        "#### What the failure needs\n\nReduced from {} to {} in {}.",
         found.calls_before,
         count(found.calls_after, "call"),
         count(found.runs, "run")
@@ -27,6 +27,9 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             (line, Some(_)) => format!("{} (line {line} of case.yaml)", needed.what),
         }
     };
+    if !tested.is_empty() {
+        text.push_str("\n\n| element | with | without |\n| --- | --- | --- |");
+    }
     for needed in tested {
         let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
     }

@@ -149,10 +149,14 @@ fn alone(findings: &Findings) -> Option<&'static str> {
     findings.libraries.is_empty().then_some(if hiprtc { "HIP and hipRTC" } else { "HIP" })
 }
 
-/// What happened, without places in a case file where a reader has a program instead.
+/// What happened.
 fn summary(findings: &Findings) -> String {
-    let text = &findings.record.outcome.summary;
-    if findings.program.is_some() { without_lines(text) } else { text.clone() }
+    placed(findings, &findings.record.outcome.summary)
+}
+
+/// A text without places in a case file where a reader has a program instead.
+fn placed(findings: &Findings, text: &str) -> String {
+    if findings.program.is_some() { without_lines(text) } else { text.to_owned() }
 }
 
 /// The problem in one paragraph.
@@ -210,7 +214,8 @@ pub(super) fn expected(findings: &Findings) -> String {
 pub(super) fn actual(findings: &Findings) -> String {
     let record = &findings.record;
     let mut text = format!("{} (signature `{}`)", symptom(findings), record.outcome.signature);
-    let mut lines = record.outcome.details.clone();
+    let details = record.outcome.details.iter();
+    let mut lines: Vec<String> = details.map(|text| placed(findings, text)).collect();
     if let judge::End::Signalled { signal } = record.exit {
         lines.insert(0, format!("the process ended by {}", judge::signal(signal)));
     }
