@@ -55,7 +55,7 @@ usage: cargo run -p ci -- TASK
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, checks on one release for each architecture, exports and amd, in this order";
+  all      lint, test, stacks, prove, checks on one release for each architecture, exports, filed and amd, in this order";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
