@@ -98,10 +98,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds the command as `cargo test` does, in which what computes is optimised, and has [`STACK`] fetched. Returns the
-/// command.
+/// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too. Has [`STACK`]
+/// fetched. Returns the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    cmd!(sh, "cargo build --locked").run()?;
+    // Another choice of packages would have other features, and so be built anew.
+    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test command").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let program = sh.current_dir().join(target).join("debug/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
@@ -144,9 +145,10 @@ fn test() -> Done {
 fn drawn(sh: &Shell, words: &[&str]) -> Done {
     let program = product(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").read()?;
-    cmd!(sh, "cargo run --quiet --locked -p isa --example kernels -- fuzz {words...}")
-        .env("ROCREPRO_ROCM_ROOT", root)
-        .run()?;
+    // As in `product`, of all packages.
+    cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
+    let kernels = program.with_file_name("examples").join("kernels");
+    cmd!(sh, "{kernels} fuzz {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
     Ok(())
 }
 
