@@ -40,6 +40,9 @@ const FAILURES: u32 = 3;
 /// Most runs of a program that fails now and then.
 pub(super) const MOST_RUNS: u32 = 60;
 
+/// A busy machine may let a program wait so long.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// A release with what compiles for it.
 pub(crate) struct Bench<'s> {
     session: &'s Session,
@@ -49,6 +52,8 @@ pub(crate) struct Bench<'s> {
     version: Version,
     /// The headers of the candidates, compiled once; none where the compiler cannot.
     headers: OnceCell<Option<PathBuf>>,
+    /// How long the first program ran, which nothing had been left out of.
+    took: OnceCell<Duration>,
     /// Runs so far: a fault that is drawn is drawn anew in each.
     runs: Cell<u32>,
 }
@@ -98,6 +103,7 @@ impl<'s> Bench<'s> {
             folder,
             version,
             headers: OnceCell::new(),
+            took: OnceCell::new(),
             runs: Cell::new(0),
         })
     }
@@ -184,7 +190,11 @@ impl<'s> Bench<'s> {
                 let _ = fs::remove_file(entry.path());
             }
         }
-        let limits = limits(self.session, goal, Duration::ZERO);
+        let mut limits = limits(self.session, goal, Duration::ZERO);
+        if let (true, Some(took)) = (goal.kind != Kind::Hang, self.took.get()) {
+            // A program that runs on and on, as the end of a loop was left out, need not be waited for as long as a trial.
+            limits.quiet = limits.quiet.min((*took * 20).max(LEAST_PATIENCE));
+        }
         let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
         let mut variables = match way {
             Way::Plain | Way::Late => Vec::new(),
@@ -197,6 +207,7 @@ impl<'s> Bench<'s> {
         let late = way == Way::Late;
         let how = How { folder: self.at(), limits: &limits, variables: &variables, late };
         let seen = run_program(self.session, job, program, &how, cancel)?;
+        let _ = self.took.set(seen.wall);
         let open = match way {
             Way::Plain | Way::Late => None,
             Way::Calls | Way::All => read_trace(&log, Form::Hiprtc).open,
