@@ -209,6 +209,23 @@ impl Planted {
         }
     }
 
+    /// What it does, in a sentence, with the values of its parameters, and how often where that is not always.
+    pub fn about(&self) -> String {
+        let mut about = self.fault.about().to_owned();
+        for parameter in self.fault.parameters() {
+            let value = match parameter.values {
+                Values::Name { .. } => self.which(parameter.name).to_owned(),
+                Values::Number { .. } => self.amount(parameter.name).to_string(),
+            };
+            about = about.replace(&format!("`{}`", parameter.name), &format!("`{value}`"));
+        }
+        if self.probability < 1.0 {
+            let per = if self.per == Per::Process { "processes" } else { "opportunities" };
+            about += &format!(" It does so at {} of all {per}.", self.probability);
+        }
+        about
+    }
+
     /// The parameters that are not the usual ones, by name, as [`set`](Self::set) takes them.
     pub fn parameters(&self) -> Vec<(&str, String)> {
         let own = self.with.iter().map(|(name, value)| (name.as_str(), value.to_string()));
@@ -305,6 +322,22 @@ impl FromStr for Planted {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sentence_about_a_planted_fault_has_its_values() {
+        let about = |text: &str| text.parse::<Planted>().unwrap().about();
+        assert_eq!(about("call.hang"), "A call of `hipFreeAsync` never returns.");
+        assert_eq!(
+            about("call.refused,call=hipMalloc,probability=0.25"),
+            "A call of `hipMalloc` is refused with `hipErrorInvalidValue`, for no reason. It does so at 0.25 of all opportunities."
+        );
+        for fault in Fault::ALL {
+            let told = Planted::from(*fault).about();
+            for parameter in fault.parameters() {
+                assert!(!told.contains(&format!("`{}`", parameter.name)), "{told}");
+            }
+        }
+    }
 
     #[test]
     fn a_planted_fault_is_read_back_as_it_is_shown() {

@@ -117,10 +117,11 @@ fn notes(answer: &Answer, state: &State, axis: &Axis) -> Vec<String> {
     let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
     let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
     notes.push(format!(
-        "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may be older",
+        "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may {}",
         axis.label(edge.last_good),
         percent(edge.before),
-        count(state.tally(edge.last_good).runs(), "run")
+        count(state.tally(edge.last_good).runs(), "run"),
+        if axis.is_fix() { "still be there" } else { "be older" }
     ));
     let earlier = || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.unusable());
     let ran = earlier().filter(|(_, tally)| tally.runs() > 0);

@@ -74,9 +74,9 @@ pub(super) fn header(
         .faults
         .iter()
         .map(|planted| match planted.fault.place() {
-            Place::Call => format!("Planted in this program: {}", planted.fault.about()),
+            Place::Call => format!("Planted in this program: {}", planted.about()),
             Place::Device => {
-                format!("Fails on a device with this fault: {}", planted.fault.about())
+                format!("Fails on a device with this fault: {}", planted.about())
             }
         })
         .collect();
