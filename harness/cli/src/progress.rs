@@ -59,8 +59,10 @@ pub(crate) fn is_night(spec: &str) -> bool {
 }
 
 fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
-    let other = ["debian", "dir"].contains(&channel) || std::path::Path::new(spec).exists();
-    Sources::load(None).ok().filter(|_| !other)?.select(&[channel.to_owned()]).ok()
+    if ["debian", "dir"].contains(&channel) || std::path::Path::new(spec).exists() {
+        return None;
+    }
+    Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
 }
 
 /// The stack of `nightly:2026-07-02`: a build of a configured source, fetched where it is not there yet; none for other names.

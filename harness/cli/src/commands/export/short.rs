@@ -436,13 +436,14 @@ pub(crate) fn shortest(
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());
     let deterministic = rate.failed == rate.runs;
     let settings = Settings { deterministic, ..Settings::default() };
-    let mut complete = true;
-    let mut text = match start {
+    let (mut text, complete) = match (start, runs.healthy().is_some()) {
         // Nothing would tell a call that is needed for the failure to be one from a call that only stands before it.
-        Some(start) if runs.healthy().is_none() => {
-            space.finished(&runs, &start).map_err(Stop::no_verdict)?
+        (Some(start), false) => {
+            let text = space.finished(&runs, &start).map_err(Stop::no_verdict)?;
+            return finished(&runs, &text, reported);
         }
-        Some(start) => {
+        (None, false) => return Ok(None),
+        (Some(start), true) => {
             let found = reduce(&space, start, settings, &mut runs);
             if let Some(stop) = runs.trouble.take() {
                 return Err(stop);
@@ -450,29 +451,25 @@ pub(crate) fn shortest(
             if found.with.same == 0 {
                 return Ok(None);
             }
-            complete &= found.complete;
-            space.finished(&runs, &found.candidate).map_err(Stop::no_verdict)?
+            let text = space.finished(&runs, &found.candidate).map_err(Stop::no_verdict)?;
+            (text, found.complete)
         }
-        // What has no short form may be made shorter line by line, where something tells which lines matter.
-        None if runs.healthy().is_none() => return Ok(None),
-        None => {
+        // What has no short form may be made shorter line by line.
+        (None, true) => {
             let tested = runs.measured(UNKNOWN, Some(UNKNOWN));
-            printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?
+            (printed(session, job, Form::Hiprtc, tested, vec![goes_wrong(goal)])?, true)
         }
     };
-    // Where nothing tells a program that is wrong itself, only what the compiler does not read goes.
-    if runs.healthy().is_some() {
-        if let Some(shorter) = with_bytes(&mut runs, &text)? {
-            text = shorter;
-        }
-        let found = fewer_lines(&mut runs, &text, settings)?;
-        complete &= found.complete;
-        if found.with.same == 0 {
-            return Ok(None);
-        }
-        text = found.candidate.text();
+    if let Some(shorter) = with_bytes(&mut runs, &text)? {
+        text = shorter;
     }
-    Ok(finished(&runs, &text, reported)?.map(|short| Short { complete, ..short }))
+    let found = fewer_lines(&mut runs, &text, settings)?;
+    if found.with.same == 0 {
+        return Ok(None);
+    }
+    let complete = complete && found.complete;
+    let short = finished(&runs, &found.candidate.text(), reported)?;
+    Ok(short.map(|short| Short { complete, ..short }))
 }
 
 /// What stands where a number of the finished program comes.
