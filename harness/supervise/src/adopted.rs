@@ -54,6 +54,15 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
 /// Ends the processes that a leader which has ended left to this one, and says which they were. Those that do not say whose they
 /// are stay until nobody else runs who could have left them. A leader that `stays` could not be killed, nor could its group.
 pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process> {
+    clear_with(leader, stays, reap, &mut children)
+}
+
+fn clear_with(
+    leader: Leader,
+    stays: bool,
+    reap: Duration,
+    children: &mut dyn FnMut() -> Vec<Pid>,
+) -> Vec<Process> {
     let mut found: Vec<Process> = Vec::new();
     // Nobody starts a leader meanwhile.
     let mut running = running();
@@ -62,13 +71,13 @@ pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process>
     }
     let begun = Instant::now();
     loop {
-        let mut left = strangers(&running);
+        let (mut left, settled) = strangers(&running, children());
         left.retain(|(pid, _)| match run_of(*pid) {
             Some(run) if run == leader.run => true,
             Some(run) if running.values().any(|other| *other == run) => false,
             _ => running.is_empty(),
         });
-        if left.is_empty() {
+        if left.is_empty() && settled {
             return found;
         }
         let over = begun.elapsed();
@@ -89,24 +98,30 @@ pub(crate) fn clear(leader: Leader, stays: bool, reap: Duration) -> Vec<Process>
     }
 }
 
-/// Living children that this process did not start. Dead ones are reaped.
-fn strangers(running: &BTreeMap<i32, String>) -> Vec<(Pid, String)> {
+/// Those of `children` that live and that this process did not start. Dead ones are reaped. Whether that is all: one that has died
+/// since the children were listed may have left children of its own, which are on no list yet.
+fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     let own = getpgrp().as_raw_pid();
     let mut living = Vec::new();
-    for pid in children() {
+    let mut settled = true;
+    for pid in children {
         let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
         let stat = String::from_utf8_lossy(&stat);
-        let Some((name, state, group)) = parse_stat(&stat) else { continue };
+        let Some((name, state, group)) = parse_stat(&stat) else {
+            settled = false;
+            continue;
+        };
         if group == own || running.contains_key(&group) || running.contains_key(&pid.as_raw_pid()) {
             continue;
         }
         if matches!(state, "Z" | "X") {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
+            settled = false;
         } else {
             living.push((pid, name.to_owned()));
         }
     }
-    living
+    (living, settled)
 }
 
 /// What a process was started with as its [`RUN_VARIABLE`]; none where it does not say.
@@ -118,8 +133,20 @@ fn run_of(pid: Pid) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// The children of this process, of whichever thread.
+/// The children of this process, of whichever thread. A thread that ends hands its own to another whose list may have been read
+/// already, so the lists are read until they stay the same.
 fn children() -> Vec<Pid> {
+    let mut before = children_now();
+    loop {
+        let now = children_now();
+        if now == before {
+            return now;
+        }
+        before = now;
+    }
+}
+
+fn children_now() -> Vec<Pid> {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let lists =
         threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
@@ -127,4 +154,36 @@ fn children() -> Vec<Pid> {
         list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
     };
     lists.flat_map(pids).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::Stdio;
+
+    use super::*;
+
+    /// A process that ends between the list of children and the look at it hands over its own after the list was read.
+    #[test]
+    fn who_was_left_by_one_that_died_during_the_look_is_found() {
+        let mut command = Command::new("sh");
+        // Both leave the group; the first ends and leaves the second.
+        command.args(["-c", "setsid sh -c 'sleep 605 & exit 0' >/dev/null 2>&1 & wait"]);
+        command.stdin(Stdio::null());
+        command.process_group(0);
+        let (mut child, leader) = start(&mut command).unwrap();
+        child.wait().unwrap();
+        let dead = Command::new("true").process_group(0).spawn().unwrap();
+        let dead = Pid::from_child(&dead);
+        // Another test may reap it, which is a death as well.
+        let stat = format!("/proc/{}/stat", dead.as_raw_pid());
+        while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
+            std::thread::sleep(PAUSE);
+        }
+        let mut early = Some(vec![dead]);
+        let mut lists = || early.take().unwrap_or_else(children);
+        let found = clear_with(leader, false, Duration::from_secs(10), &mut lists);
+        let found: Vec<_> = found.iter().map(|p| (p.name.as_str(), p.survived)).collect();
+        assert_eq!(found, [("sleep", false)]);
+    }
 }
