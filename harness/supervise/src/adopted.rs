@@ -173,8 +173,8 @@ mod tests {
         command.process_group(0);
         let (mut child, leader) = start(&mut command).unwrap();
         child.wait().unwrap();
-        let dead = Command::new("true").process_group(0).spawn().unwrap();
-        let dead = Pid::from_child(&dead);
+        let mut ended = Command::new("true").process_group(0).spawn().unwrap();
+        let dead = Pid::from_child(&ended);
         // Another test may reap it, which is a death as well.
         let stat = format!("/proc/{}/stat", dead.as_raw_pid());
         while fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
@@ -185,5 +185,6 @@ mod tests {
         let found = clear_with(leader, false, Duration::from_secs(10), &mut lists);
         let found: Vec<_> = found.iter().map(|p| (p.name.as_str(), p.survived)).collect();
         assert_eq!(found, [("sleep", false)]);
+        let _ = ended.wait();
     }
 }
