@@ -279,6 +279,14 @@ impl Build {
         self.run.is_some() && self.id.len() == 40 && self.id.chars().all(hexadecimal)
     }
 
+    /// Whether a person means this build by a text: its id, its version, what stands behind the source's name
+    /// (`6.4.3` of `debian:6.4.3`), or the beginning of its commit.
+    pub fn is_called(&self, text: &str) -> bool {
+        let behind = || self.id.split_once(':').is_some_and(|(_, name)| name == text);
+        let begins = || text.len() >= SHORTEST && self.is_push() && self.id.starts_with(text);
+        self.id == text || self.version == text || behind() || begins()
+    }
+
     /// Bytes to download for it, as far as its listing says.
     pub fn size(&self) -> Option<u64> {
         self.places.iter().find_map(|place| match place {
@@ -311,14 +319,9 @@ impl History {
     /// [`Error::NoBuild`] with the neighbours.
     pub fn find(&self, text: &str) -> Result<usize, Error> {
         let last = self.builds.len().checked_sub(1);
-        let named = |build: &Build| {
-            build.id == text || build.version == text || build.id.ends_with(&format!(":{text}"))
-        };
         let day = text.parse::<Date>().ok();
         let commits = self.builds.iter().all(Build::is_push) && last.is_some();
         let night = day.or_else(|| names::day(text)).filter(|_| commits);
-        let begins =
-            |build: &Build| text.len() >= SHORTEST && build.is_push() && build.id.starts_with(text);
         let found = match (text, night) {
             ("first", _) => last.map(|_| 0),
             ("last", _) => last,
@@ -326,7 +329,7 @@ impl History {
             _ => self
                 .builds
                 .iter()
-                .position(|build| named(build) || begins(build))
+                .position(|build| build.is_called(text))
                 .or_else(|| self.builds.iter().rposition(|b| day.is_some() && b.date == day)),
         };
         found.ok_or_else(|| Error::NoBuild { wanted: text.into(), offered: self.around(day) })
