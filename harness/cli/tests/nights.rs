@@ -141,7 +141,7 @@ fn what_a_person_skips_is_left_out() {
         &words(&machine.bisect(&skips)),
         0,
         &[
-            "last good 7.15.0a20260704, first bad 7.15.0a20260707; none of the 2 between",
+            "last good 7.15.0a20260704, first bad 7.15.0a20260707; the 2 between were left out on request",
             "left out by --skip",
         ],
     );
