@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use version::Version;
 
-use crate::{Components, Date, Error, Source, Sources, listing, names};
+use crate::listing::{self, Offered};
+use crate::{Components, Date, Error, Source, Sources, names};
 
 /// Shortest beginning of a commit that names it.
 const SHORTEST: usize = 7;
@@ -152,11 +153,20 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
     let mut left_out = 0;
     let mut merged: BTreeMap<String, Build> = BTreeMap::new();
     for source in &sources.sources {
+        let hole = |reason: String| Hole {
+            source: source.name.clone(),
+            from: source.from,
+            to: source.to,
+            reason,
+        };
         match listing::offered(source, &families, wanted, &http) {
-            Ok(builds) if builds.is_empty() => {
-                history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
-            }
-            Ok(builds) => {
+            Ok(Offered { builds, absent, troubles }) => {
+                let told = absent.iter().map(|reason| format!("{}: {reason}", source.name));
+                history.silent.extend(told);
+                history.holes.extend(troubles.into_iter().map(hole));
+                if builds.is_empty() {
+                    history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
+                }
                 let (beside, builds): (Vec<_>, Vec<_>) = builds.into_iter().partition(|build| {
                     let beside = names::beside_main(&build.version);
                     beside.is_some_and(|kind| !wanted.beside_main.contains(&kind))
@@ -169,12 +179,7 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
                     }
                 }
             }
-            Err(reason) => history.holes.push(Hole {
-                source: source.name.clone(),
-                from: source.from,
-                to: source.to,
-                reason,
-            }),
+            Err(reason) => history.holes.push(hole(reason)),
         }
     }
     if left_out > 0 {

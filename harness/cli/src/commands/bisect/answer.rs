@@ -163,18 +163,31 @@ impl Found<'_> {
 
     /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
     fn with_holes(&self, sentence: String) -> String {
-        let Answer::Found(Edge { last_good, first_bad, .. }) = self.answer else { return sentence };
+        let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
+            return sentence;
+        };
         let holes = self.axis.holes_between(*last_good, *first_bad);
         if holes.is_empty() {
             return sentence;
         }
         let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
         format!(
-            "the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            "with {:.1} % the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            100.0 * confidence,
             self.axis.label(*last_good),
             self.axis.label(*first_bad),
             names.join(" and ")
         )
+    }
+
+    /// What the confidence is of, where builds may be hidden.
+    fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
+        let hidden = self.axis.hidden(good, bad);
+        let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
+        (hidden > 0).then(|| {
+            let hidden = count(hidden, "build");
+            format!("the confidence is that {newer} brings the change, and not one of {hidden} that may be hidden before it")
+        })
     }
 
     /// What the archives of a tested build add up to.
@@ -244,7 +257,10 @@ impl Found<'_> {
             .iter()
             .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
         let confidence = match self.answer {
-            Answer::Found(edge) | Answer::Worse { edge, .. } => Some(edge.confidence),
+            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+                let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
+                Some(edge.confidence / (1.0 + f64::from(hidden)))
+            }
             Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
             Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
             _ => None,
@@ -260,6 +276,7 @@ impl Found<'_> {
             notes: told
                 .notes(self.answer, self.state)
                 .into_iter()
+                .chain(edge.and_then(|edge| self.share(edge)))
                 .chain(self.axis.silent.iter().cloned())
                 .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
                 .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {

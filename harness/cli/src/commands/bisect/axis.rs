@@ -279,6 +279,16 @@ impl Axis {
         self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
     }
 
+    /// How many builds a hole may hide between two points: one for each day between theirs, and at least one.
+    pub(super) fn hidden(&self, good: usize, bad: usize) -> u32 {
+        if self.holes_between(good, bad).is_empty() {
+            return 0;
+        }
+        let day = |point| self.build(point).and_then(|build| build.date);
+        let days = day(good).zip(day(bad)).map_or(0, |(a, b)| a.until(b).unsigned_abs());
+        u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
+    }
+
     /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
     /// its neighbour is an unlikely place.
     pub(super) fn weights(&self, relevant: &dyn Fn(&str) -> bool) -> Option<Vec<f64>> {
