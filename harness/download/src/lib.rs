@@ -11,9 +11,9 @@ use std::sync::{
 };
 use std::time::{Duration, Instant, SystemTime};
 
-use sha2::{Digest, Sha256};
 use ureq::http::{Response, StatusCode, header};
-use ureq::{Agent, Body};
+use ureq::typestate::WithoutBody;
+use ureq::{Agent, Body, RequestBuilder};
 
 /// Attempts without a single new byte.
 const TRIES: u32 = 5;
@@ -149,11 +149,24 @@ impl Http {
     /// # Errors
     /// [`Failure`], after several attempts where they may help.
     pub fn text(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
-        let never = AtomicBool::new(false);
-        let mut attempts = Attempts::new(self, &never, &|_| ());
+        self.text_unless(url, accept, &AtomicBool::new(false))
+    }
+
+    /// The same, called off by the flag.
+    ///
+    /// # Errors
+    /// Those of [`Http::text`], and [`Failure::Cancelled`].
+    pub fn text_unless(
+        &self,
+        url: &str,
+        accept: &str,
+        cancel: &AtomicBool,
+    ) -> Result<(String, String), Failure> {
+        let mut attempts = Attempts::new(self, cancel, &|_| ());
         loop {
             let request = self.agent.get(url).header(header::ACCEPT, accept);
-            let reason = match request.call() {
+            let reason = match called(request, cancel) {
+                Err(Call::Off) => return Err(Failure::Cancelled),
                 Ok(mut response) if response.status().is_success() => {
                     let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
                     let body = response.body_mut().with_config().limit(LONGEST_TEXT);
@@ -169,9 +182,12 @@ impl Http {
                     }
                     None => return Err(network(url, response.status().as_str())),
                 },
-                Err(error) => Trouble::from(error.to_string()),
+                Err(Call::Failed(error)) => Trouble::from(error),
             };
-            attempts.wait(&reason).map_err(|()| reason.failure(url))?;
+            attempts.wait(&reason).map_err(|()| match cancel.load(Ordering::Relaxed) {
+                true => Failure::Cancelled,
+                false => reason.failure(url),
+            })?;
         }
     }
 
@@ -186,30 +202,30 @@ impl Http {
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
-        self.begin(url, name, (0, None), cancel, progress)
+        self.begin(url, name, Part::default(), cancel, progress)
     }
 
-    /// Goes on with a download of which an earlier process has the first bytes: `there` is how many it has, and how many
-    /// they are in all. Whether they are those of the same file, only a checksum of the whole tells.
+    /// Goes on with a download of which an earlier process has the first bytes. Without an entity tag only a checksum of the whole
+    /// tells whether they are those of the same file.
     ///
     /// # Errors
-    /// Those of [`Http::open`].
+    /// Those of [`Http::open`], and [`Failure::Changed`] where it is another file by now.
     pub fn resume<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
-        (there, size): (u64, u64),
+        part: Part,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
-        self.begin(url, name, (there, Some(size)), cancel, progress)
+        self.begin(url, name, part, cancel, progress)
     }
 
     fn begin<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
-        (at, total): (u64, Option<u64>),
+        Part { there: at, size: total, etag }: Part,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
@@ -223,8 +239,7 @@ impl Http {
             body: None,
             at,
             total,
-            etag: None,
-            hash: Sha256::new(),
+            etag,
             failure: None,
             told: Instant::now(),
         };
@@ -234,6 +249,47 @@ impl Http {
         match download.connect() {
             Ok(()) => Ok(download),
             Err(error) => Err(download.failure.take().unwrap_or_else(|| network(url, &error))),
+        }
+    }
+}
+
+/// What an earlier process has of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// How many bytes, from the first one on.
+    pub there: u64,
+    /// How many there are in all, if known.
+    pub size: Option<u64>,
+    /// The host's name for the file's content, if known.
+    pub etag: Option<String>,
+}
+
+/// Why a request has no answer.
+enum Call {
+    /// The caller called it off.
+    Off,
+    Failed(String),
+}
+
+/// The answer to a request. A thread waits for it, because who waits for a host's first byte hears nothing else.
+fn called(
+    request: RequestBuilder<WithoutBody>,
+    cancel: &AtomicBool,
+) -> Result<Response<Body>, Call> {
+    let (send, answer) = sync_channel(1);
+    let thread = std::thread::Builder::new().name("request".into()).spawn(move || {
+        // Nobody listens any more where the request was called off.
+        let _ = send.send(request.call());
+    });
+    thread.map_err(|error| Call::Failed(error.to_string()))?;
+    loop {
+        match answer.recv_timeout(LOOK) {
+            Ok(answer) => return answer.map_err(|error| Call::Failed(error.to_string())),
+            Err(RecvTimeoutError::Timeout) if !cancel.load(Ordering::Relaxed) => {}
+            Err(RecvTimeoutError::Timeout) => return Err(Call::Off),
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Call::Failed("the request ended without an answer".to_owned()));
+            }
         }
     }
 }
@@ -323,7 +379,6 @@ pub struct Download<'a> {
     at: u64,
     total: Option<u64>,
     etag: Option<String>,
-    hash: Sha256,
     /// Why a read failed.
     pub failure: Option<Failure>,
     told: Instant,
@@ -388,9 +443,14 @@ impl Download<'_> {
         self.at
     }
 
-    /// The sha256 of what was read here, in hexadecimal.
-    pub fn sha256(&self) -> String {
-        self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    /// Bytes in all, if known.
+    pub fn size(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// The host's name for the content, if it gives one.
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
     }
 
     fn fail(&mut self, failure: Failure) -> io::Error {
@@ -412,12 +472,13 @@ impl Download<'_> {
                     request = request.header(header::IF_RANGE, etag);
                 }
             }
-            let trouble = match request.call() {
+            let trouble = match called(request, self.cancel) {
                 Ok(response) => match judge(&response) {
                     Some(trouble) => trouble,
                     None => return self.accept(response),
                 },
-                Err(error) => Trouble::from(error.to_string()),
+                Err(Call::Off) => return Err(self.fail(Failure::Cancelled)),
+                Err(Call::Failed(error)) => Trouble::from(error),
             };
             self.again(&trouble)?;
         }
@@ -439,6 +500,11 @@ impl Download<'_> {
         if missing(status) {
             return Err(self.fail(Failure::Missing { url: self.url.to_owned() }));
         }
+        if status == StatusCode::RANGE_NOT_SATISFIABLE {
+            // It ends before what is there does.
+            let failure = Failure::Changed { name: self.name.to_owned() };
+            return Err(self.fail(failure));
+        }
         if !status.is_success() {
             return Err(self.fail(network(self.url, status.as_str())));
         }
@@ -455,10 +521,17 @@ impl Download<'_> {
             self.etag = etag;
         } else {
             let same = self.etag.is_none() || self.etag == etag;
-            let start: Option<u64> = text_header(&response, header::CONTENT_RANGE)
-                .and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.parse().ok());
+            let range = text_header(&response, header::CONTENT_RANGE).unwrap_or_default();
+            let start = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
+            let start: Option<u64> = start.and_then(|start| start.parse().ok());
+            let size: Option<u64> = range.rsplit('/').next().and_then(|size| size.parse().ok());
+            let same_size = size.is_none() || self.total.is_none() || size == self.total;
             match (status, start) {
-                (StatusCode::PARTIAL_CONTENT, Some(start)) if start == self.at && same => {}
+                (StatusCode::PARTIAL_CONTENT, Some(start))
+                    if start == self.at && same && same_size =>
+                {
+                    self.total = self.total.or(size);
+                }
                 // The host ignores ranges: what is known already is read once more.
                 (StatusCode::OK, _) if same && length == self.total => skip = self.at,
                 _ => {
@@ -506,7 +579,6 @@ impl Read for Download<'_> {
                 Ok(0) if self.total.is_none() => return Ok(0),
                 Ok(0) => "the connection ended early".to_owned(),
                 Ok(n) => {
-                    self.hash.update(&buffer[..n]);
                     self.at += n as u64;
                     self.attempts.failed = 0;
                     self.tell(false);
