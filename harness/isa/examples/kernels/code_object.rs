@@ -112,6 +112,21 @@ impl CodeObject {
         Some(start..start + self.sizes[name])
     }
 
+    /// What lies in memory.
+    pub(crate) fn image(&self) -> Vec<u8> {
+        let start = std::ptr::with_exposed_provenance::<u8>(self.base as usize);
+        // SAFETY: the mapping is this object's own, and no kernel runs.
+        unsafe { std::slice::from_raw_parts(start, self.length) }.to_vec()
+    }
+
+    /// Puts back what [`CodeObject::image`] gave.
+    pub(crate) fn restore(&self, image: &[u8]) {
+        assert_eq!(image.len(), self.length, "another image");
+        let start = std::ptr::with_exposed_provenance_mut::<u8>(self.base as usize);
+        // SAFETY: as in `image`; the image is as long as the mapping.
+        unsafe { start.copy_from_nonoverlapping(image.as_ptr(), image.len()) };
+    }
+
     pub(crate) fn range(&self) -> std::ops::Range<u64> {
         self.base..self.base + self.length as u64
     }

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use device::Arch;
-use isa::Place;
+use isa::{Finding, Place};
 
 use crate::{
     checks::{self, Check},
@@ -69,8 +69,8 @@ impl Table {
     }
 }
 
-/// Checks that need a fault, or millions of instructions, say nothing of waits.
-const LEFT_OUT: [&str; 4] = ["saxpy fault", "gives_up", "spin", "lcg"];
+/// Checks of mistakes, which the sanitizer reports, and some of millions of instructions.
+const LEFT_OUT: [&str; 5] = ["saxpy fault", "gives_up", "spin", "lcg", "dynamic"];
 
 /// All kernels, compiled at these levels.
 pub(crate) fn check(arch: Arch, levels: &[&str]) -> Table {
@@ -79,9 +79,11 @@ pub(crate) fn check(arch: Arch, levels: &[&str]) -> Table {
         match hiprtc::compile(include_str!("kernels.hip"), arch.name(), &[level]) {
             Ok(code) => {
                 let device = Device::new(arch, CodeObject::load(&code));
+                let image = device.code.image();
                 for (kernel, check) in checks::CHECKS {
                     if !LEFT_OUT.contains(kernel) {
-                        let bench = Bench { device: &device, kernel, check: *check, level };
+                        let bench =
+                            Bench { device: &device, image: &image, kernel, check: *check, level };
                         bench.run(&mut table);
                     }
                 }
@@ -94,6 +96,8 @@ pub(crate) fn check(arch: Arch, levels: &[&str]) -> Table {
 
 struct Bench<'a> {
     device: &'a Device,
+    /// As it was loaded, with the variables of the module.
+    image: &'a [u8],
     kernel: &'a str,
     check: Check,
     level: &'a str,
@@ -103,6 +107,8 @@ struct Bench<'a> {
 struct Taken {
     address: u64,
     text: String,
+    /// What stands before and behind it.
+    place: String,
 }
 
 impl Bench<'_> {
@@ -122,7 +128,8 @@ impl Bench<'_> {
             let fate = self.fate(&taken, index);
             *table.counts.entry((kind, fate)).or_default() += 1;
             let start = self.device.code.code(self.kernel).map_or(0, |code| code.start);
-            let line = format!("{name}: `{}` at +{:#x}: {fate:?}", one.text, one.address - start);
+            let Taken { address, text, place } = one;
+            let line = format!("{name}: {fate:?}: `{text}` at +{:#x}, {place}", address - start);
             match fate {
                 Fate::Missed => table.problems.push(line),
                 Fate::Unused => table.exempted.push(line),
@@ -135,15 +142,14 @@ impl Bench<'_> {
     fn findings(&self) -> Vec<String> {
         self.device.findings.take();
         let result = self.passes(Look::Watched);
-        let found = self.device.findings.take();
-        let wrong = result.err().filter(|_| found.is_empty());
-        found.iter().map(ToString::to_string).chain(wrong).collect()
+        told(self.device.findings.take(), result)
     }
 
     fn passes(&self, look: Look) -> Result<(), String> {
         self.device.look.set(look);
         let result = (self.check)(self.device);
         self.device.look.set(Look::Plain);
+        self.device.code.restore(self.image);
         result
     }
 
@@ -154,7 +160,7 @@ impl Bench<'_> {
         // SAFETY: the code lies in the image that the device holds, and no kernel runs.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, (code.end - code.start) as usize) };
         let places = isa::listing(self.device.arch, bytes).expect("the stack has a disassembler");
-        let is_taken = |place: &Place| {
+        let is_taken = |(_, place): &(usize, &Place)| {
             let waits = ["s_waitcnt", "s_wait_"].iter().any(|start| place.text.starts_with(start));
             let other = ["s_waitcnt_depctr", "s_wait_alu", "s_wait_event", "s_waitcnt_expcnt"];
             let other = other.iter().any(|start| place.text.starts_with(start));
@@ -163,8 +169,13 @@ impl Bench<'_> {
                 .any(|name| place.text.split_whitespace().next() == Some(*name));
             waits && !other || barrier
         };
-        let places = places.into_iter().filter(is_taken);
-        places.map(|p| Taken { address: code.start + p.offset as u64, text: p.text }).collect()
+        let text = |index: usize| places.get(index).map_or("nothing", |place| &place.text);
+        let taken = places.iter().enumerate().filter(is_taken).map(|(index, place)| Taken {
+            address: code.start + place.offset as u64,
+            text: place.text.clone(),
+            place: format!("between `{}` and `{}`", text(index.wrapping_sub(1)), text(index + 1)),
+        });
+        taken.collect()
     }
 
     fn fate(&self, taken: &[Taken], index: usize) -> Fate {
@@ -176,10 +187,7 @@ impl Bench<'_> {
         if !self.comes_by(one) {
             return Fate::NotRun;
         }
-        let replaced = Replaced::new(&[one], S_NOP);
-        let late = self.passes(Look::Late);
-        drop(replaced);
-        if late.is_err() {
+        if self.with(&[one], S_NOP, Look::Late).is_err() {
             return Fate::Missed;
         }
         let beside = |other: &&Taken| other.address != one.address;
@@ -199,8 +207,20 @@ impl Bench<'_> {
 
     /// What is found without these.
     fn without(&self, taken: &[&Taken]) -> Vec<String> {
-        let _replaced = Replaced::new(taken, S_NOP);
-        self.findings()
+        self.device.findings.take();
+        let result = self.with(taken, S_NOP, Look::Watched);
+        told(self.device.findings.take(), result)
+    }
+
+    /// Runs the check with another instruction in place of these.
+    fn with(&self, taken: &[&Taken], by: u32, look: Look) -> Result<(), String> {
+        for one in taken {
+            let at = std::ptr::with_exposed_provenance_mut::<u32>(one.address as usize);
+            // SAFETY: a dword of the image that the device holds, of which no kernel runs.
+            unsafe { at.write(by) };
+        }
+        // What stood there comes back with the rest of the image.
+        self.passes(look)
     }
 
     /// Whether the check executes it.
@@ -209,32 +229,13 @@ impl Bench<'_> {
             Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 | Arch::Gfx1030 => 0xbf92_0002,
             Arch::Gfx1100 | Arch::Gfx1151 | Arch::Gfx1201 => 0xbf90_0002,
         };
-        let _replaced = Replaced::new(&[one], trap);
-        self.passes(Look::Plain).is_err()
+        self.with(&[one], trap, Look::Plain).is_err()
     }
+}
+
+fn told(found: Vec<Finding>, result: Result<(), String>) -> Vec<String> {
+    let wrong = result.err().filter(|_| found.is_empty());
+    found.iter().map(ToString::to_string).chain(wrong).collect()
 }
 
 const S_NOP: u32 = 0xbf80_0000;
-
-/// Code with other instructions in place of some, until this is dropped.
-struct Replaced(Vec<(*mut u32, u32)>);
-
-impl Replaced {
-    fn new(taken: &[&Taken], by: u32) -> Replaced {
-        let replace = |one: &&Taken| {
-            let at = std::ptr::with_exposed_provenance_mut::<u32>(one.address as usize);
-            // SAFETY: a dword of the image that the device holds and that no kernel runs from.
-            unsafe { (at, at.replace(by)) }
-        };
-        Replaced(taken.iter().map(replace).collect())
-    }
-}
-
-impl Drop for Replaced {
-    fn drop(&mut self) {
-        for (at, before) in &self.0 {
-            // SAFETY: as in `new`.
-            unsafe { at.write(*before) };
-        }
-    }
-}
