@@ -246,12 +246,12 @@ pub(crate) struct On {
     pub(crate) jobs: Option<u16>,
 
     /// Longest time of one trial, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeout: u32,
 
     /// Longest silence of one trial, in seconds; what is silent for longer hangs. While a trial computes, its own processor
     /// time counts, not that of the clock
-    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: u32,
 
     /// Make work late on purpose, by lengths that a seed draws: `seeded=7` puts kernels that spin before the copies, sets, launches,
@@ -271,6 +271,13 @@ pub(crate) struct On {
     /// The program that executes plans, instead of this one
     #[arg(long, value_name = "PATH", hide = true)]
     pub(crate) worker: Option<PathBuf>,
+}
+
+impl On {
+    /// Seconds that a trial may take unless others are given.
+    pub(crate) const TIMEOUT: u32 = 300;
+    /// Seconds that it may be silent.
+    pub(crate) const QUIET_TIMEOUT: u32 = 30;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

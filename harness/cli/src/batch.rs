@@ -15,8 +15,9 @@ use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
     Session, Stop, machine,
+    rerun::again,
     stop::chain,
-    trial::{Job, again, not_run as not_run_record, run_trial},
+    trial::{Job, not_run as not_run_record, run_trial},
 };
 
 /// Runs the jobs and returns their records in the order of the jobs.

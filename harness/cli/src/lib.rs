@@ -15,6 +15,7 @@ mod outputs;
 mod probe;
 mod processes;
 mod progress;
+mod rerun;
 mod scratch;
 mod select;
 mod session;

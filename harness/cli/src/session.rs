@@ -18,7 +18,9 @@ use supervise::{Cancel, Limit, Limits, Resource, Start};
 
 pub use self::options::{DeviceChoice, SessionOptions};
 use crate::{
-    STARTER_ARGUMENT, Stop, WORKER_ARGUMENT, device_library,
+    STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
+    args::On,
+    device_library,
     library::CasesFrom,
     machine::{self, Turn},
     processes::Processes,
@@ -63,6 +65,8 @@ pub struct Session {
     pub jobs: NonZeroUsize,
     /// Time limits of one trial.
     pub limits: Limits,
+    /// Those that were asked for.
+    asked: Limits,
     /// Whether work is late on purpose.
     pub late: Option<Late>,
     environment: BTreeMap<String, String>,
@@ -90,6 +94,7 @@ impl Session {
         {
             return Err(Stop::usage(format!("error: {mistake}")));
         }
+        let limits = options.effective_limits();
         let stack = progress::ensure_stack(&options)?;
         let cache = cache_folder()?;
         let device_folder = match &options.device {
@@ -125,7 +130,8 @@ impl Session {
             device: options.device,
             emulation: options.emulation,
             jobs,
-            limits: options.limits,
+            limits,
+            asked: options.limits,
             late: options.late,
             environment: options.environment,
             launcher: options.launcher,
@@ -192,20 +198,29 @@ impl Session {
         foreign.map(|(_, value)| value.clone()).chain(words.map(str::to_owned)).collect()
     }
 
+    /// Where its cases come from, as it was given on the command line.
+    pub(crate) fn cases_from(&self) -> Vec<(&'static str, String)> {
+        let Some(from) = &self.cases_from else { return Vec::new() };
+        let trust = from.trusted.then(|| ("--trust", String::new()));
+        let path = ("--cases-from", from.path.display().to_string());
+        std::iter::once(path).chain(trust).collect()
+    }
+
     /// What else was given on the command line that a trial depends on.
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
-        let cases_from = self.cases_from.iter().flat_map(|from| {
-            let path = ("--cases-from", from.path.display().to_string());
-            let trust = from.trusted.then(|| ("--trust", String::new()));
-            std::iter::once(path).chain(trust)
-        });
         let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher =
             (!self.launcher.is_empty()).then(|| ("--launcher", shell_words::join(&self.launcher)));
         let limits = self.resources.iter().filter(|(r, limit)| !USUAL.contains(&(**r, **limit)));
         let limits = limits.map(|(resource, limit)| ("--limit", format!("{resource}={limit}")));
-        let mut given: Vec<_> =
-            cases_from.chain(environment).chain(launcher).chain(limits).collect();
+        let times = [
+            ("--timeout", self.asked.total, On::TIMEOUT),
+            ("--quiet-timeout", self.asked.quiet, On::QUIET_TIMEOUT),
+        ];
+        let times =
+            times.into_iter().filter(|(_, asked, usual)| asked.as_secs() != u64::from(*usual));
+        let times = times.map(|(option, asked, _)| (option, asked.as_secs().to_string()));
+        let mut given: Vec<_> = environment.chain(launcher).chain(limits).chain(times).collect();
         if self.emulation.schedule != Schedule::Eager {
             given.push(("--schedule", self.emulation.schedule.to_string()));
         }

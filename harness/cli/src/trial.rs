@@ -13,7 +13,7 @@ use plan::{Event, Order, Phase, Plan};
 use report::{Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
-use crate::{CaseLibrary, DeviceChoice, Selected, Session, Stop, spool::Spool};
+use crate::{CaseLibrary, DeviceChoice, Selected, Session, Stop, rerun::again, spool::Spool};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Job<'_> {
     }
 
     /// How late its work is on purpose.
-    fn late(&self, session: &Session) -> Option<plan::Late> {
+    pub(crate) fn late(&self, session: &Session) -> Option<plan::Late> {
         session.late.map(|late| late.of_run(self.run.into()))
     }
 
@@ -360,39 +360,6 @@ fn acts(events: &[Event]) -> Vec<Acts> {
         _ => None,
     });
     said.unwrap_or_default()
-}
-
-/// The command that repeats a trial.
-pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
-    let mut text =
-        format!("rocrepro run {} --rocm {}", quoted(&job.id()), quoted(&session.stack.spec));
-    match session.gfx() {
-        Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
-        None => text.push_str(" --device gpu"),
-    }
-    for (option, value) in session.given() {
-        text.push_str(&format!(" {option}"));
-        if !value.is_empty() {
-            text.push_str(&format!(" {}", quoted(&value)));
-        }
-    }
-    if let Some(late) = job.late(session) {
-        text.push_str(&format!(" --late {late}"));
-    }
-    for planted in &job.faults {
-        text.push_str(&format!(" --fault {planted}"));
-    }
-    text
-}
-
-/// A word of a shell command.
-pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
 }
 
 /// The device is told of some faults, and the worker of the others.

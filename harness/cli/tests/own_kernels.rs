@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    path::Path,
     process::{Command, Stdio},
 };
 
@@ -103,5 +104,80 @@ fn a_mistake_in_an_own_kernel_is_no_finding() {
         assert_eq!(record.outcome.signature, "no-verdict:case", "{}", record.case);
         let all = [&[record.outcome.summary][..], &record.outcome.details].concat().join("\n");
         assert!(all.contains("says nothing of ROCm") && all.contains(told), "{all}");
+    }
+}
+
+/// Runs a command on a case and returns its standard output.
+fn rocrepro(folder: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
+        .args(arguments)
+        .env("ROCREPRO_DEVICE_KIND", "emulated")
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// A kernel that goes where an index leads, and by how many elements too far.
+fn gather(too_far: u32) -> String {
+    format!(
+        "\
+title: A gather
+source: [this test]
+kernels:
+  own: |
+    extern \"C\" __global__ void own(unsigned *out, const unsigned *index, const unsigned *from) {{
+      unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+      out[i + {too_far}] = from[index[i]] + 1;
+    }}
+buffers:
+  out: {{on: device, bytes: 1024, fill: zero}}
+  index: {{on: device, bytes: 1024}}
+  from: {{on: device, bytes: 1024, fill: zero}}
+  one: {{on: host.pageable, bytes: 1024}}
+  two: {{on: host.pageable, bytes: 1024}}
+steps:
+  - set: {{to: index, value: 0}}
+  - launch: {{kernel: own, args: [out, index, from], grid: 4, block: 64}}
+  - copy: {{to: one, from: out}}
+  - copy: {{to: two, from: from}}
+  - differ: [one, two]
+faults: [kernel.drop]
+"
+    )
+}
+
+#[test]
+fn a_smaller_case_is_right_as_far_as_its_own_kernel_goes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::write(at.join("gather.yaml"), gather(0)).expect("a file");
+    let from =
+        ["minimise", "gather", "--cases-from", "gather.yaml", "--fault", "kernel.drop,only=1"];
+    rocrepro(at, &[&from[..], &["--out", "out"]].concat());
+    let case = fs::read_to_string(at.join("out/case.yaml")).expect("a case");
+    // As many elements as work-items, and the index that says where to go.
+    assert!(case.contains("launch: {kernel: own") && case.contains("bytes: 1024"), "{case}");
+    assert!(case.contains("set: {to: index, value: 0}"), "{case}");
+    let watched = rocrepro(at, &["run", "--cases-from", "out/case.yaml", "--sanitize"]);
+    assert!(watched.contains("1 passed"), "{watched}");
+}
+
+#[test]
+fn a_report_names_an_own_kernel_that_goes_too_far_before_rocm() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    for (too_far, suspect) in [(0, false), (256, true)] {
+        // It fails wherever the kernel goes.
+        let case = gather(too_far).replace("differ:", "equal:");
+        fs::write(at.join("gather.yaml"), case).expect("a file");
+        let report = ["report", "gather", "--cases-from", "gather.yaml"];
+        let told = rocrepro(at, &[&report[..], &["--out", "out", "--repeat", "2"]].concat());
+        let text = fs::read_to_string(at.join("out/report.md")).expect("a report");
+        assert_eq!(told.contains("look first  the sanitizer found: kernel own"), suspect, "{told}");
+        assert_eq!(text.contains("is the first suspect, not ROCm"), suspect, "{text}");
+        assert_eq!(text.contains("--cases-from gather.yaml --sanitize`"), suspect, "{text}");
     }
 }

@@ -20,15 +20,21 @@ const MOST: usize = 100;
 
 /// Tells a mistake of a kernel, or of the copy engine, unless it was told before; whether the work goes on.
 pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlow<()> {
+    let asked = config::get().sanitize;
+    let then = if asked == Sanitize::Stop {
+        "; the queue stops here, as --sanitize=stop asks"
+    } else {
+        ""
+    };
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     if told.len() <= MOST && told.insert((who.to_owned(), mistake)) {
         if told.len() <= MOST {
-            report::finding(who, what);
+            report::finding(who, format_args!("{what}{then}"));
         } else {
             report::finding(who, format_args!("and more; {MOST} different mistakes are told"));
         }
     }
-    match config::get().sanitize {
+    match asked {
         Sanitize::Stop => ControlFlow::Break(()),
         Sanitize::Off | Sanitize::On => ControlFlow::Continue(()),
     }

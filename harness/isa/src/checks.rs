@@ -46,6 +46,7 @@ pub(crate) enum Found {
     LdsOutOfRange {
         offset: u64,
         write: bool,
+        given: bool,
     },
     NeverWritten {
         read: taint::Origin,
@@ -234,15 +235,17 @@ impl Checks {
         machine.found.append(&mut self.shadow.found);
     }
 
-    /// Accesses outside of the LDS have no effect.
+    /// Tells of accesses past what the workgroup asked for. They race with nobody: it is a mistake already.
     fn leave_the_lds(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
-        let Machine { lds, found, .. } = machine;
+        let Machine { lds, lds_asked, found, .. } = machine;
         self.touches.retain(|Touch { piece, at, .. }| {
             let Location::Lds(offset) = *at else { return true };
             let Piece { kind, bytes, .. } = checked.pieces[*piece];
-            let is_inside = offset.saturating_add(bytes) <= lds.len() as u64;
+            let end = offset.saturating_add(bytes);
+            let is_inside = end <= *lds_asked;
             if !is_inside {
-                found.push(Found::LdsOutOfRange { offset, write: kind != Kind::Load });
+                let given = end <= lds.len() as u64;
+                found.push(Found::LdsOutOfRange { offset, write: kind != Kind::Load, given });
             }
             is_inside
         });

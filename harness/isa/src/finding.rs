@@ -17,14 +17,16 @@ pub enum Finding {
         /// The instruction that made the access.
         instruction: At,
     },
-    /// An access past the LDS of the workgroup.
+    /// An access past the LDS that the workgroup asked for.
     LdsOutOfRange {
         /// Byte offset in the LDS.
         offset: u64,
         /// Whether it was a write or an atomic.
         write: bool,
-        /// Size of the LDS of the workgroup, in bytes.
+        /// What the workgroup asked for, in bytes.
         size: u64,
+        /// Whether it was given these bytes all the same: hardware gives out LDS in granules.
+        given: bool,
         /// The instruction that made the access.
         instruction: At,
     },
@@ -139,12 +141,16 @@ impl fmt::Display for Finding {
                 "out of bounds: read of {address:#x} by {instruction}; hardware, which protects whole pages, reads \
                  what is there"
             ),
-            Finding::LdsOutOfRange { offset, write, size, instruction } => {
-                let effect =
-                    if *write { "drops what is written there" } else { "reads zero there" };
+            Finding::LdsOutOfRange { offset, write, size, given, instruction } => {
+                let effect = match (given, write) {
+                    (true, true) => ", which gives out LDS in granules, writes there",
+                    (true, false) => ", which gives out LDS in granules, reads what is there",
+                    (false, true) => " drops what is written there",
+                    (false, false) => " reads zero there",
+                };
                 write!(
                     f,
-                    "LDS access at {offset:#x} of {size:#x} bytes by {instruction}; hardware {effect}"
+                    "LDS access at {offset:#x} of {size:#x} bytes by {instruction}; hardware{effect}"
                 )
             }
             Finding::NeverWritten { address, read, how, instruction } => {

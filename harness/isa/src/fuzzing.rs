@@ -36,7 +36,7 @@ pub fn execute(arch: Arch, lanes: usize, text: &str, pointer: u64, space: &dyn A
     wave.set_pair(register::EXEC, u64::MAX >> (64 - lanes));
     wave.scratch = vec![0; 256 * lanes];
     let mut machine = Machine::new(space);
-    machine.lds = vec![0; 1024];
+    machine.give_lds(1024, 1);
     if let Some(checks) = &mut machine.checks {
         checks.begin(2);
     }

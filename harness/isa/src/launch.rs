@@ -27,6 +27,18 @@ pub const LARGEST_WORKGROUP: u32 = 1024;
 /// The LDS that a workgroup can have on any of them, in bytes.
 pub const LARGEST_LDS: u32 = 64 << 10;
 
+/// The pieces in which a compute unit gives out its LDS, in bytes.
+///
+/// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of 1024 bytes,
+/// GFX9 before gfx950 blocks of 512.
+fn lds_granule(arch: device::Arch) -> u32 {
+    use device::Arch::{Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
+    match arch {
+        Gfx906 | Gfx90a | Gfx942 => 512,
+        Gfx1030 | Gfx1100 | Gfx1151 | Gfx1201 => 1024,
+    }
+}
+
 /// The scratch that a wave can have on any of them, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts 256 bytes with
 /// 18 bits.
 const LARGEST_SCRATCH: u64 = 64 << 20;
@@ -190,8 +202,7 @@ impl Grid<'_> {
     /// Executes the workgroup of that number and id to its end.
     fn execute(&self, group: &mut Group<'_>, number: u64, id: [u32; 3]) -> Result<(), Trap> {
         group.clock = Clock::new(self.launch.turns, number);
-        group.machine.lds.clear();
-        group.machine.lds.resize(self.launch.group_segment_bytes as usize, 0);
+        group.machine.give_lds(self.launch.group_segment_bytes, lds_granule(self.launch.arch));
         for (wave, items) in group.waves.iter_mut().zip(&self.items) {
             start(wave, items, self.launch, &self.descriptor, &mut group.machine, id)?;
             if self.space.breaks(number) && items.ids.len() > 1 {

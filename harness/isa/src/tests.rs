@@ -38,7 +38,7 @@ fn wave(arch: Arch) -> Wave {
 fn execute(arch: Arch, wave: &mut Wave, text: &str) {
     assert_eq!(crate::exec::processor_lacks(), None, "these tests need the processor's features");
     let mut machine = Machine::new(&Nothing);
-    machine.lds = vec![0; 1024];
+    machine.give_lds(1024, 1);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let Ok(exec) = bind(line, &Site { lanes: wave.lanes, ..Site::of(arch) }) else {
             panic!("not bound: {line}")

@@ -249,7 +249,10 @@ pub(crate) fn active(mask: u64) -> impl Iterator<Item = usize> {
 
 /// What the waves of a workgroup share, and the way to memory.
 pub(crate) struct Machine<'a> {
+    /// What the workgroup was given: what it asked for, in whole granules.
     pub(crate) lds: Vec<u8>,
+    /// What it asked for, in bytes.
+    pub(crate) lds_asked: u64,
     space: &'a dyn AddressSpace,
     /// The ranges used last, newest first: most accesses go to a handful of buffers.
     recent: [Range<u64>; 4],
@@ -264,6 +267,7 @@ impl<'a> Machine<'a> {
     pub(crate) fn new(space: &'a dyn AddressSpace) -> Machine<'a> {
         Machine {
             lds: Vec::new(),
+            lds_asked: 0,
             space,
             recent: [0..0, 0..0, 0..0, 0..0],
             checks: space.is_watched().then(|| Box::new(Checks::new(true, false))),
@@ -348,6 +352,13 @@ impl<'a> Machine<'a> {
         // SAFETY: as in `read`; the address space promises that the range is writable.
         unsafe { at.cast::<[u8; N]>().write_unaligned(bytes) };
         Ok(())
+    }
+
+    /// Gives a workgroup the LDS that it asks for, in whole granules, all zero.
+    pub(crate) fn give_lds(&mut self, asked: u32, granule: u32) {
+        self.lds_asked = u64::from(asked);
+        self.lds.clear();
+        self.lds.resize(asked.next_multiple_of(granule) as usize, 0);
     }
 
     /// Bytes of the LDS; `None` out of its range, where hardware reads zero and drops what is written (the RDNA 3 and CDNA 3

@@ -222,7 +222,7 @@ fn tell(
     pc: u64,
     entry: u64,
 ) -> Result<(), Trap> {
-    let (space, size) = (machine.space(), machine.lds.len() as u64);
+    let (space, size) = (machine.space(), machine.lds_asked);
     for found in machine.found.drain(..) {
         if !told.insert(mistake(&found, pc)) {
             continue;
@@ -253,8 +253,8 @@ fn mistake(found: &Found, pc: u64) -> Mistake {
 fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
     match found {
         Found::Outside { address, write } => Finding::Outside { address, write, instruction },
-        Found::LdsOutOfRange { offset, write } => {
-            Finding::LdsOutOfRange { offset, write, size, instruction }
+        Found::LdsOutOfRange { offset, write, given } => {
+            Finding::LdsOutOfRange { offset, write, size, given, instruction }
         }
         Found::NeverWritten { read, how } => Finding::NeverWritten {
             address: read.address,

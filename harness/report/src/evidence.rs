@@ -176,8 +176,22 @@ pub struct Needed {
     pub line: u32,
     /// Failures with it.
     pub with: Rate,
-    /// Failures without it; no runs where the case is not well-formed without it.
+    /// Failures without it; no runs where nothing was tried without it.
     pub without: Rate,
+    /// Why nothing could be tried: what would be left is no case that could fail in this way. None where it was tried, or was not
+    /// come to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub impossible: Option<String>,
+}
+
+impl Needed {
+    /// The elements that were tried, those that cannot go, and those that were not come to.
+    pub fn by_proof(elements: &[Needed]) -> [Vec<&Needed>; 3] {
+        let tried = |needed: &&Needed| needed.without.runs > 0;
+        let (tested, others): (Vec<_>, Vec<_>) = elements.iter().partition(tried);
+        let (structural, open) = others.into_iter().partition(|n| n.impossible.is_some());
+        [tested, structural, open]
+    }
 }
 
 impl Evidence for Minimised {

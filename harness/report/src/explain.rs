@@ -12,14 +12,16 @@ const NAMED: usize = 3;
 /// Lines of standard error that are shown.
 const STDERR_LINES: usize = 5;
 
-/// Explains all news and every missing verdict, each failure once: trials of one case with the same signature share
-/// an explanation. Empty where there is nothing to explain.
+/// Explains all news and every missing verdict, each failure once: trials of one case with the same signature that say the same but
+/// for their numbers share an explanation. Empty where there is nothing to explain.
 pub(crate) fn explanations(records: &[Record]) -> String {
     let mut groups: Vec<Vec<&Record>> = Vec::new();
     let told = |r: &&Record| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict;
     for record in records.iter().filter(told) {
-        let key =
-            |r: &Record| (r.case.clone(), r.verdict.kind, r.outcome.signature.clone(), place(r));
+        let key = |r: &Record| {
+            let (signature, words) = (r.outcome.signature.clone(), words(&r.outcome.summary));
+            (r.case.clone(), r.verdict.kind, signature, words, place(r))
+        };
         match groups.iter_mut().find(|group| key(group[0]) == key(record)) {
             Some(group) => group.push(record),
             None => groups.push(vec![record]),
@@ -34,6 +36,12 @@ pub(crate) fn explanations(records: &[Record]) -> String {
         })
         .collect();
     texts.join("\n")
+}
+
+/// A sentence without its numbers.
+fn words(text: &str) -> String {
+    let number = |word: &&str| !word.contains(|c: char| c.is_ascii_digit());
+    text.split_whitespace().filter(number).collect::<Vec<_>>().join(" ")
 }
 
 /// Explains one trial: what it stands for, where it ran, what happened at which call, and how to repeat it.
@@ -79,7 +87,10 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
         let more = others.len().saturating_sub(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let named = others[..others.len().min(NAMED)].join(", ");
-        line(&format!("    The same in {}: {named}{more}", count(others.len(), "other trial")));
+        line(&format!(
+            "    The same signature in {}: {named}{more}",
+            count(others.len(), "other trial")
+        ));
     }
     line(&format!("    Again: {}", record.again));
     text

@@ -19,7 +19,7 @@ pub use address::{LIMIT, Link};
 pub use environment::{
     Driver, Environment, Gpu, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
 };
-pub use findings::{Control, Duplicate, Findings, Log, Program};
+pub use findings::{Control, Duplicate, Findings, Log, Mistake, Program};
 pub use form::Form;
 pub use home::{Home, home};
 pub use publish::{publish, publish_json};

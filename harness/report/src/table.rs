@@ -1,6 +1,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
-use judge::VerdictKind;
+use device::Fault;
+use judge::{End, VerdictKind};
 
 use crate::{
     Record,
@@ -157,7 +158,27 @@ fn summary(records: &[Record], wall: Duration) -> String {
     for confined in unique(confined) {
         text.push_str(&format!("Cases from elsewhere: {confined}\n"));
     }
+    for (fault, trials) in idle(records) {
+        let trials = count(trials, "trial");
+        text.push_str(&format!("The fault {fault} was planted and never acted, in {trials}\n"));
+    }
     text
+}
+
+/// Faults that acted in no trial that they were planted in, with the number of those trials. A process that did not end well may have
+/// met its fault after it told of acts.
+fn idle(records: &[Record]) -> Vec<(Fault, usize)> {
+    let mut faults: BTreeMap<Fault, (usize, bool)> = BTreeMap::new();
+    for record in records {
+        let all_told = record.exit == End::Exited(plan::WORKER_DONE);
+        for acts in &record.acts {
+            let (trials, acted) = faults.entry(acts.fault).or_default();
+            *trials += 1;
+            *acted |= acts.times > 0 || !all_told;
+        }
+    }
+    let idle = faults.into_iter().filter(|(_, (_, acted))| !acted);
+    idle.map(|(fault, (trials, _))| (fault, trials)).collect()
 }
 
 #[cfg(test)]

@@ -7,4 +7,4 @@ pub mod stated;
 mod uses;
 
 pub use lean::{Leaner, apply_leaner, lean, leaner, unmade};
-pub use uses::related;
+pub use uses::{launches_own, related};

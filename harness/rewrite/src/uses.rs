@@ -1,6 +1,6 @@
 //! What calls use: buffers that they read and write, streams, and the objects that they name.
 
-use plan::{Arg, Call, Parameter, Step, kernel};
+use plan::{Arg, Call, Parameter, Plan, Step, kernel};
 
 /// An object of a plan besides its buffers and streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,6 +126,12 @@ pub fn related(a: &Call, b: &Call) -> bool {
 }
 
 /// The steps of a block; none for a call.
+/// Whether a plan launches kernels of its case's own, of which nothing says how far they reach.
+pub fn launches_own(plan: &Plan) -> bool {
+    let own = |step: &Step| matches!(&step.call, Call::Launch { kernel: name, .. } if kernel(name).is_none());
+    plan.steps().into_iter().any(own)
+}
+
 pub(crate) fn block(call: &Call) -> Option<&Vec<Step>> {
     match call {
         Call::Repeat { body, .. } | Call::Thread { body } => Some(body),

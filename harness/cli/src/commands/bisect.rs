@@ -37,9 +37,9 @@ use crate::{
     commands::setup::setup,
     evidence,
     outputs::{self, note},
+    rerun::quoted,
     select::select,
     stop::chain,
-    trial::quoted,
 };
 
 /// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.

@@ -34,7 +34,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     }
     options.cases_from = args.selection.from.chosen();
     if !faults.is_empty() || args.declared_fault {
-        options.expect_hangs();
+        options.hangs_on_purpose = true;
     }
     let planned: Vec<_> = selected
         .iter()

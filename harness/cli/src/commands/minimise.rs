@@ -32,9 +32,11 @@ use super::{oracle::Elsewhere, setup::setup};
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
-    evidence, outputs, select,
+    evidence, outputs,
+    rerun::{Rerun, What, again},
+    select,
     stop::chain,
-    trial::{Job, again, lower_all, run_trial},
+    trial::{Job, lower_all, run_trial},
 };
 
 /// Runs after which something that never failed is taken to be well.
@@ -83,7 +85,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let mut selected = select(&library, &args.selection.cases)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.selection.from.chosen();
-    options.expect_hangs();
+    options.hangs_on_purpose = true;
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let mut jobs: Vec<_> = selected.drain(..).zip(lowered).collect();
     // The matrix is reduced first: the simplest trial that fails is as good as any.
@@ -122,7 +124,9 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     for (n, yaml) in result.others.values().enumerate() {
         evidence::write_text(&folder, &format!("other-{}.yaml", n + 1), yaml)?;
     }
-    outputs::print(&show::result(&result, &folder, begun.elapsed()))?;
+    let (what, faults) = (folder.join(CASE_FILE), faults.as_slice());
+    let rerun = Rerun { command: "run", what: What::File(&what), late: session.late, faults };
+    outputs::print(&show::result(&result, begun.elapsed(), &rerun.of(&session)))?;
     Ok(ExitCode::from(u8::from(!result.complete)))
 }
 
@@ -247,6 +251,12 @@ fn prepare<'s>(
     if passes.is_some_and(|outcome| outcome.kind != Kind::Pass) {
         runs.oracle = Oracle::None;
     }
+    if rewrite::launches_own(&start.lowered().plan)
+        && let Some(elsewhere) = &options.elsewhere
+    {
+        let key = space.run_key(&start);
+        runs.watch_for(elsewhere, &start, &key).ok_or_else(interrupted)?;
+    }
     if matches!(runs.oracle, Oracle::None) && space.expecting(&job.lowered.plan, &first).is_some() {
         // Nothing tells a wrong expectation from the failure.
         space.kept = before(&job.lowered.plan.body, space.failing);
@@ -369,11 +379,11 @@ fn minimised(
         .iter()
         .map(|needed| {
             let (what, ids) = rewrite::reduce::describe(candidate.plan(), &needed.edit);
-            let without = match &needed.without {
-                Without::Runs(counts) => rate(*counts),
-                Without::IllFormed(_) => Rate::default(),
+            let (without, impossible) = match &needed.without {
+                Without::Runs(counts) => (rate(*counts), None),
+                Without::IllFormed(why) => (Rate::default(), Some(why.clone())),
             };
-            Needed { what, line: candidate.line(&ids), with, without }
+            Needed { what, line: candidate.line(&ids), with, without, impossible }
         })
         .collect();
     let planted: Vec<_> = job.faults.iter().map(ToString::to_string).collect();
@@ -425,6 +435,8 @@ impl Runner<Candidate> for Runs<'_> {
             _ if self.is_wanted(candidate, &outcome) => match self.elsewhere(candidate, key)? {
                 // It fails where it must pass, so it is itself wrong.
                 Some(other) if other.kind != Kind::Pass => Seen::Pass,
+                // So it is where its own kernels touch what they may not.
+                _ if !self.is_clean(candidate, key)? => Seen::Pass,
                 _ => Seen::Same,
             },
             // The same signature at another place is another failure.

@@ -1,7 +1,7 @@
 //! A release on which a failing trial passes. Whatever is made of the trial must pass there too: a program that fails
 //! everywhere is wrong itself and shows no bug.
 
-use device::Arch;
+use device::{Arch, Config, Sanitize};
 use judge::Kind;
 use supervise::Cancel;
 
@@ -62,6 +62,22 @@ impl Elsewhere {
             ))),
             None => Ok(None),
         }
+    }
+
+    /// The same release and emulated device under the sanitizer; none on a GPU, or where it cannot be had.
+    pub(crate) fn watched(&self, like: &Session) -> Option<Session> {
+        if like.device == DeviceChoice::Gpu {
+            return None;
+        }
+        let emulation = Config { sanitize: Sanitize::On, ..self.options.emulation.clone() };
+        let options = SessionOptions {
+            rocm: like.stack.spec.clone(),
+            with: Vec::new(),
+            device: like.device.clone(),
+            emulation,
+            ..self.options.clone()
+        };
+        Session::open(options).ok()
     }
 
     /// The same device with another release, then other emulated architectures.

@@ -27,7 +27,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
              calls can be planted there; use `--device emulated`",
         ));
     }
-    options.expect_hangs();
+    options.hangs_on_purpose = true;
     let (planned, left_out) = plantable(with_declared_faults(&selected), &options.device);
     let lowered = lower_each(&library, planned.iter().cloned())?;
     let journal = outputs::journal(args.on.record.as_deref())?;
@@ -81,8 +81,7 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
         let trial: Vec<_> = selected.iter().filter(|s| s.id() == racy.trial).cloned().collect();
         let config =
             Config { schedule: racy.schedule, sanitize: Sanitize::On, ..options.emulation.clone() };
-        let mut watched = SessionOptions { emulation: config, ..options.clone() };
-        watched.allow_for_the_sanitizer();
+        let watched = SessionOptions { emulation: config, ..options.clone() };
         let (records, stop) = run_healthy(&library, &trial, watched, None)?;
         racy.watched = records.first().map(report::result);
         trouble = trouble.or(stop);

@@ -4,21 +4,26 @@ mod program;
 
 use std::{path::Path, process::ExitCode};
 
-use judge::signature_fits;
-use plan::Library;
+use judge::{Kind, signature_fits};
+use plan::{Library, Plan};
 use report::{
     Record,
     evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
-    issue::{Duplicate, Findings, Form, Identity, Issue, Log, redact},
+    issue::{Duplicate, Findings, Form, Identity, Issue, Log, Mistake, redact},
 };
 
 use super::{
     doctor,
+    oracle::Elsewhere,
     subject::{Runs, Subject, first_failing},
 };
 use crate::{
-    CaseLibrary, Session, Stop, args::Report, commands::setup::setup, evidence, outputs, select,
-    trial::quoted,
+    CaseLibrary, Session, SessionOptions, Stop,
+    args::Report,
+    commands::setup::setup,
+    evidence, outputs,
+    rerun::{Rerun, What},
+    select,
 };
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
@@ -71,6 +76,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
+        mistake: mistake(&subject, &session, &options, &job.lowered.plan)?,
         rate: runs.rate,
         others: runs.others.clone(),
         program,
@@ -86,7 +92,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         logs,
         libraries: job.lowered.plan.libraries.clone(),
         duplicates: duplicates(&library, &subject, &failed, &job.lowered.plan.libraries),
-        again: redact(&again(args, &subject, form), &who),
+        again: redact(&again(args, &session, &subject, form), &who),
         record: redacted(failed, &who),
     };
     let program = findings.program.as_ref().map(|program| program.file.as_str());
@@ -99,6 +105,22 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
 /// Forms that want PyTorch's own description of the machine.
 fn about_torch(form: Form) -> bool {
     matches!(form, Form::Pytorch | Form::PytorchPt2 | Form::Accelerate | Form::Triton)
+}
+
+/// What the sanitizer finds in kernels of the case's own, where the failing release runs on the emulated device.
+fn mistake(
+    subject: &Subject<'_>,
+    session: &Session,
+    options: &SessionOptions,
+    plan: &Plan,
+) -> Result<Option<Mistake>, Stop> {
+    let elsewhere = Elsewhere { options: options.clone(), named: None };
+    let watched = rewrite::launches_own(plan).then(|| elsewhere.watched(session)).flatten();
+    let Some(watched) = watched else { return Ok(None) };
+    let unplanted = subject.with(subject.selected.clone(), Vec::new());
+    let found = unplanted.run(&watched, 1, 0, &[])?.into_iter().next();
+    let found = found.filter(|record| record.outcome.kind == Kind::MemoryFault);
+    Ok(found.map(|record| Mistake { found: record.outcome.summary, again: record.again }))
 }
 
 /// What a command found about this trial earlier; what is about another trial stays out.
@@ -186,14 +208,13 @@ fn duplicates(
 }
 
 /// The command that writes this report again.
-fn again(args: &Report, subject: &Subject<'_>, form: Option<Form>) -> String {
-    let mut text = format!(
-        "rocrepro report {} --rocm {}",
-        quoted(&subject.id()),
-        quoted(&args.on.target.rocm)
-    );
-    for fault in &args.fault {
-        text.push_str(&format!(" --fault {}", quoted(fault)));
+fn again(args: &Report, session: &Session, subject: &Subject<'_>, form: Option<Form>) -> String {
+    let (what, faults) = (subject.id(), subject.faults.as_slice());
+    let command = "report";
+    let mut text =
+        Rerun { command, what: What::Trial(&what), late: session.late, faults }.of(session);
+    if args.repeat != Report::REPEAT {
+        text.push_str(&format!(" --repeat {}", args.repeat));
     }
     if let Some(form) = form {
         text.push_str(&format!(" --for {form}"));
@@ -233,6 +254,12 @@ fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> Str
         "  belongs to  https://github.com/{} ({} form)\n",
         issue.repository, issue.form
     ));
+    if let Some(mistake) = &findings.mistake {
+        text.push_str(&format!(
+            "  look first  {}: the case's own kernel is the first suspect, not ROCm\n              {}\n",
+            mistake.found, mistake.again
+        ));
+    }
     let mut issues: Vec<_> =
         findings.duplicates.iter().flat_map(|d| d.known.upstream.clone()).collect();
     issues.sort();

@@ -18,7 +18,6 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let selected = select(&library, &args.selection.cases);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
     let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
-    options.allow_for_the_sanitizer();
     options.cases_from = args.selection.from.chosen();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let journal = outputs::journal(args.on.record.as_deref())?;

@@ -44,8 +44,10 @@ pub struct SessionOptions {
     pub cases_from: Option<CasesFrom>,
     /// Trials at once.
     pub jobs: Option<NonZeroUsize>,
-    /// Time limits of one trial.
+    /// Time limits of one trial, as asked for.
     pub limits: Limits,
+    /// Whether trials hang on purpose, so often that waiting for them takes less patience.
+    pub hangs_on_purpose: bool,
     /// Whether work is late on purpose.
     pub late: Option<Late>,
     /// Limits of resources of one trial, over the usual ones.
@@ -106,6 +108,7 @@ impl TryFrom<&Target> for SessionOptions {
             cases_from: None,
             jobs: None,
             limits: Limits::default(),
+            hangs_on_purpose: false,
             late: None,
             resources: BTreeMap::new(),
             program: None,
@@ -164,18 +167,17 @@ const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 const SANITIZER_SLOWS: u32 = 4;
 
 impl SessionOptions {
-    /// Waits less for what hangs, as it will do so often. A GPU keeps its time.
-    pub(crate) fn expect_hangs(&mut self) {
-        if self.device != DeviceChoice::Gpu {
-            self.limits.quiet = self.limits.quiet.min(QUIET_ON_PURPOSE);
+    /// The time limits of a trial: less patience with what hangs on purpose, more with what the sanitizer looks at. A GPU keeps its
+    /// time.
+    pub(super) fn effective_limits(&self) -> Limits {
+        let mut quiet = self.limits.quiet;
+        if self.hangs_on_purpose && self.device != DeviceChoice::Gpu {
+            quiet = quiet.min(QUIET_ON_PURPOSE);
         }
-    }
-
-    /// Waits longer for what the sanitizer looks at.
-    pub(crate) fn allow_for_the_sanitizer(&mut self) {
         if self.emulation.sanitize.is_on() {
-            self.limits.quiet *= SANITIZER_SLOWS;
+            quiet *= SANITIZER_SLOWS;
         }
+        Limits { quiet, ..self.limits }
     }
 
     /// The options that the command of this file would have without arguments; what the environment says of them counts.

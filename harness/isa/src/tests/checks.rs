@@ -55,7 +55,7 @@ fn run_on(
 #[track_caller]
 fn race(lines: &str, expected: &[&str]) {
     let mut machine = Machine::new(&Watched);
-    machine.lds = vec![0; 512];
+    machine.give_lds(512, 1);
     let checks = machine.checks.as_mut().expect("the launch is watched");
     checks.begin(2);
     let mut waves: Vec<Wave> = (0..2).map(|_| Wave::new(32)).collect();
@@ -132,7 +132,7 @@ fn never_written(lines: &str, expected: Option<&str>, unwritten_from: Option<u64
     let book = Book(Arc::new(Written::new(start, 256)));
     book.0.set(start..start + 128, true);
     let mut machine = Machine::new(&book);
-    machine.lds = vec![0; 512];
+    machine.give_lds(512, 1);
     machine.checks.as_mut().expect("the launch is watched").begin(1);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, u64::from(u32::MAX));
@@ -315,7 +315,8 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     let start = memory.as_mut_ptr().expose_provenance() as u64;
     let page = Page(start);
     let mut machine = Machine::new(&page);
-    machine.lds = vec![7; 512];
+    machine.give_lds(300, 512);
+    machine.lds.fill(7);
     machine.checks.as_mut().expect("the launch is watched").begin(2);
     let mut wave = Wave::new(32);
     wave.set_pair(EXEC, 1);
@@ -325,7 +326,9 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
         run(&mut wave, &mut machine, 0, line).expect("it goes on");
         let what = |found: Found| match found {
             Found::Outside { address, write } => format!("outside {} {write}", address - start),
-            Found::LdsOutOfRange { offset, write } => format!("LDS {offset} {write}"),
+            Found::LdsOutOfRange { offset, write, given } => {
+                format!("LDS {offset} {write} {given}")
+            }
             other => panic!("{line}: {other:?}"),
         };
         let mut found: Vec<_> = machine.found.drain(..).map(what).collect();
@@ -338,11 +341,16 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     check("global_store_b32 v0, v2, s[0:1] offset:252", &["outside 252 true"]);
     check("s_load_b32 s2, s[0:1], 0x80", &["outside 128 false"]);
     check("v_mov_b32 v7, 0x200", &[]);
-    check("ds_load_b32 v8, v7", &["LDS 512 false"]);
-    check("ds_store_b32 v7, v2", &["LDS 512 true"]);
-    check("ds_add_rtn_u32 v9, v7, v2", &["LDS 512 true"]);
+    check("ds_load_b32 v8, v7", &["LDS 512 false false"]);
+    check("ds_store_b32 v7, v2", &["LDS 512 true false"]);
+    check("ds_add_rtn_u32 v9, v7, v2", &["LDS 512 true false"]);
     // Beyond the LDS of any workgroup, by an address that adds up to one inside.
-    check("ds_load_b32 v10, v7 offset:65532", &["LDS 66044 false"]);
+    check("ds_load_b32 v10, v7 offset:65532", &["LDS 66044 false false"]);
+    // Past what was asked for, and inside of what a whole granule gives.
+    check("v_mov_b32 v7, 0x128", &[]);
+    check("ds_load_b32 v11, v7", &[]);
+    check("ds_load_b32 v12, v7 offset:4", &["LDS 300 false true"]);
+    check("ds_store_b32 v7, v2 offset:212", &["LDS 508 true true"]);
     let Err(stop) =
         run(&mut wave, &mut machine, 0, "global_load_b64 v[4:5], v0, s[0:1] offset:252")
     else {
@@ -350,6 +358,8 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     };
     assert!(matches!(*stop, Stop::PageFault { write: false, .. }), "{stop:?}");
     assert_eq!([3, 4, 5, 8, 9, 10].map(|row| wave.lane(row, 0)), [31, 31, 32, 0, 0, 0]);
+    assert_eq!([11, 12].map(|row| wave.lane(row, 0)), [0x0707_0707; 2]);
     assert_eq!((wave.scalar[2], memory[63]), (32, 0xaaaa));
-    assert_eq!(machine.lds, [7; 512]);
+    assert_eq!(machine.lds[..508], [7; 508]);
+    assert_eq!(machine.lds[508..], [0xaa, 0xaa, 0, 0]);
 }

@@ -41,7 +41,7 @@ fn run(arch: Arch, stride: u32, records: u32, exec: u64, text: &str) -> (Wave, V
     wave.scratch = vec![0; 64 * wave.lanes];
     let memory = Memory(start as u64..end as u64);
     let mut machine = Machine::new(&memory);
-    machine.lds = vec![0; 512];
+    machine.give_lds(512, 1);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
         exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));

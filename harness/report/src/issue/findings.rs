@@ -18,6 +18,8 @@ pub struct Findings {
     pub planted: Vec<String>,
     /// The case's own words about it.
     pub about: Option<String>,
+    /// What the sanitizer finds in kernels of the case's own, with no fault planted.
+    pub mistake: Option<Mistake>,
     /// Failures with this signature among fresh processes.
     pub rate: Rate,
     /// Other failures among them.
@@ -49,6 +51,15 @@ pub struct Findings {
     /// Known failures of the library with the same signature.
     pub duplicates: Vec<Duplicate>,
     /// The command that writes this issue again.
+    pub again: String,
+}
+
+/// A mistake in a kernel of the case's own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// The sanitizer's words.
+    pub found: String,
+    /// The command that shows it.
     pub again: String,
 }
 

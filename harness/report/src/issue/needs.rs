@@ -17,8 +17,7 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         count(found.calls_after, "call"),
         count(found.runs, "run")
     );
-    let (structural, tested): (Vec<&Needed>, Vec<&Needed>) =
-        found.elements.iter().partition(|needed| needed.without.runs == 0);
+    let [tested, structural, open] = Needed::by_proof(&found.elements);
     // Two that have one name differ by their places.
     let named = |needed: &Needed| {
         let same = |other: &&Needed| other.what == needed.what && other.line != needed.line;
@@ -33,19 +32,19 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     for needed in tested {
         let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
     }
-    if !structural.is_empty() {
-        // Single calls say it; what belongs together and what may stand for it repeat them.
-        let single = |what: &&str| {
-            !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
-        };
-        let single = structural.iter().filter(|needed| single(&needed.what.as_str()));
-        let names = unique(single.map(|needed| named(needed)));
+    // Single calls say it; what belongs together and what may stand for it repeat them.
+    let single = |what: &str| {
+        !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
+    };
+    let groups = [
+        ("Without any one of these no case is left that could fail in this way", structural),
+        ("Whether these are needed was not tried", open),
+    ];
+    for (what, elements) in groups {
+        let single = elements.into_iter().filter(|needed| single(&needed.what));
+        let names = unique(single.map(named));
         if !names.is_empty() {
-            let names = names.join("; ");
-            let _ = write!(
-                text,
-                "\n\nThese cannot go alone, for what is left would be no valid program: {names}."
-            );
+            let _ = write!(text, "\n\n{what}: {}.", names.join("; "));
         }
     }
     if !found.others.is_empty() {

@@ -19,6 +19,10 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     prose(record.stack.libraries.iter_mut().map(|library| &mut library.name));
     prose(&mut findings.about);
     prose(findings.packages.iter_mut().flat_map(|(name, version)| [name, version]));
+    if let Some(mistake) = &mut findings.mistake {
+        prose([&mut mistake.found]);
+        spans([&mut mistake.again]);
+    }
     spans(findings.planted.iter_mut().chain([&mut findings.again]));
     spans(findings.variables.iter_mut().flat_map(|(name, value)| [name, value]));
     others(&mut findings.others);

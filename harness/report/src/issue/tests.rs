@@ -75,12 +75,14 @@ fn planted() -> Findings {
                     line: 7,
                     with: rate(5, 10),
                     without: rate(0, 10),
+                    impossible: None,
                 },
                 Needed {
                     what: "buffer src".to_owned(),
                     line: 3,
                     with: rate(5, 10),
                     without: rate(0, 0),
+                    impossible: Some("`src` is used".to_owned()),
                 },
             ],
             others: vec![OtherFailure { signature: "crash:hipFree".to_owned(), count: 2 }],
@@ -155,6 +157,7 @@ fn planted() -> Findings {
             },
             upstream: vec!["ROCm/rocm-systems#11617".to_owned()],
         }],
+        mistake: None,
         again: "rocrepro report x".to_owned(),
         record,
     }

@@ -116,6 +116,14 @@ pub(super) fn notice(findings: &Findings) -> String {
             findings.planted.join("`, `")
         ));
     }
+    if let Some(mistake) = &findings.mistake {
+        notes.push(format!(
+            "**A kernel of the case itself is the first suspect, not ROCm:** {}. Repeat it with `{}`. Do not file this before the \
+             kernel is mended, or is shown to be right.",
+            mistake.found,
+            mistake.again
+        ));
+    }
     let device = &findings.record.device;
     if device.emulated {
         let (gfx, builds) = (&device.gfx, builds(findings));

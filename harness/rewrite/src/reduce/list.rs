@@ -274,8 +274,10 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
             {
                 found.push(Edit::Synchronous(step.id));
             }
-            Call::Launch { grid, block, .. }
-                if *block != [256, 1, 1] && grid[1..] == [1, 1] && block[1..] == [1, 1] =>
+            Call::Launch { kernel, grid, block, .. }
+                // The case's own kernels may need the work-items that they are given, and no others.
+                if plan::kernel(kernel).is_some()
+                    && *block != [256, 1, 1] && grid[1..] == [1, 1] && block[1..] == [1, 1] =>
             {
                 found.push(Edit::Geometry(step.id));
             }

@@ -2,10 +2,14 @@
 
 use plan::{Arg, Call, MOST_BYTES, Place, Plan, kernel};
 
-use crate::uses::each_mut;
+use crate::uses::{each_mut, launches_own};
 
-/// Sizes of the largest buffer that are worth trying, the smallest first, in bytes.
+/// Sizes of the largest buffer that are worth trying, the smallest first, in bytes. None where a kernel of the case's own is launched:
+/// nothing says how far it reaches.
 pub(super) fn targets(plan: &Plan) -> Vec<u64> {
+    if launches_own(plan) {
+        return Vec::new();
+    }
     let largest = largest(plan);
     let smallest = if largest.is_multiple_of(4) { 4 } else { 1 };
     (0..40).map(|n| 1 << n).filter(|target| (smallest..largest).contains(target)).collect()

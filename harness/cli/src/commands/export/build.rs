@@ -235,7 +235,7 @@ fn wrappers(session: &Session, llvm: &Path, folder: &Path) -> std::io::Result<()
 }
 
 fn quoted(word: &std::ffi::OsStr) -> String {
-    crate::trial::quoted(&word.to_string_lossy())
+    crate::rerun::quoted(&word.to_string_lossy())
 }
 
 fn joined(option: &str, path: &Path) -> std::ffi::OsString {

@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use device::{Config, Sanitize, Schedule};
 use export::Form;
 use judge::{Kind, Outcome};
 use plan::{Plan, Version};
@@ -68,6 +69,18 @@ enum Way {
     All,
     /// Work is done as late as the interface allows: a program that waits for less than it uses shows it.
     Late,
+    /// The sanitizer stops what reaches too far, or uses what nobody wrote.
+    Watched,
+}
+
+impl Way {
+    fn device(self) -> fn(Config) -> Config {
+        match self {
+            Way::Plain | Way::Calls | Way::All => |config| config,
+            Way::Late => |config| Config { schedule: Schedule::Lazy, ..config },
+            Way::Watched => |config| Config { sanitize: Sanitize::Stop, ..config },
+        }
+    }
 }
 
 /// A short program that showed the failure.
@@ -161,7 +174,12 @@ impl<'s> Bench<'s> {
             let after = limits.quiet.as_secs().div_ceil(2);
             variables.push((stacks::AFTER.to_owned(), after.to_string()));
         }
-        let how = How { folder: self.at(), limits: &limits, variables: &variables, late: false };
+        let how = How {
+            folder: self.at(),
+            limits: &limits,
+            variables: &variables,
+            device: |config| config,
+        };
         for n in 0..MOST_RUNS {
             let _ = fs::remove_file(&file);
             let job = &job.of_run(n);
@@ -197,19 +215,19 @@ impl<'s> Bench<'s> {
         }
         let job = &job.of_run(self.runs.replace(self.runs.get() + 1));
         let mut variables = match way {
-            Way::Plain | Way::Late => Vec::new(),
+            Way::Plain | Way::Late | Way::Watched => Vec::new(),
             Way::Calls | Way::All => log_environment(&log).to_vec(),
         };
         if way == Way::All {
             variables.retain(|(name, _)| name != "AMD_LOG_MASK");
             variables.push(("AMD_LOG_LEVEL".to_owned(), "4".to_owned()));
         }
-        let late = way == Way::Late;
-        let how = How { folder: self.at(), limits: &limits, variables: &variables, late };
+        let how =
+            How { folder: self.at(), limits: &limits, variables: &variables, device: way.device() };
         let seen = run_program(self.session, job, program, &how, cancel)?;
         let _ = self.took.set(seen.wall);
         let open = match way {
-            Way::Plain | Way::Late => None,
+            Way::Plain | Way::Late | Way::Watched => None,
             Way::Calls | Way::All => read_trace(&log, Form::Hiprtc).open,
         };
         Ok(Seen::of_program(&seen, open.as_deref()))
@@ -287,8 +305,8 @@ pub(super) struct Runs<'a> {
     last: Option<(String, Result<PathBuf, String>)>,
     /// Whether programs pass where they must.
     passes: HashMap<String, bool>,
-    /// Whether they must pass on a late device, too: the first one does; none before that is known.
-    late: Cell<Option<bool>>,
+    /// In which other ways they must pass there, too, because the first one does; none before that is known.
+    others: [(Way, Cell<Option<bool>>); 2],
 }
 
 impl Runs<'_> {
@@ -326,19 +344,24 @@ impl Runs<'_> {
         Ok(if passes { Look::Same } else { Look::Pass })
     }
 
-    /// Whether a program passes where it must: also on a device that is late, if the first one does.
+    /// Whether a program passes where it must: in the other ways, too, if the first one does.
     fn is_right(&self, bench: &Bench<'_>, job: &Job<'_>, program: &Path) -> Result<bool, Stop> {
         if self.passing(bench, job, program, 1)?.failed > 0 {
             return Ok(false);
         }
-        if self.late.get() == Some(false) || bench.session.gfx().is_none() {
-            return Ok(true);
+        for (way, must) in &self.others {
+            if must.get() == Some(false) || bench.session.gfx().is_none() {
+                continue;
+            }
+            let seen = bench.run(job, program, self.goal, *way, self.cancel)?;
+            let passes = seen.kind == Kind::Pass;
+            if must.get().is_none() {
+                must.set(Some(passes));
+            } else if !passes {
+                return Ok(false);
+            }
         }
-        let seen = bench.run(job, program, self.goal, Way::Late, self.cancel)?;
-        let passes = seen.kind == Kind::Pass;
-        let first = self.late.get().is_none();
-        self.late.set(Some(self.late.get().unwrap_or(passes)));
-        Ok(passes || first)
+        Ok(true)
     }
 
     /// What a program does where it must pass; none where there is no such place, or it does not compile.
@@ -418,6 +441,8 @@ pub(crate) fn shortest(
     }
     let (session, version) = (failing.session, &failing.version);
     let space = Programs { job, version, session, failing: goal.at.step };
+    // The library's kernels say how far they reach; the case's own do not.
+    let own = rewrite::launches_own(&job.lowered.plan);
     let mut runs = Runs {
         job,
         unplanted: Job { faults: Vec::new(), ..job.clone() },
@@ -430,7 +455,8 @@ pub(crate) fn shortest(
         trouble: None,
         last: None,
         passes: HashMap::new(),
-        late: Cell::new(None),
+        others: [(Way::Late, None), (Way::Watched, (!own).then_some(false))]
+            .map(|(way, must)| (way, Cell::new(must))),
     };
     let start = rewrite::lean(&job.lowered.plan, goal.at.step);
     let start = start.filter(|plan| space.print(plan, Vec::new(), Vec::new()).is_ok());

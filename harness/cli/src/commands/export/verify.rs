@@ -6,14 +6,14 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use device::{Config, Place, Planted, Schedule};
+use device::{Config, Place, Planted};
 use export::{Form, Header, Trace};
 use judge::{Kind, Outcome};
 use report::evidence::Rate;
 use supervise::{Cancel, Limits};
 
 use super::{build::Toolchain, seen::Seen};
-use crate::{Job, Session, Stop, run_trial, trial::again};
+use crate::{Job, Session, Stop, rerun::again, run_trial};
 
 /// Runs of a trial until it fails as it did before.
 const TRIES: u32 = 20;
@@ -193,7 +193,8 @@ pub(crate) fn exported(
         let variables = if run == 0 { log_environment(&log).to_vec() } else { Vec::new() };
         // Without a failure to look for, the program is compared with the one run of its trial.
         let job = &goal.map_or_else(|| job.clone(), |_| job.of_run(run));
-        let how = How { folder: at, limits: &limits, variables: &variables, late: false };
+        let how =
+            How { folder: at, limits: &limits, variables: &variables, device: |config| config };
         let seen = run_program(session, job, &program, &how, cancel)?;
         let trace = read_trace(&log, form);
         let seen = Seen::of_program(&seen, if run == 0 { trace.open.as_deref() } else { None });
@@ -295,8 +296,8 @@ pub(super) struct How<'a> {
     pub(super) folder: &'a Path,
     pub(super) limits: &'a Limits,
     pub(super) variables: &'a [(String, String)],
-    /// Whether an emulated device does its work as late as the interface allows.
-    pub(super) late: bool,
+    /// How an emulated device is set up, given how the session has it.
+    pub(super) device: fn(Config) -> Config,
 }
 
 pub(super) fn run_program(
@@ -308,13 +309,9 @@ pub(super) fn run_program(
 ) -> Result<supervise::Observed, Stop> {
     let at_device: Vec<Planted> =
         job.faults.iter().filter(|p| p.fault.place() == Place::Device).cloned().collect();
-    let schedule = |config: Config| match how.late {
-        true => Config { schedule: Schedule::Lazy, ..config },
-        false => config,
-    };
     let config = session
         .device_config(at_device)
-        .map(|config| serde_json::to_string(&schedule(config)))
+        .map(|config| serde_json::to_string(&(how.device)(config)))
         .transpose()
         .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;
     let mut all = job.lowered.plan.environment.clone();

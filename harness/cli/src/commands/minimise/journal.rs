@@ -8,13 +8,15 @@ use std::{
 
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use judge::Outcome;
+use judge::{Kind, Outcome};
 use plan::Call;
 use report::{Record, count};
 use serde::{Deserialize, Serialize};
 use supervise::{Cancel, Durability, Journal};
 
-use super::{MinimiseOptions, identity::Identity, no_verdict, space::Candidate};
+use super::{
+    super::oracle::Elsewhere, MinimiseOptions, identity::Identity, no_verdict, space::Candidate,
+};
 use crate::{
     Session, Stop,
     trial::{Job, run_trial},
@@ -100,6 +102,9 @@ pub(super) struct Runs<'s> {
     signature: Option<String>,
     /// What each candidate that fails is run on as well.
     pub(super) oracle: Oracle,
+    /// Where the sanitizer finds nothing in the trial: it must find nothing in what kernels of the case's own are left in, either.
+    pub(super) watch: Option<Session>,
+    /// What was seen where candidates must pass, and under the sanitizer.
     verdicts: HashMap<String, Outcome>,
     /// The failure in question, beyond its signature.
     pub(super) identity: Option<Identity>,
@@ -175,6 +180,7 @@ impl<'s> Runs<'s> {
             before: Vec::new(),
             signature: None,
             oracle: Oracle::None,
+            watch: None,
             verdicts: HashMap::new(),
             identity: None,
             next,
@@ -246,34 +252,78 @@ impl<'s> Runs<'s> {
         key: &str,
     ) -> Option<Option<Outcome>> {
         let Some(name) = self.oracle.name() else { return Some(None) };
-        if let Some(known) = self.verdicts.get(key) {
-            return Some(Some(known.clone()));
+        self.once(format!("{key} {name}"), |runs| runs.consult(candidate)).map(Some)
+    }
+
+    /// Looks for a place where the sanitizer finds nothing in the trial: where candidates must pass, or else on the failing release.
+    pub(super) fn watch_for(
+        &mut self,
+        elsewhere: &Elsewhere,
+        start: &Candidate,
+        key: &str,
+    ) -> Option<()> {
+        let other = match &self.oracle {
+            Oracle::Release(session) => elsewhere.watched(session),
+            Oracle::None | Oracle::Healthy => None,
+        };
+        for session in [other, elsewhere.watched(self.session)].into_iter().flatten() {
+            self.watch = Some(session);
+            if self.is_clean(start, key)? {
+                return Some(());
+            }
+            self.verdicts.clear();
         }
-        let noted = format!("{key} {name}");
+        self.watch = None;
+        Some(())
+    }
+
+    /// Whether the sanitizer finds nothing in a candidate that it must find nothing in. The outer None is that of [`Runs::outcome`].
+    pub(super) fn is_clean(&mut self, candidate: &Candidate, key: &str) -> Option<bool> {
+        let launches_own = rewrite::launches_own(&candidate.lowered().plan);
+        let Some(session) = self.watch.take_if(|_| launches_own) else { return Some(true) };
+        let seen = self.once(format!("{key} watched"), |runs| runs.unplanted(&session, candidate));
+        self.watch = Some(session);
+        Some(seen?.kind != Kind::MemoryFault)
+    }
+
+    /// A run that is made once and then known.
+    fn once(
+        &mut self,
+        noted: String,
+        run: impl FnOnce(&Self) -> Option<Record>,
+    ) -> Option<Outcome> {
+        if let Some(known) = self.verdicts.get(&noted) {
+            return Some(known.clone());
+        }
         let outcome = match self.answers.get_mut(&noted).and_then(VecDeque::pop_front) {
             Some(outcome) => outcome,
             None => {
-                let record = self.consult(candidate)?;
+                let record = run(self)?;
                 self.note(&noted, &record);
                 record.outcome
             }
         };
-        self.verdicts.insert(key.to_owned(), outcome.clone());
-        Some(Some(outcome))
+        self.verdicts.insert(noted, outcome.clone());
+        Some(outcome)
     }
 
     /// One run of a candidate where it must pass.
     pub(super) fn consult(&self, candidate: &Candidate) -> Option<Record> {
-        let mut lowered = candidate.lowered().clone();
-        let plan = &mut lowered.plan;
-        for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
-            healthy(phase);
-        }
         let session = match &self.oracle {
             Oracle::None => return None,
             Oracle::Healthy => self.session,
             Oracle::Release(session) => session,
         };
+        self.unplanted(session, candidate)
+    }
+
+    /// One run of a candidate without the planted faults.
+    fn unplanted(&self, session: &Session, candidate: &Candidate) -> Option<Record> {
+        let mut lowered = candidate.lowered().clone();
+        let plan = &mut lowered.plan;
+        for phase in [&mut plan.setup, &mut plan.body, &mut plan.teardown] {
+            healthy(phase);
+        }
         let (case, trial) = (candidate.case(), candidate.trial());
         run_trial(session, &Job { case, trial, lowered, run: 0, faults: Vec::new() }, self.cancel)
     }

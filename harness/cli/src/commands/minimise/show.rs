@@ -1,12 +1,12 @@
 //! The result of a minimisation for people.
 
-use std::{fmt::Write, path::Path, time::Duration};
+use std::{collections::BTreeSet, fmt::Write, time::Duration};
 
-use report::{count, evidence::CASE_FILE};
+use report::{count, evidence::Needed};
 
 use super::Minimisation;
 
-pub(super) fn result(result: &Minimisation, folder: &Path, time: Duration) -> String {
+pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> String {
     let found = &result.found;
     let mut out = String::new();
     let _ = writeln!(out, "{}\n{}\n", found.trial, found.signature);
@@ -27,8 +27,8 @@ pub(super) fn result(result: &Minimisation, folder: &Path, time: Duration) -> St
             "The budget was spent: what is left still fails, and may not be minimal; `--resume` goes on.\n",
         );
     }
-    let (needed, without): (Vec<_>, Vec<_>) =
-        found.elements.iter().partition(|e| e.without.runs > 0);
+    let [needed, structural, open] = Needed::by_proof(&found.elements);
+    let shown: BTreeSet<&str> = needed.iter().map(|e| e.what.as_str()).collect();
     if !needed.is_empty() {
         out.push_str("\nFailures with and without each element:\n");
         let width = needed.iter().map(|e| e.what.chars().count()).max().unwrap_or(0);
@@ -47,18 +47,19 @@ pub(super) fn result(result: &Minimisation, folder: &Path, time: Duration) -> St
             );
         }
     }
-    if !without.is_empty() {
-        let shown =
-            |what: &str| found.elements.iter().any(|e| e.without.runs > 0 && e.what == what);
-        let mut names: Vec<_> =
-            without.iter().map(|e| e.what.as_str()).filter(|what| !shown(what)).collect();
-        names.sort_unstable();
-        names.dedup();
-        let _ = writeln!(
-            out,
-            "\nWithout these there is no well-formed case that could fail in this way: {}.",
-            names.join("; ")
-        );
+    let names = |elements: &[&Needed]| {
+        let names = elements.iter().map(|e| e.what.as_str()).filter(|what| !shown.contains(what));
+        names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")
+    };
+    let groups = [
+        ("Without these there is no well-formed case that could fail in this way", structural),
+        ("Not tried without these", open),
+    ];
+    for (what, elements) in groups {
+        let names = names(&elements);
+        if !names.is_empty() {
+            let _ = writeln!(out, "\n{what}: {names}.");
+        }
     }
     if !found.others.is_empty() {
         out.push_str("\nOther failures that were met on the way, kept apart:\n");
@@ -72,18 +73,6 @@ pub(super) fn result(result: &Minimisation, folder: &Path, time: Duration) -> St
             );
         }
     }
-    let case = folder.join(CASE_FILE);
-    let fault: String = found
-        .fault
-        .iter()
-        .flat_map(|faults| faults.split(' '))
-        .map(|fault| format!(" --fault {fault}"))
-        .collect();
-    let _ = writeln!(
-        out,
-        "\nAgain: rocrepro run --cases-from {} --rocm {}{fault}",
-        case.display(),
-        found.on.stack
-    );
+    let _ = writeln!(out, "\nAgain: {again}");
     out
 }

@@ -1,0 +1,77 @@
+//! Commands that do again what was done here, made from the session and not from what somebody remembers of its options.
+
+use std::path::Path;
+
+use device::Planted;
+use plan::Late;
+
+use crate::{Session, trial::Job};
+
+/// The command that repeats a trial.
+pub(crate) fn again(session: &Session, job: &Job<'_>) -> String {
+    let late = job.late(session);
+    Rerun { command: "run", what: What::Trial(&job.id()), late, faults: &job.faults }.of(session)
+}
+
+/// What a command is about.
+pub(crate) enum What<'a> {
+    /// A trial of the library, or of where the session's cases come from.
+    Trial(&'a str),
+    /// All cases of this file.
+    File(&'a Path),
+}
+
+/// A command that does again what a session did.
+pub(crate) struct Rerun<'a> {
+    pub(crate) command: &'static str,
+    pub(crate) what: What<'a>,
+    pub(crate) late: Option<Late>,
+    pub(crate) faults: &'a [Planted],
+}
+
+impl Rerun<'_> {
+    /// The command, with every option of the session on which a result depends.
+    pub(crate) fn of(&self, session: &Session) -> String {
+        let mut text = format!("rocrepro {}", self.command);
+        let from = match self.what {
+            What::Trial(trial) => {
+                text.push_str(&format!(" {}", quoted(trial)));
+                session.cases_from()
+            }
+            What::File(path) => {
+                let mut from = session.cases_from();
+                from.retain(|(option, _)| *option == "--trust");
+                from.insert(0, ("--cases-from", path.display().to_string()));
+                from
+            }
+        };
+        text.push_str(&format!(" --rocm {}", quoted(&session.stack.spec)));
+        match session.gfx() {
+            Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
+            None => text.push_str(" --device gpu"),
+        }
+        for (option, value) in from.into_iter().chain(session.given()) {
+            text.push_str(&format!(" {option}"));
+            if !value.is_empty() {
+                text.push_str(&format!(" {}", quoted(&value)));
+            }
+        }
+        if let Some(late) = self.late {
+            text.push_str(&format!(" --late {late}"));
+        }
+        for planted in self.faults {
+            text.push_str(&format!(" --fault {}", quoted(&planted.to_string())));
+        }
+        text
+    }
+}
+
+/// A word of a shell command.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
