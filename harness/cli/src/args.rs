@@ -319,7 +319,8 @@ pub(crate) struct Run {
 #[derive(Args)]
 pub(crate) struct Emulation {
     /// When the emulated device carries work out: `eager`, `lazy` (as late as is legal), `seeded=7` (a legal order by seed),
-    /// `waves=1000` (turns of so many instructions for the waves of a workgroup, instead of 16)
+    /// `waves=1000` (turns of so many instructions for the waves of a workgroup, instead of 16), `late-results` (what memory
+    /// gives reaches the registers of a kernel only when it waits for that)
     #[arg(long, value_name = "SCHEDULE", default_value = "eager")]
     pub(crate) schedule: String,
 

@@ -17,6 +17,9 @@ pub enum Schedule {
     /// As [`Schedule::Eager`], but with turns of so many instructions for the waves of a workgroup, instead of a few: a race
     /// between waves may show in numbers on long or on short ones alone.
     Waves(NonZeroU64),
+    /// As [`Schedule::Eager`], but what memory gives reaches the registers of a kernel only when it waits for that: a
+    /// missing wait shows in numbers.
+    LateResults,
 }
 
 impl fmt::Display for Schedule {
@@ -26,6 +29,7 @@ impl fmt::Display for Schedule {
             Schedule::Lazy => f.write_str("lazy"),
             Schedule::Seeded(seed) => write!(f, "seeded={seed}"),
             Schedule::Waves(turn) => write!(f, "waves={turn}"),
+            Schedule::LateResults => f.write_str("late-results"),
         }
     }
 }
@@ -38,7 +42,7 @@ impl fmt::Display for UnknownSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "`{}` is no schedule; there are eager, lazy, seeded=N and waves=N (N from 1 on)",
+            "`{}` is no schedule; there are eager, lazy, late-results, seeded=N and waves=N (N from 1 on)",
             self.0
         )
     }
@@ -55,6 +59,7 @@ impl FromStr for Schedule {
         match text {
             "eager" => Ok(Schedule::Eager),
             "lazy" => Ok(Schedule::Lazy),
+            "late-results" => Ok(Schedule::LateResults),
             other => seeded(other)
                 .or_else(|| waves(other))
                 .ok_or_else(|| UnknownSchedule(other.to_owned())),
@@ -81,7 +86,8 @@ mod tests {
     #[test]
     fn a_schedule_is_read_back_as_it_is_shown() {
         let waves = Schedule::Waves(NonZeroU64::MIN);
-        for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::Seeded(7), waves] {
+        let seeded = Schedule::Seeded(7);
+        for schedule in [Schedule::Eager, Schedule::Lazy, Schedule::LateResults, seeded, waves] {
             assert_eq!(schedule.to_string().parse(), Ok(schedule));
         }
         for text in ["", "late", "seeded", "seeded=", "seeded=-1", "seeded=x", "waves=0"] {

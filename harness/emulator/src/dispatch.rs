@@ -135,8 +135,9 @@ pub(crate) fn run(
             turns: match config::get().schedule {
                 Schedule::Waves(turn) => Turns::Of(turn.get()),
                 Schedule::Seeded(seed) => Turns::Seeded(seed),
-                Schedule::Eager | Schedule::Lazy => Turns::default(),
+                Schedule::Eager | Schedule::Lazy | Schedule::LateResults => Turns::default(),
             },
+            late_results: config::get().schedule == Schedule::LateResults,
         };
         // A kernel may write signals, which nobody announces.
         let _writer = events::SilentWriter::new();

@@ -103,7 +103,7 @@ fn state() -> MutexGuard<'static, State> {
 /// Whether queues and engines have threads of their own. A queue that ignores its barrier bits needs somebody who
 /// decides what overtakes what.
 pub(crate) fn is_eager() -> bool {
-    matches!(config::get().schedule, Schedule::Eager | Schedule::Waves(_))
+    matches!(config::get().schedule, Schedule::Eager | Schedule::Waves(_) | Schedule::LateResults)
         && faults::planted(Fault::QueueBarrierIgnored).is_none()
 }
 

@@ -6,6 +6,33 @@ use device::Arch;
 
 use crate::program::{Decoded, decode};
 
+/// An instruction of a piece of code.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Bytes from the start of the code.
+    pub offset: usize,
+    /// Its size in bytes.
+    pub size: usize,
+    /// As the disassembler prints it.
+    pub text: String,
+}
+
+/// The instructions of code, one behind the other; what is none is left out.
+///
+/// # Errors
+/// Without a disassembler for the architecture: why.
+pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
+    let (mut places, mut offset) = (Vec::new(), 0);
+    while offset + 4 <= code.len() {
+        let window = &code[offset..code.len().min(offset + crate::disassembler::LONGEST)];
+        let decoded = decode(arch, arch.wave_size() as usize, offset as u64, window)?;
+        let size = decoded.as_ref().map_or(4, |decoded| decoded.site.size as usize);
+        places.extend(decoded.map(|Decoded { text, .. }| Place { offset, size, text }));
+        offset += size;
+    }
+    Ok(places)
+}
+
 /// What was found of one opcode.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Opcode {

@@ -1,6 +1,7 @@
 //! The sanitizer of kernels: what the waves of a launch do is looked at instruction by instruction.
 //!
-//! Two mistakes are found: races in the LDS ([`races`]), and work with memory that nobody ever wrote. The latter follows the
+//! Three mistakes are found: races in the LDS ([`races`]), registers that are used before their result has come
+//! ([`scoreboard`]), and work with memory that nobody ever wrote. The latter follows the
 //! rule of LLVM's MemorySanitizer: to read and to copy such memory is no mistake, since padding and unused lanes are read all
 //! the time. It is one when a kernel stores what it computed from it, branches on it, uses it as an address, or changes it by
 //! an atomic. [`flow`] says how instructions pass it on.
@@ -10,16 +11,20 @@
 //! A launch that is not watched runs other code: its instructions are decoded without any of this.
 
 pub(crate) mod access;
+mod counters;
 pub(crate) mod flow;
 pub(crate) mod races;
+pub(crate) mod scoreboard;
 pub(crate) mod shadow;
 pub(crate) mod taint;
 
 use std::sync::Arc;
 
 use access::{Kind, Piece};
+use counters::Effect;
 use flow::{Flow, Register, Rule};
 use races::Races;
+use scoreboard::{Before, Early, Origin, Scoreboard};
 use shadow::Shadow;
 use taint::{Change, Registers};
 
@@ -53,15 +58,28 @@ pub(crate) enum Found {
         second: races::Access,
     },
     Unordered(crate::Unordered),
+    /// A register is used before its result has come.
+    Early(Box<Early>),
+    /// The LDS is read where a write of another wave may not have come, although there was a barrier.
+    LdsEarly {
+        offset: u64,
+        write: races::Access,
+        read: races::Access,
+    },
 }
 
 /// What is known of a launch that is watched.
 #[derive(Default)]
 pub(crate) struct Checks {
+    /// Mistakes are looked for.
+    watched: bool,
+    /// Results are kept back until a wait for them.
+    late: bool,
     races: Races,
     shadow: Shadow,
     /// By wave.
     registers: Vec<Registers>,
+    boards: Vec<Scoreboard>,
     /// The accesses of the instruction that is being executed.
     touches: Vec<Touch>,
     changes: Vec<Change>,
@@ -81,8 +99,8 @@ struct Touch {
 /// An instruction of a launch that is watched.
 struct Checked {
     exec: Box<dyn Exec>,
-    pc: u64,
-    text: Arc<str>,
+    origin: Origin,
+    effect: Effect,
     pieces: Vec<Piece>,
     address: Vec<Register>,
     flows: Vec<Flow>,
@@ -104,17 +122,22 @@ pub(crate) fn checked(exec: Bound, pc: u64, text: &str, parsed: &[Text]) -> Boun
         flows.extend(flow::flow(text));
     }
     let exec = exec?;
-    if pieces.is_empty() && flows.is_empty() {
+    let effect = Effect::of(parsed, &pieces);
+    if pieces.is_empty() && flows.is_empty() && effect.is_nothing() {
         return Ok(exec);
     }
-    Ok(Box::new(Checked { exec, pc, text: Arc::from(text), pieces, address, flows }))
+    let origin = Origin { pc, text: Arc::from(text) };
+    Ok(Box::new(Checked { exec, origin, effect, pieces, address, flows }))
 }
 
 impl Exec for Checked {
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
         let index = wave.index as usize;
         let has_work = |checks: &Checks| {
-            !self.pieces.is_empty() || checks.registers.get(index).is_some_and(|r| !r.are_clean())
+            !self.pieces.is_empty()
+                || self.effect.acts()
+                || checks.registers.get(index).is_some_and(|r| !r.are_clean())
+                || checks.boards.get(index).is_some_and(|board| board.meets(&self.effect.touched))
         };
         if !machine.checks.as_deref().is_some_and(has_work) {
             return self.exec.run(wave, machine);
@@ -127,34 +150,71 @@ impl Exec for Checked {
 }
 
 impl Checks {
+    /// Of a launch that is watched, or whose results come late, or both.
+    pub(crate) fn new(watched: bool, late: bool) -> Checks {
+        Checks { watched, late, ..Checks::default() }
+    }
+
     /// A workgroup of so many waves begins.
     pub(crate) fn begin(&mut self, waves: usize) {
-        self.races.barrier();
+        self.races.begin();
         self.shadow.begin();
         self.registers.resize_with(waves, Registers::default);
         self.registers.iter_mut().for_each(Registers::clean);
+        self.boards.clear();
+        self.boards.resize_with(waves, Scoreboard::default);
     }
 
     /// All waves of the workgroup have come to a barrier.
     pub(crate) fn barrier(&mut self) {
-        self.races.barrier();
+        self.races.barrier(self.boards.iter().map(|board| board.local().1));
     }
 
     fn run(&mut self, checked: &Checked, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
         let index = wave.index as usize;
-        self.touches.clear();
         self.changes.clear();
+        let in_lds = self.touch(checked, wave);
+        let running = wave.exec();
+        if self.watched {
+            let early = self.boards[index].check(&checked.effect, wave);
+            machine.found.extend(early.into_iter().map(|early| Found::Early(Box::new(early))));
+            self.before(checked, wave, machine);
+        }
+        let before = self.late.then(|| Before::of(&checked.effect, wave));
+        checked.exec.run(wave, machine)?;
+        if checked.effect.acts() {
+            let lanes = (running, in_lds);
+            self.boards[index].runs(&checked.effect, wave, lanes, &checked.origin, before);
+        }
+        if self.watched {
+            let registers = &mut self.registers[index];
+            self.shadow.writes(checked, &self.touches, registers, machine.space());
+            self.changes.iter().for_each(|change| registers.apply(*change));
+            self.races(checked, wave, machine);
+        }
+        Ok(())
+    }
+
+    /// Notes where the instruction goes, and says which lanes go to the LDS.
+    fn touch(&mut self, checked: &Checked, wave: &Wave) -> u64 {
+        self.touches.clear();
         for (piece, access) in checked.pieces.iter().enumerate() {
             let lanes = if access.uniform { 1 } else { wave.exec() };
             let places = active(lanes).filter_map(|lane| Some((lane, access.of(wave, lane)?)));
             self.touches.extend(places.map(|(lane, at)| Touch { piece, lane, at }));
         }
+        let in_lds = |touch: &&Touch| matches!(touch.at, Location::Lds(_));
+        self.touches.iter().filter(in_lds).fold(0, |lanes, touch| lanes | 1 << touch.lane)
+    }
+
+    /// Looks at an instruction that is about to run.
+    fn before(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
         self.leave_the_lds(checked, machine);
         self.order(checked, machine);
         self.local_bytes(checked, machine);
-        let instruction = (checked.pc, &checked.text);
+        let instruction = (checked.origin.pc, &checked.origin.text);
         let space = machine.space();
-        let registers = &self.registers[index];
+        let registers = &self.registers[wave.index as usize];
         if !registers.are_clean() {
             for flow in &checked.flows {
                 if flow.rule == Rule::Control {
@@ -173,12 +233,6 @@ impl Checks {
             &mut self.changes,
         );
         machine.found.append(&mut self.shadow.found);
-        checked.exec.run(wave, machine)?;
-        self.shadow.writes(checked, &self.touches, registers, space);
-        let registers = &mut self.registers[index];
-        self.changes.iter().for_each(|change| registers.apply(*change));
-        self.races(checked, wave, machine);
-        Ok(())
     }
 
     /// Tells of accesses past what the workgroup asked for. They race with nobody: it is a mistake already.
@@ -246,7 +300,10 @@ impl Checks {
             return;
         }
         let Machine { lds, found, .. } = machine;
-        self.races.runs(checked.pc, &checked.text);
+        let Origin { pc, text } = &checked.origin;
+        self.races.runs(*pc, text);
+        // Of a FLAT access on GFX9, which comes in no order, nothing is known.
+        let number = self.boards[wave.index as usize].local().0;
         for Touch { piece, at, .. } in &self.touches {
             let Location::Lds(offset) = at else { continue };
             let piece = &checked.pieces[*piece];
@@ -254,7 +311,8 @@ impl Checks {
             let Some(now) = lds.get(start..start + piece.bytes as usize) else { continue };
             let Some((was, rest)) = before.split_at_checked(now.len()) else { break };
             before = rest;
-            self.races.touch(piece.kind, wave.index, checked.pc, *offset, (was, now), found);
+            let access = races::By { kind: piece.kind, wave: wave.index, pc: *pc, number };
+            self.races.touch(&access, *offset, (was, now), found);
         }
     }
 }

@@ -50,6 +50,36 @@ pub enum Finding {
         /// The other one.
         second: LdsAccess,
     },
+    /// A register is used before the result that it waits for has come.
+    Early {
+        /// The register, as the assembler calls it.
+        register: String,
+        /// Whether its old content is read; else it is written, and the result will write over that.
+        read: bool,
+        /// Which wave of its workgroup.
+        wave: u32,
+        /// The first lane; none for scalar registers.
+        lane: Option<usize>,
+        /// The instruction that asked for the result.
+        producer: At,
+        /// The counter that tells, as the assembler of the architecture calls it.
+        counter: &'static str,
+        /// The highest count at which the result has come.
+        needs: usize,
+        /// The last wait for that counter in between, with the count that it left open.
+        waited: Option<(At, usize)>,
+        /// The instruction that uses the register.
+        instruction: At,
+    },
+    /// A wave reads of the LDS what another one wrote before a barrier, without a wait of the latter for its write to come.
+    LdsEarly {
+        /// Byte offset in the LDS.
+        offset: u64,
+        /// The write.
+        write: LdsAccess,
+        /// The access that may come before it.
+        read: LdsAccess,
+    },
     /// The kernel touches what other work touched, and nothing orders the two.
     Unordered {
         /// Who and what.
@@ -67,7 +97,10 @@ impl Finding {
                 Some(*address)
             }
             Finding::Unordered { accesses, .. } => Some(accesses.address),
-            Finding::LdsOutOfRange { .. } | Finding::LdsRace { .. } => None,
+            Finding::LdsOutOfRange { .. }
+            | Finding::LdsRace { .. }
+            | Finding::Early { .. }
+            | Finding::LdsEarly { .. } => None,
         }
     }
 
@@ -81,6 +114,12 @@ impl Finding {
             }
             Finding::LdsRace { first, second, .. } => {
                 format!("LDS race {} {}", first.instruction, second.instruction)
+            }
+            Finding::Early { producer, instruction, .. } => {
+                format!("early {producer} {instruction}")
+            }
+            Finding::LdsEarly { write, read, .. } => {
+                format!("LDS early {} {}", write.instruction, read.instruction)
             }
             Finding::Unordered { accesses, instruction } => {
                 format!("unordered {instruction} {}", accesses.rival)
@@ -123,10 +162,48 @@ impl fmt::Display for Finding {
             Finding::LdsRace { offset, first, second } => {
                 write!(f, "LDS race at {offset:#x}, no barrier between: {first}; {second}")
             }
+            Finding::Early { .. } => self.early(f),
+            Finding::LdsEarly { offset, write, read } => write!(
+                f,
+                "LDS race at {offset:#x}: {read}; {write}, which that wave did not wait for before the barrier between \
+                 them"
+            ),
             Finding::Unordered { accesses, instruction } => {
                 let Unordered { address, this, other, .. } = accesses;
                 write!(f, "unordered accesses at {address:#x}: {this}, {instruction}; {other}")
             }
+        }
+    }
+}
+
+impl Finding {
+    /// A register that is used too early, in words.
+    fn early(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Finding::Early {
+            register,
+            read,
+            wave,
+            lane,
+            producer,
+            counter,
+            needs,
+            waited,
+            instruction,
+        } = self
+        else {
+            return Ok(());
+        };
+        let used = if *read { "is read" } else { "is written over" };
+        write!(f, "{register} {used} before its value has come: by {instruction} in wave {wave}")?;
+        if let Some(lane) = lane {
+            write!(f, ", lane {lane}")?;
+        }
+        write!(f, "; {producer} asked for it, which is done at {counter}({needs})")?;
+        match waited {
+            Some((wait, left)) => {
+                write!(f, "; the last wait between them, {wait}, leaves {counter} at {left}")
+            }
+            None => write!(f, "; nothing between them waits for {counter}"),
         }
     }
 }

@@ -166,10 +166,15 @@ impl Grid<'_> {
     }
 
     fn work(&self) -> Part {
+        let mut machine = Machine::new(self.space);
+        if self.launch.late_results {
+            machine.keep_back();
+        }
+        let checked = machine.checks.is_some();
         let mut group = Group {
-            code: Code::new(self.launch.arch, self.descriptor.lanes, self.space),
+            code: Code::new(self.launch.arch, self.descriptor.lanes, checked, self.space),
             detours: Detours::default(),
-            machine: Machine::new(self.space),
+            machine,
             waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,

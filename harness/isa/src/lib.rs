@@ -4,7 +4,7 @@
 //! address is a host address of the same process.
 //!
 //! What it does not model: timing, caches, the memory model (every access is immediately visible),
-//! hazards, and the order in which hardware would run waves. Workgroups run one after the other.
+//! hazards of arithmetic, and the order in which hardware would run waves. Workgroups run one after the other.
 
 mod audit;
 mod checks;
@@ -39,7 +39,7 @@ use std::{
     sync::Arc,
 };
 
-pub use audit::{Audit, Opcode};
+pub use audit::{Audit, Opcode, Place, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
 pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP};
@@ -128,6 +128,8 @@ pub struct Launch<'a> {
     pub threads: u32,
     /// How long the turns of the waves of a workgroup are.
     pub turns: Turns,
+    /// Whether what memory gives reaches its registers only when the wave waits for it, as late as hardware may be.
+    pub late_results: bool,
 }
 
 /// How many instructions a wave executes before the next one of its workgroup does: waves may wait for each other without

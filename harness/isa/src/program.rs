@@ -50,7 +50,7 @@ pub(crate) enum Missing {
     NoDisassembler(String),
 }
 
-/// By architecture, lanes of a wave, whether launches are watched, and address.
+/// By architecture, lanes of a wave, whether instructions are looked at, and address.
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
@@ -58,13 +58,20 @@ static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 pub(crate) struct Code<'a> {
     arch: Arch,
     lanes: usize,
+    /// Its instructions are looked at while they run.
+    checked: bool,
     space: &'a dyn AddressSpace,
     pages: Vec<Arc<Page>>,
 }
 
 impl<'a> Code<'a> {
-    pub(crate) fn new(arch: Arch, lanes: usize, space: &'a dyn AddressSpace) -> Code<'a> {
-        Code { arch, lanes, space, pages: Vec::new() }
+    pub(crate) fn new(
+        arch: Arch,
+        lanes: usize,
+        checked: bool,
+        space: &'a dyn AddressSpace,
+    ) -> Code<'a> {
+        Code { arch, lanes, checked, space, pages: Vec::new() }
     }
 
     /// The page that holds `pc`.
@@ -86,7 +93,7 @@ impl<'a> Code<'a> {
     fn check(&self, pc: u64) -> Result<Arc<Page>, Missing> {
         let base = pc & !(PAGE - 1);
         let bytes = self.snapshot(pc)?;
-        let (arch, lanes, checked) = (self.arch, self.lanes, self.space.is_watched());
+        let Code { arch, lanes, checked, .. } = *self;
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
         let page = match pages.get(&(arch, lanes, checked, base)) {
             Some(page) if page.bytes == bytes => page.clone(),

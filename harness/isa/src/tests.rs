@@ -6,6 +6,7 @@ mod malformed;
 mod matrix;
 mod memory;
 mod rounding;
+mod scoreboard;
 
 use device::Arch::{self, *};
 use proptest::prelude::*;

@@ -64,6 +64,8 @@ pub(crate) struct Operand {
     pub(crate) sign_extend: bool,
     /// `.h`: the upper half of a register. `.l` and no suffix are the lower one.
     pub(crate) high: bool,
+    /// It names one of the halves.
+    pub(crate) half: bool,
 }
 
 /// What the text of an instruction does not say: where it is, and in what waves.
@@ -287,6 +289,7 @@ fn parse_operand(text: &str) -> Option<Operand> {
         absolute: false,
         sign_extend: false,
         high: false,
+        half: false,
     };
     loop {
         if let Some(inner) = enclosed(rest, "neg(", ")") {
@@ -310,9 +313,10 @@ fn parse_operand(text: &str) -> Option<Operand> {
         }
     }
     if let Some(inner) = rest.strip_suffix(".h") {
-        operand.high = true;
+        (operand.high, operand.half) = (true, true);
         rest = inner;
     } else if let Some(inner) = rest.strip_suffix(".l") {
+        operand.half = true;
         rest = inner;
     }
     operand.base = parse_base(rest)?;

@@ -256,7 +256,7 @@ pub(crate) struct Machine<'a> {
     space: &'a dyn AddressSpace,
     /// The ranges used last, newest first: most accesses go to a handful of buffers.
     recent: [Range<u64>; 4],
-    /// On a launch that is watched.
+    /// On a launch that is watched, or whose results come late.
     pub(crate) checks: Option<Box<Checks>>,
     /// What the instruction that is being executed does wrong, on a launch that is watched.
     pub(crate) found: Vec<Found>,
@@ -270,10 +270,15 @@ impl<'a> Machine<'a> {
             lds_asked: 0,
             space,
             recent: [0..0, 0..0, 0..0, 0..0],
-            checks: space.is_watched().then(Box::default),
+            checks: space.is_watched().then(|| Box::new(Checks::new(true, false))),
             found: Vec::new(),
             started: std::time::Instant::now(),
         }
+    }
+
+    /// Keeps results back until a wait for them.
+    pub(crate) fn keep_back(&mut self) {
+        self.checks = Some(Box::new(Checks::new(self.space.is_watched(), true)));
     }
 
     /// The memory behind the launch, for whoever watches it.

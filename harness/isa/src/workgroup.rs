@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     At, Finding, LdsAccess, Trap, Turns,
-    checks::{Found, races},
+    checks::{Found, races, scoreboard::Origin},
     program::{Code, Detours, Instruction, Missing, PAGE},
     text::Unsupported,
     wave::{Machine, State, Stop, Wave},
@@ -242,6 +242,8 @@ fn mistake(found: &Found, pc: u64) -> Mistake {
         }
         Found::NeverWritten { read, how } => (read.pc, *how as u64, String::new()),
         Found::LdsRace { first, second, .. } => (first.pc, second.pc, String::new()),
+        Found::LdsEarly { write, read, .. } => (write.pc, read.pc, String::new()),
+        Found::Early(early) => (early.producer.pc, 0, String::new()),
         Found::Unordered(accesses) => (0, 0, accesses.rival.clone()),
     };
     (discriminant(found), [pc, first, second], with)
@@ -261,14 +263,35 @@ fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
             instruction,
         },
         Found::LdsRace { offset, first, second } => {
-            let access = |access: races::Access| LdsAccess {
-                kind: access.kind.word(),
-                wave: access.wave,
-                instruction: at(&access.text, access.pc, entry),
-            };
-            Finding::LdsRace { offset, first: access(first), second: access(second) }
+            Finding::LdsRace { offset, first: side(first, entry), second: side(second, entry) }
+        }
+        Found::LdsEarly { offset, write, read } => {
+            Finding::LdsEarly { offset, write: side(write, entry), read: side(read, entry) }
+        }
+        Found::Early(early) => {
+            let place = |origin: &Origin| at(&origin.text, origin.pc, entry);
+            Finding::Early {
+                producer: place(&early.producer),
+                waited: early.waited.as_ref().map(|(wait, left)| (place(wait), *left)),
+                register: early.register,
+                read: early.read,
+                wave: early.wave,
+                lane: early.lane,
+                counter: early.counter,
+                needs: early.needs,
+                instruction,
+            }
         }
         Found::Unordered(accesses) => Finding::Unordered { accesses, instruction },
+    }
+}
+
+/// One side of a race.
+fn side(access: races::Access, entry: u64) -> LdsAccess {
+    LdsAccess {
+        kind: access.kind.word(),
+        wave: access.wave,
+        instruction: at(&access.text, access.pc, entry),
     }
 }
 

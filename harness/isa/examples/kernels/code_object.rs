@@ -7,6 +7,8 @@ pub(crate) struct CodeObject {
     base: u64,
     length: usize,
     symbols: HashMap<String, u64>,
+    /// Their sizes in bytes.
+    sizes: HashMap<String, u64>,
     /// Code object version: 4, 5 or 6.
     pub(crate) version: u8,
 }
@@ -51,7 +53,13 @@ impl CodeObject {
             image[address..address + size].copy_from_slice(&elf[offset..offset + size]);
         }
         let base = memory as u64;
-        let mut object = CodeObject { base, length, symbols: HashMap::new(), version: elf[8] + 2 };
+        let mut object = CodeObject {
+            base,
+            length,
+            symbols: HashMap::new(),
+            sizes: HashMap::new(),
+            version: elf[8] + 2,
+        };
         object.link(image, segments.iter().copied().find(|&at| u32_at(elf, at) == 2), elf);
         object
     }
@@ -74,6 +82,8 @@ impl CodeObject {
         };
         for index in 1..count {
             let (name, value) = symbol(image, index);
+            let size = u64_at(image, symbols + index * 24 + 16) as u64;
+            self.sizes.insert(name.clone(), size);
             self.symbols.insert(name, self.base + value);
         }
         let (rela, size) = (tags.get(&7).copied().unwrap_or(0), tags.get(&8).copied().unwrap_or(0));
@@ -94,6 +104,27 @@ impl CodeObject {
     /// The kernel descriptor.
     pub(crate) fn kernel(&self, name: &str) -> Option<u64> {
         self.symbols.get(&format!("{name}.kd")).copied()
+    }
+
+    /// The code of a kernel, without the functions that it calls.
+    pub(crate) fn code(&self, name: &str) -> Option<std::ops::Range<u64>> {
+        let start = *self.symbols.get(name)?;
+        Some(start..start + self.sizes[name])
+    }
+
+    /// What lies in memory.
+    pub(crate) fn image(&self) -> Vec<u8> {
+        let start = std::ptr::with_exposed_provenance::<u8>(self.base as usize);
+        // SAFETY: the mapping is this object's own, and no kernel runs.
+        unsafe { std::slice::from_raw_parts(start, self.length) }.to_vec()
+    }
+
+    /// Puts back what [`CodeObject::image`] gave.
+    pub(crate) fn restore(&self, image: &[u8]) {
+        assert_eq!(image.len(), self.length, "another image");
+        let start = std::ptr::with_exposed_provenance_mut::<u8>(self.base as usize);
+        // SAFETY: as in `image`; the image is as long as the mapping.
+        unsafe { start.copy_from_nonoverlapping(image.as_ptr(), image.len()) };
     }
 
     pub(crate) fn range(&self) -> std::ops::Range<u64> {

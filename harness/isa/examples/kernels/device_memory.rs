@@ -2,23 +2,47 @@
 
 use std::{
     cell::{Cell, RefCell},
-    ops::Range,
+    ops::{ControlFlow, Range},
     sync::Mutex,
 };
 
 use device::Arch;
-use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Launch, Trap, Turns};
+use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Finding, Launch, Trap, Turns};
 
 use crate::code_object::CodeObject;
 
 /// Every mapped range: buffers and code.
 #[derive(Default)]
-pub(crate) struct Space(Mutex<Vec<Range<u64>>>);
+pub(crate) struct Space {
+    ranges: Vec<Range<u64>>,
+    watched: bool,
+    findings: Mutex<Vec<Finding>>,
+}
 
 impl AddressSpace for Space {
     fn range(&self, address: u64) -> Option<Range<u64>> {
-        self.0.lock().expect("not poisoned").iter().find(|range| range.contains(&address)).cloned()
+        self.ranges.iter().find(|range| range.contains(&address)).cloned()
     }
+
+    fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    fn found(&self, finding: &Finding) -> ControlFlow<()> {
+        self.findings.lock().expect("not poisoned").push(finding.clone());
+        ControlFlow::Continue(())
+    }
+}
+
+/// How the kernels of a device are looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Look {
+    #[default]
+    Plain,
+    /// By the sanitizer.
+    Watched,
+    /// What memory gives comes as late as may be.
+    Late,
 }
 
 /// A kernel argument.
@@ -58,6 +82,9 @@ pub(crate) struct Device {
     pub(crate) code: CodeObject,
     pub(crate) executed: RefCell<Executed>,
     pub(crate) step_limit: Cell<u64>,
+    pub(crate) look: Cell<Look>,
+    /// What the sanitizer found so far.
+    pub(crate) findings: RefCell<Vec<Finding>>,
 }
 
 /// The ranges of the buffers that a kernel may touch.
@@ -73,6 +100,8 @@ impl Device {
             code,
             executed: RefCell::default(),
             step_limit: Cell::new(DEFAULT_STEP_LIMIT),
+            look: Cell::default(),
+            findings: RefCell::default(),
         }
     }
 
@@ -118,10 +147,9 @@ impl Device {
         let [lds, scratch] =
             unsafe { std::ptr::with_exposed_provenance::<[u32; 2]>(descriptor as usize).read() };
         let queue = [0u8; 256];
-        let space = Space::default();
-        let mut all = ranges.to_vec();
-        all.extend([self.code.range(), mapped(&kernarg), mapped(&packet), mapped(&queue)]);
-        *space.0.lock().expect("not poisoned") = all;
+        let mut space = Space { watched: self.look.get() == Look::Watched, ..Space::default() };
+        space.ranges.extend_from_slice(ranges);
+        space.ranges.extend([self.code.range(), mapped(&kernarg), mapped(&packet), mapped(&queue)]);
         let launch = Launch {
             kernel_name: name,
             descriptor,
@@ -137,8 +165,11 @@ impl Device {
             step_limit: self.step_limit.get(),
             threads: 1,
             turns: Turns::default(),
+            late_results: self.look.get() == Look::Late,
         };
-        let executed = isa::launch(&launch, &space)?;
+        let executed = isa::launch(&launch, &space);
+        self.findings.borrow_mut().extend(space.findings.into_inner().expect("not poisoned"));
+        let executed = executed?;
         self.executed.borrow_mut().instructions += executed.instructions;
         self.executed.borrow_mut().waves += executed.waves;
         Ok(())

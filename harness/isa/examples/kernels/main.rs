@@ -6,7 +6,9 @@
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [gfx90a ...]
 //!
-//! `forms` tries every operand form of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random,
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [gfx90a ...]
+//!
+//! `waits` takes one wait or barrier at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random,
 //! against what `cc` makes of the same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
@@ -17,6 +19,7 @@ mod forms;
 mod fuzz;
 mod hiprtc;
 mod models;
+mod waits;
 
 use std::{
     env,
@@ -76,6 +79,9 @@ fn inside() -> ExitCode {
     }
     if names.first().is_some_and(|name| name == "fuzz") {
         return drawn(&names[1..]);
+    }
+    if names.first().is_some_and(|name| name == "waits") {
+        return without_waits(&names[1..]);
     }
     let mut failures = 0;
     for name in &names {
@@ -139,6 +145,33 @@ fn all_forms(names: &[String]) -> ExitCode {
     println!("{forms} forms, {failures} differ");
     // Nothing tried proves nothing.
     if failures == 0 && forms > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.
+fn without_waits(words: &[String]) -> ExitCode {
+    let (levels, names): (Vec<&str>, Vec<&str>) =
+        words.iter().map(String::as_str).partition(|word| word.starts_with("-O"));
+    let levels = if levels.is_empty() { vec!["-O3", "-O1"] } else { levels };
+    let mut architectures = Vec::new();
+    for name in names {
+        let Ok(arch) = name.parse() else {
+            println!("{name}: not an emulated architecture, and no level such as -O3");
+            return ExitCode::from(2);
+        };
+        architectures.push(arch);
+    }
+    if architectures.is_empty() {
+        architectures = Arch::ALL.to_vec();
+    }
+    let mut proven = true;
+    for arch in architectures {
+        let table = waits::check(arch, &levels);
+        print!("{arch}\n{table}");
+        table.problems.iter().for_each(|line| println!("    {line}"));
+        // Nothing reported proves nothing.
+        proven &= table.problems.is_empty() && table.proves();
+    }
+    if proven { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Kernels drawn at random, as the words ask.

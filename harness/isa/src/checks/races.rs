@@ -3,6 +3,8 @@
 //! What two waves do between the same two barriers has no order. A conflict is a write and any other access of a second wave,
 //! by the byte. Two atomics are none, neither are an atomic and a read, which may be a wave that polls. Waves that write the
 //! bytes that are there already, such as a flag that each of them sets, are let pass.
+//!
+//! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -42,6 +44,8 @@ impl Touch {
 #[derive(Clone, Default)]
 struct Byte {
     write: Touch,
+    /// Which of the accesses of its wave the write was.
+    number: u32,
     /// Several waves wrote the same.
     agreed: bool,
     atomic: Touch,
@@ -49,19 +53,41 @@ struct Byte {
     reads: [Touch; 2],
 }
 
+/// An access that is made.
+#[derive(Clone, Copy)]
+pub(crate) struct By {
+    pub(crate) kind: Kind,
+    pub(crate) wave: u32,
+    pub(crate) pc: u64,
+    /// How many accesses to the LDS the wave had made with it.
+    pub(crate) number: u32,
+}
+
 #[derive(Default)]
 pub(crate) struct Races {
     bytes: Vec<Byte>,
     interval: u32,
+    /// The first interval of the workgroup.
+    begun: u32,
+    /// By wave, how many of its accesses had come for sure at the last barrier.
+    come: Vec<u32>,
     texts: HashMap<u64, Arc<str>>,
     /// The pairs of instructions that were told.
     told: HashSet<[u64; 2]>,
 }
 
 impl Races {
-    /// A workgroup begins, or its waves have met at a barrier.
-    pub(crate) fn barrier(&mut self) {
+    /// A workgroup begins.
+    pub(crate) fn begin(&mut self) {
         self.interval += 1;
+        self.begun = self.interval;
+    }
+
+    /// The waves have met at a barrier; by wave, how many of its accesses have come for sure.
+    pub(crate) fn barrier(&mut self, come: impl Iterator<Item = u32>) {
+        self.interval += 1;
+        self.come.clear();
+        self.come.extend(come);
     }
 
     /// Notes the text of an instruction that touches the LDS.
@@ -72,29 +98,42 @@ impl Races {
     /// Notes an access to bytes that held `before` and hold `now`.
     pub(crate) fn touch(
         &mut self,
-        kind: Kind,
-        wave: u32,
-        pc: u64,
+        by: &By,
         offset: u64,
         (before, now): (&[u8], &[u8]),
         found: &mut Vec<Found>,
     ) {
+        let By { kind, wave, pc, number } = *by;
         let touch = Touch { interval: self.interval, wave, pc };
         let end = offset as usize + now.len();
         if self.bytes.len() < end {
             self.bytes.resize(end, Byte::default());
         }
+        let access = |kind, touch: Touch| {
+            let text = self.texts.get(&touch.pc).cloned().unwrap_or_default();
+            Access { wave: touch.wave, kind, pc: touch.pc, text }
+        };
+        let (begun, come) = (self.begun, &self.come);
         for (index, byte) in self.bytes[offset as usize..end].iter_mut().enumerate() {
+            let at = offset + index as u64;
+            let write = byte.write;
+            if kind != Kind::Store
+                && (begun..touch.interval).contains(&write.interval)
+                && write.wave != wave
+                && come.get(write.wave as usize).is_some_and(|come| byte.number > *come)
+                && self.told.insert([write.pc, pc])
+            {
+                let (write, read) = (access(Kind::Store, write), access(kind, touch));
+                found.push(Found::LdsEarly { offset: at, write, read });
+            }
             if let Some((kind_before, other)) = byte.add(kind, &touch, before[index] != now[index])
                 && self.told.insert([other.pc, pc])
             {
-                let access = |kind, touch: Touch| {
-                    let text = self.texts.get(&touch.pc).cloned().unwrap_or_default();
-                    Access { wave: touch.wave, kind, pc: touch.pc, text }
-                };
                 let (first, second) = (access(kind_before, other), access(kind, touch));
-                let offset = offset + index as u64;
-                found.push(Found::LdsRace { offset, first, second });
+                found.push(Found::LdsRace { offset: at, first, second });
+            }
+            if kind == Kind::Store {
+                byte.number = number;
             }
         }
     }
@@ -140,14 +179,14 @@ mod tests {
     #[track_caller]
     fn check(list: &[Option<(u32, Kind, bool)>], expected: &[(u64, u64)]) {
         let (mut races, mut found) = (Races::default(), Vec::new());
-        races.barrier();
+        races.begin();
         for (index, entry) in list.iter().enumerate() {
             let Some((wave, kind, changed)) = *entry else {
-                races.barrier();
+                races.barrier([u32::MAX; 3].into_iter());
                 continue;
             };
             let bytes = (&[0][..], &[u8::from(changed)][..]);
-            races.touch(kind, wave, index as u64, 7, bytes, &mut found);
+            races.touch(&By { kind, wave, pc: index as u64, number: 1 }, 7, bytes, &mut found);
         }
         let pair = |found: &Found| match found {
             Found::LdsRace { offset: 7, first, second } => (first.pc, second.pc),

@@ -28,7 +28,7 @@ impl AddressSpace for Watched {
     }
 }
 
-/// Runs one instruction of a launch that is watched.
+/// Runs one instruction of a launch that is watched, and waits for its results.
 fn run(wave: &mut Wave, machine: &mut Machine<'_>, pc: u64, line: &str) -> Result<(), Box<Stop>> {
     run_on(Gfx1151, wave, machine, pc, line)
 }
@@ -41,9 +41,13 @@ fn run_on(
     line: &str,
 ) -> Result<(), Box<Stop>> {
     let site = Site { address: pc, ..Site::of(arch) };
-    let exec = watch(bind(line, &site), line, &site);
-    let Ok(exec) = exec else { panic!("not bound: {line}") };
-    exec.run(wave, machine)
+    let wait = if arch == Gfx1201 { "s_wait_idle" } else { "s_waitcnt vmcnt(0) lgkmcnt(0)" };
+    for line in [line, wait] {
+        let exec = watch(bind(line, &site), line, &site);
+        let Ok(exec) = exec else { panic!("not bound: {line}") };
+        exec.run(wave, machine)?;
+    }
+    Ok(())
 }
 
 /// Instructions of two waves in the order in which they run, as `wave: instruction` or `barrier`: the races that are found.

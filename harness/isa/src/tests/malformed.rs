@@ -129,6 +129,7 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
         arch: Gfx1151,
         step_limit: 1,
         threads: 1,
+        late_results: false,
         turns: crate::Turns::default(),
     }
 }

@@ -1,0 +1,412 @@
+//! The counters by which hardware says which results have come: what raises them, and which instructions wait for them.
+//!
+//! Sources: the ISA guides of Vega, CDNA 3 and RDNA 2 to 4 ("Data dependency resolution", `S_WAITCNT` and `S_WAIT_*`), and of
+//! the compiler that follows them, LLVM's `SIInsertWaitcnts.cpp` and `AMDGPUBaseInfo.cpp` (fields and widths). Where a guide
+//! leaves the order open, what the compiler takes for granted counts.
+//!
+//! EXP_CNT is left out: since GFX7 no instruction of a compute kernel needs it (LLVM, `vmemWriteNeedsExpWaitcnt`).
+
+use device::Arch;
+
+use super::access::{Kind, Piece};
+use crate::text::{Base, Text, register};
+
+/// What is counted. Before GFX12 scalar results share a counter with the LDS, on GFX9 stores share one with loads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Counter {
+    Loads,
+    Stores,
+    Local,
+    Scalars,
+}
+
+pub(crate) const COUNTERS: usize = 4;
+
+/// How an architecture counts.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Gfx9,
+    Gfx10,
+    Gfx11,
+    Gfx12,
+}
+
+impl Way {
+    fn of(arch: Arch) -> Way {
+        match arch {
+            Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 => Way::Gfx9,
+            Arch::Gfx1030 => Way::Gfx10,
+            Arch::Gfx1100 | Arch::Gfx1151 => Way::Gfx11,
+            Arch::Gfx1201 => Way::Gfx12,
+        }
+    }
+
+    fn stores(self) -> Counter {
+        if self == Way::Gfx9 { Counter::Loads } else { Counter::Stores }
+    }
+
+    fn scalars(self) -> Counter {
+        if self == Way::Gfx12 { Counter::Scalars } else { Counter::Local }
+    }
+}
+
+impl Counter {
+    /// As the assembler of the architecture calls it.
+    pub(crate) fn name(self, arch: Arch) -> &'static str {
+        match (self, Way::of(arch)) {
+            (Counter::Loads, Way::Gfx12) => "loadcnt",
+            (Counter::Stores, Way::Gfx12) => "storecnt",
+            (Counter::Local, Way::Gfx12) => "dscnt",
+            (Counter::Scalars, _) => "kmcnt",
+            (Counter::Loads, _) => "vmcnt",
+            (Counter::Stores, _) => "vscnt",
+            (Counter::Local, _) => "lgkmcnt",
+        }
+    }
+
+    /// The highest count: hardware issues nothing that would go beyond.
+    fn capacity(self, arch: Arch) -> usize {
+        match (self, Way::of(arch)) {
+            (Counter::Local, Way::Gfx9) => 15,
+            (Counter::Scalars, _) => 31,
+            _ => 63,
+        }
+    }
+}
+
+/// In which order results come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// One after the other, among those of the counter that do the same.
+    Turns,
+    /// Any: only a count of zero tells.
+    Any,
+}
+
+/// Which lanes of a FLAT access count, which may go to memory and to the LDS.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Domain {
+    All,
+    Memory,
+    Lds,
+}
+
+/// A counter that an instruction raises until it is done.
+#[derive(Clone, Debug)]
+pub(crate) struct Raise {
+    pub(crate) counter: Counter,
+    pub(crate) name: &'static str,
+    pub(crate) capacity: usize,
+    pub(crate) order: Order,
+    pub(crate) domain: Domain,
+    /// Where the result comes to: nowhere for a store.
+    pub(crate) result: Set,
+}
+
+/// Register halves: two for each row of the vector file, low half first, then two for each scalar register.
+pub(crate) const HALVES: usize = 2 * (crate::wave::ROWS + register::COUNT);
+pub(crate) const WORDS: usize = HALVES.div_ceil(64);
+
+/// The halves of registers that belong together, as words of bits of which most are zero.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Set(Vec<(u8, u64)>);
+
+impl Set {
+    fn insert(&mut self, half: usize) {
+        let (word, bit) = ((half / 64) as u8, 1 << (half % 64));
+        match self.0.iter_mut().find(|(known, _)| *known == word) {
+            Some((_, bits)) => *bits |= bit,
+            None => self.0.push((word, bit)),
+        }
+    }
+
+    fn extend(&mut self, other: &Set) {
+        for half in other.halves() {
+            self.insert(half);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[inline(always)]
+    pub(crate) fn meets(&self, all: &[u64; WORDS]) -> bool {
+        self.0.iter().any(|(word, bits)| all[usize::from(*word)] & bits != 0)
+    }
+
+    pub(crate) fn add_to(&self, all: &mut [u64; WORDS]) {
+        self.0.iter().for_each(|(word, bits)| all[usize::from(*word)] |= bits);
+    }
+
+    pub(crate) fn contains(&self, half: usize) -> bool {
+        let (word, bit) = ((half / 64) as u8, 1 << (half % 64));
+        self.0.iter().any(|(known, bits)| *known == word && bits & bit != 0)
+    }
+
+    pub(crate) fn halves(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().flat_map(|(word, bits)| {
+            crate::wave::active(*bits).map(|bit| usize::from(*word) * 64 + bit)
+        })
+    }
+
+    /// The registers of an operand; `which` are its halves.
+    fn add(&mut self, base: &Base, which: &[usize]) {
+        let (first, count) = match *base {
+            Base::Vector { first, count } => (usize::from(first), count),
+            Base::Scalar { first, count } => (usize::from(first) + crate::wave::ROWS, count),
+            _ => return,
+        };
+        for register in first..first + usize::from(count) {
+            which.iter().for_each(|half| self.insert(2 * register + half));
+        }
+    }
+}
+
+/// What an instruction does that concerns results on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Effect {
+    /// The registers that it touches, and those of them that it reads.
+    pub(crate) touched: Set,
+    pub(crate) read: Set,
+    /// It touches them in lanes that do not run, too.
+    pub(crate) all_lanes: bool,
+    pub(crate) raises: Vec<Raise>,
+    /// What it waits for, and down to which count.
+    pub(crate) waits: Vec<(Counter, usize)>,
+}
+
+const BOTH: [usize; 2] = [0, 1];
+
+/// Instructions that read lanes that do not run.
+const ALL_LANES: [&str; 7] = [
+    "v_readlane",
+    "v_readfirstlane",
+    "v_mfma_",
+    "v_smfmac_",
+    "v_wmma_",
+    "v_swmmac_",
+    "global_load_tr",
+];
+
+impl Effect {
+    /// Of one instruction, or of the two of a pair.
+    pub(crate) fn of(texts: &[Text], pieces: &[Piece]) -> Effect {
+        let mut effect = Effect::default();
+        for text in texts {
+            let starts = |prefix: &&str| text.mnemonic.starts_with(prefix);
+            effect.all_lanes |= ALL_LANES.iter().any(starts);
+            // The highest count is none to wait for.
+            let waits = waits(text).into_iter();
+            effect.waits.extend(waits.filter(|(of, left)| *left < of.capacity(text.site.arch)));
+            let result = result(text, pieces);
+            effect.raises.extend(raises(text, pieces, &result));
+            for (index, operand) in text.operands.iter().enumerate() {
+                let half = usize::from(operand.high);
+                let is_half = operand.half;
+                let which = if is_half { &BOTH[half..=half] } else { &BOTH };
+                let writes = index == 0 && writes_first(text);
+                // A result of a load may be half of a register.
+                if writes && !result.is_empty() {
+                    effect.touched.extend(&result);
+                    continue;
+                }
+                effect.touched.add(&operand.base, which);
+                if !writes {
+                    effect.read.add(&operand.base, which);
+                }
+            }
+            if reads_vcc(text) {
+                let vcc = Base::Scalar { first: register::VCC, count: 2 };
+                effect.touched.add(&vcc, &BOTH);
+                effect.read.add(&vcc, &BOTH);
+            }
+        }
+        effect
+    }
+
+    /// Whether it is for nobody who waits.
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.touched.is_empty() && !self.acts()
+    }
+
+    /// Whether it raises or lowers a counter.
+    pub(crate) fn acts(&self) -> bool {
+        !self.raises.is_empty() || !self.waits.is_empty()
+    }
+}
+
+/// Whether the first operand is written. Where it is read as well, to write it is what counts.
+fn writes_first(text: &Text) -> bool {
+    let name = text.mnemonic.as_str();
+    let reads =
+        ["s_cmp", "s_bitcmp", "s_setreg", "s_setpc", "s_set_gpr", "v_cmpx", "s_store", "s_atc"];
+    if reads.iter().any(|start| name.starts_with(start)) {
+        return false;
+    }
+    match name.split_once('_') {
+        Some(("v", _)) => true,
+        Some(("s", rest)) => text.operands.len() > 1 || rest.starts_with("getpc"),
+        Some(("global" | "flat" | "scratch", rest)) => {
+            rest.starts_with("load") || rest.starts_with("atomic") && super::access::returns(text)
+        }
+        Some(("buffer", rest)) => rest.starts_with("load") && !text.has("lds"),
+        Some(("ds", rest)) => gives_back(rest),
+        _ => false,
+    }
+}
+
+/// Whether an instruction on the LDS has a result.
+fn gives_back(name: &str) -> bool {
+    ["read", "load", "bpermute", "permute", "swizzle", "append", "consume"]
+        .iter()
+        .any(|start| name.starts_with(start))
+        || name.contains("_rtn")
+}
+
+/// VCC, where the text does not name it.
+fn reads_vcc(text: &Text) -> bool {
+    text.mnemonic.starts_with("s_cbranch_vcc")
+        || text.mnemonic.starts_with("v_div_fmas")
+        || text.mnemonic == "v_cndmask_b32" && text.operands.len() == 3
+}
+
+/// Where the result of an access comes to.
+fn result(text: &Text, pieces: &[Piece]) -> Set {
+    let mut set = Set::default();
+    let name = text.mnemonic.as_str();
+    let Some((kind, rest)) = name.split_once('_') else { return set };
+    let first = match kind {
+        "global" | "flat" | "scratch" | "ds" if writes_first(text) => text.operands.first(),
+        "buffer" if !text.has("lds") => {
+            let returns = rest.starts_with("load") || super::access::returns(text);
+            text.operands.first().filter(|_| returns)
+        }
+        "s" if is_scalar_memory(name) && !name.starts_with("s_store") => {
+            let returns = !name.starts_with("s_atomic") || super::access::returns(text);
+            text.operands.first().filter(|_| returns)
+        }
+        _ => None,
+    };
+    let Some(first) = first else { return set };
+    let mut base = first.base.clone();
+    // Buffer atomics name the value to compare with behind the one that comes back.
+    if let (Base::Vector { count, .. }, Some(piece)) = (&mut base, pieces.first())
+        && kind == "buffer"
+        && piece.kind == Kind::Atomic
+    {
+        *count = piece.bytes.div_ceil(4) as u16;
+    }
+    // Half a register, where the other half stays as it is.
+    let keeps = crate::ops::memory::Transfer::parse_load(load_name(rest), text.site.arch);
+    let which = match keeps {
+        Some(crate::ops::memory::Transfer::Half { keep: true, high, .. }) => {
+            &BOTH[usize::from(high)..=usize::from(high)]
+        }
+        _ => &BOTH,
+    };
+    set.add(&base, which);
+    set
+}
+
+fn load_name(rest: &str) -> &str {
+    rest.strip_prefix("load_").or(rest.strip_prefix("read_")).unwrap_or(rest)
+}
+
+/// Whether a scalar instruction asks the memory, the clock or a message for its result.
+fn is_scalar_memory(name: &str) -> bool {
+    let starts = [
+        "s_load_",
+        "s_buffer_load_",
+        "s_store_",
+        "s_atomic_",
+        "s_memtime",
+        "s_memrealtime",
+        "s_sendmsg_rtn",
+        "s_get_waveid",
+    ];
+    starts.iter().any(|start| name.starts_with(start))
+}
+
+fn raises(text: &Text, pieces: &[Piece], result: &Set) -> Vec<Raise> {
+    let arch = text.site.arch;
+    let way = Way::of(arch);
+    let raise = |counter: Counter, order, domain| Raise {
+        counter,
+        name: counter.name(arch),
+        capacity: counter.capacity(arch),
+        order,
+        domain,
+        result: result.clone(),
+    };
+    let name = text.mnemonic.as_str();
+    let vector = |domain| {
+        // Atomics that give nothing back count as stores.
+        let loads = !result.is_empty() || pieces.iter().any(|piece| piece.kind == Kind::Load);
+        raise(if loads { Counter::Loads } else { way.stores() }, Order::Turns, domain)
+    };
+    match name.split_once('_') {
+        Some(("global" | "scratch", rest)) if is_access(rest) => vec![vector(Domain::All)],
+        Some(("buffer", rest)) if is_access(rest) => vec![vector(Domain::All)],
+        Some(("flat", rest)) if is_access(rest) => {
+            // In turn with the LDS from GFX10 on (LLVM, `hasFlatLgkmVMemCountInOrder`).
+            let order = if way == Way::Gfx9 { Order::Any } else { Order::Turns };
+            vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
+        }
+        Some(("ds", rest)) if rest != "nop" => {
+            vec![raise(Counter::Local, Order::Turns, Domain::All)]
+        }
+        Some(("s", _)) if is_scalar_memory(name) => {
+            vec![raise(way.scalars(), Order::Any, Domain::All)]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Whether it moves data; those that deal with caches do not.
+fn is_access(name: &str) -> bool {
+    ["load", "store", "atomic"].iter().any(|start| name.starts_with(start))
+}
+
+/// What an instruction waits for, and down to which count.
+fn waits(text: &Text) -> Vec<(Counter, usize)> {
+    use Counter::{Loads, Local, Scalars, Stores};
+    let bits = usize::from(text.site.immediate);
+    let field = |low: u32, len: u32| bits >> low & ((1 << len) - 1);
+    match (text.mnemonic.as_str(), Way::of(text.site.arch)) {
+        ("s_waitcnt", Way::Gfx9) => {
+            vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 4))]
+        }
+        ("s_waitcnt", Way::Gfx10) => {
+            vec![(Loads, field(0, 4) | field(14, 2) << 4), (Local, field(8, 6))]
+        }
+        ("s_waitcnt", Way::Gfx11) => vec![(Loads, field(10, 6)), (Local, field(4, 6))],
+        ("s_waitcnt_vmcnt" | "s_wait_loadcnt", _) => vec![(Loads, bits)],
+        ("s_waitcnt_vscnt" | "s_wait_storecnt", _) => vec![(Stores, bits)],
+        ("s_waitcnt_lgkmcnt" | "s_wait_dscnt", _) => vec![(Local, bits)],
+        ("s_wait_kmcnt", _) => vec![(Scalars, bits)],
+        ("s_wait_loadcnt_dscnt", _) => vec![(Loads, field(8, 6)), (Local, field(0, 6))],
+        ("s_wait_storecnt_dscnt", _) => vec![(Stores, field(8, 6)), (Local, field(0, 6))],
+        ("s_wait_idle", _) => vec![(Loads, 0), (Stores, 0), (Local, 0), (Scalars, 0)],
+        _ => Vec::new(),
+    }
+}
+
+/// A half of a register, as the assembler calls it.
+pub(crate) fn register_name(half: usize) -> String {
+    let rows = crate::wave::ROWS;
+    let accumulation = usize::from(register::ACCUMULATION);
+    match half / 2 {
+        row if row < accumulation => format!("v{row}"),
+        row if row < rows => format!("a{}", row - accumulation),
+        scalar => match (scalar - rows) as u16 {
+            register::VCC => "vcc_lo".to_owned(),
+            scalar if scalar == register::VCC + 1 => "vcc_hi".to_owned(),
+            register::M0 => "m0".to_owned(),
+            scalar if scalar >= register::TTMP && scalar < register::M0 => {
+                format!("ttmp{}", scalar - register::TTMP)
+            }
+            scalar => format!("s{scalar}"),
+        },
+    }
+}

@@ -1,0 +1,276 @@
+//! Which results a wave still waits for, and what it does to their registers before they have come.
+//!
+//! A result has come when a wait says so and not before, however fast memory may be. Of one counter the accesses that come in
+//! turn are done up to the last ones that a wait leaves open; those that come in any order are done at zero alone.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use super::counters::{COUNTERS, Counter, Domain, Effect, Order, Raise, Set, WORDS, register_name};
+use crate::wave::{HALF, ROWS, Row, Wave, active};
+
+/// A register that is used while its result is on the way.
+#[derive(Clone, Debug)]
+pub(crate) struct Early {
+    /// As the assembler calls it.
+    pub(crate) register: String,
+    /// Whether its old content is read; else it is written, and the result will write over that.
+    pub(crate) read: bool,
+    pub(crate) wave: u32,
+    /// The first of its lanes; none for scalar registers.
+    pub(crate) lane: Option<usize>,
+    /// The instruction that asked for the result.
+    pub(crate) producer: Origin,
+    /// The counter that tells, and the highest count at which it is there.
+    pub(crate) counter: &'static str,
+    pub(crate) needs: usize,
+    /// The last wait for that counter since then, with the count that it left open.
+    pub(crate) waited: Option<(Origin, usize)>,
+}
+
+/// An instruction.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    pub(crate) pc: u64,
+    pub(crate) text: Arc<str>,
+}
+
+/// A result on its way.
+struct Pending {
+    order: Order,
+    name: &'static str,
+    result: Set,
+    lanes: u64,
+    producer: Origin,
+    /// Of the instructions that waited for this counter, how many had run.
+    waits: u64,
+    /// A use that came too early was told: what else uses the registers follows from it.
+    told: bool,
+    /// What the registers will hold, where results are kept back.
+    late: Option<Late>,
+}
+
+/// The values of a result that is kept back.
+#[derive(Default)]
+struct Late {
+    rows: Vec<(usize, Row)>,
+    scalars: Vec<(usize, u32)>,
+}
+
+/// What one wave waits for.
+pub(crate) struct Scoreboard {
+    counters: [VecDeque<Pending>; COUNTERS],
+    /// All register halves of results on their way.
+    pending: [u64; WORDS],
+    /// The last wait for each counter, and how many there were.
+    waited: [Option<(Origin, usize)>; COUNTERS],
+    waits: [u64; COUNTERS],
+    /// Accesses to the LDS so far.
+    local: u32,
+}
+
+impl Default for Scoreboard {
+    fn default() -> Scoreboard {
+        Scoreboard {
+            counters: [const { VecDeque::new() }; COUNTERS],
+            pending: [0; WORDS],
+            waited: [const { None }; COUNTERS],
+            waits: [0; COUNTERS],
+            local: 0,
+        }
+    }
+}
+
+impl Scoreboard {
+    /// Whether an instruction that touches these registers may find one without its result.
+    #[inline(always)]
+    pub(crate) fn meets(&self, touched: &Set) -> bool {
+        touched.meets(&self.pending)
+    }
+
+    /// How many accesses to the LDS there were, and how many of them are done for sure.
+    pub(crate) fn local(&self) -> (u32, u32) {
+        let open = &self.counters[Counter::Local as usize];
+        let open = open.iter().filter(|pending| pending.order == Order::Turns).count();
+        (self.local, self.local - open as u32)
+    }
+
+    /// What an instruction that is about to run touches too early. Each result is told once.
+    pub(crate) fn check(&mut self, effect: &Effect, wave: &Wave) -> Vec<Early> {
+        let mut found = Vec::new();
+        if !self.meets(&effect.touched) {
+            return found;
+        }
+        let runs = if effect.all_lanes { u64::MAX } else { wave.exec() };
+        for (index, queue) in self.counters.iter_mut().enumerate() {
+            for at in 0..queue.len() {
+                let pending = &queue[at];
+                if pending.told {
+                    continue;
+                }
+                // Results of the same counter that come in turn may write the same register, the later one last.
+                let in_turn = |raise: &Raise| {
+                    raise.counter as usize == index
+                        && (raise.order, pending.order) == (Order::Turns, Order::Turns)
+                };
+                let in_turn = effect.raises.iter().any(in_turn);
+                let early = pending.result.halves().find(|half| {
+                    let lanes = if is_vector(*half) { pending.lanes & runs } else { u64::MAX };
+                    let touched = effect.touched.contains(*half);
+                    touched && lanes != 0 && !(in_turn && !effect.read.contains(*half))
+                });
+                let Some(half) = early else { continue };
+                let later = queue.iter().skip(at + 1).filter(|p| p.order == Order::Turns).count();
+                let lanes = pending.lanes & runs;
+                found.push(Early {
+                    register: register_name(half),
+                    read: effect.read.contains(half),
+                    wave: wave.index,
+                    lane: is_vector(half).then_some(lanes.trailing_zeros() as usize),
+                    producer: pending.producer.clone(),
+                    counter: pending.name,
+                    needs: if pending.order == Order::Turns { later } else { 0 },
+                    waited: self.waited[index]
+                        .clone()
+                        .filter(|_| self.waits[index] > pending.waits),
+                });
+                queue[at].told = true;
+            }
+        }
+        self.note();
+        found
+    }
+
+    /// An instruction has run: what it raises, and what it waited for.
+    pub(crate) fn runs(
+        &mut self,
+        effect: &Effect,
+        wave: &mut Wave,
+        (running, in_lds): (u64, u64),
+        producer: &Origin,
+        before: Option<Before>,
+    ) {
+        for (counter, left) in &effect.waits {
+            let index = *counter as usize;
+            self.waits[index] += 1;
+            self.waited[index] = Some((producer.clone(), *left));
+            self.come(index, *left, wave);
+        }
+        for raise in &effect.raises {
+            let index = raise.counter as usize;
+            let lanes = match raise.domain {
+                Domain::All => running,
+                Domain::Memory => running & !in_lds,
+                Domain::Lds => in_lds,
+            };
+            self.local += u32::from(raise.counter == Counter::Local && raise.order == Order::Turns);
+            let late = before.as_ref().map(|before| before.late(&raise.result, wave));
+            self.counters[index].push_back(Pending {
+                order: raise.order,
+                name: raise.name,
+                result: if lanes == 0 && raise.domain != Domain::All {
+                    Set::default()
+                } else {
+                    raise.result.clone()
+                },
+                lanes,
+                producer: producer.clone(),
+                waits: self.waits[index],
+                told: false,
+                late,
+            });
+            self.come(index, raise.capacity, wave);
+        }
+        if let Some(before) = before {
+            before.restore(wave);
+        }
+    }
+
+    /// So many of a counter are left open at most.
+    fn come(&mut self, index: usize, left: usize, wave: &mut Wave) {
+        let queue = &mut self.counters[index];
+        let in_turn = queue.iter().filter(|pending| pending.order == Order::Turns).count();
+        let mut done = in_turn.saturating_sub(left);
+        queue.retain_mut(|pending| {
+            let comes = left == 0 || pending.order == Order::Turns && done > 0;
+            done -= usize::from(comes && pending.order == Order::Turns);
+            if comes && let Some(late) = pending.late.take() {
+                late.land(&pending.result, pending.lanes, wave);
+            }
+            !comes
+        });
+        self.note();
+    }
+
+    /// Which registers wait.
+    fn note(&mut self) {
+        self.pending = [0; WORDS];
+        for pending in self.counters.iter().flatten().filter(|pending| !pending.told) {
+            pending.result.add_to(&mut self.pending);
+        }
+    }
+}
+
+fn is_vector(half: usize) -> bool {
+    half / 2 < ROWS
+}
+
+/// The registers that an instruction is going to write, before it runs.
+pub(crate) struct Before(Late);
+
+impl Before {
+    pub(crate) fn of(effect: &Effect, wave: &Wave) -> Before {
+        let mut before = Late::default();
+        for raise in &effect.raises {
+            before.take(&raise.result, wave);
+        }
+        Before(before)
+    }
+
+    fn late(&self, result: &Set, wave: &Wave) -> Late {
+        let mut late = Late::default();
+        late.take(result, wave);
+        late
+    }
+
+    fn restore(self, wave: &mut Wave) {
+        for (row, values) in self.0.rows {
+            wave.vector[row] = values;
+        }
+        for (scalar, value) in self.0.scalars {
+            wave.scalar[scalar] = value;
+        }
+    }
+}
+
+impl Late {
+    fn take(&mut self, result: &Set, wave: &Wave) {
+        for half in result.halves() {
+            let register = half / 2;
+            if is_vector(half) {
+                if self.rows.iter().all(|(known, _)| *known != register) {
+                    self.rows.push((register, wave.vector[register]));
+                }
+            } else if self.scalars.iter().all(|(known, _)| *known != register - ROWS) {
+                self.scalars.push((register - ROWS, wave.scalar[register - ROWS]));
+            }
+        }
+    }
+
+    fn land(self, result: &Set, lanes: u64, wave: &mut Wave) {
+        for (row, values) in self.rows {
+            let mask = [0, 1].iter().fold(0, |mask, half| {
+                if result.contains(2 * row + half) { mask | 0xffff << (16 * half) } else { mask }
+            });
+            for lane in active(lanes) {
+                let value = values[lane / HALF][lane % HALF];
+                let old = wave.lane(row, lane);
+                wave.set_lane(row, lane, (value & mask) | (old & !mask));
+            }
+        }
+        for (scalar, value) in self.scalars {
+            if result.contains(2 * (scalar + ROWS)) {
+                wave.scalar[scalar] = value;
+            }
+        }
+    }
+}

@@ -1,0 +1,440 @@
+//! What the sanitizer says of results that have not come, on each architecture, and what becomes of them where they come late.
+//!
+//! The encodings of the waits, behind `#`, are those that LLVM's assembler prints.
+
+use std::ops::Range;
+
+use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
+
+use crate::{
+    AddressSpace,
+    checks::Found,
+    program::{bind, watch},
+    text::{Site, register},
+    wave::{Machine, Wave},
+};
+
+const BYTES: usize = 4096;
+
+/// Memory whose dwords count from 1 on.
+struct Memory {
+    start: u64,
+    watched: bool,
+}
+
+impl AddressSpace for Memory {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        let range = self.start..self.start + BYTES as u64;
+        range.contains(&address).then_some(range)
+    }
+
+    fn is_watched(&self) -> bool {
+        self.watched
+    }
+}
+
+/// Two waves, of which s[0:1] hold the start of the memory, s[4:7] a buffer of it, v0 four times the lane, v[10:11] the
+/// address of a dword of it for each lane, v[12:13] that of one in the LDS, and v9 the number of the wave plus one.
+struct Bench<'a> {
+    arch: Arch,
+    machine: Machine<'a>,
+    waves: Vec<Wave>,
+}
+
+impl Bench<'_> {
+    fn new(arch: Arch, memory: &Memory) -> Bench<'_> {
+        let mut machine = Machine::new(memory);
+        if !memory.watched {
+            machine.keep_back();
+        }
+        machine.lds = vec![0; 1024];
+        machine.checks.as_mut().expect("results are followed").begin(2);
+        let lanes = arch.wave_size() as usize;
+        let waves = (0..2).map(|index| {
+            let mut wave = Wave::new(lanes);
+            wave.index = index;
+            wave.set_pair(register::EXEC, u64::MAX >> (64 - lanes));
+            wave.set_pair(0, memory.start);
+            wave.set_pair(4, memory.start);
+            wave.set_pair(6, BYTES as u64);
+            for lane in 0..lanes {
+                let offset = 4 * lane as u32;
+                wave.set_lane(0, lane, offset);
+                wave.set_lane(9, lane, index + 1);
+                let address = memory.start + u64::from(offset);
+                wave.set_lane(10, lane, address as u32);
+                wave.set_lane(11, lane, (address >> 32) as u32);
+                wave.set_lane(12, lane, offset);
+                wave.set_lane(13, lane, crate::text::SHARED_APERTURE);
+            }
+            wave
+        });
+        let waves = waves.collect();
+        Bench { arch, machine, waves }
+    }
+
+    /// Runs a line: `barrier`, or an instruction of wave 0, or of another one by `1: instruction`.
+    fn run(&mut self, pc: usize, line: &str) {
+        if line == "barrier" {
+            self.machine.checks.as_mut().expect("results are followed").barrier();
+            return;
+        }
+        let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
+        let immediate = u16::from_str_radix(immediate.trim(), 16).expect("an encoding");
+        let (wave, text) = match (text.strip_prefix("0: "), text.strip_prefix("1: ")) {
+            (None, Some(rest)) => (&mut self.waves[1], rest),
+            (rest, _) => (&mut self.waves[0], rest.unwrap_or(text)),
+        };
+        let lanes = wave.lanes;
+        let site = Site { address: pc as u64, immediate, lanes, ..Site::of(self.arch) };
+        let exec = watch(bind(text.trim(), &site), text.trim(), &site);
+        let Ok(exec) = exec else { panic!("{}: not bound: {line}", self.arch) };
+        exec.run(wave, &mut self.machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
+    }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split(';').map(str::trim).enumerate()
+}
+
+fn words() -> Vec<u32> {
+    (1..=BYTES as u32 / 4).collect()
+}
+
+/// What is found in a program of lines.
+#[track_caller]
+fn check(archs: &[Arch], text: &str, expected: &[&str]) {
+    for arch in archs {
+        let mut words = words();
+        let start = words.as_mut_ptr().expose_provenance() as u64;
+        let memory = Memory { start, watched: true };
+        let mut bench = Bench::new(*arch, &memory);
+        let mut found = Vec::new();
+        for (pc, line) in lines(text) {
+            bench.run(pc, line);
+            found.extend(bench.machine.found.drain(..).map(|found| match found {
+                Found::Early(early) => {
+                    let how = if early.read { "read" } else { "written" };
+                    let waited =
+                        early.waited.as_ref().map_or(String::new(), |(_, n)| format!(", left {n}"));
+                    format!(
+                        "{} {how} by {pc} of {}, {}({}){waited}",
+                        early.register, early.producer.pc, early.counter, early.needs
+                    )
+                }
+                Found::LdsEarly { offset, write, read } => {
+                    format!("LDS {offset} read by {} of {}", read.pc, write.pc)
+                }
+                other => panic!("{arch}: {line}: {other:?}"),
+            }));
+        }
+        assert_eq!(found, expected, "{arch}: {text}");
+    }
+}
+
+const GFX9: [Arch; 3] = [Gfx906, Gfx90a, Gfx942];
+const GFX11: [Arch; 2] = [Gfx1100, Gfx1151];
+
+#[test]
+fn a_loaded_register_is_used_after_its_wait() {
+    for (archs, wait, counter) in [
+        (&GFX9[..], "s_waitcnt vmcnt(0) # 0f70", "vmcnt"),
+        (&[Gfx1030], "s_waitcnt vmcnt(0) # 3f70", "vmcnt"),
+        (&GFX11, "s_waitcnt vmcnt(0) # 03f7", "vmcnt"),
+        (&[Gfx1201], "s_wait_loadcnt 0x0 # 0", "loadcnt"),
+    ] {
+        let load = "global_load_dword v1, v0, s[0:1]";
+        check(archs, &format!("{load}; {wait}; v_mov_b32 v2, v1; v_mov_b32 v1, 0"), &[]);
+        let early = |how: &str| format!("v1 {how} by 1 of 0, {counter}(0)");
+        check(archs, &format!("{load}; v_mov_b32 v2, v1"), &[&early("read")]);
+        check(archs, &format!("{load}; v_mov_b32 v1, 0"), &[&early("written")]);
+        check(archs, &format!("{load}; global_store_dword v0, v1, s[0:1]"), &[&early("read")]);
+        check(
+            archs,
+            &format!("{load}; global_load_dword v2, v1, s[0:1]; {wait}"),
+            &[&early("read")],
+        );
+        // It is told once, and what it does not touch is not told.
+        check(archs, &format!("{load}; v_mov_b32 v2, v1; v_mov_b32 v3, v1"), &[&early("read")]);
+        check(archs, &format!("{load}; v_mov_b32 v2, v0; v_mov_b32 v0, v3"), &[]);
+        // Loads come in turn, so the later one writes last.
+        check(
+            archs,
+            &format!("{load}; global_load_dword v1, v0, s[0:1] offset:4; {wait}; v_mov_b32 v2, v1"),
+            &[],
+        );
+    }
+}
+
+#[test]
+fn a_wait_that_leaves_later_loads_open_is_enough() {
+    for (archs, one, counter) in [
+        (&GFX9[..], "s_waitcnt vmcnt(1) # 0f71", "vmcnt"),
+        (&[Gfx1030], "s_waitcnt vmcnt(1) # 3f71", "vmcnt"),
+        (&GFX11, "s_waitcnt vmcnt(1) # 07f7", "vmcnt"),
+        (&[Gfx1201], "s_wait_loadcnt 0x1 # 1", "loadcnt"),
+    ] {
+        let two = "global_load_dword v1, v0, s[0:1]; global_load_dword v2, v0, s[0:1] offset:4";
+        check(archs, &format!("{two}; {one}; v_mov_b32 v3, v1"), &[]);
+        let left = format!("v2 read by 3 of 1, {counter}(0), left 1");
+        check(archs, &format!("{two}; {one}; v_mov_b32 v3, v2"), &[&left]);
+        check(
+            archs,
+            &format!("{two}; v_mov_b32 v3, v1"),
+            &[&format!("v1 read by 2 of 0, {counter}(1)")],
+        );
+    }
+    // The two upper bits of GFX9 and GFX10 lie apart.
+    let many: String =
+        (20..37).map(|row| format!("global_load_dword v{row}, v0, s[0:1]; ")).collect();
+    for (archs, wait) in [(&GFX9[..], "# 4f70"), (&[Gfx1030], "# 7f70")] {
+        check(archs, &format!("{many}s_waitcnt vmcnt(16) {wait}; v_mov_b32 v1, v20"), &[]);
+        let early = "v21 read by 18 of 1, vmcnt(15), left 16";
+        check(archs, &format!("{many}s_waitcnt vmcnt(16) {wait}; v_mov_b32 v1, v21"), &[early]);
+    }
+}
+
+#[test]
+fn stores_share_the_counter_of_loads_on_gfx9_alone() {
+    let program = |wait: &str| {
+        format!(
+            "global_load_dword v1, v0, s[0:1]; global_store_dword v0, v9, s[0:1]; {wait}; v_mov_b32 v3, v1"
+        )
+    };
+    check(&GFX9, &program("s_waitcnt vmcnt(1) # 0f71"), &[]);
+    let early = |counter: &str| format!("v1 read by 3 of 0, {counter}(0), left 1");
+    check(&[Gfx1030], &program("s_waitcnt vmcnt(1) # 3f71"), &[&early("vmcnt")]);
+    check(&GFX11, &program("s_waitcnt vmcnt(1) # 07f7"), &[&early("vmcnt")]);
+    check(&[Gfx1201], &program("s_wait_loadcnt 0x1 # 1"), &[&early("loadcnt")]);
+    // A wait for stores is none for loads, and the other way round nothing is read.
+    let stores =
+        "global_load_dword v1, v0, s[0:1]; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
+    check(&[Gfx1030, Gfx1100], stores, &["v1 read by 2 of 0, vmcnt(0)"]);
+    // An atomic that gives something back is a load, another one a store.
+    let atomic =
+        "global_atomic_add v1, v0, v9, s[0:1] glc; s_waitcnt_vscnt null, 0x0 # 0; v_mov_b32 v3, v1";
+    check(&[Gfx1030], atomic, &["v1 read by 2 of 0, vmcnt(0)"]);
+    let atomic = "global_load_dword v1, v0, s[0:1]; global_atomic_add v0, v9, s[0:1]; s_waitcnt vmcnt(1) # 3f71; v_mov_b32 v3, v1";
+    check(&[Gfx1030], atomic, &["v1 read by 3 of 0, vmcnt(0), left 1"]);
+}
+
+#[test]
+fn scalar_results_come_in_any_order() {
+    let two = "s_load_dword s8, s[0:1], 0x0; s_load_dword s9, s[0:1], 0x4";
+    for (archs, none, one, counter) in [
+        (&GFX9[..], "s_waitcnt lgkmcnt(0) # c07f", "s_waitcnt lgkmcnt(1) # c17f", "lgkmcnt"),
+        (&[Gfx1030], "s_waitcnt lgkmcnt(0) # c07f", "s_waitcnt lgkmcnt(1) # c17f", "lgkmcnt"),
+        (&GFX11, "s_waitcnt lgkmcnt(0) # fc07", "s_waitcnt lgkmcnt(1) # fc17", "lgkmcnt"),
+        (&[Gfx1201], "s_wait_kmcnt 0x0 # 0", "s_wait_kmcnt 0x1 # 1", "kmcnt"),
+    ] {
+        check(archs, &format!("{two}; {none}; s_add_u32 s10, s8, s9"), &[]);
+        let early = format!("s8 read by 3 of 0, {counter}(0), left 1");
+        check(archs, &format!("{two}; {one}; s_add_u32 s10, s8, s8"), &[&early]);
+        check(archs, &format!("{two}; {one}; v_mov_b32 v1, s8"), &[&early]);
+        let written = format!("s8 written by 2 of 0, {counter}(0)");
+        check(archs, &format!("{two}; s_mov_b32 s8, 0"), &[&written]);
+        check(archs, &format!("{two}; s_load_dword s8, s[0:1], 0x8; {none}"), &[&written]);
+        check(
+            archs,
+            &format!("{two}; s_add_u32 s10, s8, s9"),
+            &[
+                &format!("s8 read by 2 of 0, {counter}(0)"),
+                &format!("s9 read by 2 of 1, {counter}(0)"),
+            ],
+        );
+    }
+}
+
+#[test]
+fn the_lds_comes_in_turn_and_shares_its_counter_before_gfx12() {
+    let two = "ds_read_b32 v1, v0; ds_read_b32 v2, v0 offset:4";
+    for (archs, one, counter) in [
+        (&GFX9[..], "s_waitcnt lgkmcnt(1) # c17f", "lgkmcnt"),
+        (&[Gfx1030], "s_waitcnt lgkmcnt(1) # c17f", "lgkmcnt"),
+        (&GFX11, "s_waitcnt lgkmcnt(1) # fc17", "lgkmcnt"),
+        (&[Gfx1201], "s_wait_dscnt 0x1 # 1", "dscnt"),
+    ] {
+        check(archs, &format!("{two}; {one}; v_mov_b32 v3, v1"), &[]);
+        let early = format!("v2 read by 3 of 1, {counter}(0), left 1");
+        check(archs, &format!("{two}; {one}; v_mov_b32 v3, v2"), &[&early]);
+        let lanes = format!("v2 read by 1 of 0, {counter}(0)");
+        check(archs, "ds_bpermute_b32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
+        check(archs, "ds_add_rtn_u32 v2, v0, v9; v_add_f32 v3, v2, v2", &[&lanes]);
+    }
+    // A scalar load in between may come before or after: with one left open it may be the one that matters.
+    let mixed = "ds_read_b32 v1, v0; s_load_dword s8, s[0:1], 0x0";
+    check(
+        &GFX9,
+        &format!("{mixed}; s_waitcnt lgkmcnt(1) # c17f; v_mov_b32 v3, v1"),
+        &["v1 read by 3 of 0, lgkmcnt(0), left 1"],
+    );
+    let both = "s_waitcnt lgkmcnt(0) # fc07; v_mov_b32 v3, v1; s_mov_b32 s9, s8";
+    check(&GFX11, &format!("{mixed}; {both}"), &[]);
+    let other = "s_wait_dscnt 0x0 # 0; v_mov_b32 v3, v1; s_mov_b32 s9, s8";
+    check(&[Gfx1201], &format!("{mixed}; {other}"), &["s8 read by 4 of 1, kmcnt(0)"]);
+    let pair = "ds_read_b32 v1, v0; global_load_dword v2, v0, s[0:1]";
+    check(&[Gfx1201], &format!("{pair}; s_wait_loadcnt_dscnt 0x0 # 0; v_add_f32 v3, v1, v2"), &[]);
+    check(
+        &[Gfx1201],
+        &format!("{pair}; s_wait_loadcnt_dscnt 0x100 # 100; v_add_f32 v3, v1, v2"),
+        &["v2 read by 3 of 1, loadcnt(0), left 1"],
+    );
+    check(
+        &[Gfx1201],
+        &format!("{pair}; s_wait_loadcnt_dscnt 0x1 # 1; v_add_f32 v3, v1, v2"),
+        &["v1 read by 3 of 0, dscnt(0), left 1"],
+    );
+}
+
+#[test]
+fn more_than_a_counter_can_count_is_never_open() {
+    let many: String = (20..36).map(|row| format!("ds_read_b32 v{row}, v0; ")).collect();
+    check(&GFX9, &format!("{many}v_mov_b32 v1, v20"), &[]);
+    check(&GFX9, &format!("{many}v_mov_b32 v1, v21"), &["v21 read by 16 of 1, lgkmcnt(14)"]);
+    check(&[Gfx1030], &format!("{many}v_mov_b32 v1, v20"), &["v20 read by 16 of 0, lgkmcnt(15)"]);
+}
+
+#[test]
+fn a_flat_access_waits_for_where_it_goes() {
+    let memory = "flat_load_dword v1, v[10:11]";
+    let lds = "flat_load_dword v1, v[12:13]";
+    for (archs, loads, local) in [
+        (&GFX9[..], "s_waitcnt vmcnt(0) # 0f70", "s_waitcnt lgkmcnt(0) # c07f"),
+        (&[Gfx1030], "s_waitcnt vmcnt(0) # 3f70", "s_waitcnt lgkmcnt(0) # c07f"),
+        (&GFX11, "s_waitcnt vmcnt(0) # 03f7", "s_waitcnt lgkmcnt(0) # fc07"),
+    ] {
+        check(archs, &format!("{memory}; {loads}; v_mov_b32 v2, v1"), &[]);
+        check(archs, &format!("{lds}; {local}; v_mov_b32 v2, v1"), &[]);
+        let early = ["v1 read by 2 of 0, vmcnt(0)", "v1 read by 2 of 0, lgkmcnt(0)"];
+        check(archs, &format!("{memory}; {local}; v_mov_b32 v2, v1"), &early[..1]);
+        check(archs, &format!("{lds}; {loads}; v_mov_b32 v2, v1"), &early[1..]);
+    }
+    // On GFX9 those to the LDS come in any order.
+    let later = "ds_read_b32 v2, v0; s_waitcnt lgkmcnt(1) # c17f; v_mov_b32 v3, v1";
+    check(&GFX9, &format!("{lds}; {later}"), &["v1 read by 3 of 0, lgkmcnt(0), left 1"]);
+    check(&[Gfx1030], &format!("{lds}; {later}"), &[]);
+}
+
+#[test]
+fn halves_and_lanes_are_told_apart() {
+    let high = "global_load_d16_hi_b16 v1, v0, s[0:1]";
+    let other = "v_mov_b16 v2.l, v1.l";
+    check(&[Gfx1151], &format!("{high}; {other}"), &[]);
+    check(&[Gfx1151], &format!("{high}; v_mov_b16 v2.l, v1.h"), &["v1 read by 1 of 0, vmcnt(0)"]);
+    check(&[Gfx1151], &format!("{high}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
+    // Registers with ECC are written whole.
+    let old = "global_load_short_d16_hi v1, v0, s[0:1]";
+    check(&[Gfx90a], &format!("{old}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
+    let low =
+        "s_mov_b32 exec_lo, 0xff; global_load_dword v1, v0, s[0:1]; s_mov_b32 exec_lo, 0xff00";
+    check(&[Gfx1151], &format!("{low}; v_mov_b32 v2, v1"), &[]);
+    check(
+        &[Gfx1151],
+        &format!("{low}; s_mov_b32 exec_lo, 0x180; v_mov_b32 v2, v1"),
+        &["v1 read by 4 of 1, vmcnt(0)"],
+    );
+    check(
+        &[Gfx1151],
+        &format!("{low}; v_readlane_b32 s8, v1, 3"),
+        &["v1 read by 3 of 1, vmcnt(0)"],
+    );
+}
+
+#[test]
+fn registers_that_the_text_does_not_name_wait_too() {
+    let load = "s_load_dwordx2 vcc, s[0:1], 0x0";
+    check(&GFX9, &format!("{load}; s_cbranch_vccz 0"), &["vcc_lo read by 1 of 0, lgkmcnt(0)"]);
+    let fmas = "v_div_fmas_f32 v1, v9, v9, v9";
+    check(&GFX9, &format!("{load}; {fmas}"), &["vcc_lo read by 1 of 0, lgkmcnt(0)"]);
+    check(&GFX9, "s_memtime s[8:9]; s_mov_b32 s10, s9", &["s9 read by 1 of 0, lgkmcnt(0)"]);
+    let pair = "global_load_b32 v1, v0, s[0:1]; v_dual_mov_b32 v2, v3 :: v_dual_mov_b32 v4, v1";
+    check(&GFX11, pair, &["v1 read by 1 of 0, vmcnt(0)"]);
+    let buffer = "buffer_load_dword v1, v0, s[4:7], 0 offen; v_mov_b32 v2, v1";
+    check(&GFX9, buffer, &["v1 read by 1 of 0, vmcnt(0)"]);
+    let swap = "buffer_atomic_cmpswap v[2:3], v0, s[4:7], 0 offen glc; v_mov_b32 v4, v3";
+    check(&GFX9, swap, &[]);
+    check(&GFX9, &swap.replace("v4, v3", "v4, v2"), &["v2 read by 1 of 0, vmcnt(0)"]);
+}
+
+#[test]
+fn a_barrier_orders_what_has_come() {
+    let exchange =
+        |wait: &str| format!("0: ds_write_b32 v0, v9; {wait}barrier; 1: ds_read_b32 v1, v0");
+    for (archs, wait) in [
+        (&GFX9[..], "s_waitcnt lgkmcnt(0) # c07f; "),
+        (&[Gfx1030], "s_waitcnt lgkmcnt(0) # c07f; "),
+        (&GFX11, "s_waitcnt lgkmcnt(0) # fc07; "),
+        (&[Gfx1201], "s_wait_dscnt 0x0 # 0; "),
+    ] {
+        check(archs, &exchange(wait), &[]);
+        check(archs, &exchange(""), &["LDS 0 read by 2 of 0"]);
+        // The next barrier does it, once the wave has waited.
+        let later =
+            format!("0: ds_write_b32 v0, v9; barrier; {wait}barrier; 1: ds_read_b32 v1, v0");
+        check(archs, &later, &[]);
+        // What a wave wrote itself it reads in turn.
+        check(archs, "0: ds_write_b32 v0, v9; barrier; 0: ds_read_b32 v1, v0", &[]);
+    }
+}
+
+/// What v2 holds in lane 3 after a program whose results come late.
+#[track_caller]
+fn late(arch: Arch, text: &str, expected: u32) {
+    let mut words = words();
+    let start = words.as_mut_ptr().expose_provenance() as u64;
+    let memory = Memory { start, watched: false };
+    let mut bench = Bench::new(arch, &memory);
+    bench.machine.lds = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    for lane in 0..bench.waves[0].lanes {
+        bench.waves[0].set_lane(1, lane, 1000);
+    }
+    bench.waves[0].scalar[8] = 1000;
+    lines(text).for_each(|(pc, line)| bench.run(pc, line));
+    assert_eq!(bench.waves[0].lane(2, 3), expected, "{arch}: {text}");
+}
+
+#[test]
+fn a_result_that_comes_late_shows_a_missing_wait_in_numbers() {
+    let load = "global_load_dword v1, v0, s[0:1]";
+    late(Gfx1151, &format!("{load}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4);
+    late(Gfx1151, &format!("{load}; v_mov_b32 v2, v1"), 1000);
+    // It writes over what came into the register before it.
+    late(
+        Gfx1151,
+        &format!("{load}; v_mov_b32 v1, 7; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"),
+        4,
+    );
+    let two = format!("{load}; global_load_dword v1, v0, s[0:1] offset:4");
+    late(Gfx906, &format!("{two}; s_waitcnt vmcnt(1) # 0f71; v_mov_b32 v2, v1"), 4);
+    late(Gfx906, &format!("{two}; s_waitcnt vmcnt(0) # 0f70; v_mov_b32 v2, v1"), 5);
+    late(Gfx906, &format!("{two}; s_waitcnt lgkmcnt(0) # c07f; v_mov_b32 v2, v1"), 1000);
+    let scalar = "s_load_dword s8, s[0:1], 0x10";
+    late(Gfx1201, &format!("{scalar}; s_wait_kmcnt 0x0 # 0; v_mov_b32 v2, s8"), 5);
+    late(Gfx1201, &format!("{scalar}; s_wait_dscnt 0x0 # 0; v_mov_b32 v2, s8"), 1000);
+    late(Gfx1030, "ds_read_b32 v1, v0 offset:8; v_mov_b32 v2, v1", 1000);
+    late(Gfx1030, "ds_read_b32 v1, v0 offset:8; s_waitcnt lgkmcnt(0) # c07f; v_mov_b32 v2, v1", 6);
+    // The other half stays as it was written since.
+    let half = "global_load_d16_hi_b16 v1, v0, s[0:1]; v_mov_b16 v1.l, 5";
+    late(Gfx1151, &format!("{half}; s_waitcnt vmcnt(0) # 03f7; v_mov_b32 v2, v1"), 4 << 16 | 5);
+}
+
+#[test]
+fn an_access_says_what_lies_between() {
+    let early = crate::Finding::Early {
+        register: "v1".into(),
+        read: true,
+        wave: 2,
+        lane: Some(5),
+        producer: crate::At { text: "global_load_b32 v1, v0, s[0:1]".into(), offset: 16 },
+        counter: "vmcnt",
+        needs: 1,
+        waited: Some((crate::At { text: "s_waitcnt vmcnt(2)".into(), offset: 32 }, 2)),
+        instruction: crate::At { text: "v_mov_b32_e32 v2, v1".into(), offset: 40 },
+    };
+    assert_eq!(
+        early.to_string(),
+        "v1 is read before its value has come: by `v_mov_b32_e32 v2, v1` at +0x28 in wave 2, lane 5; `global_load_b32 v1, \
+         v0, s[0:1]` at +0x10 asked for it, which is done at vmcnt(1); the last wait between them, `s_waitcnt vmcnt(2)` at \
+         +0x20, leaves vmcnt at 2"
+    );
+}
