@@ -327,7 +327,7 @@ fn halves_and_lanes_are_told_apart() {
     check(&[Gfx1151], &store("ds_store_b16 v0, v1"), &[]);
     check(&[Gfx1151], &store("global_store_b8 v0, v1, s[0:1]"), &[]);
     check(&[Gfx1151], &store("buffer_store_b16 v1, v0, s[4:7], 0 offen"), &[]);
-    for line in ["ds_store_b16_d16_hi v0, v1", "ds_store_b32 v0, v1", "ds_store_b16 v1, v0"] {
+    for line in ["ds_store_b16_d16_hi v0, v1", "ds_store_b32 v0, v1", "v_mov_b32 v2, v1"] {
         check(&[Gfx1151], &store(line), &["v1 read by 1 of 0, vmcnt(0)"]);
     }
     // Registers with ECC are written whole.
