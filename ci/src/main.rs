@@ -31,6 +31,9 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
 
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
+/// The kernels that lose their waits and barriers in the gate, and those that are run as they are.
+const WAITS: &[&str] = &["waits", "-O3", "gfx90a", "gfx1151"];
+const KERNELS: &[&str] = &["gfx90a", "gfx1151", "gfx1201"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
 
@@ -40,7 +43,7 @@ const EIGHTH: usize = 8;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, licences, tidiness
-  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and a sample of `fuzz`
+  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz` and `waits`
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red; of an eighth of the cases, no statement could be left out
   mutate   no check, status or value of any case could be left out unnoticed
@@ -53,6 +56,7 @@ usage: cargo run -p ci -- TASK
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
+  waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      lint, test, stacks, prove, checks on one release for each architecture, exports, filed and amd, in this order";
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         "locks" => locks(),
         "order" => order(),
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
+        "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => lint()
@@ -138,17 +143,25 @@ fn lint() -> Done {
 fn test() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --workspace --locked").run()?;
+    kernels(&sh, KERNELS)?;
+    kernels(&sh, WAITS)?;
     drawn(&sh, SAMPLE)
 }
 
 /// Kernels drawn at random, and what the interpreter makes of them.
 fn drawn(sh: &Shell, words: &[&str]) -> Done {
+    let words: Vec<&str> = ["fuzz"].iter().chain(words).copied().collect();
+    kernels(sh, &words)
+}
+
+/// Kernels compiled by the stack, in the interpreter alone.
+fn kernels(sh: &Shell, words: &[&str]) -> Done {
     let program = product(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").read()?;
     // As in `product`, of all packages.
     cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
     let kernels = program.with_file_name("examples").join("kernels");
-    cmd!(sh, "{kernels} fuzz {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
+    cmd!(sh, "{kernels} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
     Ok(())
 }
 

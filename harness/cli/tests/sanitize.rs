@@ -70,6 +70,14 @@ fn plain(line: &str) -> String {
 
 /// What is said of a case with that kernel, which passes exactly if nothing is found.
 fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
+    let (status, stdout) = at(case, kernel, &[sanitize, "--schedule", "lazy"]);
+    let expected = if stdout.contains("the sanitizer found: ") { 1 } else { 0 };
+    assert_eq!(status, Some(expected), "{stdout}");
+    stdout
+}
+
+/// The exit status, and what is said of a case with that kernel.
+fn at(case: &str, kernel: (&str, &str), options: &[&str]) -> (Option<i32>, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let write = |name: &str, text: &str| {
         std::fs::write(folder.path().join(name), text).expect("it is written");
@@ -77,15 +85,13 @@ fn run(case: &str, kernel: (&str, &str), sanitize: &str) -> String {
     write("it.yaml", case);
     write(&format!("{}.hip", kernel.0), kernel.1);
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(["run", "--cases-from", ".", "--trust", sanitize, "--device", "emulated"]);
-    command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151", "--schedule", "lazy"]);
+    command.args(["run", "--cases-from", ".", "--trust", "--device", "emulated"]);
+    command.args(["--rocm", "debian:7.2.4", "--gfx", "gfx1151"]).args(options);
     command.current_dir(folder.path()).stdin(Stdio::null());
     let output = command.output().expect("it starts");
     let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
-    let shown = format!("{}\n{stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
-    let expected = if stdout.contains("the sanitizer found: ") { 1 } else { 0 };
-    assert_eq!(output.status.code(), Some(expected), "{shown}");
-    stdout
+    eprintln!("{}\n{stdout}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    (output.status.code(), stdout)
 }
 
 /// The first mistake hides no other one, and each is told once however many workgroups make it.
@@ -109,6 +115,47 @@ fn every_mistake_is_told_once_or_the_work_stops_at_the_first() {
     };
     insta::assert_snapshot!("all_mistakes", told("--sanitize"));
     insta::assert_snapshot!("the_first_mistake", told("--sanitize=stop"));
+}
+
+/// The compiler knows nothing of a load in assembly, and waits for none.
+#[test]
+fn a_missing_wait_is_found_and_shows_in_numbers_where_results_come_late() {
+    let wait = |wait: &str| {
+        let load = format!(
+            "u32 v; asm volatile(\"global_load_b32 %0, %1, off{wait}\" : \"=&v\"(v) : \"v\"(src + i));"
+        );
+        let kernel = ADD.replace("dst[i] = src[i] + k;", &format!("{load} dst[i] = v + k;"));
+        assert_ne!(kernel, ADD);
+        kernel.replace("u32 v;", "unsigned v;")
+    };
+    let (wrong, right) = (wait(""), wait("\\ns_waitcnt vmcnt(0)"));
+    assert_eq!(report(ADD_CASE, ("add_u32", &right)), "");
+    insta::assert_snapshot!(report(ADD_CASE, ("add_u32", &wrong)));
+    let numbers = |kernel: &str| {
+        let (status, stdout) = at(ADD_CASE, ("add_u32", kernel), &["--schedule", "late-results"]);
+        (status, stdout.contains("wrong-data:dst"))
+    };
+    assert_eq!(numbers(&right), (Some(0), false));
+    assert_eq!(numbers(&wrong), (Some(1), true));
+}
+
+/// The first workgroups wait for the last ones.
+#[test]
+fn workgroups_meet_at_a_barrier_of_the_grid() {
+    let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
+    let meet = "
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        atomicAdd(&arrived, 1);
+        while (__hip_atomic_load(&arrived, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) < gridDim.x) {}
+      }
+      __syncthreads();
+      if (i < n) dst[i] = src[i] + k;";
+    let kernel = ADD.replace("extern", "__device__ unsigned arrived;\nextern");
+    let kernel = kernel.replace("if (i < n) dst[i] = src[i] + k;", meet);
+    assert!(kernel.contains("arrived, 1") && kernel.contains("unsigned arrived;"), "{kernel}");
+    let (status, stdout) = at(&case, ("add_u32", &kernel), &[]);
+    assert_eq!(status, Some(0), "{stdout}");
 }
 
 #[test]

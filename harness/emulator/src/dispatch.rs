@@ -137,6 +137,8 @@ pub(crate) fn run(
                 Schedule::Seeded(seed) => Turns::Seeded(seed),
                 Schedule::Eager | Schedule::Lazy | Schedule::LateResults => Turns::default(),
             },
+            room: room(packet),
+            patience: PATIENCE,
             late_results: config::get().schedule == Schedule::LateResults,
         };
         // A kernel may write signals, which nobody announces.
@@ -159,6 +161,20 @@ pub(crate) fn run(
         }
         Err(trap) => Err(report_trap(&kernel.name, &trap)),
     }
+}
+
+/// How long a kernel may wait, with nothing on the device that comes on, before it is told to hang.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How many workgroups of a dispatch the part has room for: by their waves and their LDS, not by their registers.
+fn room(packet: &DispatchPacket) -> u32 {
+    let model = model::of(config::get().arch);
+    let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
+    // The smaller waves take as many slots.
+    let waves = items.div_ceil(config::get().arch.wave_size());
+    let by_waves = model.waves_per_unit / waves.max(1);
+    let by_lds = GROUP_BYTES as u32 / packet.group_bytes.max(1);
+    model.compute_units * by_waves.min(by_lds).max(1)
 }
 
 /// Why the packet processor takes no such packet, with the status that ROCr makes of it
@@ -245,10 +261,14 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
         // It was told when it was found.
         Trap::Found(_) => Failure::Queue(Status::EXCEPTION),
         _ => {
-            report::fault(kernel, trap);
+            let place = match trap {
+                Trap::Hang { address: Some(address), .. } => sanitizer::describe(*address),
+                _ => String::new(),
+            };
+            report::fault(kernel, format_args!("{trap}{place}"));
             match trap {
                 Trap::IllegalInstruction { .. } => Failure::Queue(Status::ILLEGAL_INSTRUCTION),
-                Trap::StepLimit { .. } => Failure::Hang,
+                Trap::StepLimit { .. } | Trap::Hang { .. } => Failure::Hang,
                 _ => Failure::Queue(Status::EXCEPTION),
             }
         }

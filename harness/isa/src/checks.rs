@@ -30,7 +30,7 @@ use taint::{Change, Registers};
 
 use crate::{
     exec::{Bound, Exec},
-    ops::memory::Location,
+    ops::memory::{BEYOND_ANY_LDS, Location},
     text::{Text, Unsupported},
     wave::{Machine, Step, Wave, active},
 };
@@ -243,7 +243,9 @@ impl Checks {
             let Piece { kind, bytes, .. } = checked.pieces[*piece];
             let end = offset.saturating_add(bytes);
             let is_inside = end <= *lds_asked;
-            if !is_inside {
+            // So far outside that it is meant: a way to have zeros.
+            let is_meant = offset >= BEYOND_ANY_LDS && kind == Kind::Load;
+            if !is_inside && !is_meant {
                 let given = end <= lds.len() as u64;
                 found.push(Found::LdsOutOfRange { offset, write: kind != Kind::Load, given });
             }

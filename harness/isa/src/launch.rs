@@ -13,9 +13,11 @@ use device::Arch;
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
+    checks::Checks,
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
     program::{Code, Detours},
+    residents::{Failed, Progress, Resident, Residents},
     text::{PRIVATE_APERTURE, register},
     wave::{HALF, INDEXING, Machine, ROWS, Row, State, Wave, active},
     workgroup::{Clock, Group},
@@ -109,6 +111,7 @@ pub(crate) fn run(launch: &Launch<'_>, space: &dyn AddressSpace) -> Result<Execu
         space,
         next: AtomicU64::new(0),
         stopped: AtomicBool::new(false),
+        progress: Progress::new(launch.patience),
     };
     grid.run()
 }
@@ -125,10 +128,11 @@ struct Grid<'a> {
     next: AtomicU64,
     /// A workgroup has not come to its end, so no other is begun.
     stopped: AtomicBool,
+    progress: Progress,
 }
 
 /// What a thread did, or the workgroup that it could not complete and why.
-type Part = Result<Executed, Box<(u64, Trap)>>;
+type Part = Result<Executed, Failed>;
 
 impl Grid<'_> {
     fn run(&self) -> Result<Executed, Trap> {
@@ -139,10 +143,10 @@ impl Grid<'_> {
             let thread = || {
                 let thread = std::thread::Builder::new().name("device workgroups".into());
                 // Without a thread the others have more to do.
-                thread.spawn_scoped(scope, || self.work()).ok()
+                thread.spawn_scoped(scope, || self.work(threads)).ok()
             };
             let others: Vec<_> = (1..threads).filter_map(|_| thread()).collect();
-            let own = self.work();
+            let own = self.work(threads);
             let join = |other: ScopedJoinHandle<'_, Part>| {
                 other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };
@@ -165,46 +169,62 @@ impl Grid<'_> {
         first.map_or(Ok(all), |first| Err(first.1))
     }
 
-    fn work(&self) -> Part {
+    fn work(&self, threads: u64) -> Part {
         let mut machine = Machine::new(self.space);
         if self.launch.late_results {
             machine.keep_back();
         }
+        let (arch, lanes) = (self.launch.arch, self.descriptor.lanes);
         let checked = machine.checks.is_some();
-        let mut group = Group {
-            code: Code::new(self.launch.arch, self.descriptor.lanes, checked, self.space),
+        let group = Group {
+            code: Code::new(arch, lanes, checked, self.space),
             detours: Detours::default(),
             machine,
-            waves: self.items.iter().map(|_| Wave::new(self.descriptor.lanes)).collect(),
+            waves: Vec::new(),
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,
             clock: Clock::new(self.launch.turns, 0),
             told: HashSet::new(),
         };
+        let (late, watched) = (self.launch.late_results, self.space.is_watched());
+        let new = || {
+            let waves = self.items.iter().map(|_| Wave::new(lanes)).collect();
+            let checks = checked.then(|| Box::new(Checks::new(watched, late)));
+            Resident::new(waves, Clock::new(self.launch.turns, 0), checks)
+        };
+        let room = u64::from(self.launch.room) / threads;
+        let mut residents =
+            Residents::new(group, &self.progress, room as usize, self.descriptor.rows());
         let mut executed = Executed::default();
-        while !self.stopped.load(Ordering::Relaxed) {
-            let number = self.next.fetch_add(1, Ordering::Relaxed);
-            let [x, y, z] = self.groups;
-            if number >= x * y * z {
-                break;
-            }
-            let id = [number % x, number / x % y, number / x / y].map(|id| id as u32);
-            if let Err(trap) = self.execute(&mut group, number, id) {
-                self.stopped.store(true, Ordering::Relaxed);
-                return Err(Box::new((number, trap)));
-            }
-            executed.waves += group.waves.len() as u64;
-            executed.instructions += group.waves.iter().map(|wave| wave.executed).sum::<u64>();
+        let stop = |failed| {
+            self.stopped.store(true, Ordering::Relaxed);
+            failed
+        };
+        while !self.stopped.load(Ordering::Relaxed)
+            && residents.fill(new, |group| self.begin(group)).map_err(stop)?
+        {
+            let ended = |waves: &[Wave]| {
+                executed.waves += waves.len() as u64;
+                executed.instructions += waves.iter().map(|wave| wave.executed).sum::<u64>();
+            };
+            residents.turn(ended).map_err(stop)?;
         }
         Ok(executed)
     }
 
-    /// Executes the workgroup of that number and id to its end.
-    fn execute(&self, group: &mut Group<'_>, number: u64, id: [u32; 3]) -> Result<(), Trap> {
+    /// Begins the next workgroup, and returns its number; nothing where all have begun.
+    fn begin(&self, group: &mut Group<'_>) -> Result<Option<u64>, Failed> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let [x, y, z] = self.groups;
+        if number >= x * y * z {
+            return Ok(None);
+        }
+        let id = [number % x, number / x % y, number / x / y].map(|id| id as u32);
         group.clock = Clock::new(self.launch.turns, number);
         group.machine.give_lds(self.launch.group_segment_bytes, lds_granule(self.launch.arch));
         for (wave, items) in group.waves.iter_mut().zip(&self.items) {
-            start(wave, items, self.launch, &self.descriptor, &mut group.machine, id)?;
+            start(wave, items, self.launch, &self.descriptor, &mut group.machine, id)
+                .map_err(|trap| Box::new((number, trap)))?;
             if self.space.breaks(number) && items.ids.len() > 1 {
                 for row in &mut wave.vector[..items.rows.len()] {
                     row[0][0] = row[0][1];
@@ -214,7 +234,15 @@ impl Grid<'_> {
         if let Some(checks) = &mut group.machine.checks {
             checks.begin(self.items.len());
         }
-        group.run()
+        Ok(Some(number))
+    }
+}
+
+impl Descriptor {
+    /// The vector registers that the kernel uses. The granule is at most 8 registers (AMDGPU usage guide,
+    /// GRANULATED_WORKITEM_VGPR_COUNT).
+    fn rows(&self) -> usize {
+        ROWS.min(((self.rsrc1 as usize & 63) + 1) * 8)
     }
 }
 
@@ -234,10 +262,8 @@ fn start(
     wave.set_detour(INDEXING, false);
     wave.index = items.wave;
     wave.set_mode(descriptor.rsrc1 >> 12 & 0xff);
-    // The granule is at most 8 registers (AMDGPU usage guide, GRANULATED_WORKITEM_VGPR_COUNT).
-    let used = ((descriptor.rsrc1 as usize & 63) + 1) * 8;
     let halves = wave.halves();
-    for row in &mut wave.vector[..used.min(ROWS)] {
+    for row in &mut wave.vector[..descriptor.rows()] {
         row[..halves].fill([0; HALF]);
     }
     wave.scratch.clear();

@@ -4,7 +4,8 @@
 //! address is a host address of the same process.
 //!
 //! What it does not model: timing, caches, the memory model (every access is immediately visible),
-//! hazards of arithmetic, and the order in which hardware would run waves. Workgroups run one after the other.
+//! hazards of arithmetic, and the order in which hardware would run waves. Workgroups run one after the other, and in turns
+//! where one goes on and on.
 
 mod audit;
 mod checks;
@@ -20,6 +21,7 @@ mod launch;
 mod masks;
 mod ops;
 mod program;
+mod residents;
 mod rounding;
 mod scalar;
 mod source;
@@ -37,6 +39,7 @@ use std::{
     fmt,
     ops::{ControlFlow, Range},
     sync::Arc,
+    time::Duration,
 };
 
 pub use audit::{Audit, Opcode, Place, listing};
@@ -126,6 +129,10 @@ pub struct Launch<'a> {
     /// Threads that share the workgroups, at least one. With several the order of what workgroups do to the same bytes
     /// differs from run to run.
     pub threads: u32,
+    /// How many workgroups the device has room for at a time, at least one; those that wait for others need them there.
+    pub room: u32,
+    /// How long nothing may come on before the launch is taken to hang.
+    pub patience: Duration,
     /// How long the turns of the waves of a workgroup are.
     pub turns: Turns,
     /// Whether what memory gives reaches its registers only when the wave waits for it, as late as hardware may be.
@@ -188,6 +195,22 @@ pub enum Trap {
     },
     /// A mistake of the kernel at which the launch was to stop. Only launches that are watched end this way.
     Found(Box<Finding>),
+    /// Nothing that the workgroups on the device do changes any more, and none of them has ended for
+    /// [`Launch::patience`].
+    Hang {
+        /// One that waits.
+        workgroup: u64,
+        /// Its wave.
+        wave: u32,
+        /// Where the wave looks for what it waits for.
+        instruction: At,
+        /// The address that it looks at, if it does.
+        address: Option<u64>,
+        /// How many workgroups are on the device.
+        present: usize,
+        /// Whether there are no others that have not begun for want of room.
+        all_begun: bool,
+    },
     /// A wave executed [`Launch::step_limit`] instructions without an end.
     StepLimit {
         /// The limit.
@@ -282,6 +305,17 @@ impl fmt::Display for Trap {
             }
             Trap::Abort { instruction } => write!(f, "device-side abort: {instruction}"),
             Trap::Found(finding) => finding.fmt(f),
+            Trap::Hang { workgroup, wave, instruction, address, present, all_begun } => {
+                write!(f, "hang: wave {wave} of workgroup {workgroup} waits at {instruction}")?;
+                if let Some(address) = address {
+                    write!(f, " for another value at {address:#x}")?;
+                }
+                write!(f, "; none of the {present} workgroups on the device comes on")?;
+                if !all_begun {
+                    f.write_str(", and there is no room for the others")?;
+                }
+                Ok(())
+            }
             Trap::StepLimit { limit, instruction } => {
                 write!(f, "wave still running after {limit} instructions, at {instruction}")
             }

@@ -30,6 +30,8 @@ pub(crate) type Step = Result<(), Box<Stop>>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
     Running,
+    /// It sleeps until the others have had a turn.
+    Resting,
     AtBarrier,
     Ended,
 }

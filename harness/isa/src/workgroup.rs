@@ -7,14 +7,19 @@ use std::{
 
 use crate::{
     At, Finding, LdsAccess, Trap, Turns,
-    checks::{Found, races, scoreboard::Origin},
+    checks::{Found, access, races, scoreboard::Origin},
+    ops::memory::Location,
     program::{Code, Detours, Instruction, Missing, PAGE},
-    text::Unsupported,
-    wave::{Machine, State, Stop, Wave},
+    residents::Resident,
+    text::{Text, Unsupported},
+    wave::{Machine, State, Stop, Wave, active},
 };
 
 /// The turns of a wave that has no other beside it.
 const ALONE: u64 = 100_000;
+
+/// More instructions than a loop has in which a wave waits.
+const LOOP: usize = 4096;
 
 /// The lengths of the turns of a workgroup.
 pub(crate) struct Clock {
@@ -62,26 +67,54 @@ pub(crate) struct Group<'a> {
 /// What is the same in all findings of one mistake: its kind, instructions, and in words what else it is with.
 type Mistake = (Discriminant<Found>, [u64; 3], String);
 
+/// Why a workgroup lets another have its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pause {
+    Ended,
+    /// It has executed enough for now.
+    Tired,
+    /// Its waves sleep, or wait at a barrier for those that do.
+    Rests,
+}
+
 impl Group<'_> {
-    /// Gives the waves turns until all have ended.
-    pub(crate) fn run(&mut self) -> Result<(), Trap> {
+    /// Puts another workgroup in the place of this one.
+    pub(crate) fn swap(&mut self, other: &mut Resident) {
+        std::mem::swap(&mut self.waves, &mut other.waves);
+        std::mem::swap(&mut self.clock, &mut other.clock);
+        std::mem::swap(&mut self.machine.lds, &mut other.lds);
+        std::mem::swap(&mut self.machine.lds_asked, &mut other.lds_asked);
+        std::mem::swap(&mut self.machine.checks, &mut other.checks);
+    }
+
+    /// Gives the waves turns until all have ended, or until the workgroup has executed so many instructions, or rests.
+    pub(crate) fn run(&mut self, budget: u64) -> Result<Pause, Trap> {
+        let mut spent = 0;
         loop {
+            for wave in &mut self.waves {
+                if wave.state == State::Resting {
+                    wave.state = State::Running;
+                }
+            }
             let running = |wave: &&Wave| wave.state == State::Running;
             let alone = self.waves.iter().filter(running).count() < 2;
             for index in 0..self.waves.len() {
                 let length = if alone { ALONE } else { self.clock.next() };
+                let before = self.waves[index].executed;
                 match &self.waves[index] {
                     wave if wave.state != State::Running => {}
                     wave if wave.detours != 0 => self.turn_on_detour(index, length)?,
                     _ if self.machine.checks.is_some() => self.turn::<true>(index, length)?,
                     _ => self.turn::<false>(index, length)?,
                 }
+                spent += self.waves[index].executed - before;
             }
-            if self.waves.iter().all(|wave| wave.state == State::Ended) {
-                return Ok(());
+            let all = |states: &[State]| self.waves.iter().all(|wave| states.contains(&wave.state));
+            if all(&[State::Ended]) {
+                return Ok(Pause::Ended);
             }
             // A wave that has ended no longer counts at the barrier.
-            if self.waves.iter().all(|wave| wave.state != State::Running) {
+            if all(&[State::Ended, State::AtBarrier]) {
                 if let Some(checks) = &mut self.machine.checks {
                     checks.barrier();
                 }
@@ -90,8 +123,47 @@ impl Group<'_> {
                         wave.state = State::Running;
                     }
                 }
+            } else if all(&[State::Ended, State::AtBarrier, State::Resting]) {
+                return Ok(Pause::Rests);
+            }
+            if spent >= budget {
+                return Ok(Pause::Tired);
             }
         }
+    }
+
+    /// The instruction at which a wave waits in a loop, and the first address that it looks at: the last access to memory
+    /// before the loop begins again.
+    pub(crate) fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
+        let mut found = (At::default(), None);
+        let first = self.waves[index].pc;
+        for _ in 0..LOOP {
+            let pc = self.waves[index].pc;
+            let Ok(page) = self.code.page(pc) else { break };
+            let Ok(instruction) = page.instruction(pc) else { break };
+            let place = at(&instruction.text, pc, self.entry);
+            let wave = &self.waves[index];
+            let texts = instruction.text.split(" :: ");
+            let parsed = texts.filter_map(|text| Text::parse(text, &instruction.site).ok());
+            let pieces = parsed.filter_map(|text| access::pieces(&text).ok()).flatten();
+            let lane = active(wave.exec()).next().unwrap_or(0);
+            let looks = |piece: access::Piece| match piece.of(wave, lane) {
+                Some(Location::Global(address)) if piece.kind != access::Kind::Store => {
+                    Some(address)
+                }
+                _ => None,
+            };
+            let address = pieces.filter_map(looks).next();
+            if address.is_some() || found.1.is_none() {
+                found = (place, address);
+            }
+            let wave = &mut self.waves[index];
+            wave.state = State::Running;
+            if self.turn::<false>(index, 1).is_err() || self.waves[index].pc == first {
+                break;
+            }
+        }
+        found
     }
 
     fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {

@@ -1,6 +1,6 @@
 //! What each kernel must compute.
 
-use std::fmt::Debug;
+use std::{fmt::Debug, time::Duration};
 
 use isa::{DEFAULT_STEP_LIMIT, Trap};
 
@@ -37,6 +37,10 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("lds64", lds64),
     ("bits", bits),
     ("spin", spin),
+    ("meets", meets),
+    ("looks_back", looks_back),
+    ("locks", locks),
+    ("meets alone", meets_alone),
     ("dynamic", dynamic),
     ("converts", converts),
     ("rounds", rounds),
@@ -488,15 +492,63 @@ fn spin(device: &Device) -> Result<(), String> {
     }
 }
 
+fn meets(device: &Device) -> Result<(), String> {
+    for sleeps in [0u32, 1] {
+        let (mut o, mut slots) = (vec![0u32; 16 * 64], vec![0u32; 16 * 4]);
+        let mut counts = vec![0u32; 4];
+        launch!(
+            device,
+            "meets",
+            16,
+            64,
+            [&mut o, &mut slots, &mut counts, 4u32, sleeps],
+            [o, slots, counts]
+        );
+        equal(&o, |i| 600 + 4 * ((i as u32 / 64 + 1) % 16))?;
+    }
+    Ok(())
+}
+
+/// One workgroup more than there is room for: none of the others ever ends.
+fn meets_alone(device: &Device) -> Result<(), String> {
+    let (mut o, mut slots) = (vec![0u32; 17 * 64], vec![0u32; 17]);
+    let mut counts = vec![0u32; 1];
+    device.patience.set(Duration::from_millis(200));
+    let at = mapped(&counts).start;
+    let result = launch!(device, "meets", [17, 1, 1], [64, 1, 1], lds 0,
+        [&mut o, &mut slots, &mut counts, 1u32, 0u32], [o, slots, counts]);
+    device.patience.set(Duration::from_secs(60));
+    match result {
+        Err(Trap::Hang { address: Some(address), present: 16, all_begun: false, .. })
+            if address == at =>
+        {
+            Ok(())
+        }
+        other => Err(format!("must hang at {at:#x}: {other:?}")),
+    }
+}
+
+fn looks_back(device: &Device) -> Result<(), String> {
+    let (mut o, mut states) = (vec![0u32; 12], vec![0u64; 12]);
+    launch!(device, "looks_back", 12, 64, [&mut o, &mut states], [o, states]);
+    equal(&o, |i| (i as u32..12).sum())
+}
+
+fn locks(device: &Device) -> Result<(), String> {
+    let (mut lock, mut sum) = (vec![0u32; 1], vec![0u32; 1]);
+    launch!(device, "locks", 16, 64, [&mut lock, &mut sum, 50u32], [lock, sum]);
+    equal(&sum, |_| 800)
+}
+
 fn dynamic(device: &Device) -> Result<(), String> {
     let mut o = vec![0u32; 200];
     launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 800, [&mut o, 200u32], [o])
         .map_err(|trap| trap.to_string())?;
     equal(&o, |i| (199 - i as u32).pow(2))?;
-    // With half of the LDS, what was written to the other half reads as zero.
-    launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 400, [&mut o, 200u32], [o])
+    // Without LDS, what was written there reads as zero.
+    launch!(device, "dynamic", [1, 1, 1], [200, 1, 1], lds 0, [&mut o, 200u32], [o])
         .map_err(|trap| trap.to_string())?;
-    equal(&o, |i| if i < 100 { 0 } else { (199 - i as u32).pow(2) })
+    equal(&o, |_| 0)
 }
 
 fn converts(device: &Device) -> Result<(), String> {

@@ -4,6 +4,7 @@ use std::{
     cell::{Cell, RefCell},
     ops::{ControlFlow, Range},
     sync::Mutex,
+    time::Duration,
 };
 
 use device::Arch;
@@ -82,6 +83,7 @@ pub(crate) struct Device {
     pub(crate) code: CodeObject,
     pub(crate) executed: RefCell<Executed>,
     pub(crate) step_limit: Cell<u64>,
+    pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
     /// What the sanitizer found so far.
     pub(crate) findings: RefCell<Vec<Finding>>,
@@ -100,6 +102,7 @@ impl Device {
             code,
             executed: RefCell::default(),
             step_limit: Cell::new(DEFAULT_STEP_LIMIT),
+            patience: Cell::new(Duration::from_secs(60)),
             look: Cell::default(),
             findings: RefCell::default(),
         }
@@ -165,6 +168,8 @@ impl Device {
             step_limit: self.step_limit.get(),
             threads: 1,
             turns: Turns::default(),
+            room: 16,
+            patience: self.patience.get(),
             late_results: self.look.get() == Look::Late,
         };
         let executed = isa::launch(&launch, &space);

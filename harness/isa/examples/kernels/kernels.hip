@@ -124,6 +124,53 @@ K bits(const u32 *a, u32 *o) {
     o[i + 768] = (x >> 5 & 0x3ff) + ((int)(x << 3) >> 20); o[i + 1024] = (u32)(y >> (x & 63)) ^ (u32)((long long)y >> 3);
     o[i + 1280] = __umulhi(x, 0x9e3779b9u) + __mulhi((int)x, -77) + __mul24((int)x, 1234) + (u32)__umul64hi(y, y);
 }
+// Of a grid whose workgroups wait for each other: each sees what the one before it wrote before the barrier.
+__device__ void meet(u32 *count, u32 all, bool sleeps) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    atomicAdd(count, 1);
+    while (__hip_atomic_load(count, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) < all) {
+      if (sleeps) __builtin_amdgcn_s_sleep(2);
+    }
+    __threadfence();
+  }
+  __syncthreads();
+}
+K meets(u32 *o, u32 *slots, u32 *counts, u32 rounds, u32 sleeps) {
+  u32 sum = 0, n = gridDim.x;
+  for (u32 r = 0; r < rounds; r++) {
+    if (threadIdx.x == 0) slots[r * n + blockIdx.x] = r * 100 + blockIdx.x;
+    meet(counts + r, n, sleeps);
+    sum += __hip_atomic_load(slots + r * n + (blockIdx.x + 1) % n, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
+  }
+  o[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+}
+// Decoupled look-back, from the last workgroup to the first: each waits for the sum of those that begin after it.
+K looks_back(u32 *o, u64 *states) {
+  u32 n = gridDim.x, me = blockIdx.x;
+  if (threadIdx.x == 0) {
+    u64 before = 0;
+    if (me + 1 < n) {
+      u64 state;
+      do state = __hip_atomic_load(states + me + 1, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
+      while (!(state >> 32));
+      before = (u32)state;
+    }
+    __hip_atomic_store(states + me, 1ull << 32 | (before + me), __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
+    o[me] = before + me;
+  }
+}
+K locks(u32 *lock, volatile u32 *sum, u32 times) {
+  if (threadIdx.x != 0) return;
+  for (u32 i = 0; i < times; i++) {
+    while (atomicCAS(lock, 0, 1) != 0) __builtin_amdgcn_s_sleep(1);
+    __threadfence();
+    *sum = *sum + 1;
+    __threadfence();
+    atomicExch(lock, 0);
+  }
+}
 K spin(volatile u32 *f) { while (f[0] == 0) {} }
 K dynamic(u32 *o, u32 n) { extern __shared__ u32 d[]; u32 t = threadIdx.x; d[t] = t * t; __syncthreads(); o[t] = d[n - 1 - t]; }
 K converts(const double *a, u32 *o) {

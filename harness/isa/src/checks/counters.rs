@@ -9,7 +9,10 @@
 use device::Arch;
 
 use super::access::{Kind, Piece};
-use crate::text::{Base, Text, register};
+use crate::{
+    ops::memory::Transfer,
+    text::{Base, Text, register},
+};
 
 /// What is counted. Before GFX12 scalar results share a counter with the LDS, on GFX9 stores share one with loads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,12 +202,12 @@ impl Effect {
             // The highest count is none to wait for.
             let waits = waits(text).into_iter();
             effect.waits.extend(waits.filter(|(of, left)| *left < of.capacity(text.site.arch)));
-            let result = result(text, pieces);
+            let (result, stored) = (result(text, pieces), stored_half(text));
             effect.raises.extend(raises(text, pieces, &result));
             for (index, operand) in text.operands.iter().enumerate() {
-                let half = usize::from(operand.high);
-                let is_half = operand.half;
-                let which = if is_half { &BOTH[half..=half] } else { &BOTH };
+                let named = operand.half.then_some(usize::from(operand.high));
+                let stored = stored.filter(|(data, _)| *data == index).map(|(_, half)| half);
+                let which = named.or(stored).map_or(&BOTH[..], |half| &BOTH[half..=half]);
                 let writes = index == 0 && writes_first(text);
                 // A result of a load may be half of a register.
                 if writes && !result.is_empty() {
@@ -264,6 +267,23 @@ fn gives_back(name: &str) -> bool {
         || name.contains("_rtn")
 }
 
+/// The operand of which a store takes one half, and which. Tensile's kernels store the lower one while the upper one is on its
+/// way.
+fn stored_half(text: &Text) -> Option<(usize, usize)> {
+    let (kind, rest) = text.mnemonic.split_once('_')?;
+    let name = rest.strip_prefix("store_").or(rest.strip_prefix("write_"))?;
+    let data = match kind {
+        "global" | "flat" | "scratch" | "ds" => 1,
+        "buffer" => 0,
+        _ => return None,
+    };
+    match Transfer::parse(name)? {
+        Transfer::Words(_) => None,
+        Transfer::Bytes { .. } => Some((data, 0)),
+        Transfer::Half { high, .. } => Some((data, usize::from(high))),
+    }
+}
+
 /// VCC, where the text does not name it.
 fn reads_vcc(text: &Text) -> bool {
     text.mnemonic.starts_with("s_cbranch_vcc")
@@ -298,9 +318,8 @@ fn result(text: &Text, pieces: &[Piece]) -> Set {
         *count = piece.bytes.div_ceil(4) as u16;
     }
     // Half a register, where the other half stays as it is.
-    let keeps = crate::ops::memory::Transfer::parse_load(load_name(rest), text.site.arch);
-    let which = match keeps {
-        Some(crate::ops::memory::Transfer::Half { keep: true, high, .. }) => {
+    let which = match Transfer::parse_load(load_name(rest), text.site.arch) {
+        Some(Transfer::Half { keep: true, high, .. }) => {
             &BOTH[usize::from(high)..=usize::from(high)]
         }
         _ => &BOTH,

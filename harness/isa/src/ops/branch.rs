@@ -58,7 +58,7 @@ pub(crate) fn register(table: &mut Table) {
         // The wait that follows does the work: a wave never passes it before all have signalled.
         "s_barrier_signal" => Box::new(|_: &Text| on_wave(|_| {}));
         "s_trap" | "s_sethalt" => Box::new(|_: &Text| on_machine(|_, _| Err(Box::new(Stop::Abort))));
-        // Lets the other waves run: a sleeping wave waits for something.
-        "s_sleep" | "s_sleep_var" => Box::new(|_: &Text| on_wave(|_| {}));
+        // Lets the others run: a sleeping wave waits for something.
+        "s_sleep" | "s_sleep_var" => Box::new(|_: &Text| on_wave(|wave| wave.state = State::Resting));
     }
 }

@@ -11,7 +11,7 @@ use crate::{
 
 /// From here on, no part has LDS: the largest, of GFX950, ends at 160 KiB. Tensile's kernels for GFX90A clear registers by
 /// reading at 0xf00000; what misses the workgroup's LDS by less is a mistake, which launches that are watched report.
-const BEYOND_ANY_LDS: u64 = 160 << 10;
+pub(crate) const BEYOND_ANY_LDS: u64 = 160 << 10;
 
 /// Where a lane's access goes.
 #[derive(Clone, Copy, Debug)]

@@ -125,7 +125,8 @@ fn hardware_register(text: &Text, index: usize) -> Result<(String, u32, u32), Un
     let Base::Word(word) = &text.operand(index)?.base else { return Err(Unsupported) };
     let inner = word.strip_prefix("hwreg(").and_then(|w| w.strip_suffix(')')).ok_or(Unsupported)?;
     let mut parts = inner.split(',').map(str::trim);
-    let name = parts.next().unwrap_or_default().to_owned();
+    // GFX12 puts WAVE in front of those of a wave (LLVM, `AMDGPUAsmUtils.cpp`).
+    let name = parts.next().unwrap_or_default().replace("HW_REG_WAVE_", "HW_REG_");
     let mut number = |default: u32| match parts.next() {
         None => Ok(default),
         Some(text) => text.parse().map_err(|_| Unsupported),

@@ -346,6 +346,10 @@ fn an_access_out_of_range_is_told_and_has_the_effect_that_hardware_gives_it() {
     check("ds_add_rtn_u32 v9, v7, v2", &["LDS 512 true false"]);
     // Beyond the LDS of any workgroup, by an address that adds up to one inside.
     check("ds_load_b32 v10, v7 offset:65532", &["LDS 66044 false false"]);
+    // So far beyond it that zeros are what is asked for, as Tensile's kernels do.
+    check("v_mov_b32 v7, 0xf00000", &[]);
+    check("ds_load_b32 v10, v7", &[]);
+    check("ds_store_b32 v7, v2", &["LDS 15728640 true false"]);
     // Past what was asked for, and inside of what a whole granule gives.
     check("v_mov_b32 v7, 0x128", &[]);
     check("ds_load_b32 v11, v7", &[]);

@@ -130,6 +130,8 @@ fn launch_of(descriptor: u64) -> Launch<'static> {
         step_limit: 1,
         threads: 1,
         late_results: false,
+        room: 2,
+        patience: std::time::Duration::from_secs(1),
         turns: crate::Turns::default(),
     }
 }

@@ -68,7 +68,8 @@ fn run(arch: Arch, single: u32, double: u32, text: &str, sources: &[u32]) -> u64
     for (index, value) in sources.iter().enumerate() {
         wave.set_lane(index + 1, 3, *value);
     }
-    let set = format!("s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 4), {}", single | double << 2);
+    let name = if arch == Gfx1201 { "HW_REG_WAVE_MODE" } else { "HW_REG_MODE" };
+    let set = format!("s_setreg_imm32_b32 hwreg({name}, 0, 4), {}", single | double << 2);
     let Ok(exec) = bind(&set, &Site::of(arch)) else { panic!("not bound: {set}") };
     exec.run(&mut wave, &mut machine).expect("no stop");
     assert_eq!(wave.detours != 0, single | double != 0);

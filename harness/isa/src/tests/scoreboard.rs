@@ -47,7 +47,7 @@ impl Bench<'_> {
         if !memory.watched {
             machine.keep_back();
         }
-        machine.lds = vec![0; 1024];
+        machine.give_lds(1024, 1);
         machine.checks.as_mut().expect("results are followed").begin(2);
         let lanes = arch.wave_size() as usize;
         let waves = (0..2).map(|index| {
@@ -322,6 +322,14 @@ fn halves_and_lanes_are_told_apart() {
     check(&[Gfx1151], &format!("{high}; {other}"), &[]);
     check(&[Gfx1151], &format!("{high}; v_mov_b16 v2.l, v1.h"), &["v1 read by 1 of 0, vmcnt(0)"]);
     check(&[Gfx1151], &format!("{high}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
+    // A store of 16 bits takes one half.
+    let store = |store: &str| format!("{high}; {store}");
+    check(&[Gfx1151], &store("ds_store_b16 v0, v1"), &[]);
+    check(&[Gfx1151], &store("global_store_b8 v0, v1, s[0:1]"), &[]);
+    check(&[Gfx1151], &store("buffer_store_b16 v1, v0, s[4:7], 0 offen"), &[]);
+    for line in ["ds_store_b16_d16_hi v0, v1", "ds_store_b32 v0, v1", "v_mov_b32 v2, v1"] {
+        check(&[Gfx1151], &store(line), &["v1 read by 1 of 0, vmcnt(0)"]);
+    }
     // Registers with ECC are written whole.
     let old = "global_load_short_d16_hi v1, v0, s[0:1]";
     check(&[Gfx90a], &format!("{old}; v_mov_b32 v2, v1"), &["v1 read by 1 of 0, vmcnt(0)"]);
@@ -384,6 +392,7 @@ fn late(arch: Arch, text: &str, expected: u32) {
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let memory = Memory { start, watched: false };
     let mut bench = Bench::new(arch, &memory);
+    bench.machine.give_lds(BYTES as u32, 1);
     bench.machine.lds = words.iter().flat_map(|word| word.to_le_bytes()).collect();
     for lane in 0..bench.waves[0].lanes {
         bench.waves[0].set_lane(1, lane, 1000);

@@ -1,0 +1,245 @@
+//! The workgroups that are on the device at a time, and their turns.
+//!
+//! A workgroup that ends soon has the device for itself. Where one goes on and on, which may be because it waits for
+//! another, more of them begin and take turns, up to as many as the part has room for; so workgroups that wait for each other come
+//! on, as on hardware. Where none of them can, the launch hangs: no wave has been in a new state for long.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Trap,
+    checks::Checks,
+    wave::{HALF, State, Wave},
+    workgroup::{Clock, Group, Pause},
+};
+
+/// Instructions of a workgroup that has the device for itself, and of one that shares it, before the next one has a turn.
+const ALONE: u64 = 1 << 20;
+const SHARED: u64 = 1 << 16;
+
+/// States of a wave that are remembered: one that waits in a loop has no more.
+const STATES: usize = 256;
+
+/// How long a device sleeps on which nothing comes on: the host may have to answer.
+const PAUSE: Duration = Duration::from_micros(100);
+
+/// A workgroup that is on the device while another has its turn.
+pub(crate) struct Resident {
+    pub(crate) number: u64,
+    pub(crate) waves: Vec<Wave>,
+    pub(crate) lds: Vec<u8>,
+    pub(crate) lds_asked: u64,
+    pub(crate) checks: Option<Box<Checks>>,
+    pub(crate) clock: Clock,
+    /// By wave, the states that it was in at the end of a turn.
+    states: Vec<HashSet<u64>>,
+}
+
+impl Resident {
+    /// Room for a workgroup of so many waves.
+    pub(crate) fn new(waves: Vec<Wave>, clock: Clock, checks: Option<Box<Checks>>) -> Resident {
+        let states = waves.iter().map(|_| HashSet::new()).collect();
+        Resident { number: 0, waves, lds: Vec::new(), lds_asked: 0, checks, clock, states }
+    }
+
+    /// Whether a wave is in a state in which it has not been yet, out of so many vector registers.
+    fn is_in_a_new_state(&mut self, rows: usize) -> bool {
+        let mut is_new = false;
+        let lds = mixed(0, &self.lds);
+        for (wave, states) in self.waves.iter().zip(&mut self.states) {
+            if states.len() >= STATES {
+                states.clear();
+            }
+            is_new |= states.insert(mixed(state(wave, rows) ^ lds, &wave.scratch));
+        }
+        is_new
+    }
+
+    fn forget_states(&mut self) {
+        self.states.iter_mut().for_each(HashSet::clear);
+    }
+}
+
+/// A number for bytes, by words.
+fn mixed(start: u64, bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let words = words.iter().map(|word| u64::from_le_bytes(*word));
+    let rest = rest.iter().map(|byte| u64::from(*byte));
+    words
+        .chain(rest)
+        .fold(start, |all, word| (all.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+/// A number that is the same for the same registers of a wave.
+fn state(wave: &Wave, rows: usize) -> u64 {
+    let mut all = wave.pc ^ (wave.state as u64) << 62;
+    let mut add = |word: u32| {
+        all = (all.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    };
+    wave.scalar.iter().for_each(|word| add(*word));
+    let halves = wave.lanes / HALF;
+    wave.vector[..rows].iter().flat_map(|row| &row[..halves]).flatten().for_each(|word| add(*word));
+    all
+}
+
+/// When something last came on, on any thread of a launch.
+pub(crate) struct Progress {
+    begun: Instant,
+    /// Milliseconds since then.
+    last: AtomicU64,
+    patience: Duration,
+}
+
+impl Progress {
+    pub(crate) fn new(patience: Duration) -> Progress {
+        Progress { begun: Instant::now(), last: AtomicU64::new(0), patience }
+    }
+
+    fn note(&self) {
+        let now = self.begun.elapsed().as_millis() as u64;
+        self.last.fetch_max(now, Ordering::Relaxed);
+    }
+
+    fn is_at_an_end(&self) -> bool {
+        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
+        self.begun.elapsed().saturating_sub(last) > self.patience
+    }
+}
+
+/// The workgroups of one thread.
+pub(crate) struct Residents<'a, 'b> {
+    /// Where they have their turns.
+    pub(crate) group: Group<'a>,
+    pub(crate) progress: &'b Progress,
+    /// How many there is room for.
+    pub(crate) room: usize,
+    /// The vector registers that the kernel uses.
+    pub(crate) rows: usize,
+    present: VecDeque<Resident>,
+    /// Room of workgroups that have ended.
+    spare: Vec<Resident>,
+    /// How many may be present for now.
+    wanted: usize,
+    /// All that there are have begun.
+    all_begun: bool,
+}
+
+/// A workgroup could not be completed.
+pub(crate) type Failed = Box<(u64, Trap)>;
+
+impl<'a, 'b> Residents<'a, 'b> {
+    pub(crate) fn new(
+        group: Group<'a>,
+        progress: &'b Progress,
+        room: usize,
+        rows: usize,
+    ) -> Residents<'a, 'b> {
+        let (present, spare) = (VecDeque::new(), Vec::new());
+        Residents {
+            group,
+            progress,
+            room: room.max(1),
+            rows,
+            present,
+            spare,
+            wanted: 1,
+            all_begun: false,
+        }
+    }
+
+    /// Begins workgroups while there should be more, each by `begin` in room of which `room` makes a new one, and says whether
+    /// there are any. `begin` says no more where there are none.
+    pub(crate) fn fill(
+        &mut self,
+        room: impl Fn() -> Resident,
+        begin: impl Fn(&mut Group<'a>) -> Result<Option<u64>, Failed>,
+    ) -> Result<bool, Failed> {
+        while !self.all_begun && self.present.len() < self.wanted.min(self.room) {
+            let mut one = self.spare.pop().unwrap_or_else(&room);
+            self.group.swap(&mut one);
+            let begun = begin(&mut self.group);
+            self.group.swap(&mut one);
+            match begun? {
+                Some(number) => {
+                    one.number = number;
+                    one.forget_states();
+                    self.present.push_back(one);
+                }
+                None => self.all_begun = true,
+            }
+        }
+        Ok(!self.present.is_empty())
+    }
+
+    /// Gives each workgroup a turn; `ended` is told of the waves of those that have ended.
+    pub(crate) fn turn(&mut self, mut ended: impl FnMut(&[Wave])) -> Result<(), Failed> {
+        let alone = self.present.len() == 1;
+        let mut came_on = false;
+        for _ in 0..self.present.len() {
+            let Some(mut one) = self.present.pop_front() else { break };
+            self.group.swap(&mut one);
+            let paused = self.group.run(if alone { ALONE } else { SHARED });
+            self.group.swap(&mut one);
+            match paused.map_err(|trap| Box::new((one.number, trap)))? {
+                Pause::Ended => {
+                    ended(&one.waves);
+                    self.spare.push(one);
+                    came_on = true;
+                }
+                Pause::Tired | Pause::Rests => self.present.push_back(one),
+            }
+        }
+        if came_on {
+            self.progress.note();
+            return Ok(());
+        }
+        if !self.all_begun && self.wanted < self.room {
+            self.wanted = (2 * self.wanted).min(self.room);
+            return Ok(());
+        }
+        self.wait()
+    }
+
+    /// All that can be present are, and none has ended: whether any of them comes on.
+    fn wait(&mut self) -> Result<(), Failed> {
+        let rows = self.rows;
+        // Each of them is looked at.
+        let new =
+            self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
+        if new.count() > 0 {
+            self.progress.note();
+        } else if self.progress.is_at_an_end() {
+            return Err(self.hang());
+        } else {
+            // The host, or other work, may have to do something first.
+            thread::sleep(PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Who waits, and for what.
+    fn hang(&mut self) -> Failed {
+        let present = self.present.len();
+        let waits = |one: &Resident| {
+            one.waves.iter().position(|wave| matches!(wave.state, State::Running | State::Resting))
+        };
+        let found = self.present.iter().enumerate();
+        let found = found.filter_map(|(index, one)| Some((index, waits(one)?))).next();
+        let (index, wave) = found.unwrap_or_default();
+        let Some(mut one) = self.present.remove(index) else {
+            return Box::new((0, Trap::InvalidLaunch { reason: "no workgroup".to_owned() }));
+        };
+        self.group.swap(&mut one);
+        let (instruction, address) = self.group.waits_at(wave);
+        self.group.swap(&mut one);
+        let (workgroup, wave) = (one.number, wave as u32);
+        let all_begun = self.all_begun;
+        let hang = Trap::Hang { workgroup, wave, instruction, address, present, all_begun };
+        Box::new((workgroup, hang))
+    }
+}
