@@ -107,7 +107,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         let kept = |n: usize| {
             store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
         };
-        return outputs::print(&outlook::dry_run(&begun, &axis, &kept)).map(|()| (0, None));
+        return outputs::print(&outlook::dry_run(&begun, &axis, &kept, args.to.as_deref()))
+            .map(|()| (0, None));
     }
     let _device = lock_device(&options)?;
     let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
