@@ -312,6 +312,30 @@ mod tests {
         check(&["nightyl", "dir:", "stable"], "not a source: nightyl, dir:; use one of nightly, ");
     }
 
+    /// RELEASES.md of TheRock, 2026-08-22.
+    #[test]
+    fn the_built_in_sources_are_those_of_the_documents() {
+        let all = Sources::load(None).unwrap();
+        let urls = |channel: &str| {
+            let selected = all.select(&[channel.to_owned()]).unwrap().sources;
+            selected.into_iter().map(|source| source.url).collect::<Vec<_>>()
+        };
+        let stable = [
+            "https://repo.amd.com/rocm/tarball-multi-arch/",
+            "https://stable.repo.amd.com/rocm/core/tarball/",
+        ];
+        assert_eq!(urls("stable"), stable);
+        assert_eq!(
+            urls("nightly").last().unwrap(),
+            "https://nightly.repo.amd.com/rocm/core/tarball/"
+        );
+        assert_eq!(
+            urls("nightly-wheels").last().unwrap(),
+            "https://nightly.repo.amd.com/rocm/whl-next/"
+        );
+        assert!(all.families_of("gfx1035").contains(&"gfx103X-igpu".to_owned()));
+    }
+
     #[test]
     fn a_users_file_changes_the_defaults() {
         let folder = tempfile::tempdir().unwrap();

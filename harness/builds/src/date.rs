@@ -39,13 +39,23 @@ impl Date {
 
     /// This many days later, or earlier.
     pub fn plus(self, days: i64) -> Self {
+        Self::from_unix((self.days() + days) * 86_400)
+    }
+
+    /// Days from this one to another; negative where that is earlier.
+    pub fn until(self, other: Self) -> i64 {
+        other.days() - self.days()
+    }
+
+    /// Days since 1970-01-01.
+    fn days(self) -> i64 {
         // https://howardhinnant.github.io/date_algorithms.html#days_from_civil.
         let (month, day) = (i64::from(self.month), i64::from(self.day));
         let year = i64::from(self.year) - i64::from(month <= 2);
         let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
         let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
         let of_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-        Self::from_unix((era * 146_097 + of_era - 719_468 + days) * 86_400)
+        era * 146_097 + of_era - 719_468
     }
 
     /// As in file names: `20260702`.

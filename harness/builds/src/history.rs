@@ -10,7 +10,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use version::Version;
 
-use crate::{Components, Date, Error, Source, Sources, listing, names};
+use crate::listing::{self, Offered};
+use crate::{Components, Date, Error, Source, Sources, names};
 
 /// Shortest beginning of a commit that names it.
 const SHORTEST: usize = 7;
@@ -152,11 +153,20 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
     let mut left_out = 0;
     let mut merged: BTreeMap<String, Build> = BTreeMap::new();
     for source in &sources.sources {
+        let hole = |reason: String| Hole {
+            source: source.name.clone(),
+            from: source.from,
+            to: source.to,
+            reason,
+        };
         match listing::offered(source, &families, wanted, &http) {
-            Ok(builds) if builds.is_empty() => {
-                history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
-            }
-            Ok(builds) => {
+            Ok(Offered { builds, absent, troubles }) => {
+                let told = absent.iter().map(|reason| format!("{}: {reason}", source.name));
+                history.silent.extend(told);
+                history.holes.extend(troubles.into_iter().map(hole));
+                if builds.is_empty() {
+                    history.silent.push(format!("{}: nothing for {}", source.name, wanted.gfx));
+                }
                 let (beside, builds): (Vec<_>, Vec<_>) = builds.into_iter().partition(|build| {
                     let beside = names::beside_main(&build.version);
                     beside.is_some_and(|kind| !wanted.beside_main.contains(&kind))
@@ -169,12 +179,7 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
                     }
                 }
             }
-            Err(reason) => history.holes.push(Hole {
-                source: source.name.clone(),
-                from: source.from,
-                to: source.to,
-                reason,
-            }),
+            Err(reason) => history.holes.push(hole(reason)),
         }
     }
     if left_out > 0 {
@@ -279,6 +284,14 @@ impl Build {
         self.run.is_some() && self.id.len() == 40 && self.id.chars().all(hexadecimal)
     }
 
+    /// Whether a person means this build by a text: its id, its version, what stands behind the source's name
+    /// (`6.4.3` of `debian:6.4.3`), or the beginning of its commit.
+    pub fn is_called(&self, text: &str) -> bool {
+        let behind = || self.id.split_once(':').is_some_and(|(_, name)| name == text);
+        let begins = || text.len() >= SHORTEST && self.is_push() && self.id.starts_with(text);
+        self.id == text || self.version == text || behind() || begins()
+    }
+
     /// Bytes to download for it, as far as its listing says.
     pub fn size(&self) -> Option<u64> {
         self.places.iter().find_map(|place| match place {
@@ -311,14 +324,9 @@ impl History {
     /// [`Error::NoBuild`] with the neighbours.
     pub fn find(&self, text: &str) -> Result<usize, Error> {
         let last = self.builds.len().checked_sub(1);
-        let named = |build: &Build| {
-            build.id == text || build.version == text || build.id.ends_with(&format!(":{text}"))
-        };
         let day = text.parse::<Date>().ok();
         let commits = self.builds.iter().all(Build::is_push) && last.is_some();
         let night = day.or_else(|| names::day(text)).filter(|_| commits);
-        let begins =
-            |build: &Build| text.len() >= SHORTEST && build.is_push() && build.id.starts_with(text);
         let found = match (text, night) {
             ("first", _) => last.map(|_| 0),
             ("last", _) => last,
@@ -326,7 +334,7 @@ impl History {
             _ => self
                 .builds
                 .iter()
-                .position(|build| named(build) || begins(build))
+                .position(|build| build.is_called(text))
                 .or_else(|| self.builds.iter().rposition(|b| day.is_some() && b.date == day)),
         };
         found.ok_or_else(|| Error::NoBuild { wanted: text.into(), offered: self.around(day) })

@@ -22,6 +22,7 @@ mod listing;
 mod loads;
 mod lock;
 mod names;
+mod partial;
 mod prefetch;
 mod store;
 mod unpack;

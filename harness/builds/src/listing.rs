@@ -35,13 +35,29 @@ const PORTAL: &str = "does a portal or a proxy want a login?";
 /// Days before a night of which its last push may be: nobody pushes at Christmas.
 const QUIET: i64 = 10;
 
+/// What a source says that it has.
+#[derive(Default)]
+pub(crate) struct Offered {
+    pub(crate) builds: Vec<Build>,
+    /// Parts of it that are not there, such as the page of a family under its old name.
+    pub(crate) absent: Vec<String>,
+    /// Parts of it that did not answer, so that builds may be missing.
+    pub(crate) troubles: Vec<String>,
+}
+
+impl From<Vec<Build>> for Offered {
+    fn from(builds: Vec<Build>) -> Self {
+        Self { builds, ..Self::default() }
+    }
+}
+
 /// The builds that a source has for what is wanted.
 pub(crate) fn offered(
     source: &Source,
     families: &[String],
     wanted: &Wanted,
     http: &Http,
-) -> Result<Vec<Build>, String> {
+) -> Result<Offered, String> {
     // A source may be older or younger than what is wanted.
     let later = |a: Option<Date>, b: Option<Date>| a.max(b);
     let earlier = |a: Option<Date>, b: Option<Date>| match (a, b) {
@@ -50,27 +66,27 @@ pub(crate) fn offered(
     };
     let (from, to) = (later(source.from, wanted.from), earlier(source.to, wanted.to));
     if from.zip(to).is_some_and(|(from, to)| from > to) {
-        return Ok(Vec::new());
+        return Ok(Offered::default());
     }
-    let mut builds = match source.kind {
-        Kind::S3Xml => tarballs(source, families, s3::list(source, http)?),
-        Kind::IndexHtml => tarballs(source, families, index::list(source, http)?),
+    let mut offered: Offered = match source.kind {
+        Kind::S3Xml => tarballs(source, families, s3::list(source, http)?).into(),
+        Kind::IndexHtml => tarballs(source, families, index::list(source, http)?).into(),
         Kind::SimpleIndex => wheels::list(source, families, &wanted.gfx, http)?,
         Kind::Shards => {
             // A night's last push is of a day before it.
             let from =
                 from.map(|from| if source.runs.is_some() { from.plus(-QUIET) } else { from });
-            return runs::list(source, families, from, to, http);
+            return runs::list(source, families, from, to, http).map(Offered::from);
         }
-        Kind::Dir => directory(Path::new(&source.url))?,
-        Kind::Debian => debian(),
+        Kind::Dir => directory(Path::new(&source.url))?.into(),
+        Kind::Debian => debian().into(),
     };
     let within = |build: &Build| match build.date {
         Some(date) => from.is_none_or(|from| date >= from) && to.is_none_or(|to| date <= to),
         None => true,
     };
-    builds.retain(within);
-    Ok(builds)
+    offered.builds.retain(within);
+    Ok(offered)
 }
 
 /// Of each version the tarball of the most preferred family.

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::blobs::Blobs;
 use crate::loads::check_loads;
 use crate::lock::{Hold, Lock};
+use crate::partial::Partial;
 use crate::unpack::{Format, Unpacker};
 use crate::{Archive, Build, Components, Place, Unusable};
 
@@ -33,7 +34,7 @@ const BACKOFF: Duration = Duration::from_secs(1);
 /// in use goes when the budget is spent.
 ///
 /// It lives in `builds/` beside the fetched stacks: `prefixes/` holds one folder for each build, `files/` every file
-/// once, by content, `seen/` the sha256 of every archive ever fetched.
+/// once, by content, `seen/` the sha256 of every archive ever fetched, `partial/` what came of archives that are not whole yet.
 #[derive(Clone, Debug)]
 pub struct Store {
     stacks: rocm::Store,
@@ -331,7 +332,8 @@ impl Store {
             download::Event::Retry { reason, after } => progress(Event::Retry { reason, after }),
             _ => {}
         };
-        let mut download = self.http.open(url, name, cancel, &told)?;
+        let folder = self.folder.join("partial");
+        let mut download = Partial::open(&folder, &self.http, (url, name), cancel, &told)?;
         let unpacked = if format == Format::Wheel {
             // A zip file's table is at its end.
             let at = unpacker.prefix.with_extension("whl");
@@ -343,9 +345,15 @@ impl Store {
         };
         // Bytes after the archive's end count for the checksum.
         let rest = unpacked.is_ok().then(|| io::copy(&mut download, &mut io::sink()));
-        if let Some(failure) = download.failure.take() {
+        if let Some(failure) = download.download.failure.take() {
+            // Bytes of another file are of no use to the next process.
+            if matches!(failure, Failure::Changed { .. } | Failure::Page { .. }) {
+                download.forget();
+            }
             return Err(failure.into());
         }
+        // It is whole, or will be no better the next time.
+        download.forget();
         let sha256 = download.sha256();
         let complete = unpacked.and_then(|()| match rest {
             Some(Err(error)) => {
@@ -354,11 +362,12 @@ impl Store {
             _ => Ok(()),
         });
         complete?;
-        if let Some(want) = self.published(archive)?.filter(|want| *want != sha256) {
+        if let Some(want) = self.published(archive, cancel)?.filter(|want| *want != sha256) {
             return Err(Unusable::Checksum { url: url.clone(), want, got: sha256 });
         }
         self.first_sight(url, &sha256)?;
-        Ok(Fetched { name: name.clone(), url: url.clone(), sha256, bytes: download.bytes() })
+        let bytes = download.download.bytes();
+        Ok(Fetched { name: name.clone(), url: url.clone(), sha256, bytes })
     }
 
     fn whole(&self, from: &mut dyn io::Read, at: &Path) -> Result<File, Unusable> {
@@ -368,11 +377,15 @@ impl Store {
     }
 
     /// The published sha256 of an archive.
-    fn published(&self, archive: &Archive) -> Result<Option<String>, Unusable> {
+    fn published(
+        &self,
+        archive: &Archive,
+        cancel: &AtomicBool,
+    ) -> Result<Option<String>, Unusable> {
         let (None, Some(url)) = (&archive.sha256, &archive.sha256_url) else {
             return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
         };
-        match self.http.text(url, "text/plain") {
+        match self.http.text_unless(url, "text/plain", cancel) {
             // As sha256sum writes it: the sum, and the name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
             Err(Failure::Missing { .. }) => Ok(None),

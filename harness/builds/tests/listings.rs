@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use builds::{Error, History, Place, Sources, Wanted, list, read_components};
-use standin::{Fake, Listing, Server, Site};
+use standin::{Fake, Listing, Server, Site, Trouble};
 
 fn sources(text: &str, server: &Server) -> Sources {
     let text = text.replace("HOST", &server.url(""));
@@ -130,6 +130,37 @@ fn what_is_silent_is_told() {
         panic!("nothing is there for gfx900")
     };
     assert_eq!(reasons.len(), 4);
+}
+
+/// Two names of one family: what one of them answers says nothing of what the other has.
+#[test]
+fn a_family_that_fails_beside_one_that_serves_is_told() {
+    let with = |trouble: Trouble| {
+        let mut site = Site::default();
+        for family in ["gfx110X-all", "gfx110X-dgpu"] {
+            let at = format!("/v2/{family}/rocm-sdk-core/");
+            let wheel = "rocm_sdk_core-7.15.0a20260702-py3-none-linux_x86_64.whl";
+            site.file(&format!("{at}{wheel}"), b"x".to_vec()).listing(&at, Listing::SimpleHtml);
+        }
+        site.ill("/v2/gfx110X-dgpu/", trouble);
+        let server = site.serve();
+        let text = "[[source]]\nname = 'w'\nkind = 'simple-index'\nurl = 'HOST/v2/{family}/'\nparts = ['rocm-sdk-core']\n";
+        list(&sources(&format!("{text}{FAMILIES}"), &server), &all("gfx1100")).unwrap()
+    };
+    let refused = with(Trouble::Status("500 Internal Server Error", None));
+    assert_eq!(told(&refused), ["7.15.0a20260702 gfx110X-all [w:1]"]);
+    assert_eq!(refused.holes.len(), 1, "{refused:?}");
+    assert!(
+        refused.holes[0].reason.contains("/v2/gfx110X-dgpu/rocm-sdk-core/: 500"),
+        "{refused:?}"
+    );
+    // A family under its old name is no hole, but a person wants to know which names were asked for.
+    let absent = with(Trouble::Status("404 Not Found", None));
+    assert_eq!((told(&absent).len(), absent.holes.len()), (1, 0), "{absent:?}");
+    assert!(
+        absent.silent[0].contains("/v2/gfx110X-dgpu/rocm-sdk-core/ is not there"),
+        "{absent:?}"
+    );
 }
 
 #[test]

@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use builds::{
     Archive, Build, Component, Event, History, Obtained, Place, Sources, Store, Unusable, Wanted,
@@ -473,4 +474,112 @@ fn a_stalled_connection_is_given_up() {
     assert_eq!(told(got), "one from 1 archives");
     assert_eq!(*reasons.lock().unwrap(), ["nothing came for 0 s"]);
     assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
+}
+
+/// A build that takes a while, whose download a first process does not finish.
+struct Unfinished {
+    server: Server,
+    build: Build,
+    whole: Vec<u8>,
+    folder: tempfile::TempDir,
+}
+
+impl Unfinished {
+    fn new() -> Unfinished {
+        let mut entries = Fake::new("1.0.0").entries();
+        // What hardly compresses.
+        let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
+        entries.push(Entry::file("lib/large", noise.collect::<Vec<u8>>()));
+        let whole = pack(&entries, "tar.gz");
+        let mut site = Site::default();
+        site.file(A, whole.clone()).slow(400_000);
+        let server = site.serve();
+        let build = build(&server, "one", &[(A, None)]);
+        let folder = tempfile::tempdir().unwrap();
+        let cancel = AtomicBool::new(false);
+        let progress = |event: Event<'_>| {
+            if matches!(event, Event::Download { done, .. } if done > 100_000) {
+                cancel.store(true, Ordering::Relaxed);
+            }
+        };
+        let got = store(folder.path()).obtain_unless(&build, &cancel, &progress);
+        assert!(matches!(got, Err(Unusable::Cancelled)), "{got:?}");
+        server.change(|site| {
+            site.slow(100_000_000);
+        });
+        Unfinished { server, build, whole, folder }
+    }
+
+    /// What is kept of it.
+    fn kept(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.folder.path().join("cache/builds/partial")).unwrap();
+        entries.map(|entry| entry.unwrap().path()).collect()
+    }
+
+    fn obtain(&self) -> Result<Obtained, Unusable> {
+        store(self.folder.path()).obtain(&self.build, &|_| ())
+    }
+
+    /// The first byte that the last request asked for.
+    fn start(&self) -> usize {
+        let last = self.server.requests().pop().unwrap();
+        let range =
+            last.split_once(" bytes=").map_or("0", |(_, range)| range.trim_end_matches('-'));
+        range.parse().unwrap()
+    }
+}
+
+#[test]
+fn a_later_process_goes_on_with_a_download() {
+    let one = Unfinished::new();
+    let got = one.obtain().unwrap();
+    assert!(one.start() > 100_000 && one.start() < one.whole.len(), "{:?}", one.server.requests());
+    assert_eq!(got.sha256[0].1, standin::sha256(&one.whole));
+    assert_eq!(got.downloaded, one.whole.len() as u64);
+    assert!(one.kept().is_empty(), "{:?}", one.kept());
+}
+
+#[test]
+fn what_was_kept_of_another_file_is_of_no_use() {
+    let one = Unfinished::new();
+    let other = Fake::new("2.0.0").tarball();
+    one.server.change(|site| {
+        site.file(A, other.clone());
+    });
+    assert_eq!(one.obtain().unwrap().sha256[0].1, standin::sha256(&other));
+    assert_eq!(one.start(), 0, "{:?}", one.server.requests());
+}
+
+#[test]
+fn what_was_kept_and_is_damaged_is_thrown_away() {
+    let one = Unfinished::new();
+    let part = one.kept().into_iter().find(|path| path.extension().is_none()).unwrap();
+    let mut bytes = fs::read(&part).unwrap();
+    bytes[50_000] ^= 1;
+    fs::write(&part, bytes).unwrap();
+    let damaged = one.obtain().unwrap_err().to_string();
+    assert!(damaged.contains("is damaged"), "{damaged}");
+    assert_eq!(one.obtain().unwrap().sha256[0].1, standin::sha256(&one.whole));
+    assert_eq!(one.start(), 0, "{:?}", one.server.requests());
+}
+
+/// Nobody waits a minute for a host that does not say a word.
+#[test]
+fn a_host_that_says_nothing_is_left_at_once() {
+    let mut site = Site::default();
+    site.file(A, Fake::new("1.0.0").tarball()).trouble(A, &[Trouble::Silent]);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let one = build(&server, "one", &[(A, None)]);
+    let cancel = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| store(folder.path()).obtain_unless(&one, &cancel, &|_| ()));
+        while server.requests().is_empty() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let asked = Instant::now();
+        cancel.store(true, Ordering::Relaxed);
+        assert!(matches!(waits.join().unwrap(), Err(Unusable::Cancelled)));
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    });
 }

@@ -78,6 +78,8 @@ fn sound<T: Default>(
     finish(mistakes)?;
     let plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;
     let mut mistakes = races(&plan);
+    let impossible = plan::impossible(&plan).into_iter();
+    mistakes.extend(impossible.map(|(step, message)| plan::Mistake { line: step.line, message }));
     let found = model(&plan).unwrap_or_else(|found| {
         mistakes.extend(found);
         T::default()

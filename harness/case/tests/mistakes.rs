@@ -222,6 +222,8 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("an issue that is none, of a known window", with("known: [{rocm: '*', signature: teardown-crash, upstream: '#7'}]\n", copy)),
         ("lines that end as on Windows", with("", "  - cpy: {to: dst, from: src}\n").replace('\n', "\r\n")),
         ("a tab", with("", "\t- sync: device\n")),
+        ("a fill of device memory", with("", &format!("{copy}  - fill: dst\n"))),
+        ("a capture that is never ended", with("streams: {s: non_blocking}\n", &format!("{copy}  - begin_capture: {{stream: s}}\n"))),
         ("several mistakes in steps", with("", "  - copy: {to: a, from: b}\n  - set: {to: dst}\n  - sync: [s]\n  - repeat: {count: 0, steps: [{chekc: dst}]}\n")),
     ];
     let report: String =

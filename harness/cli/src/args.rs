@@ -10,6 +10,7 @@ mod mitigate;
 mod redact;
 mod report;
 mod unfinished;
+mod words;
 
 use std::path::PathBuf;
 
@@ -184,7 +185,7 @@ pub(crate) struct Selection {
 }
 
 /// Where the cases come from.
-#[derive(Args)]
+#[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Origin {
     /// Read cases from this folder or file instead of the built-in library
     #[arg(long, value_name = "PATH")]
@@ -204,7 +205,7 @@ impl Origin {
 }
 
 /// What a program runs on: a stack and a device.
-#[derive(Args)]
+#[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     /// The ROCm to run on: `debian:7.2.4`, `debian:latest`, `system`, or a folder; fetched when needed
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
@@ -236,7 +237,7 @@ pub(crate) struct Target {
 }
 
 /// What trials run on, and how.
-#[derive(Parser)]
+#[derive(Parser, Clone, Debug, PartialEq)]
 pub(crate) struct On {
     #[command(flatten)]
     pub(crate) target: Target,
@@ -280,7 +281,7 @@ impl On {
     pub(crate) const QUIET_TIMEOUT: u32 = 30;
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeviceKind {
     Auto,
     Emulated,
@@ -417,8 +418,9 @@ pub(crate) enum Rocm {
         /// What to add: hiprand, hipblaslt, rocblas; dev (headers and compiler), tests (AMD's own)
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
-        /// Architectures whose library kernels are wanted
-        #[arg(long, value_name = "GFX", value_delimiter = ',', default_value = "gfx1151,gfx90a")]
+        /// Architectures whose library kernels are wanted [default: gfx1151,gfx90a]; of a night the first [default: that of this
+        /// machine's GPU, or else gfx1151]
+        #[arg(long, value_name = "GFX", value_delimiter = ',')]
         gfx: Vec<String>,
         /// A Debian mirror instead of the machine's own
         #[arg(long, value_name = "URL")]

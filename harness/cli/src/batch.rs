@@ -14,7 +14,7 @@ use report::{Begun, Line, Over, Record, count};
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
-    Session, Stop, machine,
+    Session, Stop, interrupt, machine,
     rerun::again,
     stop::chain,
     trial::{Job, not_run as not_run_record, run_trial},
@@ -49,8 +49,7 @@ pub(crate) fn run_batch(
     jobs: &[Job<'_>],
     journal: Option<Journal>,
 ) -> Result<Batch, Stop> {
-    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
-    cancel.on_signals().map_err(|e| no_verdict(&e))?;
+    let cancel = interrupt::cancel()?;
     let bar = progress(jobs.len() as u64);
     // More threads than jobs have nothing to do.
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));

@@ -5,10 +5,12 @@
 
 mod args;
 mod batch;
+mod card;
 mod commands;
 mod device_library;
 mod diagnostics;
 mod evidence;
+mod interrupt;
 mod library;
 mod machine;
 mod outputs;

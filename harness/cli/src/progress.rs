@@ -3,7 +3,8 @@
 use std::{
     collections::HashMap,
     io::IsTerminal,
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    path::Path,
+    sync::Mutex,
     time::{Duration, Instant},
 };
 
@@ -12,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
 
 use crate::{
-    Stop, outputs,
+    Stop, card, interrupt, outputs,
     session::{DeviceChoice, SessionOptions},
     stop::chain,
 };
@@ -34,7 +35,9 @@ pub(crate) fn get(
     mirror: Option<String>,
 ) -> Result<Stack, Stop> {
     let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
-    if let Some(stack) = night(spec, architectures.first().map_or(DEFAULT_GFX, String::as_str))? {
+    // Packages of a distribution may be for all architectures; a night is for one.
+    let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
+    if let Some(stack) = night(spec, &one)? {
         return Ok(stack);
     }
     let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
@@ -50,28 +53,31 @@ pub(crate) fn get(
     stack.map_err(|e| usage(&e))
 }
 
-/// Of builds that a GPU's own architecture decides.
-const DEFAULT_GFX: &str = "gfx1151";
-
 /// Whether a name is of a build of a configured source.
 pub(crate) fn is_night(spec: &str) -> bool {
     spec.split_once(':').is_some_and(|(channel, _)| sources_of(spec, channel).is_some())
 }
 
 fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
-    if ["debian", "dir"].contains(&channel) || std::path::Path::new(spec).exists() {
+    if ["debian", "dir"].contains(&channel) || Path::new(spec).exists() {
         return None;
     }
     Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
 }
 
 /// The stack of `nightly:2026-07-02`: a build of a configured source, fetched where it is not there yet; none for other names.
-fn night(spec: &str, gfx: &str) -> Result<Option<Stack>, Stop> {
+fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Stack>, Stop> {
     let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
     let usage = |error: builds::Error| Stop::usage(format!("error: {}", chain(&error)));
     let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
+    let gfx = gfx().ok_or_else(|| {
+        Stop::usage(format!(
+            "error: `{spec}` is built for one architecture, and the driver does not tell that of this machine's GPU; fetch it with \
+             `rocrepro rocm fetch {spec} --gfx GFX` and name the folder"
+        ))
+    })?;
     // All of them, so that a day without a build has neighbours to offer.
-    let wanted = Wanted { from: None, to: None, ..Wanted::between(gfx, build, build) };
+    let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
     let history = builds::list(&sources, &wanted).map_err(usage)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
@@ -80,22 +86,13 @@ fn night(spec: &str, gfx: &str) -> Result<Option<Stack>, Stop> {
     let stacks =
         Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let fetching = Fetching::default();
-    let stop = stop_flag()?;
-    let obtained = builds::Store::new(stacks)
-        .obtain_unless(&history.builds[at], &stop, &|event| fetching.tell(event));
+    let cancel = interrupt::cancel()?;
+    let obtained =
+        builds::Store::new(stacks)
+            .obtain_unless(&history.builds[at], cancel.flag(), &|event| fetching.tell(event));
     obtained
         .map(|obtained| Some(obtained.stack))
         .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
-}
-
-/// A flag that Ctrl-C raises; whoever waits for a network looks at it.
-pub(crate) fn stop_flag() -> Result<Arc<AtomicBool>, Stop> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&flag))
-            .map_err(|e| Stop::no_verdict(format!("error: cannot wait for signals: {e}")))?;
-    }
-    Ok(flag)
 }
 
 /// Says how far the downloads of builds are: at once, then now and then, and at the end.

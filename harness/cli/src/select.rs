@@ -145,7 +145,8 @@ pub(crate) fn meant<'n>(word: &str, names: impl Iterator<Item = &'n str> + Clone
     }
 }
 
-fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// The name that a word is most like, where one is like it at all.
+pub(crate) fn nearest<'n>(word: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .map(|name| (strsim::damerau_levenshtein(word, name), name))
         .filter(|(distance, name)| *distance <= 1 + name.len() / 4)

@@ -32,6 +32,11 @@ impl Stop {
         }
     }
 
+    /// Whether the user asked for something that cannot be.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.code == 2
+    }
+
     /// The same with exit code 5 where no verdict was possible, for commands in which 3 means something else.
     pub(crate) fn trouble(self) -> Stop {
         Stop { code: if self.code == 3 { 5 } else { self.code }, ..self }

@@ -125,6 +125,103 @@ fn a_failure_is_known_by_what_it_says() {
     check(&bad, 2, &[], &["`--match`", "unclosed group"]);
 }
 
+/// With `--regress any` builds may fail in several ways: the answer is of what the bad build itself showed.
+#[test]
+fn an_answer_names_what_the_bad_build_showed() {
+    let two = "[ $ROCREPRO_VALUE -lt 617 ] && exit 0; [ $ROCREPRO_VALUE -lt 900 ] && { echo early >&2; exit 1; }; \
+               echo late >&2; exit 2";
+    check_script(
+        two,
+        &["--regress", "any"],
+        0,
+        &["first bad 617", "signature   exit:1:early", "1000 failed in other ways: exit:2:late in"],
+    );
+}
+
+/// Of a bad end that fails in two ways neither is given up in silence.
+#[test]
+fn an_end_that_fails_in_two_ways_is_told_with_both() {
+    let folder = folder();
+    let count = folder.path().join("count");
+    std::fs::write(&count, "0").expect("a file");
+    let script = format!(
+        "n=$(cat {0}); echo $((n + 1)) > {0}; [ $ROCREPRO_VALUE -lt 617 ] && exit 0; \
+         [ $((n % 2)) = 0 ] && {{ echo even >&2; exit 1; }}; echo odd >&2; exit 2",
+        count.display()
+    );
+    let ways = ["1000 fails in 2 ways", "exit:1:even in", "exit:2:odd in", "--regress any"];
+    check_script(&script, &[], 3, &ways);
+    check_script(&script, &["--regress", "any"], 0, &["last good 616, first bad 617"]);
+}
+
+#[test]
+fn a_point_that_was_left_out_is_told_as_such() {
+    let left = |skip: &[&str], parts: &[&str]| {
+        check_script("test $ROCREPRO_VALUE -lt 617", skip, 0, parts);
+    };
+    left(
+        &["--skip", "616"],
+        &[
+            "last good 615, first bad 617; the one between was left out on request",
+            "left out by --skip",
+        ],
+    );
+    left(
+        &["--skip", "616", "--skip=617"],
+        &["first bad 618; the 2 between were left out on request"],
+    );
+    let other = "[ $ROCREPRO_VALUE = 617 ] && exit 125; [ $ROCREPRO_VALUE -lt 617 ]";
+    check_script(
+        other,
+        &["--skip", "616"],
+        0,
+        &["of the 2 between 1 was left out on request, and none of the others can be tested"],
+    );
+}
+
+/// The command of the `again` line.
+fn again(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let line = text.lines().rfind(|line| line.starts_with("again"));
+    line.expect("a line that says how to do it again")["again".len()..].trim().to_owned()
+}
+
+/// What the answer depends on is in the line that repeats it, and the line does repeat it.
+#[test]
+fn the_search_is_repeated_by_its_own_words() {
+    let folder = folder();
+    let out = folder.path().join("out");
+    let script =
+        "[ $ROCREPRO_VALUE -lt 617 ] && exit 0; echo it\\'s $((RANDOM)) >&2; exit $((1 + $$ % 2))";
+    let arguments = [
+        "--axis=x=1..1000",
+        "--regress=any",
+        "--rate=1",
+        "--timeout=77",
+        "--limit=files=512",
+        "--out",
+        out.to_str().unwrap(),
+        "--",
+        "bash",
+        "-c",
+        script,
+    ];
+    let output = check(&arguments, 0, &["last good 616, first bad 617"], &[]);
+    let words = again(&output);
+    for option in
+        ["--axis=x=616,617", "--regress=any", "--rate=1", "--timeout=77", "--limit=files=512"]
+    {
+        assert!(words.contains(option), "no {option}: {words}");
+    }
+    let own = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("a folder");
+    let path = format!("{}:{}", own.display(), std::env::var("PATH").expect("a path"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &words]).env("PATH", path).current_dir(folder.path()).stdin(Stdio::null());
+    let output = shell.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("last good 616, first bad 617"), "{words}\n{text}\n{output:?}");
+}
+
 #[test]
 fn exchanged_ends_are_noticed() {
     check_script("test $ROCREPRO_VALUE -gt 616", &[], 3, &["the ends seem to be exchanged"]);
@@ -175,6 +272,29 @@ fn a_resume_keeps_what_was_seen_by_name() {
     search("1,2,3,4,5,6,7,8,9", &[], 0, &["resumed after 7 runs"]);
     let after = std::fs::read_to_string(&log).expect("a log").lines().count();
     assert!(after > before && after < 30, "{after}");
+}
+
+/// A point that an earlier command left out stays so, and another program is another search.
+#[test]
+fn a_resume_tells_what_is_not_as_it_was() {
+    let folder = folder();
+    let (out, test) = (folder.path().join("out"), folder.path().join("test.sh"));
+    let (out, test) = (out.to_str().unwrap(), test.to_str().unwrap());
+    let write = |text: &str| std::fs::write(test, text).expect("a file");
+    write("test $ROCREPRO_VALUE -lt 6");
+    let search = |more: &[&str], code: i32, err: &[&str]| {
+        let mut arguments = vec!["--axis", "x=1..9", "--out", out, "--resume"];
+        arguments.extend(more);
+        arguments.extend(["--", "sh", test]);
+        check(&arguments, code, &[], err)
+    };
+    search(&["--skip", "4", "--budget-runs", "7"], 4, &["4                            skipped"]);
+    search(&["--budget-runs", "8"], 4, &["note: 4 stays left out"]);
+    write("test $ROCREPRO_VALUE -lt 7");
+    search(&[], 2, &["test.sh` was changed since this bisect began"]);
+    write("test $ROCREPRO_VALUE -lt 6");
+    let same = search(&["--skip", "4"], 0, &["resumed after 8 runs"]);
+    assert!(!String::from_utf8_lossy(&same.stderr).contains("stays left out"));
 }
 
 #[test]

@@ -141,7 +141,7 @@ fn what_a_person_skips_is_left_out() {
         &words(&machine.bisect(&skips)),
         0,
         &[
-            "last good 7.15.0a20260704, first bad 7.15.0a20260707; none of the 2 between",
+            "last good 7.15.0a20260704, first bad 7.15.0a20260707; the 2 between were left out on request",
             "left out by --skip",
         ],
     );
@@ -178,4 +178,8 @@ fn a_download_is_interrupted_at_once_and_the_search_goes_on_later() {
         site.slow(100_000_000);
     });
     machine.check(&words(&search), 0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706"]);
+    // What came before is not asked for again.
+    let archive = server.requests().into_iter().find(|r| r.contains(".tar.gz")).expect("one");
+    let again = server.requests().into_iter().filter(|r| r.starts_with(&archive)).nth(1);
+    assert!(again.as_ref().is_some_and(|r| r.contains(" bytes=")), "{archive}: {again:?}");
 }

@@ -67,6 +67,13 @@ impl Machine {
 }
 
 impl Told {
+    /// In per cent.
+    fn confidence(&self) -> f64 {
+        let line = self.out.lines().find_map(|line| line.strip_prefix("confidence"));
+        let number = line.expect("a line of it").trim().trim_end_matches(" %");
+        number.parse().expect("a number")
+    }
+
     #[track_caller]
     fn check(&self, code: i32, out: &[&str], err: &[&str]) -> &Self {
         let shown = format!("{:?}\n{}\n--- stderr\n{}", self.code, self.out, self.err);
@@ -203,9 +210,12 @@ fn check_hole(trouble: Trouble, said: &str) {
     let machine = Machine::new();
     let sources = machine.sources(&server, TWO);
     let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
-    let claim = "the change is between 7.15.0a20260705 and 7.15.0a20260706; these may be no neighbours, because new did not say";
+    let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; these may be no neighbours, because new did not say";
     told.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
     assert!(!told.out.contains("answer      last good"), "{}", told.out);
+    // A build of the other source may lie between the two, so that the second is the one in half of all cases at most.
+    assert!(told.confidence() < 50.0 && told.confidence() > 40.0, "{}", told.out);
+    assert!(told.out.contains("7.15.0a20260706 brings the change, and not one of 1 build that"));
 }
 
 #[test]
@@ -235,6 +245,7 @@ fn a_hole_elsewhere_lowers_nothing() {
         &["last good 7.15.0a20260705, first bad 7.15.0a20260706", "builds may be missing: new"],
         &[],
     );
+    assert!(told.confidence() > 90.0, "{}", told.out);
 }
 
 #[test]

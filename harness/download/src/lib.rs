@@ -4,16 +4,19 @@
 
 #![forbid(unsafe_code)]
 
+mod attempts;
+
 use std::io::{self, Read};
 use std::sync::{
     atomic::{AtomicBool, Ordering},
     mpsc::{Receiver, RecvTimeoutError, sync_channel},
 };
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
-use sha2::{Digest, Sha256};
 use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
+
+use attempts::{Attempts, Call, Trouble, called, judge, missing};
 
 /// Attempts without a single new byte.
 const TRIES: u32 = 5;
@@ -149,11 +152,24 @@ impl Http {
     /// # Errors
     /// [`Failure`], after several attempts where they may help.
     pub fn text(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
-        let never = AtomicBool::new(false);
-        let mut attempts = Attempts::new(self, &never, &|_| ());
+        self.text_unless(url, accept, &AtomicBool::new(false))
+    }
+
+    /// The same, called off by the flag.
+    ///
+    /// # Errors
+    /// Those of [`Http::text`], and [`Failure::Cancelled`].
+    pub fn text_unless(
+        &self,
+        url: &str,
+        accept: &str,
+        cancel: &AtomicBool,
+    ) -> Result<(String, String), Failure> {
+        let mut attempts = Attempts::new(self, cancel, &|_| ());
         loop {
             let request = self.agent.get(url).header(header::ACCEPT, accept);
-            let reason = match request.call() {
+            let reason = match called(request, cancel) {
+                Err(Call::Off) => return Err(Failure::Cancelled),
                 Ok(mut response) if response.status().is_success() => {
                     let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
                     let body = response.body_mut().with_config().limit(LONGEST_TEXT);
@@ -169,9 +185,12 @@ impl Http {
                     }
                     None => return Err(network(url, response.status().as_str())),
                 },
-                Err(error) => Trouble::from(error.to_string()),
+                Err(Call::Failed(error)) => Trouble::from(error),
             };
-            attempts.wait(&reason).map_err(|()| reason.failure(url))?;
+            attempts.wait(&reason).map_err(|()| match cancel.load(Ordering::Relaxed) {
+                true => Failure::Cancelled,
+                false => reason.failure(url),
+            })?;
         }
     }
 
@@ -186,30 +205,30 @@ impl Http {
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
-        self.begin(url, name, (0, None), cancel, progress)
+        self.begin(url, name, Part::default(), cancel, progress)
     }
 
-    /// Goes on with a download of which an earlier process has the first bytes: `there` is how many it has, and how many
-    /// they are in all. Whether they are those of the same file, only a checksum of the whole tells.
+    /// Goes on with a download of which an earlier process has the first bytes. Without an entity tag only a checksum of the whole
+    /// tells whether they are those of the same file.
     ///
     /// # Errors
-    /// Those of [`Http::open`].
+    /// Those of [`Http::open`], and [`Failure::Changed`] where it is another file by now.
     pub fn resume<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
-        (there, size): (u64, u64),
+        part: Part,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
-        self.begin(url, name, (there, Some(size)), cancel, progress)
+        self.begin(url, name, part, cancel, progress)
     }
 
     fn begin<'a>(
         &'a self,
         url: &'a str,
         name: &'a str,
-        (at, total): (u64, Option<u64>),
+        Part { there: at, size: total, etag }: Part,
         cancel: &'a AtomicBool,
         progress: &'a Progress<'a>,
     ) -> Result<Download<'a>, Failure> {
@@ -223,8 +242,7 @@ impl Http {
             body: None,
             at,
             total,
-            etag: None,
-            hash: Sha256::new(),
+            etag,
             failure: None,
             told: Instant::now(),
         };
@@ -238,75 +256,15 @@ impl Http {
     }
 }
 
-/// A failed attempt that may be repeated.
-struct Trouble {
-    reason: String,
-    /// What the host asked for.
-    after: Option<Duration>,
-    from: Origin,
-}
-
-/// Who made a trouble.
-#[derive(Clone, Copy, PartialEq)]
-enum Origin {
-    /// The way to the host.
-    Network,
-    /// The host, for this address.
-    Host,
-    /// The host, for all who ask too often.
-    Limit,
-}
-
-impl From<String> for Trouble {
-    fn from(reason: String) -> Self {
-        Self { reason, after: None, from: Origin::Network }
-    }
-}
-
-impl Trouble {
-    /// What it is after the last attempt.
-    fn failure(&self, url: &str) -> Failure {
-        let (url, status, after) = (url.to_owned(), self.reason.clone(), self.after);
-        match self.from {
-            Origin::Network => network(&url, &format!("{status} after {TRIES} attempts")),
-            Origin::Host => Failure::Refused { url, status },
-            Origin::Limit => Failure::Limited { url, status, after },
-        }
-    }
-}
-
-struct Attempts<'a> {
-    failed: u32,
-    backoff: Duration,
-    cancel: &'a AtomicBool,
-    progress: &'a Progress<'a>,
-}
-
-impl<'a> Attempts<'a> {
-    fn new(http: &Http, cancel: &'a AtomicBool, progress: &'a Progress<'a>) -> Self {
-        Self { failed: 0, backoff: http.backoff, cancel, progress }
-    }
-
-    /// Waits before the next attempt; an error after the last or when the fetch was called off.
-    fn wait(&mut self, trouble: &Trouble) -> Result<(), ()> {
-        self.failed += 1;
-        // A host that wants an hour's rest is not asked again within it.
-        let too_long = trouble.after.is_some_and(|after| after > LONGEST_WAIT);
-        if self.failed >= TRIES || too_long {
-            return Err(());
-        }
-        let own = self.backoff * 2u32.pow(self.failed - 1);
-        let after = trouble.after.unwrap_or(own);
-        (self.progress)(Event::Retry { reason: &trouble.reason, after });
-        let end = Instant::now() + after;
-        while Instant::now() < end {
-            if self.cancel.load(Ordering::Relaxed) {
-                return Err(());
-            }
-            std::thread::sleep(Duration::from_millis(20).min(end - Instant::now().min(end)));
-        }
-        Ok(())
-    }
+/// What an earlier process has of a file.
+#[derive(Clone, Debug, Default)]
+pub struct Part {
+    /// How many bytes, from the first one on.
+    pub there: u64,
+    /// How many there are in all, if known.
+    pub size: Option<u64>,
+    /// The host's name for the file's content, if known.
+    pub etag: Option<String>,
 }
 
 /// The bytes of a file. A connection that breaks is opened again where it stopped, if the file is still the same.
@@ -323,7 +281,6 @@ pub struct Download<'a> {
     at: u64,
     total: Option<u64>,
     etag: Option<String>,
-    hash: Sha256,
     /// Why a read failed.
     pub failure: Option<Failure>,
     told: Instant,
@@ -388,9 +345,14 @@ impl Download<'_> {
         self.at
     }
 
-    /// The sha256 of what was read here, in hexadecimal.
-    pub fn sha256(&self) -> String {
-        self.hash.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    /// Bytes in all, if known.
+    pub fn size(&self) -> Option<u64> {
+        self.total
+    }
+
+    /// The host's name for the content, if it gives one.
+    pub fn etag(&self) -> Option<&str> {
+        self.etag.as_deref()
     }
 
     fn fail(&mut self, failure: Failure) -> io::Error {
@@ -412,12 +374,13 @@ impl Download<'_> {
                     request = request.header(header::IF_RANGE, etag);
                 }
             }
-            let trouble = match request.call() {
+            let trouble = match called(request, self.cancel) {
                 Ok(response) => match judge(&response) {
                     Some(trouble) => trouble,
                     None => return self.accept(response),
                 },
-                Err(error) => Trouble::from(error.to_string()),
+                Err(Call::Off) => return Err(self.fail(Failure::Cancelled)),
+                Err(Call::Failed(error)) => Trouble::from(error),
             };
             self.again(&trouble)?;
         }
@@ -439,6 +402,11 @@ impl Download<'_> {
         if missing(status) {
             return Err(self.fail(Failure::Missing { url: self.url.to_owned() }));
         }
+        if status == StatusCode::RANGE_NOT_SATISFIABLE {
+            // It ends before what is there does.
+            let failure = Failure::Changed { name: self.name.to_owned() };
+            return Err(self.fail(failure));
+        }
         if !status.is_success() {
             return Err(self.fail(network(self.url, status.as_str())));
         }
@@ -455,10 +423,17 @@ impl Download<'_> {
             self.etag = etag;
         } else {
             let same = self.etag.is_none() || self.etag == etag;
-            let start: Option<u64> = text_header(&response, header::CONTENT_RANGE)
-                .and_then(|range| range.strip_prefix("bytes ")?.split('-').next()?.parse().ok());
+            let range = text_header(&response, header::CONTENT_RANGE).unwrap_or_default();
+            let start = range.strip_prefix("bytes ").and_then(|range| range.split('-').next());
+            let start: Option<u64> = start.and_then(|start| start.parse().ok());
+            let size: Option<u64> = range.rsplit('/').next().and_then(|size| size.parse().ok());
+            let same_size = size.is_none() || self.total.is_none() || size == self.total;
             match (status, start) {
-                (StatusCode::PARTIAL_CONTENT, Some(start)) if start == self.at && same => {}
+                (StatusCode::PARTIAL_CONTENT, Some(start))
+                    if start == self.at && same && same_size =>
+                {
+                    self.total = self.total.or(size);
+                }
                 // The host ignores ranges: what is known already is read once more.
                 (StatusCode::OK, _) if same && length == self.total => skip = self.at,
                 _ => {
@@ -506,7 +481,6 @@ impl Read for Download<'_> {
                 Ok(0) if self.total.is_none() => return Ok(0),
                 Ok(0) => "the connection ended early".to_owned(),
                 Ok(n) => {
-                    self.hash.update(&buffer[..n]);
                     self.at += n as u64;
                     self.attempts.failed = 0;
                     self.tell(false);
@@ -520,33 +494,6 @@ impl Read for Download<'_> {
             self.again(&Trouble::from(reason))?;
         }
     }
-}
-
-/// Whether an answer asks for another attempt.
-fn judge(response: &Response<Body>) -> Option<Trouble> {
-    let status = response.status();
-    let number = |name| text_header(response, name)?.parse::<u64>().ok();
-    let after = number(header::RETRY_AFTER).map(Duration::from_secs);
-    // GitHub says 403 to those who asked too often, with what is left of their requests and when there are more:
-    // https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
-    let none_left = number(header::HeaderName::from_static("x-ratelimit-remaining")) == Some(0);
-    let reset = number(header::HeaderName::from_static("x-ratelimit-reset")).filter(|_| none_left);
-    let since_1970 = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).ok();
-    let until = reset.and_then(|at| Some(at.saturating_sub(since_1970()?.as_secs())));
-    let origin = match status {
-        StatusCode::TOO_MANY_REQUESTS => Origin::Limit,
-        StatusCode::FORBIDDEN if none_left || after.is_some() => Origin::Limit,
-        StatusCode::REQUEST_TIMEOUT => Origin::Host,
-        _ if status.is_server_error() => Origin::Host,
-        _ => return None,
-    };
-    let after = after.or(until.map(Duration::from_secs));
-    Some(Trouble { reason: status.to_string(), after, from: origin })
-}
-
-/// S3 answers 403 for a key that is missing where listing is not allowed.
-fn missing(status: StatusCode) -> bool {
-    matches!(status, StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE)
 }
 
 fn text_header(response: &Response<Body>, name: header::HeaderName) -> Option<String> {

@@ -185,6 +185,11 @@ pub struct Needed {
 }
 
 impl Needed {
+    /// Whether it fails without the element as well, which was kept because it then fails less often.
+    pub fn makes_it_more_frequent(&self) -> bool {
+        self.without.failed > 0
+    }
+
     /// The elements that were tried, those that cannot go, and those that were not come to.
     pub fn by_proof(elements: &[Needed]) -> [Vec<&Needed>; 3] {
         let tried = |needed: &&Needed| needed.without.runs > 0;

@@ -213,7 +213,7 @@ impl SearchPage<'_> {
             let _ = match &build.skipped {
                 Some(why) => writeln!(
                     page,
-                    "<tr{class}><th scope=\"row\">{label}</th><td colspan=\"2\" class=\"why\">cannot be tested: {}</td></tr>",
+                    "<tr{class}><th scope=\"row\">{label}</th><td colspan=\"2\" class=\"why\">not tested: {}</td></tr>",
                     html(why)
                 ),
                 None => {

@@ -197,8 +197,8 @@ impl<'a> Mirrors<'a> {
                 };
                 read(have);
                 let quiet = |_: download::Event<'_>| ();
-                let opened =
-                    self.http.resume(&address, &package.name, (have, package.size), cancel, &quiet);
+                let part = download::Part { there: have, size: Some(package.size), etag: None };
+                let opened = self.http.resume(&address, &package.name, part, cancel, &quiet);
                 let mut from = opened.map_err(trouble)?;
                 let written = copy(&mut from, &mut to, read);
                 if let Some(failure) = from.failure.take() {

@@ -49,6 +49,11 @@ impl Cancel {
         self.0.requested.load(Ordering::SeqCst)
     }
 
+    /// The same as a flag, for whoever looks at one now and then: it becomes true and stays so.
+    pub fn flag(&self) -> &AtomicBool {
+        &self.0.requested
+    }
+
     /// Makes the first SIGINT, SIGTERM or SIGHUP cancel, and one that comes [`PATIENCE`] later end
     /// this process at once with 128 plus the signal's number; the children then see their standard
     /// input close. Lasts as long as the process.

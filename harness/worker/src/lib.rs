@@ -19,7 +19,6 @@ mod loaded;
 mod machine;
 mod math;
 mod memory;
-mod names;
 mod needs;
 mod pipe;
 mod streams;
@@ -105,7 +104,9 @@ fn work(events: &Events) -> Result<(), Broken> {
         events.say(&confined);
     }
     events.say(&Event::Phase { phase: Phase::Start });
-    names::check(&order.plan)?;
+    if let Some((step, why)) = plan::impossible(&order.plan).into_iter().next() {
+        return Err(Broken(format!("step {} of the plan: {why}", step.id)));
+    }
 
     events.say(&Event::Phase { phase: Phase::Load });
     let libraries = match Libraries::load(&order.plan, order.late.is_some()) {

@@ -1,11 +1,11 @@
 //! Python package indexes: PEP 503 pages of links, or PEP 691 JSON.
 
-use download::Http;
+use download::{Failure, Http};
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{joined, text};
+use super::{Offered, joined};
 use crate::{Archive, Build, Date, Place, Source, names};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
@@ -16,10 +16,10 @@ pub(super) fn list(
     families: &[String],
     gfx: &str,
     http: &Http,
-) -> Result<Vec<Build>, String> {
+) -> Result<Offered, String> {
     let per_family = source.url.contains("{family}")
         || source.parts.iter().any(|part| part.contains("{family}"));
-    let mut reasons = Vec::new();
+    let mut offered = Offered::default();
     let mut builds: BTreeMap<String, Build> = BTreeMap::new();
     let tried = if per_family { families } else { &families[..families.len().min(1)] };
     for family in tried.iter().filter(|family| !per_family || *family != "multiarch") {
@@ -29,22 +29,41 @@ pub(super) fn list(
                     builds.entry(build.id.clone()).or_insert(build);
                 }
             }
-            Err(reason) => reasons.push(reason),
+            Err(Trouble::Absent(reason)) => offered.absent.push(reason),
+            Err(Trouble::Other(reason)) => offered.troubles.push(reason),
         }
     }
-    if builds.is_empty() && !reasons.is_empty() {
+    if builds.is_empty() && offered.absent.len() + offered.troubles.len() > 0 {
+        let reasons: Vec<_> = offered.troubles.into_iter().chain(offered.absent).collect();
         return Err(reasons.join("; "));
     }
-    Ok(builds.into_values().collect())
+    offered.builds = builds.into_values().collect();
+    Ok(offered)
 }
 
-fn of_family(source: &Source, family: &str, gfx: &str, http: &Http) -> Result<Vec<Build>, String> {
+/// Why a family has no builds.
+enum Trouble {
+    /// The host says that it has no such page.
+    Absent(String),
+    Other(String),
+}
+
+impl From<String> for Trouble {
+    fn from(reason: String) -> Self {
+        Self::Other(reason)
+    }
+}
+
+fn of_family(source: &Source, family: &str, gfx: &str, http: &Http) -> Result<Vec<Build>, Trouble> {
     let filled = |template: &str| template.replace("{family}", family).replace("{gfx}", gfx);
     let mut complete: BTreeMap<String, (Option<Date>, Vec<Archive>)> = BTreeMap::new();
     for (at, part) in source.parts.iter().enumerate() {
         let package = names::normalised(&filled(part));
         let page_url = format!("{}{package}/", filled(&source.url));
-        let (page, kind) = text(http, &page_url, ACCEPT)?;
+        let (page, kind) = http.text(&page_url, ACCEPT).map_err(|failure| match failure {
+            Failure::Missing { .. } => Trouble::Absent(failure.to_string()),
+            other => Trouble::Other(other.to_string()),
+        })?;
         let files = if kind.contains("json") { json(&page)? } else { html(&page) };
         let mut of_version: BTreeMap<String, (Option<Date>, Archive)> = BTreeMap::new();
         for file in files {

@@ -60,6 +60,8 @@ pub enum Trouble {
     Portal,
     /// Sends so many bytes of the answer's body and then nothing, with the connection open.
     Stall(usize),
+    /// Takes the request and says nothing, with the connection open.
+    Silent,
     /// 301 to another path.
     MovedTo(String),
     /// The file has other bytes from now on, and the answer is cut after so many of the old ones.
@@ -239,7 +241,7 @@ impl Server {
         let trouble = ill.or_else(|| file.and_then(|file| file.troubles.pop_front()));
         let (head, body) = Self::instead(trouble.as_ref())
             .unwrap_or_else(|| Self::healthy(&mut site, &path, query, start, if_range));
-        let stalls = matches!(trouble, Some(Trouble::Stall(_)));
+        let stalls = matches!(trouble, Some(Trouble::Stall(_) | Trouble::Silent));
         let mut body = body;
         match trouble {
             Some(Trouble::Cut(after) | Trouble::Stall(after)) => body.truncate(after),
@@ -270,6 +272,7 @@ impl Server {
                 let page = "<!doctype html><title>Welcome</title>Please log in to the network.";
                 head("200 OK", &[("Content-Type", "text/html; charset=utf-8")], page.into())
             }
+            Trouble::Silent => (String::new(), Vec::new()),
             Trouble::MovedTo(other) => {
                 head("301 Moved Permanently", &[("Location", other)], Vec::new())
             }

@@ -11,6 +11,7 @@ Examples:
   rocrepro bisect graphs/long-chain --axis nodes=200..30000           the number of nodes from which it fails
   rocrepro bisect copies/tensors --axis env:GPU_MAX_HW_QUEUES=1,2,4,8 --rate 0.2
   rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
+  rocrepro bisect graphs/empty --source nightly --good 2026-07-01 --bad 2026-08-20 --to commits    the night, then the push
   rocrepro bisect --source dir:/builds --good first --bad last --cross -- ./test.sh
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
   rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
@@ -24,7 +25,10 @@ build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, an
 Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
 there is more than one change), 5 trouble of this machine.";
 
-#[derive(Args)]
+/// What obtaining a build costs, in runs, where nobody says so.
+pub(super) const INSTALL_COST: f64 = 5.0;
+
+#[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Bisect {
     /// The trial, such as `graphs/long-chain[nodes=30000]`; a case that has only one needs no values
     #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
@@ -50,12 +54,17 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "FILE")]
     pub(crate) sources_file: Option<PathBuf>,
 
+    /// Then search between the two builds of the answer, over the builds of this source: `commits` for the pushes between two
+    /// nights. What each phase may spend is the same; the second keeps its files in `commits` in the folder
+    #[arg(long, value_name = "SOURCE", conflicts_with_all = ["axis", "replay"])]
+    pub(crate) to: Option<String>,
+
     /// Search along something else than builds: NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
     /// `env:VARIABLE`, `rocm` (stacks in this order), or with a command any name
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
 
-    /// Leave this point out, as one that cannot be tested; may be repeated
+    /// Leave this point out; may be repeated
     #[arg(long, value_name = "V")]
     pub(crate) skip: Vec<String>,
 
@@ -80,7 +89,7 @@ pub(crate) struct Bisect {
     pub(crate) rate: Option<f64>,
 
     /// What obtaining a build costs, in runs; above 30 the search stays longer on each
-    #[arg(long, value_name = "RUNS", default_value_t = 5.0)]
+    #[arg(long, value_name = "RUNS", default_value_t = INSTALL_COST)]
     pub(crate) install_cost: f64,
 
     /// Runs at most; then the answer is a range [default: 2000]

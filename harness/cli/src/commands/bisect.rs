@@ -4,68 +4,89 @@
 mod ahead;
 mod answer;
 mod axis;
+mod bench;
 mod cross;
+mod finer;
+mod identity;
 mod journal;
 mod outlook;
+mod rerun;
 mod says;
 mod subject;
+mod told;
 mod verdict;
 
-use std::{
-    fs::File,
-    process::ExitCode,
-    sync::{Arc, atomic::AtomicBool},
-    time::Instant,
-};
+use std::{fs::File, path::Path, process::ExitCode};
 
 use device::Planted;
 use report::count;
-use search::bisect::{Action, Answer, Event, State, next};
-use supervise::{Cancel, Journal};
+use search::bisect::{Action, Answer, next};
 
 use self::{
     ahead::Ahead,
     answer::Found,
     axis::{Axis, Kind},
-    journal::{Begun, Entry, Limits, Observation},
-    subject::{Ran, Ready, Refused, Shown, Subject, Wanted},
-    verdict::{Sees, Verdicts},
+    bench::Bench,
+    finer::{Night, Nights},
+    journal::{Begun, Limits},
+    subject::{Subject, Wanted},
+    told::Told,
+    verdict::Verdicts,
 };
 use crate::{
     CaseLibrary, DeviceChoice, SessionOptions, Stop,
     args::{Bisect, Regress},
+    card,
     commands::setup::setup,
-    evidence,
+    evidence, interrupt,
     outputs::{self, note},
-    rerun::quoted,
     select::select,
     stop::chain,
 };
 
-/// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.
-const ATTEMPTS: u32 = 3;
-
-/// Runs of each end by which `--regress perf` finds what is slow.
-const MEASURED: u32 = 5;
-
 pub(crate) fn bisect(args: &Bisect) -> Result<ExitCode, Stop> {
     // Exit code 3 means here that an end is not what it should be.
-    search_axis(args).map_err(Stop::trouble)
+    let ended = match &args.replay {
+        Some(path) => replay(path),
+        None => phases(args),
+    };
+    ended.map(ExitCode::from).map_err(Stop::trouble)
 }
 
-fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
-    if let Some(path) = &args.replay {
-        return replay(path);
+/// The search, and the second one that `--to` asks for where the first has an answer.
+fn phases(args: &Bisect) -> Result<u8, Stop> {
+    let (code, nights) = search(args, None)?;
+    let (Some(to), Some(nights)) = (&args.to, nights) else { return Ok(code) };
+    outputs::print("\n")?;
+    let between = format!("between {} and {}", nights.good.id, nights.bad.id);
+    note(format_args!("{between} the builds of {to} are searched now"));
+    match search(&nights.search(args, to), Some(&nights)) {
+        Ok((code, _)) => Ok(code),
+        // Not found more exactly than before: that is a range.
+        Err(stop) if stop.is_usage() => Err(Stop::nothing(format!(
+            "{stop}\n{between} the builds of {to} cannot be searched; the answer above stands"
+        ))),
+        Err(stop) => Err(stop),
     }
+}
+
+/// One search, printed: its exit code, and the two builds where it is between two.
+fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>), Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     let subject = subject(args, &library, faults)?;
     options.cases_from = args.from.chosen();
     let gfx = match options.device {
         DeviceChoice::Emulated(arch) => arch.name().to_owned(),
-        DeviceChoice::Gpu => args.on.target.gfx.clone(),
+        DeviceChoice::Gpu => card::first(Path::new("/")).unwrap_or_else(|| {
+            let gfx = args.on.target.gfx.clone();
+            note(format_args!(
+                "note: the driver does not tell this GPU's architecture; builds for {gfx} are meant (--gfx)"
+            ));
+            gfx
+        }),
     };
-    let axis = axis(args, &subject, &gfx)?;
+    let axis = axis(args, &subject, &gfx, before)?;
     let case_name = match &subject {
         Subject::Trial { case, .. } => case.id.as_str(),
         Subject::Command(Wanted { program: Some(program), .. }) => {
@@ -74,10 +95,11 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         Subject::Command(_) => "bisect",
     };
     let folder = evidence::folder(args.out.as_deref(), case_name);
-    let begun = begun(args, &subject, &axis, &options);
+    let mut begun = begun(args, &subject, &axis, &options)?;
+    begun.followed = before.and_then(|nights| nights.signature.clone());
     let skipped = axis.points_of(&args.skip)?;
     if args.list {
-        return outputs::print(&outlook::listed(&axis)).map(|()| ExitCode::SUCCESS);
+        return outputs::print(&outlook::listed(&axis)).map(|()| (0, None));
     }
     if args.dry_run {
         let stacks = rocm::Store::from_environment();
@@ -85,18 +107,17 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         let kept = |n: usize| {
             store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
         };
-        return outputs::print(&outlook::dry_run(&begun, &axis, &kept)).map(|()| ExitCode::SUCCESS);
+        return outputs::print(&outlook::dry_run(&begun, &axis, &kept)).map(|()| (0, None));
     }
     let _device = lock_device(&options)?;
     let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
     past.place(&|label| axis.position_of(label));
+    past.stays_left_out(&skipped);
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
     axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
     axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
-    let cancel = Cancel::new()
-        .and_then(|cancel| cancel.on_signals().map(|()| cancel))
-        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
+    let cancel = interrupt::cancel()?;
     let stacks = rocm::Store::from_environment()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let mut state = begun.state();
@@ -114,10 +135,9 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
             None => builds::Store::new(stacks),
         },
         cancel,
-        stop: crate::progress::stop_flag()?,
         journal,
         folder: &folder,
-        verdicts: Verdicts::new(args.regress, past.threshold),
+        verdicts: Verdicts::new(args.regress, past.threshold, begun.followed.clone()),
         observations: Vec::new(),
         ready: None,
         ahead: Ahead::default(),
@@ -126,7 +146,7 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         bench.verdicts.learn(&observation, begun.points - 1);
         bench.observations.push(observation);
     }
-    for point in skipped {
+    for &point in &skipped {
         if state.tally(point).broken {
             continue;
         }
@@ -168,37 +188,58 @@ fn search_axis(args: &Bisect) -> Result<ExitCode, Stop> {
         emulated: bench.options.device != DeviceChoice::Gpu,
         store: &bench.store,
         crossed,
-        between: &|good, bad| between(args, &axis, good, bad),
+        rerun: &|ends| rerun::command(args, &axis, &bench.options.device, &skipped, ends),
     };
     let (text, problems) = found.write(&folder);
     outputs::print(&text)?;
     problems.iter().for_each(|problem| note(format_args!("{problem}; the answer above is whole")));
-    Ok(ExitCode::from(answer::exit_code(&answer)))
+    let nights = match &answer {
+        Answer::Found(edge) | Answer::Worse { edge, .. } => {
+            let night = |point: usize| {
+                axis.build(point).map(|build| Night {
+                    id: build.id.clone(),
+                    day: build.date,
+                    commit: found.commits(point).map(|commits| commits.therock),
+                })
+            };
+            let signature = bench.verdicts.signature();
+            let followed = args.regress == Regress::Signature && !signature.is_empty();
+            night(edge.last_good).zip(night(edge.first_bad)).map(|(good, bad)| Nights {
+                good,
+                bad,
+                signature: followed.then(|| signature.to_owned()),
+                folder: folder.clone(),
+            })
+        }
+        _ => None,
+    };
+    Ok((answer::exit_code(&answer), nights))
 }
 
 /// The decisions of a journal, without running anything.
-fn replay(path: &std::path::Path) -> Result<ExitCode, Stop> {
+fn replay(path: &std::path::Path) -> Result<u8, Stop> {
     let past = journal::read(path)?.ok_or_else(|| {
         Stop::usage(format!("error: `{}` is no bisect's journal", path.display()))
     })?;
     let state = journal::decide_again(&past.begun, &past.seen)?;
     let mut text = String::new();
     for observation in &past.seen {
-        text.push_str(&answer::line(observation));
+        text.push_str(&told::line(observation));
         text.push('\n');
     }
     let (sentence, code) = match next(&state) {
         Action::Finish(answer) => {
-            let name = |point: usize| answer::label_of(&past.begun, &past.seen, point);
-            (answer::sentence(&answer, false, &name), answer::exit_code(&answer))
+            let name = |point: usize| told::label_of(&past.begun, &past.seen, point);
+            let told = Told { begun: &past.begun, seen: &past.seen, name: &name };
+            (told.sentence(&answer), answer::exit_code(&answer))
         }
         Action::Install(point) | Action::Run(point) => {
-            let label = answer::label_of(&past.begun, &past.seen, point);
+            let label = told::label_of(&past.begun, &past.seen, point);
             (format!("not finished: the next run is of {label}"), 4)
         }
     };
     outputs::print(&format!("{text}{sentence}\n"))?;
-    Ok(ExitCode::from(code))
+    Ok(code)
 }
 
 fn subject<'a>(
@@ -253,12 +294,17 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     Ok(Subject::Command(Wanted { words: args.command.clone(), program, text, device }))
 }
 
-fn axis(args: &Bisect, subject: &Subject<'_>, gfx: &str) -> Result<Axis, Stop> {
-    let axis = match (&args.axis, &args.good, &args.bad) {
-        (Some(text), good, bad) => Axis::parse(text, good.as_deref(), bad.as_deref())?,
-        (None, Some(good), Some(bad)) => {
-            Axis::builds(&args.source, args.sources_file.as_deref(), gfx, good, bad)?
-        }
+fn axis(
+    args: &Bisect,
+    subject: &Subject<'_>,
+    gfx: &str,
+    before: Option<&Nights>,
+) -> Result<Axis, Stop> {
+    let file = args.sources_file.as_deref();
+    let axis = match (before, &args.axis, &args.good, &args.bad) {
+        (Some(nights), ..) => Axis::finer(&args.source.concat(), file, gfx, nights)?,
+        (None, Some(text), good, bad) => Axis::parse(text, good.as_deref(), bad.as_deref())?,
+        (None, None, Some(good), Some(bad)) => Axis::builds(&args.source, file, gfx, good, bad)?,
         _ => {
             return Err(Stop::usage(
                 "error: a bisect between builds needs both --good and --bad, such as `--good debian:6.4.3 --bad debian:7.2.4`",
@@ -280,7 +326,12 @@ fn axis(args: &Bisect, subject: &Subject<'_>, gfx: &str) -> Result<Axis, Stop> {
     Ok(axis)
 }
 
-fn begun(args: &Bisect, subject: &Subject<'_>, axis: &Axis, options: &SessionOptions) -> Begun {
+fn begun(
+    args: &Bisect,
+    subject: &Subject<'_>,
+    axis: &Axis,
+    options: &SessionOptions,
+) -> Result<Begun, Stop> {
     let place = match &axis.kind {
         Kind::Builds => "builds".to_owned(),
         Kind::Stacks => "rocm".to_owned(),
@@ -307,7 +358,11 @@ fn begun(args: &Bisect, subject: &Subject<'_>, axis: &Axis, options: &SessionOpt
         installs: args.budget_installs,
         seconds: args.budget_seconds,
     };
-    begun
+    begun.fix = axis.is_fix();
+    if let Subject::Command(wanted) = subject {
+        begun.files = identity::files(wanted)?;
+    }
+    Ok(begun)
 }
 
 fn axis_name(place: &str, device: &str, options: &SessionOptions) -> String {
@@ -335,228 +390,4 @@ fn lock(path: &std::path::Path, otherwise: &str) -> Result<File, Stop> {
     rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive)
         .map_err(|_| Stop::no_verdict(format!("error: {otherwise} (`{}`)", path.display())))?;
     Ok(file)
-}
-
-/// Where the search's wishes are carried out.
-struct Bench<'a> {
-    subject: &'a Subject<'a>,
-    axis: &'a Axis,
-    options: SessionOptions,
-    store: builds::Store,
-    cancel: Cancel,
-    /// Raised with `cancel`, for whoever waits for a network.
-    stop: Arc<AtomicBool>,
-    journal: Journal,
-    folder: &'a std::path::Path,
-    verdicts: Verdicts,
-    observations: Vec<Observation>,
-    ready: Option<(usize, Ready<'a>)>,
-    ahead: Ahead,
-}
-
-impl Bench<'_> {
-    /// Writes an observation down, then takes it into account, then shows it.
-    fn observe(&mut self, state: &mut State, observation: Observation) -> Result<(), Stop> {
-        journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
-        state.observe(observation.event);
-        note(answer::progress(state, &observation, &|n| self.axis.label(n)));
-        self.observations.push(observation);
-        Ok(())
-    }
-
-    /// Keeps the last build that passed and the first that failed from being evicted for others.
-    fn pin(&self, state: &State) -> Result<(), Stop> {
-        let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
-        let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
-        let bad = usable().find(|(_, tally)| tally.bad > 0);
-        let pair = [good, bad].into_iter().flatten();
-        let builds: Vec<_> = pair.filter_map(|(point, _)| self.axis.build(point)).collect();
-        self.store.pin(&builds).map_err(|e| interrupted(&format!("error: {}", chain(&e))))
-    }
-
-    fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
-        self.ready = None;
-        // What was fetched ahead is waited for if it is this build, and called off if it is another.
-        let _ahead = self.ahead.take(self.axis, point);
-        match self.subject.prepare(self.axis, point, &self.options, (&self.store, &self.stop))? {
-            Ok(ready) => {
-                self.refuse_rebuilt(point, &ready)?;
-                self.ready = Some((point, ready));
-                Ok(Ok(()))
-            }
-            Err(Refused::Unusable(why)) => Ok(Err(why)),
-            Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
-        }
-    }
-
-    /// What was seen of a build is not mixed with what another of the same name shows.
-    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
-        let label = self.axis.label(point);
-        let now = ready.sha256();
-        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
-        match self.observations.iter().find(known) {
-            Some(before) if !now.is_empty() && before.sha256 != now => {
-                Err(Stop::no_verdict(format!(
-                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; what was seen of the two is \
-                     not mixed: begin anew in another folder (--out)",
-                    before.sha256
-                )))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn install(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
-        let begun = Instant::now();
-        let prepared = self.prepare(point)?;
-        let seconds = begun.elapsed().as_secs_f64();
-        let (event, why) = match prepared {
-            Ok(()) => (Event::Installed { build: point, seconds }, String::new()),
-            Err(why) => (Event::Unusable { build: point, seconds }, why),
-        };
-        let label = self.axis.label(point);
-        let sha256 = self.ready.as_ref().map(|(_, ready)| ready.sha256()).unwrap_or_default();
-        self.observe(state, Observation { event, label, signature: String::new(), why, sha256 })
-    }
-
-    fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
-        let begun = Instant::now();
-        let label = self.axis.label(point);
-        let unusable = |seconds, why| Observation {
-            event: Event::Unusable { build: point, seconds },
-            label: label.clone(),
-            signature: String::new(),
-            why,
-            sha256: String::new(),
-        };
-        // After a resume nothing is active yet.
-        if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
-            && let Err(why) = self.prepare(point)?
-        {
-            return self.observe(state, unusable(begun.elapsed().as_secs_f64(), why));
-        }
-        let ran = self.attempt(state.runs())?;
-        let seconds = begun.elapsed().as_secs_f64();
-        let signature = match &ran.shown {
-            Shown::Failed { signature, .. } => signature.clone(),
-            _ => String::new(),
-        };
-        let observation = match self.verdicts.see(&ran, point == state.setup().bad()) {
-            Sees::Run(seen) => Observation {
-                event: Event::Ran { build: point, seen, seconds },
-                label: label.clone(),
-                signature,
-                why: ran.why,
-                sha256: String::new(),
-            },
-            Sees::Nothing => unusable(seconds, ran.why),
-        };
-        self.verdicts.learn(&observation, state.setup().bad());
-        self.observe(state, observation)
-    }
-
-    /// Runs the active point until there is a verdict.
-    fn attempt(&mut self, number: u32) -> Result<Ran, Stop> {
-        let Some((point, ready)) = &self.ready else { unreachable!("a point was prepared") };
-        let label = self.axis.label(*point);
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            let Some(ran) = ready.run(number, &self.cancel) else {
-                return Err(interrupted("interrupted"));
-            };
-            if let Some(record) = &ran.record {
-                answer::keep_record(self.folder, &label, record)?;
-            }
-            if matches!(ran.shown, Shown::Trouble) {
-                return Err(interrupted(&format!("error: {}", ran.why)));
-            }
-            let no_verdict = ran
-                .record
-                .as_ref()
-                .is_some_and(|record| record.outcome.kind == judge::Kind::NoVerdict);
-            last = Some(ran);
-            if !no_verdict {
-                break;
-            }
-        }
-        Ok(last.unwrap_or_else(|| unreachable!("at least one attempt was made")))
-    }
-
-    /// Finds the time that tells slow from fast.
-    fn measure(&mut self) -> Result<(), Stop> {
-        let mut medians = Vec::new();
-        for point in [0, self.axis.len() - 1] {
-            if let Err(why) = self.prepare(point)? {
-                return Err(Stop::no_verdict(format!("error: {}: {why}", self.axis.label(point))));
-            }
-            let mut times = Vec::new();
-            for number in 0..MEASURED {
-                let ran = self.attempt(number)?;
-                if !matches!(ran.shown, Shown::Passed) {
-                    return Err(Stop::no_verdict(format!(
-                        "error: {} does not pass, so its time says nothing: {}",
-                        self.axis.label(point),
-                        ran.why
-                    )));
-                }
-                times.push(ran.time);
-            }
-            times.sort_by(f64::total_cmp);
-            medians.push(times[times.len() / 2]);
-            note(format_args!(
-                "{}: {:.3} s in the middle of {MEASURED} runs",
-                self.axis.label(point),
-                times[times.len() / 2]
-            ));
-        }
-        let seconds = (medians[0] * medians[1]).sqrt();
-        journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
-        self.verdicts.set_threshold(seconds);
-        Ok(())
-    }
-}
-
-fn interrupted(why: &str) -> Stop {
-    Stop::no_verdict(format!(
-        "{why}\nwhat was seen is kept; the same command with --resume goes on"
-    ))
-}
-
-/// The command that searches between two neighbours only, and so repeats both.
-fn between(args: &Bisect, axis: &Axis, good: &str, bad: &str) -> String {
-    let mut words = vec!["rocrepro".to_owned(), "bisect".to_owned()];
-    words.extend(args.case.clone());
-    let pairs = [good, bad];
-    match &axis.kind {
-        Kind::Builds => {
-            words.extend(args.source.iter().map(|source| format!("--source={source}")));
-            let file = args.sources_file.iter();
-            words.extend(file.map(|path| format!("--sources-file={}", path.display())));
-        }
-        Kind::Stacks => words.push(format!("--axis=rocm={}", pairs.join(","))),
-        Kind::Environment(name) => words.push(format!("--axis=env:{name}={}", pairs.join(","))),
-        Kind::Parameter(name) => words.push(format!("--axis={name}={}", pairs.join(","))),
-    }
-    if axis.kind == Kind::Builds {
-        words.extend([format!("--good={good}"), format!("--bad={bad}")]);
-    } else {
-        words.push(format!("--rocm={}", args.on.target.rocm));
-    }
-    words.push(format!("--gfx={}", args.on.target.gfx));
-    words.extend(args.on.target.env.iter().map(|pair| format!("--env={pair}")));
-    words.extend(args.on.target.launcher.iter().map(|launcher| format!("--launcher={launcher}")));
-    words.extend(args.on.limit.iter().map(|limit| format!("--limit={limit}")));
-    words.extend(args.fault.iter().map(|fault| format!("--fault={fault}")));
-    if let Some(from) = args.from.chosen() {
-        words.push(format!("--cases-from={}", from.path.display()));
-        words.extend(from.trusted.then(|| "--trust".to_owned()));
-    }
-    words.extend(args.matching.iter().map(|text| format!("--match={text}")));
-    words.extend(args.program.iter().map(|path| format!("--program={}", path.display())));
-    if !args.command.is_empty() {
-        words.push("--".to_owned());
-        words.extend(args.command.iter().cloned());
-    }
-    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
-    quoted.join(" ")
 }

@@ -9,7 +9,7 @@ pub(crate) mod verify;
 
 use std::{num::NonZeroUsize, path::Path, process::ExitCode};
 
-use supervise::{Cancel, for_each, in_order};
+use supervise::{for_each, in_order};
 
 use self::{
     build::Toolchain,
@@ -17,8 +17,7 @@ use self::{
 };
 use super::setup::setup;
 use crate::{
-    CaseLibrary, Job, Selected, Session, Stop, args::Export, lower_each, outputs, select,
-    stop::chain,
+    CaseLibrary, Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs, select,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
@@ -77,7 +76,7 @@ fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop
         write(&args.out, &text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (cancel, folder) = (cancel()?, tools(session)?);
+    let (cancel, folder) = (interrupt::cancel()?, tools(session)?);
     let toolchain = Toolchain::find(session, args.form, folder.path())?;
     let result = exported(session, &toolchain, job, args.form, args.repeat, None, &cancel)?;
     if result.of == 0 {
@@ -90,7 +89,7 @@ fn one(args: &Export, session: &Session, job: &Job<'_>) -> Result<ExitCode, Stop
 
 /// Verifies many programs at once: a line for each, and the numbers.
 fn many(args: &Export, session: &Session, jobs: Vec<Job<'_>>) -> Result<ExitCode, Stop> {
-    let (cancel, folder) = (cancel()?, tools(session)?);
+    let (cancel, folder) = (interrupt::cancel()?, tools(session)?);
     let toolchain = Toolchain::find(session, args.form, folder.path())?;
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
     let ids: Vec<String> = jobs.iter().map(Job::id).collect();
@@ -148,13 +147,6 @@ fn line(id: &str, result: &Result<&Exported, &Stop>) -> String {
 pub(crate) fn tools(session: &Session) -> Result<tempfile::TempDir, Stop> {
     let folder = session.scratch.trial();
     folder.map_err(|e| Stop::no_verdict(format!("error: no folder for the compiler: {e}")))
-}
-
-fn cancel() -> Result<Cancel, Stop> {
-    let no_verdict = |e: &dyn std::error::Error| Stop::no_verdict(format!("error: {}", chain(e)));
-    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
-    cancel.on_signals().map_err(|e| no_verdict(&e))?;
-    Ok(cancel)
 }
 
 fn write(out: &Path, text: &str) -> Result<(), Stop> {

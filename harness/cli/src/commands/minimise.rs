@@ -32,7 +32,7 @@ use super::{oracle::Elsewhere, setup::setup};
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
-    evidence, outputs,
+    evidence, interrupt, outputs,
     rerun::{Rerun, What, again},
     select,
     stop::chain,
@@ -92,8 +92,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     jobs.sort_by_key(|(_, lowered)| simplicity(lowered));
     let elsewhere = Elsewhere { options: options.clone(), named: args.passes_on.clone() };
     let session = Session::open(options)?;
-    let cancel = Cancel::new().map_err(|e| no_verdict(&e))?;
-    cancel.on_signals().map_err(|e| no_verdict(&e))?;
+    let cancel = interrupt::cancel()?;
     let begun = Instant::now();
     let name = &jobs.first().ok_or_else(|| Stop::nothing("error: no trial"))?.0.case.id;
     let folder = evidence::folder(args.out.as_deref(), name);

@@ -3,7 +3,7 @@ use std::{path::Path, process::ExitCode};
 use builds::{Build, Sources, Wanted};
 use rocm::{Spec, Stack, Store, list, locate};
 
-use crate::{Stop, args::Rocm, outputs, progress, stop::chain};
+use crate::{Stop, args::Rocm, card, outputs, progress, stop::chain};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -13,7 +13,7 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
             show_builds(&source, sources_file.as_deref(), &gfx, &mut text)?;
         }
         Rocm::Fetch { spec, with, gfx, mirror } => {
-            let stack = progress::get(&spec, &with, gfx, mirror)?;
+            let stack = progress::get(&spec, &with, architectures(&spec, gfx), mirror)?;
             describe(&stack, &mut text);
         }
         Rocm::Path { spec } => {
@@ -25,6 +25,17 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     }
     outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is fetched for: what was said, or what is here, or what the built-in cases are tried on.
+fn architectures(spec: &str, said: Vec<String>) -> Vec<String> {
+    let here = || card::first(Path::new("/")).filter(|_| progress::is_night(spec));
+    match said.is_empty() {
+        false => said,
+        true => {
+            here().map_or_else(|| ["gfx1151", "gfx90a"].map(str::to_owned).into(), |gfx| vec![gfx])
+        }
+    }
 }
 
 /// A line for each build of some sources, oldest first.

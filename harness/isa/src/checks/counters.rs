@@ -422,7 +422,7 @@ pub(crate) fn register_name(half: usize) -> String {
             register::VCC => "vcc_lo".to_owned(),
             scalar if scalar == register::VCC + 1 => "vcc_hi".to_owned(),
             register::M0 => "m0".to_owned(),
-            scalar if scalar >= register::TTMP && scalar < register::M0 => {
+            scalar if (register::TTMP..register::M0).contains(&scalar) => {
                 format!("ttmp{}", scalar - register::TTMP)
             }
             scalar => format!("s{scalar}"),

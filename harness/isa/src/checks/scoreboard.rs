@@ -116,7 +116,7 @@ impl Scoreboard {
                 let early = pending.result.halves().find(|half| {
                     let lanes = if is_vector(*half) { pending.lanes & runs } else { u64::MAX };
                     let touched = effect.touched.contains(*half);
-                    touched && lanes != 0 && !(in_turn && !effect.read.contains(*half))
+                    touched && lanes != 0 && (!in_turn || effect.read.contains(*half))
                 });
                 let Some(half) = early else { continue };
                 let later = queue.iter().skip(at + 1).filter(|p| p.order == Order::Turns).count();

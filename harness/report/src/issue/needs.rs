@@ -32,6 +32,11 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     for needed in tested {
         let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
     }
+    if found.elements.iter().any(Needed::makes_it_more_frequent) {
+        text.push_str(
+            "\n\nWithout an element that has failures in the last column too, it comes less often; such elements were kept.",
+        );
+    }
     // Single calls say it; what belongs together and what may stand for it repeat them.
     let single = |what: &str| {
         !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::{Call, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind};
 use search::reduce::Tree;
 
-use super::{Edit, sizes};
+use super::{Edit, sizes, words::brings_back};
 use crate::uses::{Kind, block, buffers, calls, objects, reads, writes};
 
 /// The edits that a plan offers. `failing` is the call at which it fails, where that is known: what the call does not depend on
@@ -165,9 +165,7 @@ fn singles(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut found = Vec::new();
     let mut pending: Vec<u32> = Vec::new();
     for step in all {
-        if let Call::Copy { to, from, api: CopyApi::Memcpy, .. } = &step.call
-            && to.buffer.strip_suffix(case::BACK) == Some(from.buffer.as_str())
-        {
+        if brings_back(&step.call) {
             pending.push(step.id);
             continue;
         }

@@ -1,6 +1,6 @@
 //! Edits in words: the element that an edit would take away.
 
-use plan::{Call, Memory, Plan, Step};
+use plan::{Call, CopyApi, Memory, Plan, Step};
 
 use super::{Edit, sizes};
 use crate::uses::{calls, each_mut};
@@ -26,7 +26,8 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             let text = match each.as_slice() {
                 [.., last]
                     if matches!(there[there.len() - 1].call, Call::Check { .. })
-                        && each.len() == 2 =>
+                        && each.len() == 2
+                        && brings_back(&there[0].call) =>
                 {
                     last.clone()
                 }
@@ -68,6 +69,12 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             (format!("size: {} bytes in the largest buffer", sizes::largest(plan)), Vec::new())
         }
     }
+}
+
+/// Whether a call is the copy that lowering puts before a check of device memory.
+pub(super) fn brings_back(call: &Call) -> bool {
+    matches!(call, Call::Copy { to, from, api: CopyApi::Memcpy, .. }
+        if to.buffer.strip_suffix(case::BACK) == Some(from.buffer.as_str()))
 }
 
 fn memory(memory: Memory) -> &'static str {

@@ -1,7 +1,7 @@
 //! Simulated bisects: mean runs and builds obtained, and the share of wrong answers, beside bisects that repeat each build a fixed
 //! number of times and beside Wald's sequential test, both of which are told the rates that ours has to find out.
 //!
-//! `cargo run --release -p search --example anchors [-- BISECTS [BUILDS...]]`
+//! `cargo run --release -p search --example anchors [-- BISECTS [BUILDS...] [p=RATE...]]`
 
 mod simulation;
 
@@ -22,6 +22,8 @@ const CELLS: [Cell; 8] = [
 ];
 
 fn main() {
+    let rates: Vec<f64> =
+        std::env::args().filter_map(|word| word.strip_prefix("p=")?.parse().ok()).collect();
     let mut numbers = std::env::args().skip(1).filter_map(|n| n.parse::<usize>().ok());
     let bisects = numbers.next().unwrap_or(2000);
     let mut sizes: Vec<usize> = numbers.collect();
@@ -37,7 +39,8 @@ fn main() {
     );
     println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
     for builds in sizes {
-        for (p, q, limit) in CELLS {
+        let wanted = |p: f64| rates.is_empty() || rates.contains(&p);
+        for (p, q, limit) in CELLS.into_iter().filter(|(p, ..)| wanted(*p)) {
             let limit = limit.filter(|_| builds == 256);
             let mut table = [Column::default(), Column::default(), Column::default()];
             for bisect in 0..bisects {

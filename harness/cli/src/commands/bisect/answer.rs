@@ -14,6 +14,7 @@ use super::{
     axis::{Axis, Kind},
     journal::{Begun, Observation},
     subject::Subject,
+    told::Told,
 };
 use crate::{Stop, evidence, stop::chain};
 
@@ -45,166 +46,6 @@ pub(super) fn exit_code(answer: &Answer) -> u8 {
     }
 }
 
-/// What was found, in one sentence.
-pub(super) fn sentence(answer: &Answer, fix: bool, name: &dyn Fn(usize) -> String) -> String {
-    let (good, bad) = if fix { ("first good", "last bad") } else { ("last good", "first bad") };
-    match answer {
-        Answer::Found(Edge { last_good, first_bad, .. }) => {
-            let range = match first_bad - last_good {
-                1 => String::new(),
-                n => format!("; none of the {} between can be tested", n - 1),
-            };
-            format!("{good} {}, {bad} {}{range}", name(*last_good), name(*first_bad))
-        }
-        Answer::Worse { after, until, rate, edge } => {
-            format!(
-                "it gets worse between {} and {}; before that it fails more rarely, in about {:.0} % of runs, and that begins between {} \
-                 and {}",
-                name(edge.last_good),
-                name(edge.first_bad),
-                100.0 * rate,
-                name(*after),
-                name(*until)
-            )
-        }
-        Answer::Several { edges } => {
-            let places: Vec<_> = edges
-                .iter()
-                .map(|e| format!("between {} and {}", name(e.last_good), name(e.first_bad)))
-                .collect();
-            format!("not one change: it breaks {}", places.join(", and again "))
-        }
-        Answer::Range { last_good, first_bad, mass, spent } if *mass > 0.0 => format!(
-            "the budget of {spent} is spent; with {:.1} % the change is between {} and {}",
-            100.0 * mass,
-            name(*last_good),
-            name(*first_bad)
-        ),
-        Answer::Range { spent, .. } => {
-            format!("the budget of {spent} is spent before the ends were verified")
-        }
-        Answer::NotReproducible { runs, bad: 0 } => format!(
-            "not reproducible: none of {} of the bad end failed, so its rate is below {:.1} % (95 %)",
-            count(*runs, "run"),
-            300.0 / f64::from(*runs)
-        ),
-        Answer::NotReproducible { runs, bad } => {
-            format!("hardly reproducible: {bad} of {} of the bad end failed", count(*runs, "run"))
-        }
-        Answer::GoodEndFails { runs, bad } => {
-            format!(
-                "the good end is not good: {bad} of its {} failed in the same way",
-                count(*runs, "run")
-            )
-        }
-        Answer::Exchanged { passes, failures } => format!(
-            "the ends seem to be exchanged: the bad one passed {} and the good one failed {}; exchange --good and --bad",
-            count(*passes, "time"),
-            count(*failures, "time")
-        ),
-        Answer::EndUnusable { end } => format!("{} cannot be tested", name(*end)),
-        Answer::Wedged { passes, failures } => format!(
-            "the good end passed {} and then failed {} in a row: the device may be out of order",
-            count(*passes, "time"),
-            count(*failures, "time")
-        ),
-    }
-}
-
-/// What the answer leaves open, and what else was seen.
-fn notes(answer: &Answer, state: &State, axis: &Axis) -> Vec<String> {
-    let mut notes = Vec::new();
-    let (Answer::Found(edge) | Answer::Worse { edge, .. }) = answer else { return notes };
-    let percent = |share: f64| format!("{:.0} %", (100.0 * share).ceil());
-    notes.push(format!(
-        "{} fails in less than {} of runs (99 %, by its own {}); a failure rarer than that may {}",
-        axis.label(edge.last_good),
-        percent(edge.before),
-        count(state.tally(edge.last_good).runs(), "run"),
-        if axis.is_fix() { "still be there" } else { "be older" }
-    ));
-    let earlier = || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.unusable());
-    let ran = earlier().filter(|(_, tally)| tally.runs() > 0);
-    let tested: Vec<usize> = ran.map(|(point, _)| point).collect();
-    let gap = tested.windows(2).map(|pair| pair[1] - pair[0] - 1).max();
-    if let Some(gap) = gap.filter(|gap| *gap > 0) {
-        let from_good = if axis.is_fix() { "after" } else { "before" };
-        notes.push(format!(
-            "{} of the {} {from_good} the change were tested; another bad stretch of up to {gap} could hide between them",
-            tested.len(),
-            count(edge.first_bad, "point")
-        ));
-    }
-    for (point, tally) in earlier().filter(|(_, tally)| tally.bad > 0) {
-        notes.push(format!(
-            "{} failed in the same way, in {} of {}",
-            axis.label(point),
-            tally.bad,
-            count(tally.runs(), "run")
-        ));
-    }
-    if let Some(told) = state.setup().rate
-        && Posterior::of(state).agrees(told) < 0.01
-    {
-        notes.push(format!(
-            "the runs speak against --rate {told}: bad builds fail in about {} of runs",
-            percent(edge.rate)
-        ));
-    }
-    notes
-}
-
-/// An observation, as a replay shows it.
-pub(super) fn line(observation: &Observation) -> String {
-    let (what, seconds) = match observation.event {
-        Event::Installed { seconds, .. } => ("ready", seconds),
-        Event::Unusable { seconds, .. } => ("skipped", seconds),
-        Event::Ran { seen: Seen::Good, seconds, .. } => ("good", seconds),
-        Event::Ran { seen: Seen::Bad, seconds, .. } => ("bad", seconds),
-        Event::Ran { seen: Seen::Other, seconds, .. } => ("other", seconds),
-    };
-    let detail = match what {
-        "skipped" => &observation.why,
-        _ => &observation.signature,
-    };
-    format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
-}
-
-/// An observation with what is known after it.
-pub(super) fn progress(
-    state: &State,
-    observation: &Observation,
-    name: &dyn Fn(usize) -> String,
-) -> String {
-    let mut text = format!("[run {:>3}] {}", state.runs(), line(observation));
-    if let Event::Ran { build, .. } = observation.event {
-        let tally = state.tally(build);
-        text.push_str(&format!("  ({} good, {} bad)", tally.good, tally.bad));
-        let last = state.setup().bad();
-        if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
-            let (good, bad, _) = Posterior::of(state).range();
-            let (good, bad) = (name(good), name(bad));
-            text.push_str(&format!("  if stopped now: between {good} and {bad}"));
-        }
-    }
-    text
-}
-
-/// The name of a point in a journal, as far as the journal has it.
-pub(super) fn label_of(begun: &Begun, seen: &[Observation], point: usize) -> String {
-    let of = |o: &&Observation| match o.event {
-        Event::Installed { build, .. }
-        | Event::Unusable { build, .. }
-        | Event::Ran { build, .. } => build == point,
-    };
-    match (seen.iter().find(of), point) {
-        (Some(observation), _) => observation.label.clone(),
-        (None, 0) => begun.good.clone(),
-        (None, point) if point + 1 == begun.points => begun.bad.clone(),
-        (None, point) => format!("point {point}"),
-    }
-}
-
 /// A finished search.
 pub(super) struct Found<'a> {
     pub(super) answer: &'a Answer,
@@ -218,8 +59,8 @@ pub(super) struct Found<'a> {
     pub(super) emulated: bool,
     pub(super) store: &'a builds::Store,
     pub(super) crossed: Vec<Crossed>,
-    /// The command that searches between two points only.
-    pub(super) between: &'a dyn Fn(&str, &str) -> String,
+    /// The command that searches between two points only, the good one first.
+    pub(super) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
 
 impl Found<'_> {
@@ -244,9 +85,10 @@ impl Found<'_> {
         let edge = self.edge();
         let (good, bad) = (edge.map(|e| e.0), edge.map(|e| e.1));
         let pair = (record(good, false), record(bad, true));
-        let found = self.bisected(edge, pair);
         let name = |point| self.axis.label(point);
-        let sentence = self.with_holes(sentence(self.answer, self.axis.is_fix(), &name));
+        let told = Told { begun: self.begun, seen: self.observations, name: &name };
+        let found = self.bisected(&told, edge, pair);
+        let sentence = self.with_holes(told.sentence(self.answer));
         let state = self.state;
         let spent = format!(
             "{}, {} of {}, {:.0} s",
@@ -321,18 +163,31 @@ impl Found<'_> {
 
     /// What a hole of the history leaves of the answer: the change is between the two builds, which may be no neighbours.
     fn with_holes(&self, sentence: String) -> String {
-        let Answer::Found(Edge { last_good, first_bad, .. }) = self.answer else { return sentence };
+        let Answer::Found(Edge { last_good, first_bad, confidence, .. }) = self.answer else {
+            return sentence;
+        };
         let holes = self.axis.holes_between(*last_good, *first_bad);
         if holes.is_empty() {
             return sentence;
         }
         let names: Vec<_> = holes.iter().map(|hole| hole.source.as_str()).collect();
         format!(
-            "the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            "with {:.1} % the change is between {} and {}; these may be no neighbours, because {} did not say what builds there are",
+            100.0 * confidence,
             self.axis.label(*last_good),
             self.axis.label(*first_bad),
             names.join(" and ")
         )
+    }
+
+    /// What the confidence is of, where builds may be hidden.
+    fn share(&self, (good, bad): (usize, usize)) -> Option<String> {
+        let hidden = self.axis.hidden(good, bad);
+        let newer = self.axis.label(if self.axis.is_fix() { good } else { bad });
+        (hidden > 0).then(|| {
+            let hidden = count(hidden, "build");
+            format!("the confidence is that {newer} brings the change, and not one of {hidden} that may be hidden before it")
+        })
     }
 
     /// What the archives of a tested build add up to.
@@ -389,6 +244,7 @@ impl Found<'_> {
 
     fn bisected(
         &self,
+        told: &Told<'_>,
         edge: Option<(usize, usize)>,
         pair: (Option<&Record>, Option<&Record>),
     ) -> Bisected {
@@ -401,7 +257,10 @@ impl Found<'_> {
             .iter()
             .filter_map(|t| Some(Skipped { version: t.label.clone(), why: t.skipped.clone()? }));
         let confidence = match self.answer {
-            Answer::Found(edge) | Answer::Worse { edge, .. } => Some(edge.confidence),
+            Answer::Found(edge) | Answer::Worse { edge, .. } => {
+                let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
+                Some(edge.confidence / (1.0 + f64::from(hidden)))
+            }
             Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
             Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
             _ => None,
@@ -414,8 +273,10 @@ impl Found<'_> {
             first_bad: edge.map(|(_, bad)| self.axis.label(bad)),
             band: self.band(),
             rates: rates.collect(),
-            notes: notes(self.answer, self.state, self.axis)
+            notes: told
+                .notes(self.answer, self.state)
                 .into_iter()
+                .chain(edge.and_then(|edge| self.share(edge)))
                 .chain(self.axis.silent.iter().cloned())
                 .chain(self.axis.holes().map(|hole| format!("builds may be missing: {hole}")))
                 .chain(edge.into_iter().flat_map(|(good, bad)| [good, bad]).filter_map(|point| {
@@ -425,13 +286,19 @@ impl Found<'_> {
                 .collect(),
             fix: self.axis.is_fix(),
             confidence,
-            signature: self.signature.to_owned(),
+            signature: self.signature(told, edge),
             on: self.setting(edge, pair.1, &rerun),
             components: self.components(edge, pair),
             crossed: self.crossed.clone(),
             skipped: skipped.collect(),
             rerun,
         }
+    }
+
+    /// What the bad build itself showed; where there is no such build, what was looked for.
+    fn signature(&self, told: &Told<'_>, edge: Option<(usize, usize)>) -> String {
+        let shown = edge.and_then(|(_, bad)| told.counted(bad).first().copied());
+        shown.unwrap_or(self.signature).to_owned()
     }
 
     /// Where the values of an axis have no sharp step between them. Builds change once; what fails there now and then is flaky.
@@ -471,20 +338,29 @@ impl Found<'_> {
         }
     }
 
-    /// Commands that repeat the two decisive runs.
+    /// Commands that repeat the two decisive runs, and the search between them.
     fn rerun(
         &self,
         edge: Option<(usize, usize)>,
         pair: (Option<&Record>, Option<&Record>),
     ) -> Vec<String> {
-        let Some((good, bad)) = edge else { return Vec::new() };
+        let Some(edge) = edge else { return Vec::new() };
+        let search = (self.rerun)(edge);
         // A value beside the case's matrix has no trial of its own.
         match (&self.axis.kind, pair) {
             (Kind::Builds | Kind::Stacks | Kind::Environment(_), (Some(good), Some(bad))) => {
-                vec![good.again.clone(), bad.again.clone()]
+                vec![good.again.clone(), bad.again.clone(), search]
             }
-            _ => vec![(self.between)(&self.axis.label(good), &self.axis.label(bad))],
+            _ => vec![search],
         }
+    }
+
+    /// The commits of a build, where it says them.
+    pub(super) fn commits(&self, point: usize) -> Option<builds::Components> {
+        let build = self.axis.build(point)?;
+        let known = build.components.clone();
+        let fetched = build.places.iter().any(|p| !matches!(p, builds::Place::Debian(_)));
+        known.or_else(|| fetched.then(|| self.store.obtain(build, &|_| ()).ok()?.components)?)
     }
 
     /// What differs between the two builds: commits where the builds say them, else the libraries that the trial loaded.
@@ -495,14 +371,8 @@ impl Found<'_> {
     ) -> Vec<Component> {
         let Some((good, bad)) = edge else { return Vec::new() };
         // Oldest first, which for a fix is the bad one.
-        let commits = |point: usize| {
-            let build = self.axis.build(point)?;
-            let known = build.components.clone();
-            let fetched = build.places.iter().any(|p| !matches!(p, builds::Place::Debian(_)));
-            known.or_else(|| fetched.then(|| self.store.obtain(build, &|_| ()).ok()?.components)?)
-        };
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
-        if let (Some(from), Some(to)) = (commits(older), commits(newer)) {
+        if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {
             let unknown = || "none".to_owned();
             let moved =
                 from.moved(&to).into_iter().filter(|m| self.subject.depends_on(&m.component));

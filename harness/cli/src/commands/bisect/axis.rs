@@ -4,7 +4,8 @@ use std::path::Path;
 
 use builds::{Build, History, Hole, Sources, Wanted};
 
-use crate::{Stop, stop::chain};
+use super::finer::{Night, Nights};
+use crate::{Stop, select::nearest, stop::chain};
 
 /// The points of an axis, in its own order.
 pub(super) enum Points {
@@ -64,10 +65,6 @@ impl Axis {
             history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))
         };
         let ends = (find(&history, "good", good), find(&history, "bad", bad));
-        if let (Ok(good), Ok(bad)) = &ends {
-            // Builds whose commits are known without fetching them get their prior weights.
-            builds::read_components(&sources, &mut history, *good.min(bad)..good.max(bad) + 1);
-        }
         for text in [good, bad] {
             if let [builds @ .., last] = history.of_day(text).as_slice()
                 && !builds.is_empty()
@@ -76,6 +73,52 @@ impl Axis {
                 let meant = format!("{several}; the last, {}, is meant", last.id);
                 history.silent.push(meant);
             }
+        }
+        Axis::of_history(&sources, history, ends)
+    }
+
+    /// The builds of another source between two that were found.
+    pub(super) fn finer(
+        source: &str,
+        file: Option<&Path>,
+        gfx: &str,
+        nights: &Nights,
+    ) -> Result<Axis, Stop> {
+        let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
+        let sources = Sources::load(file).and_then(|all| all.select(&[source.to_owned()]));
+        let sources = sources.map_err(usage)?;
+        let days = nights.good.day.zip(nights.bad.day);
+        let wanted = Wanted {
+            from: days.map(|(a, b)| a.min(b)),
+            to: days.map(|(a, b)| a.max(b)),
+            ..Wanted::between(gfx, "", "")
+        };
+        let mut history = builds::list(&sources, &wanted).map_err(usage)?;
+        let mut notes = Vec::new();
+        let mut find = |night: &Night| {
+            night.among(&history, source, &mut notes).map_err(|why| format!("error: {why}"))
+        };
+        let ends = (find(&nights.good), find(&nights.bad));
+        if let (Ok(good), Ok(bad)) = &ends
+            && good == bad
+        {
+            return Err(Stop::usage(format!(
+                "error: {} and {} both hold {} as their last build of {source}",
+                nights.good.id, nights.bad.id, history.builds[*good].id
+            )));
+        }
+        history.silent.extend(notes);
+        Axis::of_history(&sources, history, ends)
+    }
+
+    fn of_history(
+        sources: &Sources,
+        mut history: History,
+        ends: (Result<usize, String>, Result<usize, String>),
+    ) -> Result<Axis, Stop> {
+        if let (Ok(good), Ok(bad)) = &ends {
+            // Builds whose commits are known without fetching them get their prior weights.
+            builds::read_components(sources, &mut history, *good.min(bad)..good.max(bad) + 1);
         }
         let History { builds, silent, holes } = history;
         Axis::between(Kind::Builds, Points::Builds(builds), ends, silent)
@@ -171,21 +214,47 @@ impl Axis {
         for name in names {
             let day = name.parse::<builds::Date>().ok();
             let of_day = |n: &usize| day.is_some() && self.build(*n).is_some_and(|b| b.date == day);
-            let named: Vec<usize> = match self.position_of(name) {
+            let named: Vec<usize> = match self.named(name) {
                 Some(point) => vec![point],
                 None => (0..self.len()).filter(of_day).collect(),
             };
+            let near = || self.nearest(name).map(|near| format!("; did you mean `{near}`?"));
             match named.iter().any(|point| *point == 0 || *point + 1 == self.len()) {
                 true => problems.push(format!("error: `--skip {name}`: this is an end")),
                 false if named.is_empty() => problems.push(format!(
-                    "error: `--skip {name}`: nothing between {} and {} is called so; --list shows what is",
+                    "error: `--skip {name}`: nothing between {} and {} is called so{}",
                     self.label(0),
-                    self.label(self.len() - 1)
+                    self.label(self.len() - 1),
+                    near().unwrap_or_else(|| "; --list shows what is".to_owned())
                 )),
                 false => points.extend(named),
             }
         }
         if problems.is_empty() { Ok(points) } else { Err(Stop::usage(problems.join("\n"))) }
+    }
+
+    /// Where the point is that a person means: by its name, or what stands behind the source's (`6.4.3` of `debian:6.4.3`).
+    fn named(&self, text: &str) -> Option<usize> {
+        let behind = |label: &str| label.split_once(':').is_some_and(|(_, name)| name == text);
+        let called = |n: &usize| match &self.points {
+            Points::Builds(_) => self.build(*n).is_some_and(|build| build.is_called(text)),
+            Points::Stacks(_) => behind(&self.label(*n)),
+            Points::Values(_) => false,
+        };
+        self.position_of(text).or_else(|| match self.points {
+            Points::Values(_) => None,
+            _ => (0..self.len()).find(called),
+        })
+    }
+
+    /// The name that is most like another.
+    fn nearest(&self, text: &str) -> Option<String> {
+        if matches!(self.points, Points::Values(Values::Range(..))) {
+            return None;
+        }
+        let labels: Vec<String> = (0..self.len()).map(|n| self.label(n)).collect();
+        let behind = labels.iter().filter_map(|label| Some(label.split_once(':')?.1));
+        nearest(text, labels.iter().map(String::as_str).chain(behind)).map(str::to_owned)
     }
 
     /// The build of a point, where the points are builds.
@@ -208,6 +277,16 @@ impl Axis {
             return Vec::new();
         };
         self.holes.iter().filter(|hole| hole.between(older, newer)).collect()
+    }
+
+    /// How many builds a hole may hide between two points: one for each day between theirs, and at least one.
+    pub(super) fn hidden(&self, good: usize, bad: usize) -> u32 {
+        if self.holes_between(good, bad).is_empty() {
+            return 0;
+        }
+        let day = |point| self.build(point).and_then(|build| build.date);
+        let days = day(good).zip(day(bad)).map_or(0, |(a, b)| a.until(b).unsigned_abs());
+        u32::try_from(days).unwrap_or(u32::MAX).saturating_sub(1).max(1)
     }
 
     /// How likely each point is to bring the change, where that differs: one whose relevant components did not move against
@@ -310,5 +389,18 @@ mod tests {
         check("x=a,a", None, None, Err("`a` is there twice"));
         check("x=a", None, None, Err("needs two points"));
         check("x=a,b", Some("c"), Some("d"), Err("`--bad d` is none of a,b"));
+    }
+
+    #[test]
+    fn a_point_is_left_out_by_its_name_or_what_stands_behind_its_source() {
+        let axis = Axis::parse("rocm=debian:5.7.1,debian:6.4.3,debian:7.2.4", None, None).unwrap();
+        let points = |name: &str| {
+            let points = axis.points_of(&[name.to_owned()]);
+            points.map_err(|stop| stop.to_string())
+        };
+        assert_eq!(points("6.4.3"), Ok(vec![1]));
+        assert_eq!(points("debian:6.4.3"), Ok(vec![1]));
+        assert!(points("7.2.4").is_err_and(|told| told.contains("this is an end")));
+        assert!(points("6.4.4").is_err_and(|told| told.contains("did you mean `6.4.3`?")));
     }
 }

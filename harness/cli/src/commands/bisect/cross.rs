@@ -4,7 +4,11 @@ use builds::{Component, Obtained};
 use report::evidence::{Crossed, Rate};
 use search::bisect::{Edge, Seen};
 
-use super::{Bench, interrupted, subject::Ready, verdict::Sees};
+use super::{
+    bench::{Bench, interrupted},
+    subject::Ready,
+    verdict::Sees,
+};
 use crate::{Stop, progress::Fetching, stop::chain};
 
 /// Runs of one crossed build at most.
@@ -24,7 +28,7 @@ impl Bench<'_> {
                 Stop::usage("error: --cross exchanges components of builds, and this axis has none")
             })?;
             self.store
-                .obtain_unless(build, &self.stop, &|event| fetching.tell(event))
+                .obtain_unless(build, self.cancel.flag(), &|event| fetching.tell(event))
                 .map_err(|e| interrupted(&format!("error: {}", chain(&e))))
         };
         let (good, bad) = (obtain(good)?, obtain(bad)?);

@@ -6,6 +6,7 @@ use search::bisect::{Action, Budget, Event, Setup, State, next};
 use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
+use super::identity::{self, Files};
 use crate::{Stop, outputs::note, stop::chain};
 
 /// The file in the evidence folder.
@@ -43,6 +44,15 @@ pub(super) struct Begun {
     pub(super) install_cost: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rate: Option<f64>,
+    /// The failure that is followed, where another search found it already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) followed: Option<String>,
+    /// Whether a fix was looked for: the good end is then the later one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) fix: bool,
+    /// What the program was.
+    #[serde(default, skip_serializing_if = "Files::is_empty")]
+    pub(super) files: Files,
     /// Prior weights of the points, where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) weights: Option<Vec<f64>>,
@@ -94,6 +104,9 @@ impl Begun {
             regress: String::new(),
             install_cost: 0.0,
             rate: None,
+            followed: None,
+            fix: false,
+            files: Files::new(),
             weights: None,
             budget: Limits::default(),
         }
@@ -118,6 +131,9 @@ impl Begun {
             points: 0,
             weights: None,
             budget: Limits::default(),
+            // They are compared for themselves, and those of older journals are not known.
+            fix: false,
+            files: Files::new(),
             ..begun.clone()
         };
         history(self) == history(other)
@@ -153,6 +169,21 @@ impl Past {
     }
 }
 
+impl Past {
+    /// Says which points an earlier command of this bisect left out and this one does not: what was decided without them stays.
+    pub(super) fn stays_left_out(&self, skipped: &[usize]) {
+        for observation in &self.seen {
+            let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
+            if observation.why == LEFT_OUT && !asked {
+                note(format_args!(
+                    "note: {} stays left out: an earlier command of this bisect had `--skip` for it; to take it in, begin anew in another                      folder (--out)",
+                    observation.label
+                ));
+            }
+        }
+    }
+}
+
 /// Reads a journal; none where it is not there or its first line was not finished.
 pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
     if !path.exists() {
@@ -184,7 +215,7 @@ pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
 }
 
 /// What `--skip` says of a point.
-const LEFT_OUT: &str = "left out by --skip";
+pub(super) const LEFT_OUT: &str = "left out by --skip";
 
 /// A point that a person leaves out: nobody asked for it.
 pub(super) fn left_out(point: usize, label: String) -> Observation {
@@ -249,6 +280,7 @@ pub(super) fn open(folder: &Path, begun: &Begun, resume: bool) -> Result<(Journa
         }
         past => past,
     };
+    past.iter().try_for_each(|past| identity::same(&past.begun.files, &begun.files))?;
     let journal = Journal::open(&path, Durability::Process);
     let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let past = match past {

@@ -3,7 +3,10 @@
 use judge::Kind;
 use search::bisect::{Event, Seen};
 
-use super::{Observation, Ran, Shown};
+use super::{
+    journal::Observation,
+    subject::{Ran, Shown},
+};
 use crate::args::Regress;
 
 /// The signature of a run that is too slow.
@@ -26,8 +29,13 @@ pub(super) struct Verdicts {
 }
 
 impl Verdicts {
-    pub(super) fn new(regress: Regress, threshold: Option<f64>) -> Verdicts {
-        let reference = (regress == Regress::Perf).then(|| SLOW.to_owned());
+    /// `followed` is the signature of a failure that another search found already.
+    pub(super) fn new(
+        regress: Regress,
+        threshold: Option<f64>,
+        followed: Option<String>,
+    ) -> Verdicts {
+        let reference = (regress == Regress::Perf).then(|| SLOW.to_owned()).or(followed);
         Verdicts { regress, reference, threshold }
     }
 
@@ -105,7 +113,7 @@ mod tests {
 
     #[track_caller]
     fn check(regress: Regress, run: Ran, expected: Option<Seen>) {
-        let mut verdicts = Verdicts::new(regress, None);
+        let mut verdicts = Verdicts::new(regress, None, None);
         let event = Event::Ran { build: 3, seen: Seen::Bad, seconds: 0.0 };
         let signature = "crash:hipMalloc".to_owned();
         verdicts.learn(
@@ -141,7 +149,7 @@ mod tests {
     /// The good end is asked when the bad one only passes: what it shows then is no other failure, for there is none yet.
     #[test]
     fn a_failure_of_the_good_end_counts_before_any_of_the_bad_one() {
-        let verdicts = Verdicts::new(Regress::Signature, None);
+        let verdicts = Verdicts::new(Regress::Signature, None, None);
         let failed = |started| verdicts.see(&ran("crash:hipInit", Kind::Crash, started), false);
         assert!(matches!(failed(true), Sees::Run(Seen::Bad)));
         assert!(matches!(failed(false), Sees::Nothing));
@@ -149,7 +157,7 @@ mod tests {
 
     #[test]
     fn slow_runs_are_above_the_threshold() {
-        let verdicts = Verdicts::new(Regress::Perf, Some(2.0));
+        let verdicts = Verdicts::new(Regress::Perf, Some(2.0), None);
         for (time, expected) in [(1.0, Seen::Good), (3.0, Seen::Bad)] {
             let run = Ran { shown: Shown::Passed, why: String::new(), time, record: None };
             assert!(matches!(verdicts.see(&run, false), Sees::Run(seen) if seen == expected));

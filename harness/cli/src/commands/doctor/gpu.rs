@@ -8,6 +8,8 @@ use std::{
 
 use report::issue::{Driver, Gpu, NotRead};
 
+use crate::card;
+
 /// AMD's PCI vendor id.
 const AMD: &str = "1002";
 
@@ -17,7 +19,7 @@ const AMD: &str = "1002";
 /// for `/sys/class/kfd`.
 pub(super) fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>) {
     let (mut gpus, mut serials) = (Vec::new(), Vec::new());
-    let architectures = architectures(root);
+    let cards = card::cards(root);
     for card in sorted(&root.join("sys/class/drm")) {
         let name = card.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let device = card.join("device");
@@ -33,7 +35,7 @@ pub(super) fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<S
         let named = text(&device.join("product_name"));
         let name = if named.is_empty() { marketing_name(root, &product, &revision) } else { named };
         let minor = render_minor(&device);
-        let gfx = architectures.iter().find(|(m, _)| Some(*m) == minor).map(|(_, gfx)| gfx.clone());
+        let gfx = cards.iter().find(|card| Some(card.minor) == minor).map(|card| card.gfx.clone());
         let vbios = text(&device.join("vbios_version"));
         gpus.push(Gpu {
             name,
@@ -85,25 +87,6 @@ pub(super) fn driver(root: &Path, not_read: &mut Vec<NotRead>) -> Driver {
         not_read.push(NotRead { what, why: error.to_string() });
     }
     driver
-}
-
-/// Architectures by the minor number of the render node.
-fn architectures(root: &Path) -> Vec<(u32, String)> {
-    let nodes = sorted(&root.join("sys/class/kfd/kfd/topology/nodes"));
-    let nodes = nodes.iter().map(|node| text(&node.join("properties")));
-    nodes
-        .filter_map(|properties| {
-            let value = |name: &str| {
-                properties.lines().find_map(|line| {
-                    line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u32>().ok()
-                })
-            };
-            // The target version is that of LLVM: major * 10000 + minor * 100 + stepping, the stepping in hexadecimal in the name.
-            let target = value("gfx_target_version").filter(|v| *v > 0)?;
-            let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
-            Some((value("drm_render_minor")?, gfx))
-        })
-        .collect()
 }
 
 fn render_minor(device: &Path) -> Option<u32> {
@@ -193,22 +176,6 @@ mod tests {
             firmware: vec![("mec".to_owned(), "0x000001f6".to_owned())],
         };
         assert_eq!(gpus, [expected]);
-    }
-
-    #[test]
-    fn the_stepping_of_an_architecture_is_hexadecimal() {
-        let root = tempfile::tempdir().unwrap();
-        let check = |target: &str, expected: &str| {
-            let node = "sys/class/kfd/kfd/topology/nodes/0/properties";
-            let text = format!("gfx_target_version {target}\ndrm_render_minor 128\n");
-            write(root.path(), node, &text);
-            let found =
-                architectures(root.path()).into_iter().map(|(_, gfx)| gfx).collect::<Vec<_>>();
-            assert_eq!(found, [expected]);
-        };
-        check("90010", "gfx90a");
-        check("90402", "gfx942");
-        check("110501", "gfx1151");
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use judge::{Kind, Outcome};
 use supervise::{Ended, Observed, Reason};
 
+/// How a line of a program begins that says what is wrong.
+pub(super) const FAILED: &str = "FAIL: ";
+
 /// What happened, as far as a trial and its program can be compared: the kind, and the buffer, call or kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
@@ -37,7 +40,7 @@ impl Seen {
         // The runtime may leave a line of its own unfinished.
         let text = |l: &supervise::Line| String::from_utf8_lossy(&l.text).trim_start().to_owned();
         let lines: Vec<String> = seen.lines.iter().map(text).collect();
-        let failed = lines.iter().find(|line| line.starts_with("FAIL: "));
+        let failed = lines.iter().find(|line| line.starts_with(FAILED));
         let over = lines.iter().any(|line| line == "PASS" || line.starts_with("FAILED: "));
         let stderr = seen.stderr.to_text();
         let place = open.unwrap_or_default().to_owned();
@@ -156,7 +159,7 @@ impl std::fmt::Display for Seen {
 /// `FAIL: buffer back: 2 of 2 bytes ...`, `FAIL: hipMalloc returned ...`, `FAIL: hipGraphGetNodes gave 3 ...`,
 /// `FAIL: hipMemGetInfo: 4096 bytes ... were not given back`, `FAIL: kernel k did not compile`.
 fn failure(line: &str) -> Seen {
-    let text = line.strip_prefix("FAIL: ").unwrap_or(line);
+    let text = line.strip_prefix(FAILED).unwrap_or(line);
     let mut words = text.split([' ', ':', '(']).filter(|word| !word.is_empty());
     let first = words.next().unwrap_or_default();
     let (kind, place) = match first {

@@ -22,7 +22,7 @@ use supervise::Cancel;
 use super::{
     build::Toolchain,
     fewer::{fewer_lines, with_bytes},
-    seen::Seen,
+    seen::{FAILED, Seen},
     stacks,
     verify::{
         How, goes_wrong, header, limits, log_environment, measured, printed, read_log, read_trace,
@@ -549,6 +549,12 @@ fn finished(runs: &Runs<'_>, text: &str, reported: Rate) -> Result<Option<Short>
         .map(|(failed, passes)| runs.measured(failed, passes));
     for (unknown, known) in before.iter().zip(&after) {
         text = text.replacen(&format!("// {unknown}\n"), &format!("// {known}\n"), 1);
+    }
+    if ended.starts_with(FAILED) {
+        // The trial's own words are about all of its bytes and buffers.
+        let words = [goes_wrong(runs.goal), format!("A failing run ended so: {ended}")];
+        let [trial, program] = words.map(|words| format!("// {words}\n"));
+        text = text.replacen(&trial, &program, 1);
     }
     let log = runs.failing.log();
     let stacks = runs.failing.stacks(runs, &text)?;

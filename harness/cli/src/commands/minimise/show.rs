@@ -47,6 +47,9 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
             );
         }
     }
+    if found.elements.iter().any(Needed::makes_it_more_frequent) {
+        out.push_str("  Without those that have failures without them it comes less often, so they were kept.\n");
+    }
     let names = |elements: &[&Needed]| {
         let names = elements.iter().map(|e| e.what.as_str()).filter(|what| !shown.contains(what));
         names.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ")

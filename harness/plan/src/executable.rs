@@ -1,16 +1,39 @@
-use plan::{Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Plan};
+//! What no run of a plan could do: work with what it does not declare, reach device memory from the host, leave a capture open.
 
-use crate::broken::Broken;
+use std::collections::BTreeMap;
 
-/// Checks what no call could report: names that the plan does not declare, and host access to device memory.
+use crate::{Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, may_succeed};
+
+/// What no run could carry out. No call could report it, so it is looked for before one is made: by whoever checks a case, and once
+/// more by whoever executes the plan.
 ///
 /// Graphs, generators and handles need no declaration: they are what a call makes.
-pub(crate) fn check(plan: &Plan) -> Result<(), Broken> {
+pub fn impossible(plan: &Plan) -> Vec<(&Step, String)> {
+    let mut found = Vec::new();
+    let mut open: BTreeMap<&str, &Step> = BTreeMap::new();
     for step in plan.steps() {
-        check_call(plan, &step.call)
-            .map_err(|why| Broken(format!("step {} of the plan: {why}", step.id)))?;
+        found.extend(check_call(plan, &step.call).err().map(|why| (step, why)));
+        match &step.call {
+            Call::BeginCapture { stream, .. } if may_succeed(step) => {
+                open.insert(stream, step);
+            }
+            Call::EndCapture { stream, .. } => drop(open.remove(stream.as_str())),
+            _ => {}
+        }
     }
-    Ok(())
+    found.extend(open.into_iter().map(|(stream, begin)| {
+        let why = format!(
+            "the capture of stream `{stream}` that begins here is never ended; end it by `end_capture`, with `returns` where that \
+             must fail"
+        );
+        (begin, why)
+    }));
+    found
+}
+
+/// Whether a directed copy has a function of its own; managed memory counts as the device's.
+fn has_direction(to: Memory, from: Memory) -> bool {
+    [to, from].into_iter().any(|memory| memory == Memory::Managed || !memory.on_host())
 }
 
 fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
@@ -19,7 +42,9 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
     };
     let on_host = |name: &str| match buffer(name)?.memory.on_host() {
         true => Ok(()),
-        false => Err(format!("the host cannot read or write buffer `{name}`")),
+        false => {
+            Err(format!("the host cannot read or write buffer `{name}`, which is device memory"))
+        }
     };
     let stream = |name: &str| match name == DEFAULT_STREAM || plan.streams.contains_key(name) {
         true => Ok(()),
@@ -48,9 +73,7 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         }
         Call::Copy { to, from, api, stream: s, .. } => {
             let (to, from) = (buffer(&to.buffer)?.memory, buffer(&from.buffer)?.memory);
-            if *api == CopyApi::MemcpyDirected
-                && crate::memory::directed_function(to, from).is_none()
-            {
+            if *api == CopyApi::MemcpyDirected && !has_direction(to, from) {
                 return Err("no directed copy goes from host to host".into());
             }
             stream(s)

@@ -1,0 +1,215 @@
+//! Where the search's wishes are carried out: builds obtained, runs made, each written down before it counts.
+
+use std::{path::Path, time::Instant};
+
+use search::bisect::{Event, State};
+use supervise::{Cancel, Journal};
+
+use super::{
+    ahead::Ahead,
+    answer,
+    axis::Axis,
+    journal::{self, Entry, Observation},
+    subject::{Ran, Ready, Refused, Shown, Subject},
+    told,
+    verdict::{Sees, Verdicts},
+};
+use crate::{SessionOptions, Stop, outputs::note, stop::chain};
+
+/// Attempts at a run that gives no verdict, until the build counts as one that cannot be tested.
+const ATTEMPTS: u32 = 3;
+
+/// Runs of each end by which `--regress perf` finds what is slow.
+const MEASURED: u32 = 5;
+
+/// One search under way.
+pub(super) struct Bench<'a> {
+    pub(super) subject: &'a Subject<'a>,
+    pub(super) axis: &'a Axis,
+    pub(super) options: SessionOptions,
+    pub(super) store: builds::Store,
+    pub(super) cancel: Cancel,
+    pub(super) journal: Journal,
+    pub(super) folder: &'a Path,
+    pub(super) verdicts: Verdicts,
+    pub(super) observations: Vec<Observation>,
+    pub(super) ready: Option<(usize, Ready<'a>)>,
+    pub(super) ahead: Ahead,
+}
+
+impl Bench<'_> {
+    /// Writes an observation down, then takes it into account, then shows it.
+    pub(super) fn observe(
+        &mut self,
+        state: &mut State,
+        observation: Observation,
+    ) -> Result<(), Stop> {
+        journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
+        state.observe(observation.event);
+        note(told::progress(state, &observation, &|n| self.axis.label(n)));
+        self.observations.push(observation);
+        Ok(())
+    }
+
+    /// Keeps the last build that passed and the first that failed from being evicted for others.
+    pub(super) fn pin(&self, state: &State) -> Result<(), Stop> {
+        let usable = || state.tallies().filter(|(_, tally)| !tally.unusable());
+        let good = usable().filter(|(_, tally)| tally.good > 0 && tally.bad == 0).last();
+        let bad = usable().find(|(_, tally)| tally.bad > 0);
+        let pair = [good, bad].into_iter().flatten();
+        let builds: Vec<_> = pair.filter_map(|(point, _)| self.axis.build(point)).collect();
+        self.store.pin(&builds).map_err(|e| interrupted(&format!("error: {}", chain(&e))))
+    }
+
+    fn prepare(&mut self, point: usize) -> Result<Result<(), String>, Stop> {
+        self.ready = None;
+        // What was fetched ahead is waited for if it is this build, and called off if it is another.
+        let _ahead = self.ahead.take(self.axis, point);
+        match self.subject.prepare(
+            self.axis,
+            point,
+            &self.options,
+            (&self.store, self.cancel.flag()),
+        )? {
+            Ok(ready) => {
+                self.refuse_rebuilt(point, &ready)?;
+                self.ready = Some((point, ready));
+                Ok(Ok(()))
+            }
+            Err(Refused::Unusable(why)) => Ok(Err(why)),
+            Err(Refused::Trouble(why)) => Err(interrupted(&format!("error: {why}"))),
+        }
+    }
+
+    /// What was seen of a build is not mixed with what another of the same name shows.
+    fn refuse_rebuilt(&self, point: usize, ready: &Ready<'_>) -> Result<(), Stop> {
+        let label = self.axis.label(point);
+        let now = ready.sha256();
+        let known = |o: &&Observation| o.label == label && !o.sha256.is_empty();
+        match self.observations.iter().find(known) {
+            Some(before) if !now.is_empty() && before.sha256 != now => {
+                Err(Stop::no_verdict(format!(
+                    "error: {label} was built again: its sha256 is {now}, and was {} when this bisect ran it; what was seen of the two is \
+                     not mixed: begin anew in another folder (--out)",
+                    before.sha256
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn install(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
+        let begun = Instant::now();
+        let prepared = self.prepare(point)?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let (event, why) = match prepared {
+            Ok(()) => (Event::Installed { build: point, seconds }, String::new()),
+            Err(why) => (Event::Unusable { build: point, seconds }, why),
+        };
+        let label = self.axis.label(point);
+        let sha256 = self.ready.as_ref().map(|(_, ready)| ready.sha256()).unwrap_or_default();
+        self.observe(state, Observation { event, label, signature: String::new(), why, sha256 })
+    }
+
+    pub(super) fn run(&mut self, state: &mut State, point: usize) -> Result<(), Stop> {
+        let begun = Instant::now();
+        let label = self.axis.label(point);
+        let unusable = |seconds, why| Observation {
+            event: Event::Unusable { build: point, seconds },
+            label: label.clone(),
+            signature: String::new(),
+            why,
+            sha256: String::new(),
+        };
+        // After a resume nothing is active yet.
+        if self.ready.as_ref().is_none_or(|(active, _)| *active != point)
+            && let Err(why) = self.prepare(point)?
+        {
+            return self.observe(state, unusable(begun.elapsed().as_secs_f64(), why));
+        }
+        let ran = self.attempt(state.runs())?;
+        let seconds = begun.elapsed().as_secs_f64();
+        let signature = match &ran.shown {
+            Shown::Failed { signature, .. } => signature.clone(),
+            _ => String::new(),
+        };
+        let observation = match self.verdicts.see(&ran, point == state.setup().bad()) {
+            Sees::Run(seen) => Observation {
+                event: Event::Ran { build: point, seen, seconds },
+                label: label.clone(),
+                signature,
+                why: ran.why,
+                sha256: String::new(),
+            },
+            Sees::Nothing => unusable(seconds, ran.why),
+        };
+        self.verdicts.learn(&observation, state.setup().bad());
+        self.observe(state, observation)
+    }
+
+    /// Runs the active point until there is a verdict.
+    fn attempt(&mut self, number: u32) -> Result<Ran, Stop> {
+        let Some((point, ready)) = &self.ready else { unreachable!("a point was prepared") };
+        let label = self.axis.label(*point);
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            let Some(ran) = ready.run(number, &self.cancel) else {
+                return Err(interrupted("interrupted"));
+            };
+            if let Some(record) = &ran.record {
+                answer::keep_record(self.folder, &label, record)?;
+            }
+            if matches!(ran.shown, Shown::Trouble) {
+                return Err(interrupted(&format!("error: {}", ran.why)));
+            }
+            let no_verdict = ran
+                .record
+                .as_ref()
+                .is_some_and(|record| record.outcome.kind == judge::Kind::NoVerdict);
+            last = Some(ran);
+            if !no_verdict {
+                break;
+            }
+        }
+        Ok(last.unwrap_or_else(|| unreachable!("at least one attempt was made")))
+    }
+
+    /// Finds the time that tells slow from fast.
+    pub(super) fn measure(&mut self) -> Result<(), Stop> {
+        let mut medians = Vec::new();
+        for point in [0, self.axis.len() - 1] {
+            if let Err(why) = self.prepare(point)? {
+                return Err(Stop::no_verdict(format!("error: {}: {why}", self.axis.label(point))));
+            }
+            let mut times = Vec::new();
+            for number in 0..MEASURED {
+                let ran = self.attempt(number)?;
+                if !matches!(ran.shown, Shown::Passed) {
+                    return Err(Stop::no_verdict(format!(
+                        "error: {} does not pass, so its time says nothing: {}",
+                        self.axis.label(point),
+                        ran.why
+                    )));
+                }
+                times.push(ran.time);
+            }
+            times.sort_by(f64::total_cmp);
+            medians.push(times[times.len() / 2]);
+            note(format_args!(
+                "{}: {:.3} s in the middle of {MEASURED} runs",
+                self.axis.label(point),
+                times[times.len() / 2]
+            ));
+        }
+        let seconds = (medians[0] * medians[1]).sqrt();
+        journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
+        self.verdicts.set_threshold(seconds);
+        Ok(())
+    }
+}
+
+pub(super) fn interrupted(why: &str) -> Stop {
+    Stop::no_verdict(format!(
+        "{why}\nwhat was seen is kept; the same command with --resume goes on"
+    ))
+}

@@ -1,0 +1,84 @@
+//! The command that searches between two points of a search, and so repeats what its answer rests on.
+
+use super::axis::{Axis, Kind};
+use crate::{
+    DeviceChoice,
+    args::{Bisect, DeviceKind, On, Target},
+    rerun::quoted,
+};
+
+/// The options of the search with two of its points as ends. Every option is named: of a new one somebody has to say whether an
+/// answer depends on it.
+pub(super) fn command(
+    args: &Bisect,
+    axis: &Axis,
+    device: &DeviceChoice,
+    skipped: &[usize],
+    (good, bad): (usize, usize),
+) -> String {
+    let pair = [axis.label(good), axis.label(bad)];
+    let values = |name: &str| Some(format!("{name}={}", pair.join(",")));
+    let along = match &axis.kind {
+        Kind::Builds => None,
+        Kind::Stacks => values("rocm"),
+        Kind::Environment(name) => values(&format!("env:{name}")),
+        Kind::Parameter(name) => values(name),
+    };
+    // Values stand in the order of the option; builds have one of their own.
+    let builds = axis.kind == Kind::Builds;
+    let [good_end, bad_end] = pair.map(|label| builds.then_some(label));
+    let between = skipped.iter().filter(|point| builds && good < **point && **point < bad);
+    let again = Bisect {
+        case: args.case.clone(),
+        good: good_end,
+        bad: bad_end,
+        fixed: args.fixed && builds,
+        source: args.source.clone(),
+        sources_file: args.sources_file.clone(),
+        // Of the two builds one phase is enough.
+        to: None,
+        axis: along,
+        skip: between.map(|point| axis.label(*point)).collect(),
+        list: false,
+        dry_run: false,
+        regress: args.regress,
+        fault: args.fault.clone(),
+        rate: args.rate,
+        install_cost: args.install_cost,
+        budget_runs: args.budget_runs,
+        budget_installs: args.budget_installs,
+        budget_seconds: args.budget_seconds,
+        disk_budget: args.disk_budget,
+        cross: args.cross,
+        // Its files are another search's.
+        out: None,
+        resume: false,
+        replay: None,
+        from: args.from.clone(),
+        on: On {
+            target: Target {
+                // The one that was there, whatever another machine has.
+                device: match device {
+                    // What a command runs on is its own affair.
+                    _ if args.case.is_none() && args.program.is_none() => DeviceKind::Auto,
+                    DeviceChoice::Emulated(_) => DeviceKind::Emulated,
+                    DeviceChoice::Gpu => DeviceKind::Gpu,
+                },
+                ..args.on.target.clone()
+            },
+            record: None,
+            ..args.on.clone()
+        },
+        program: args.program.clone(),
+        matching: args.matching.clone(),
+        command: args.command.clone(),
+    };
+    let mut words = again.words();
+    if matches!(axis.kind, Kind::Builds | Kind::Stacks) {
+        // The points are the stacks.
+        let stack = format!("--rocm={}", args.on.target.rocm);
+        words.iter().position(|word| *word == stack).map(|at| words.remove(at));
+    }
+    let all = ["rocrepro", "bisect"].map(str::to_owned).into_iter().chain(words);
+    all.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,213 @@
+//! `bisect --to commits`: the night at which it broke, and then the push between the two nights.
+
+use std::{
+    fs,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+};
+
+use standin::{Entry, Fake, Listing, Server, Site, pack, sha256};
+
+/// Pushes a day, and the one that breaks it: the second of the fourth of July.
+const A_DAY: u32 = 3;
+const BREAKS: u32 = 10;
+const PUSHES: u32 = 21;
+
+fn commit(n: u32) -> String {
+    sha256(format!("push {n}").as_bytes())[..40].to_owned()
+}
+
+/// Where rocm-systems stands at a push: it moves with the one that breaks it, and with every seventh.
+fn systems(n: u32) -> String {
+    sha256(format!("systems {} {}", n / 7, n >= BREAKS).as_bytes())[..40].to_owned()
+}
+
+fn fake(version: &str, push: u32, fails: bool) -> Fake {
+    Fake {
+        conf: if fails { "1000" } else { "0" }.into(),
+        therock: commit(push),
+        pins: vec![("rocm-systems".into(), systems(push))],
+        ..Fake::new(version)
+    }
+}
+
+/// The last push that a night of July holds: it is built at midnight, but for the fifth, whose runner was late by a push.
+fn last_push(day: u32) -> u32 {
+    A_DAY * (day - 1) - 1 + u32::from(day == 5)
+}
+
+/// What the hosts have.
+struct World {
+    /// From which push on it fails, or passes.
+    changes: u32,
+    fix: bool,
+    /// What the pushes' builds say when they fail, if something else than the nights'.
+    says: Option<&'static str>,
+    /// Whether the runs' list has the push of the fifth night.
+    late_push: bool,
+}
+
+/// As the pushes are.
+const PLAIN: World = World { changes: BREAKS, fix: false, says: None, late_push: true };
+
+impl World {
+    fn fails(&self, push: u32) -> bool {
+        (push >= self.changes) != self.fix
+    }
+
+    fn serve(&self) -> Server {
+        let mut site = Site::default();
+        for day in 2..=7 {
+            let version = format!("7.15.0a202607{day:02}");
+            let fake = fake(&version, last_push(day), self.fails(last_push(day)));
+            let path = format!("/bucket/therock-dist-linux-gfx1151-{version}.tar.gz");
+            site.file(&path, fake.tarball());
+        }
+        site.listing("/bucket/", Listing::S3(100));
+        let mut runs = Vec::new();
+        for n in (0..PUSHES).rev().filter(|n| self.late_push || *n != last_push(5)) {
+            let created = format!("2026-07-{:02}T{:02}:00:00Z", n / A_DAY + 1, 8 + n % A_DAY);
+            runs.push(serde_json::json!({"id": 100 + n, "head_sha": commit(n), "event": "push",
+                "created_at": created}));
+            let mut entries = fake(&commit(n), n, self.fails(n)).entries();
+            if let Some(says) = self.says {
+                for entry in &mut entries {
+                    if let Entry::File(_, text, true) = entry {
+                        *text = String::from_utf8_lossy(text).replace("wrong bytes", says).into();
+                    }
+                }
+            }
+            site.file(&format!("/ci/{}-linux/all.tar.zst", 100 + n), pack(&entries, "tar.zst"));
+        }
+        let page = serde_json::json!({"total_count": runs.len(), "workflow_runs": runs});
+        site.file("/runs", page.to_string().into_bytes());
+        site.serve()
+    }
+}
+
+const SOURCES: &str = "[[source]]\nname = 'july'\nchannel = 'july'\nkind = 's3-xml'\nurl = 'HOST/bucket/'\n\
+                       [[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
+                       runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n";
+
+/// A machine with a cache of its own.
+struct Machine {
+    folder: tempfile::TempDir,
+}
+
+impl Machine {
+    fn new(server: &Server) -> Machine {
+        let machine = Machine { folder: tempfile::tempdir().expect("a folder") };
+        let sources = SOURCES.replace("HOST", &server.url(""));
+        fs::write(machine.at("sources.toml"), sources).expect("a file");
+        fs::write(machine.at("state"), "1").expect("a file");
+        machine
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+        command
+            .args(["bisect", "--source=july", "--to=commits", "--gfx=gfx1151", "--out"])
+            .arg(self.at("out"))
+            .arg(format!("--sources-file={}", self.at("sources.toml").display()))
+            .args(options)
+            .args(["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""])
+            .env("XDG_CACHE_HOME", self.at("cache"))
+            .env("FAKE_STATE", self.at("state"))
+            .env("ROCREPRO_DEVICE_KIND", "emulated")
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs it and checks its exit code and parts of what it prints; gives what is on stdout.
+    #[track_caller]
+    fn check(&self, options: &[&str], code: i32, parts: &[&str]) -> String {
+        let Output { status, stdout, stderr } = self.command(options).output().expect("it starts");
+        let stdout = String::from_utf8_lossy(&stdout).into_owned();
+        let text = format!("{stdout}\n--- stderr\n{}", String::from_utf8_lossy(&stderr));
+        assert_eq!(status.code(), Some(code), "{text}");
+        for part in parts {
+            assert!(text.contains(part), "no {part:?}: {text}");
+        }
+        stdout
+    }
+}
+
+const ENDS: [&str; 2] = ["--good=first", "--bad=last"];
+
+#[test]
+fn the_push_between_two_nights_is_found_by_one_command() {
+    let server = PLAIN.serve();
+    let machine = Machine::new(&server);
+    let night = "last good 7.15.0a20260704, first bad 7.15.0a20260705";
+    let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
+    let link = |from: u32, to: u32| {
+        let (from, to) = (systems(from), systems(to));
+        format!("https://github.com/ROCm/rocm-systems/compare/{from}...{to}")
+    };
+    let (nights, pushes) = (link(last_push(4), last_push(5)), link(BREAKS - 1, BREAKS));
+    let text = machine.check(&ENDS, 0, &[night, &push, &nights, &pushes]);
+    assert!(text.find(night) < text.find(&push), "{text}");
+    // The nights' own commits are the ends, and so the push of the fifth itself is among them.
+    let journal = fs::read_to_string(machine.at("out/commits/bisect.jsonl")).expect("a journal");
+    let begun = journal.lines().next().expect("a line");
+    let ends = (commit(last_push(4)), commit(last_push(5)));
+    assert!(begun.contains(&ends.0) && begun.contains(&ends.1), "{begun}");
+    let points = format!("\"points\":{}", last_push(5) - last_push(4) + 1);
+    assert!(begun.contains(&points) && begun.contains("exit:1:wrong bytes"), "{begun}");
+    for file in ["out/bisect.json", "out/commits/bisect.json"] {
+        assert!(machine.at(file).is_file(), "{file}");
+    }
+    // What is finished is not done again.
+    let before = fs::read_to_string(machine.at("state")).expect("a file");
+    machine.check(&[ENDS[0], ENDS[1], "--resume"], 0, &[night, &push]);
+    assert_eq!(fs::read_to_string(machine.at("state")).expect("a file"), before);
+}
+
+#[test]
+fn a_fix_is_found_in_the_same_way() {
+    let server = World { fix: true, ..PLAIN }.serve();
+    let machine = Machine::new(&server);
+    let push = format!("first good {}, last bad {}", commit(BREAKS), commit(BREAKS - 1));
+    let night = "first good 7.15.0a20260705, last bad 7.15.0a20260704";
+    machine.check(&["--fixed", "--good=last", "--bad=first"], 0, &[night, &push]);
+}
+
+/// A night whose commit is no push that was built is found by its day, and that is told.
+#[test]
+fn a_night_without_a_push_of_its_own_is_found_by_its_day() {
+    let server = World { late_push: false, ..PLAIN }.serve();
+    let machine = Machine::new(&server);
+    let late = commit(last_push(5));
+    let told = format!("{late}, of which 7.15.0a20260705 was made, is no build of commits");
+    let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
+    machine.check(&ENDS, 0, &[&told, &format!("{} is taken for it", commit(11)), &push]);
+}
+
+/// The second phase follows the failure of the first, and no other.
+#[test]
+fn another_failure_of_the_pushes_is_not_the_one() {
+    let server = World { says: Some("no device"), ..PLAIN }.serve();
+    let machine = Machine::new(&server);
+    let refused = "in another way than the one that is looked for: exit:1:no device";
+    machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
+}
+
+#[test]
+fn two_nights_of_one_push_leave_the_answer_as_it_is() {
+    let server = World { changes: 99, ..PLAIN }.serve();
+    // The same source, built twice, and only the second is bad.
+    let version = "7.15.0a20260706";
+    server.change(|site| {
+        let again = Fake { conf: "1000".into(), ..fake(version, last_push(5), true) };
+        site.file(&format!("/bucket/therock-dist-linux-gfx1151-{version}.tar.gz"), again.tarball());
+    });
+    let machine = Machine::new(&server);
+    let ends = ["--good=first", "--bad=2026-07-06"];
+    let why = format!("7.15.0a20260705 and 7.15.0a20260706 both hold {}", commit(last_push(5)));
+    let parts = ["first bad 7.15.0a20260706", &why, "the answer above stands"];
+    machine.check(&ends, 4, &parts);
+}
