@@ -1,5 +1,5 @@
 // hipMemcpyAsync returns hipSuccess.
-// What goes wrong: hipMemcpyAsync returned hipErrorInvalidValue.
+// A failing run ended so: FAIL: hipMemcpyAsync(out, src, 4, hipMemcpyHostToDevice, s) returned hipErrorInvalidValue; expected was hipSuccess (line 35)
 // Upstream: ROCm/ROCm#4614
 // Failed as described in 3 of 3 runs on ROCm 7.2.4 (debian:7.2.4), emulated gfx1151, not a GPU, 2026-11-22.
 // Passed in 3 of 3 runs on ROCm 5.7.1 (debian:5.7.1), emulated gfx1100, not a GPU.
