@@ -122,11 +122,11 @@ fn every_mistake_is_told_once_or_the_work_stops_at_the_first() {
 fn a_missing_wait_is_found_and_shows_in_numbers_where_results_come_late() {
     let wait = |wait: &str| {
         let load = format!(
-            "u32 v; asm volatile(\"global_load_b32 %0, %1, off{wait}\" : \"=&v\"(v) : \"v\"(src + i));"
+            "unsigned v; asm volatile(\"global_load_b32 %0, %1, off{wait}\" : \"=&v\"(v) : \"v\"(src + i));"
         );
-        let kernel = ADD.replace("dst[i] = src[i] + k;", &format!("{load} dst[i] = v + k;"));
+        let kernel = ADD.replace("dst[i] = src[i] + k;", &format!("{{ {load} dst[i] = v + k; }}"));
         assert_ne!(kernel, ADD);
-        kernel.replace("u32 v;", "unsigned v;")
+        kernel
     };
     let (wrong, right) = (wait(""), wait("\\ns_waitcnt vmcnt(0)"));
     assert_eq!(report(ADD_CASE, ("add_u32", &right)), "");

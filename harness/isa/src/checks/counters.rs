@@ -6,6 +6,8 @@
 //!
 //! EXP_CNT is left out: since GFX7 no instruction of a compute kernel needs it (LLVM, `vmemWriteNeedsExpWaitcnt`).
 
+use std::sync::Arc;
+
 use device::Arch;
 
 use super::access::{Kind, Piece};
@@ -103,7 +105,7 @@ pub(crate) struct Raise {
     pub(crate) order: Order,
     pub(crate) domain: Domain,
     /// Where the result comes to: nowhere for a store.
-    pub(crate) result: Set,
+    pub(crate) result: Arc<Set>,
 }
 
 /// Register halves: two for each row of the vector file, low half first, then two for each scalar register.
@@ -203,6 +205,7 @@ impl Effect {
             let waits = waits(text).into_iter();
             effect.waits.extend(waits.filter(|(of, left)| *left < of.capacity(text.site.arch)));
             let (result, stored) = (result(text, pieces), stored_half(text));
+            let result = Arc::new(result);
             effect.raises.extend(raises(text, pieces, &result));
             for (index, operand) in text.operands.iter().enumerate() {
                 let named = operand.half.then_some(usize::from(operand.high));
@@ -347,7 +350,7 @@ fn is_scalar_memory(name: &str) -> bool {
     starts.iter().any(|start| name.starts_with(start))
 }
 
-fn raises(text: &Text, pieces: &[Piece], result: &Set) -> Vec<Raise> {
+fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     let arch = text.site.arch;
     let way = Way::of(arch);
     let raise = |counter: Counter, order, domain| Raise {

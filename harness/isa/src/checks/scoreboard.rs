@@ -38,7 +38,7 @@ pub(crate) struct Origin {
 struct Pending {
     order: Order,
     name: &'static str,
-    result: Set,
+    result: Arc<Set>,
     lanes: u64,
     producer: Origin,
     /// Of the instructions that waited for this counter, how many had run.
@@ -163,22 +163,25 @@ impl Scoreboard {
                 Domain::Lds => in_lds,
             };
             self.local += u32::from(raise.counter == Counter::Local && raise.order == Order::Turns);
+            // Of a FLAT access, this part may go nowhere.
+            let goes = lanes != 0 || raise.domain == Domain::All;
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));
             self.counters[index].push_back(Pending {
                 order: raise.order,
                 name: raise.name,
-                result: if lanes == 0 && raise.domain != Domain::All {
-                    Set::default()
-                } else {
-                    raise.result.clone()
-                },
+                result: if goes { raise.result.clone() } else { Arc::default() },
                 lanes,
                 producer: producer.clone(),
                 waits: self.waits[index],
                 told: false,
                 late,
             });
-            self.come(index, raise.capacity, wave);
+            if goes {
+                raise.result.add_to(&mut self.pending);
+            }
+            if self.counters[index].len() > raise.capacity {
+                self.come(index, raise.capacity, wave);
+            }
         }
         if let Some(before) = before {
             before.restore(wave);
@@ -188,6 +191,9 @@ impl Scoreboard {
     /// So many of a counter are left open at most.
     fn come(&mut self, index: usize, left: usize, wave: &mut Wave) {
         let queue = &mut self.counters[index];
+        if queue.is_empty() {
+            return;
+        }
         let in_turn = queue.iter().filter(|pending| pending.order == Order::Turns).count();
         let mut done = in_turn.saturating_sub(left);
         queue.retain_mut(|pending| {
