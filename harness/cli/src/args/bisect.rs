@@ -11,7 +11,7 @@ Examples:
   rocrepro bisect graphs/long-chain --axis nodes=200..30000           the number of nodes from which it fails
   rocrepro bisect copies/tensors --axis env:GPU_MAX_HW_QUEUES=1,2,4,8 --rate 0.2
   rocrepro bisect copies/tensors --axis rocm=/builds/a,/builds/b,/builds/c --budget-seconds 3600
-  rocrepro bisect graphs/empty --source nightly --good 2026-07-01 --bad 2026-08-20 --to commits    the night, then the push
+  rocrepro bisect graphs/empty --source nightly --good 2026-07-01 --bad 2026-08-20 --to commits
   rocrepro bisect --source dir:/builds --good first --bad last --cross -- ./test.sh
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
   rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
