@@ -130,7 +130,10 @@ pub struct Wanted {
 impl Wanted {
     /// What lies between two builds that a person names, as far as their names tell days: fewer pages are read.
     pub fn between(gfx: &str, one: &str, other: &str) -> Self {
-        let day = |text: &str| text.parse().ok().or_else(|| names::day(text));
+        let day = |text: &str| {
+            let text = of_day(text).map_or(text, |(_, day)| day);
+            text.parse().ok().or_else(|| names::day(text))
+        };
         let days = day(one).zip(day(other));
         Self {
             gfx: gfx.to_owned(),
@@ -206,6 +209,11 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
         return Err(Error::Empty { gfx: wanted.gfx.clone(), reasons });
     }
     Ok(history)
+}
+
+/// Takes a push and its day apart, which together say where to look for it: `361a3e7@2026-07-04`.
+fn of_day(text: &str) -> Option<(&str, &str)> {
+    text.split_once('@').filter(|(commit, _)| commit.chars().all(|c| c.is_ascii_hexdigit()))
 }
 
 /// Whether a build is of a release branch: its version names no day and no commit.
@@ -316,7 +324,7 @@ impl Build {
 
 impl History {
     /// The position of the build that a person means: an id, a version, a day (`2026-07-02` or `20260702`), the beginning of a
-    /// commit, or `first` and `last`. A day without a build is a mistake, not the day after; of several builds of a day the last is
+    /// commit, with its day perhaps (`361a3e7@2026-07-04`), or `first` and `last`. A day without a build is a mistake, not the day after; of several builds of a day the last is
     /// meant. Among pushes a night, by its day or its version, is the last push that it holds: nights are built at midnight, so that of
     /// the second of July holds what came until the first.
     ///
@@ -324,6 +332,7 @@ impl History {
     /// [`Error::NoBuild`] with the neighbours.
     pub fn find(&self, text: &str) -> Result<usize, Error> {
         let last = self.builds.len().checked_sub(1);
+        let text = of_day(text).map_or(text, |(commit, _)| commit);
         let day = text.parse::<Date>().ok();
         let commits = self.builds.iter().all(Build::is_push) && last.is_some();
         let night = day.or_else(|| names::day(text)).filter(|_| commits);

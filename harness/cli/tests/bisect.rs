@@ -272,6 +272,10 @@ fn a_resume_keeps_what_was_seen_by_name() {
     search("1,2,3,4,5,6,7,8,9", &[], 0, &["resumed after 7 runs"]);
     let after = std::fs::read_to_string(&log).expect("a log").lines().count();
     assert!(after > before && after < 30, "{after}");
+    // The decisions of both commands, each over the history that it saw.
+    let journal = Path::new(out).join("bisect.jsonl");
+    let replayed = ["--replay", journal.to_str().unwrap()];
+    check(&replayed, 0, &["last good 5, first bad 6"], &[]);
 }
 
 /// A point that an earlier command left out stays so, and another program is another search.

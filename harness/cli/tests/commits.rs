@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
@@ -161,6 +161,19 @@ fn the_push_between_two_nights_is_found_by_one_command() {
     for file in ["out/bisect.json", "out/commits/bisect.json"] {
         assert!(machine.at(file).is_file(), "{file}");
     }
+    // The push is found again by its day, however old it is by then.
+    let again = text.lines().rfind(|line| line.starts_with("again")).expect("a line of it");
+    let words = again["again".len()..].trim();
+    let own = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("a folder");
+    let path = format!("{}:{}", own.display(), std::env::var("PATH").expect("a path"));
+    let mut shell = Command::new("sh");
+    shell.args(["-c", words]).current_dir(machine.folder.path()).stdin(Stdio::null());
+    shell.env("PATH", path).env("XDG_CACHE_HOME", machine.at("cache"));
+    let output = shell.env("FAKE_STATE", machine.at("state")).output().expect("it starts");
+    let repeated = String::from_utf8_lossy(&output.stdout);
+    assert!(repeated.contains(&push), "{words}\n{repeated}\n{output:?}");
+    let asked = server.requests().into_iter().rfind(|request| request.contains("created="));
+    assert!(asked.is_some_and(|asked| asked.contains("created=2026-06-24..2026-07-04")));
     // What is finished is not done again.
     let before = fs::read_to_string(machine.at("state")).expect("a file");
     machine.check(&[ENDS[0], ENDS[1], "--resume"], 0, &[night, &push]);
@@ -192,6 +205,8 @@ fn a_night_without_a_push_of_its_own_is_found_by_its_day() {
 fn another_failure_of_the_pushes_is_not_the_one() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();
     let machine = Machine::new(&server);
+    let look = ["--good=first", "--bad=last", "--dry-run"];
+    machine.check(&look, 0, &["then        the builds of commits between the two that are found"]);
     let refused = "in another way than the one that is looked for: exit:1:no device";
     machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
 }

@@ -34,7 +34,7 @@ pub(crate) struct Bisect {
     #[arg(value_name = "CASE", required_unless_present_any = ["command", "program", "replay"])]
     pub(crate) case: Option<String>,
 
-    /// Where it passes: a build, a day, a value of the axis, `first` or `last` [default with --axis: first]
+    /// Where it passes: a build, a day, a push (`361a3e7`, `361a3e7@2026-07-04`), a value of the axis, `first` or `last` [default with --axis: first]
     #[arg(long, value_name = "V")]
     pub(crate) good: Option<String>,
 

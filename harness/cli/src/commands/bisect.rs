@@ -107,11 +107,12 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         let kept = |n: usize| {
             store.as_ref().zip(axis.build(n)).is_some_and(|(store, build)| store.has(build))
         };
-        return outputs::print(&outlook::dry_run(&begun, &axis, &kept)).map(|()| (0, None));
+        return outputs::print(&outlook::dry_run(&begun, &axis, &kept, args.to.as_deref()))
+            .map(|()| (0, None));
     }
     let _device = lock_device(&options)?;
-    let (journal, mut past) = journal::open(&folder, &begun, args.resume)?;
-    past.place(&|label| axis.position_of(label));
+    let position = |label: &str| axis.position_of(label);
+    let (journal, past) = journal::open(&folder, &begun, args.resume, &position)?;
     past.stays_left_out(&skipped);
     let _journal_lock = lock(&folder.join(journal::FILE), "this bisect is running already")?;
     axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
@@ -218,10 +219,10 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
 
 /// The decisions of a journal, without running anything.
 fn replay(path: &std::path::Path) -> Result<u8, Stop> {
-    let past = journal::read(path)?.ok_or_else(|| {
+    let mut past = journal::read(path)?.ok_or_else(|| {
         Stop::usage(format!("error: `{}` is no bisect's journal", path.display()))
     })?;
-    let state = journal::decide_again(&past.begun, &past.seen)?;
+    let state = past.decide_again()?;
     let mut text = String::new();
     for observation in &past.seen {
         text.push_str(&told::line(observation));

@@ -1,6 +1,6 @@
 //! The journal of a bisect: how it was begun, and every observation. It is all that a resume or a replay needs.
 
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use search::bisect::{Action, Budget, Event, Setup, State, next};
 use serde::{Deserialize, Serialize};
@@ -22,8 +22,22 @@ pub(super) enum Entry {
     Begun(Begun),
     /// The time above which a run counts as slow, in seconds, measured at both ends.
     Threshold { seconds: f64 },
+    /// A later command of the same bisect goes on, over another history or with another budget.
+    Placed(Placed),
     /// An observation.
     Seen(Observation),
+}
+
+/// What a later command has, and where what was seen before is in its history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Placed {
+    /// Points from one end to the other, both included.
+    points: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    weights: Option<Vec<f64>>,
+    budget: Limits,
+    /// The place of each point that something was seen of; those that are no longer there have none.
+    places: BTreeMap<String, usize>,
 }
 
 /// What a bisect was asked to do. A journal is continued only by the same.
@@ -145,27 +159,76 @@ pub(super) struct Past {
     pub(super) begun: Begun,
     pub(super) threshold: Option<f64>,
     pub(super) seen: Vec<Observation>,
+    /// Later commands, each with how many observations came before.
+    placed: Vec<(usize, Placed)>,
 }
 
 impl Past {
     /// Gives every observation the place that its build has now; those of builds that are no longer there are left out.
-    pub(super) fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>) {
-        self.seen.retain_mut(|observation| {
-            let (Event::Installed { build, .. }
-            | Event::Unusable { build, .. }
-            | Event::Ran { build, .. }) = &mut observation.event;
-            match position(&observation.label) {
-                Some(now) => *build = now,
-                None => {
-                    note(format_args!(
-                        "note: {} is no longer in the history; what it showed is left out",
-                        observation.label
-                    ));
-                    return false;
-                }
+    fn place(&mut self, position: &dyn Fn(&str) -> Option<usize>) {
+        let mut gone: Vec<&str> = Vec::new();
+        for observation in &self.seen {
+            let label = observation.label.as_str();
+            if position(label).is_none() && !gone.contains(&label) {
+                note(format_args!(
+                    "note: {label} is no longer in the history; what it showed is left out"
+                ));
+                gone.push(label);
             }
-            true
-        });
+        }
+        place(&mut self.seen, position);
+    }
+
+    /// The places of what was seen, in the history of a command.
+    fn placed_in(&self, begun: &Begun) -> Placed {
+        let place =
+            |observation: &Observation| (observation.label.clone(), build(&observation.event));
+        Placed {
+            points: begun.points,
+            weights: begun.weights.clone(),
+            budget: begun.budget,
+            places: self.seen.iter().map(place).collect(),
+        }
+    }
+
+    /// Makes the decisions of the journal again; afterwards all that was seen is in its last history.
+    ///
+    /// # Errors
+    /// A line that the search would not have asked for: the journal is of another version, or was edited.
+    pub(super) fn decide_again(&mut self) -> Result<State, Stop> {
+        let all = std::mem::take(&mut self.seen);
+        let mut state = self.begun.state();
+        let mut placed = std::mem::take(&mut self.placed).into_iter().peekable();
+        for (n, observation) in all.into_iter().enumerate() {
+            while let Some((_, now)) = placed.next_if(|(before, _)| *before == n) {
+                state = self.listed_anew(now);
+            }
+            if !asked(&next(&state), &observation) {
+                return Err(Stop::no_verdict(format!(
+                    "error: observation {} of the journal is of {}, but the search asks for {:?}",
+                    n + 1,
+                    observation.label,
+                    next(&state)
+                )));
+            }
+            state.observe(observation.event);
+            self.seen.push(observation);
+        }
+        // A command that was ended before it saw anything.
+        for (_, now) in placed {
+            state = self.listed_anew(now);
+        }
+        Ok(state)
+    }
+
+    /// The same search as a later command goes on with it.
+    fn listed_anew(&mut self, now: Placed) -> State {
+        let Placed { points, weights, budget, places } = now;
+        place(&mut self.seen, &|label| places.get(label).copied());
+        self.begun = Begun { points, weights, budget, ..self.begun.clone() };
+        let mut state = self.begun.state();
+        self.seen.iter().for_each(|observation| state.observe(observation.event));
+        state
     }
 }
 
@@ -182,6 +245,25 @@ impl Past {
             }
         }
     }
+}
+
+/// The point of an event.
+fn build(event: &Event) -> usize {
+    let (Event::Installed { build, .. } | Event::Unusable { build, .. } | Event::Ran { build, .. }) =
+        event;
+    *build
+}
+
+/// Puts what was seen where its point is now; what has no place any more goes.
+fn place(seen: &mut Vec<Observation>, position: &dyn Fn(&str) -> Option<usize>) {
+    seen.retain_mut(|observation| {
+        let (Event::Installed { build, .. }
+        | Event::Unusable { build, .. }
+        | Event::Ran { build, .. }) = &mut observation.event;
+        let now = position(&observation.label);
+        *build = now.unwrap_or(*build);
+        now.is_some()
+    });
 }
 
 /// Reads a journal; none where it is not there or its first line was not finished.
@@ -203,11 +285,12 @@ pub(super) fn read(path: &Path) -> Result<Option<Past>, Stop> {
             return Err(Stop::usage(format!("error: `{}` is no bisect's journal", path.display())));
         }
     };
-    let mut past = Past { begun, threshold: None, seen: Vec::new() };
+    let mut past = Past { begun, threshold: None, seen: Vec::new(), placed: Vec::new() };
     for entry in entries {
         match entry {
             Entry::Begun(_) => {}
             Entry::Threshold { seconds } => past.threshold = Some(seconds),
+            Entry::Placed(placed) => past.placed.push((past.seen.len(), placed)),
             Entry::Seen(observation) => past.seen.push(observation),
         }
     }
@@ -224,39 +307,27 @@ pub(super) fn left_out(point: usize, label: String) -> Observation {
     Observation { event, label, signature, why: LEFT_OUT.to_owned(), sha256 }
 }
 
-/// Makes the decisions of a journal again.
-///
-/// # Errors
-/// A line that the search would not have asked for: the journal is of another version, or was edited.
-pub(super) fn decide_again(begun: &Begun, seen: &[Observation]) -> Result<State, Stop> {
-    let mut state = begun.state();
-    for (n, observation) in seen.iter().enumerate() {
-        let action = next(&state);
-        let asked = match (&action, observation.event) {
-            (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
-            (
-                Action::Install(want),
-                Event::Installed { build, .. } | Event::Unusable { build, .. },
-            )
-            | (Action::Run(want), Event::Ran { build, .. } | Event::Unusable { build, .. }) => {
-                *want == build
-            }
-            _ => false,
-        };
-        if !asked {
-            return Err(Stop::no_verdict(format!(
-                "error: observation {} of the journal is of {}, but the search asks for {action:?}",
-                n + 1,
-                observation.label
-            )));
+/// Whether an observation is what the search wanted next.
+fn asked(action: &Action, observation: &Observation) -> bool {
+    match (action, observation.event) {
+        (_, Event::Unusable { .. }) if observation.why == LEFT_OUT => true,
+        (Action::Install(want), Event::Installed { build, .. } | Event::Unusable { build, .. })
+        | (Action::Run(want), Event::Ran { build, .. } | Event::Unusable { build, .. }) => {
+            *want == build
         }
-        state.observe(observation.event);
+        _ => false,
     }
-    Ok(state)
 }
 
 /// Opens the journal of a folder, new or to continue it.
-pub(super) fn open(folder: &Path, begun: &Begun, resume: bool) -> Result<(Journal, Past), Stop> {
+///
+/// What was seen is put where `position` says that its point is now.
+pub(super) fn open(
+    folder: &Path,
+    begun: &Begun,
+    resume: bool,
+    position: &dyn Fn(&str) -> Option<usize>,
+) -> Result<(Journal, Past), Stop> {
     let path = folder.join(FILE);
     std::fs::create_dir_all(folder)
         .map_err(|e| Stop::usage(format!("error: cannot make `{}`: {e}", folder.display())))?;
@@ -284,10 +355,22 @@ pub(super) fn open(folder: &Path, begun: &Begun, resume: bool) -> Result<(Journa
     let journal = Journal::open(&path, Durability::Process);
     let mut journal = journal.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let past = match past {
-        Some(past) => Past { begun: begun.clone(), ..past },
+        Some(mut past) => {
+            past.place(position);
+            let last = past.placed.last().map(|(_, placed)| placed);
+            let before = last.map_or_else(
+                || (past.begun.points, &past.begun.weights, past.begun.budget),
+                |placed| (placed.points, &placed.weights, placed.budget),
+            );
+            let same = before == (begun.points, &begun.weights, begun.budget);
+            if !same {
+                write(&mut journal, &Entry::Placed(past.placed_in(begun)))?;
+            }
+            Past { begun: begun.clone(), ..past }
+        }
         None => {
             write(&mut journal, &Entry::Begun(begun.clone()))?;
-            Past { begun: begun.clone(), threshold: None, seen: Vec::new() }
+            Past { begun: begun.clone(), threshold: None, seen: Vec::new(), placed: Vec::new() }
         }
     };
     Ok((journal, past))

@@ -24,7 +24,12 @@ pub(super) fn listed(axis: &Axis) -> String {
 }
 
 /// What it would take.
-pub(super) fn dry_run(begun: &Begun, axis: &Axis, kept: &dyn Fn(usize) -> bool) -> String {
+pub(super) fn dry_run(
+    begun: &Begun,
+    axis: &Axis,
+    kept: &dyn Fn(usize) -> bool,
+    to: Option<&str>,
+) -> String {
     let mut text = String::new();
     let last = axis.len() - 1;
     let mut line = |name: &str, value: String| {
@@ -57,6 +62,9 @@ pub(super) fn dry_run(begun: &Begun, axis: &Axis, kept: &dyn Fn(usize) -> bool) 
     let there = (0..=last).filter(|n| kept(*n)).count();
     if there > 0 {
         line("kept", format!("{} here already", count(there, "build")));
+    }
+    if let Some(to) = to {
+        line("then", format!("the builds of {to} between the two that are found"));
     }
     text
 }

@@ -7,6 +7,12 @@ use crate::{
     rerun::quoted,
 };
 
+/// What names a point as an end. The hosts list pushes by their days.
+fn end(axis: &Axis, point: usize) -> String {
+    let day = axis.build(point).filter(|build| build.is_push()).and_then(|build| build.date);
+    axis.label(point) + &day.map_or_else(String::new, |day| format!("@{day}"))
+}
+
 /// The options of the search with two of its points as ends. Every option is named: of a new one somebody has to say whether an
 /// answer depends on it.
 pub(super) fn command(
@@ -26,7 +32,7 @@ pub(super) fn command(
     };
     // Values stand in the order of the option; builds have one of their own.
     let builds = axis.kind == Kind::Builds;
-    let [good_end, bad_end] = pair.map(|label| builds.then_some(label));
+    let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
     let between = skipped.iter().filter(|point| builds && good < **point && **point < bad);
     let again = Bisect {
         case: args.case.clone(),
