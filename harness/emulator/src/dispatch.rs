@@ -53,6 +53,15 @@ impl AddressSpace for DeviceMemory<'_> {
         findings::tell(self.kernel, finding.mistake(), format_args!("{finding}{known}"))
     }
 
+    fn hangs(&self, hang: &Trap) -> ControlFlow<()> {
+        let known = match hang {
+            Trap::Hang { address: Some(address), .. } => sanitizer::describe(*address),
+            _ => String::new(),
+        };
+        report::hang(self.kernel, format_args!("{hang}{known}"));
+        ControlFlow::Continue(())
+    }
+
     fn pages(&self, address: u64) -> Option<Range<u64>> {
         let pages = memory::map().pages_of_pool(usize::try_from(address).ok()?)?;
         Some(pages.start as u64..pages.end as u64)
@@ -163,8 +172,9 @@ pub(crate) fn run(
     }
 }
 
-/// How long a kernel may wait, with nothing on the device that comes on, before it is told to hang.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long a kernel may wait, with nothing on the device that comes on, before it is told to hang: well below the silence after
+/// which trials are stopped.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How many workgroups of a dispatch the part has room for: by their waves and their LDS, not by their registers.
 fn room(packet: &DispatchPacket) -> u32 {
@@ -260,15 +270,16 @@ fn report_trap(kernel: &str, trap: &Trap) -> Failure {
         }
         // It was told when it was found.
         Trap::Found(_) => Failure::Queue(Status::EXCEPTION),
+        // It was told when it was noticed.
+        Trap::Hang { .. } => Failure::Hang,
+        Trap::StepLimit { .. } => {
+            report::hang(kernel, trap);
+            Failure::Hang
+        }
         _ => {
-            let place = match trap {
-                Trap::Hang { address: Some(address), .. } => sanitizer::describe(*address),
-                _ => String::new(),
-            };
-            report::fault(kernel, format_args!("{trap}{place}"));
+            report::fault(kernel, trap);
             match trap {
                 Trap::IllegalInstruction { .. } => Failure::Queue(Status::ILLEGAL_INSTRUCTION),
-                Trap::StepLimit { .. } | Trap::Hang { .. } => Failure::Hang,
                 _ => Failure::Queue(Status::EXCEPTION),
             }
         }

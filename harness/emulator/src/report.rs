@@ -1,8 +1,8 @@
 //! The lines that the emulated device writes to standard error.
 //!
-//! Silent by default, but for three kinds of line that the judge of an outcome relies on: a *gap* is
-//! something that the emulation lacks, a *fault* is the guest's own mistake, and a *finding* is one that only the sanitizer
-//! notices.
+//! Silent by default, but for four kinds of line that the judge of an outcome relies on: a *gap* is
+//! something that the emulation lacks, a *fault* is the guest's own mistake, a *finding* is one that only the sanitizer
+//! notices, and a *hang* is a kernel that does not end.
 
 use std::{
     fmt::{Arguments, Display},
@@ -26,6 +26,11 @@ pub(crate) fn gap(kernel: &str, trap: impl Display) {
 /// A mistake of the kernel itself, such as an access to memory that is not mapped.
 pub(crate) fn fault(kernel: &str, trap: impl Display) {
     line(format_args!("fault: kernel {kernel}: {trap}"));
+}
+
+/// A kernel that does not end.
+pub(crate) fn hang(kernel: &str, what: impl Display) {
+    line(format_args!("hang: kernel {kernel}: {what}"));
 }
 
 /// A mistake that the sanitizer found, after which the device goes on.

@@ -74,6 +74,12 @@ pub trait AddressSpace: Sync {
         ControlFlow::Break(())
     }
 
+    /// Is told once that nothing has come on for [`Launch::patience`], by a [`Trap::Hang`], and says whether the launch goes on
+    /// waiting for some more time.
+    fn hangs(&self, _hang: &Trap) -> ControlFlow<()> {
+        ControlFlow::Break(())
+    }
+
     /// Whether launches are looked at by the sanitizer, which is slow. The same for all launches of an address space.
     fn is_watched(&self) -> bool {
         false
@@ -131,7 +137,7 @@ pub struct Launch<'a> {
     pub threads: u32,
     /// How many workgroups the device has room for at a time, at least one; those that wait for others need them there.
     pub room: u32,
-    /// How long nothing may come on before the launch is taken to hang.
+    /// How long nothing may come on before the launch is told to hang.
     pub patience: Duration,
     /// How long the turns of the waves of a workgroup are.
     pub turns: Turns,
@@ -306,7 +312,7 @@ impl fmt::Display for Trap {
             Trap::Abort { instruction } => write!(f, "device-side abort: {instruction}"),
             Trap::Found(finding) => finding.fmt(f),
             Trap::Hang { workgroup, wave, instruction, address, present, all_begun } => {
-                write!(f, "hang: wave {wave} of workgroup {workgroup} waits at {instruction}")?;
+                write!(f, "wave {wave} of workgroup {workgroup} waits at {instruction}")?;
                 if let Some(address) = address {
                     write!(f, " for another value at {address:#x}")?;
                 }

@@ -6,7 +6,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -24,6 +24,9 @@ const SHARED: u64 = 1 << 16;
 
 /// States of a wave that are remembered: one that waits in a loop has no more.
 const STATES: usize = 256;
+
+/// How often the time after which a launch is told to hang until it ends: the host may have to answer.
+const PATIENT: u32 = 6;
 
 /// How long a device sleeps on which nothing comes on: the host may have to answer.
 const PAUSE: Duration = Duration::from_micros(100);
@@ -93,21 +96,35 @@ pub(crate) struct Progress {
     /// Milliseconds since then.
     last: AtomicU64,
     patience: Duration,
+    /// That nothing came on since was told.
+    told: AtomicBool,
 }
 
 impl Progress {
     pub(crate) fn new(patience: Duration) -> Progress {
-        Progress { begun: Instant::now(), last: AtomicU64::new(0), patience }
+        let (last, told) = (AtomicU64::new(0), AtomicBool::new(false));
+        Progress { begun: Instant::now(), last, patience, told }
     }
 
     fn note(&self) {
+        self.told.store(false, Ordering::Relaxed);
         let now = self.begun.elapsed().as_millis() as u64;
         self.last.fetch_max(now, Ordering::Relaxed);
     }
 
+    fn quiet(&self) -> Duration {
+        self.begun
+            .elapsed()
+            .saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)))
+    }
+
+    /// Whether it is time to tell that nothing comes on, which is done once.
+    fn is_to_be_told(&self) -> bool {
+        self.quiet() > self.patience && !self.told.swap(true, Ordering::Relaxed)
+    }
+
     fn is_at_an_end(&self) -> bool {
-        let last = Duration::from_millis(self.last.load(Ordering::Relaxed));
-        self.begun.elapsed().saturating_sub(last) > self.patience
+        self.quiet() > PATIENT * self.patience
     }
 }
 
@@ -213,6 +230,11 @@ impl<'a, 'b> Residents<'a, 'b> {
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
         if new.count() > 0 {
             self.progress.note();
+        } else if self.progress.is_to_be_told() {
+            let hang = self.hang();
+            if self.group.machine.space().hangs(&hang.1).is_break() {
+                return Err(hang);
+            }
         } else if self.progress.is_at_an_end() {
             return Err(self.hang());
         } else {
@@ -239,6 +261,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         self.group.swap(&mut one);
         let (workgroup, wave) = (one.number, wave as u32);
         let all_begun = self.all_begun;
+        self.present.insert(index, one);
         let hang = Trap::Hang { workgroup, wave, instruction, address, present, all_begun };
         Box::new((workgroup, hang))
     }

@@ -159,10 +159,14 @@ impl Group<'_> {
             }
             let wave = &mut self.waves[index];
             wave.state = State::Running;
-            if self.turn::<false>(index, 1).is_err() || self.waves[index].pc == first {
+            let stepped = self.turn::<false>(index, 1);
+            let wave = &self.waves[index];
+            let waits = matches!(wave.state, State::Running | State::Resting);
+            if stepped.is_err() || !waits || wave.pc == first {
                 break;
             }
         }
+        self.machine.found.clear();
         found
     }
 

@@ -33,7 +33,14 @@ pub(crate) fn attribute_fault(
     observation: &Observation,
     refused: bool,
 ) -> Outcome {
-    attribute_findings(by_fault(outcome, observation, refused), &observation.stderr)
+    let mut outcome = by_fault(outcome, observation, refused);
+    // Which kernel hangs, and what it waits for.
+    if outcome.kind == Kind::Hang
+        && let Some(text) = device_line(&observation.stderr, "hang: ")
+    {
+        outcome.details.insert(0, format!("The device says what does not end: {text}"));
+    }
+    attribute_findings(outcome, &observation.stderr)
 }
 
 /// Whatever a run shows whose device goes on after a mistake that its sanitizer found, the mistakes come first: the rest may follow

@@ -429,6 +429,18 @@ fn what_the_sanitizer_found_comes_before_what_followed() {
 }
 
 #[test]
+fn a_hang_is_told_with_what_the_device_says_of_it() {
+    let hang = "rocrepro-device: hang: kernel k: wave 0 of workgroup 3 waits\n";
+    assert_eq!(healthy().stderr(hang).judge().kind, Kind::Pass);
+    let outcome = healthy().cut(inside(3, 0), QUIET).stderr(hang).judge();
+    assert_eq!(outcome.kind, Kind::Hang);
+    assert_eq!(
+        outcome.details[0],
+        "The device says what does not end: kernel k: wave 0 of workgroup 3 waits"
+    );
+}
+
+#[test]
 fn the_first_deviation_decides() {
     let run = healthy()
         .read(4, 0, |got| got.fill(0))
