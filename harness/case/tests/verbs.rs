@@ -80,11 +80,11 @@ const STEPS: &[Kind] = &[
     (
         "begin_capture",
         "",
-        "begin_capture: {stream: s}",
-        &[(
-            "copy: {to: dst, from: in, stream: s}\nend_capture: {stream: s, graph: g}\nend_capture: {stream: s, graph: h}",
-            "is not capturing",
-        )],
+        "begin_capture: {stream: s}\nend_capture: {stream: s, graph: g}",
+        &[
+            ("end_capture: {stream: s, graph: h}", "is not capturing"),
+            ("begin_capture: {stream: t}", "is never ended"),
+        ],
     ),
     (
         "end_capture",
