@@ -46,6 +46,9 @@ fn problems_of(file: &str, text: &str) -> Vec<String> {
         if stub.iter().any(|s| line.contains(s)) && file != "ci/src/tidy.rs" {
             broken("a stub");
         }
+        if is_product(file) && is_torn(line) {
+            broken("a run of spaces within a sentence");
+        }
         if is_product(file) && prints(line) && !SINKS.contains(&file) {
             broken("use report::print, report::note or their like");
         }
@@ -59,6 +62,17 @@ fn is_product(file: &str) -> bool {
     let crates = parts.next() == Some("harness");
     let name = parts.next().unwrap_or_default();
     crates && name != "chaos" && parts.next() == Some("src") && !file.ends_with("tests.rs")
+}
+
+/// Whether a text of the line has many spaces between two words: a line that was broken and joined again. Tables of examples begin on
+/// lines of their own.
+fn is_torn(line: &str) -> bool {
+    let texts = line.split('"').skip(1).step_by(2);
+    let gap = " ".repeat(6);
+    texts.filter_map(|text| text.split_once(&gap)).any(|(before, after)| {
+        let begins = |c: char| c.is_alphabetic() || c == '(';
+        before.contains(char::is_alphabetic) && after.trim_start().starts_with(begins)
+    })
 }
 
 /// Whether a line writes to standard output or standard error past the [`SINKS`].
@@ -102,6 +116,16 @@ mod tests {
         ] {
             check(cli, line, 0);
         }
+    }
+
+    #[test]
+    fn a_torn_sentence_is_found() {
+        let check = |line: &str, problems: usize| {
+            assert_eq!(problems_of("harness/cli/src/stop.rs", line).len(), problems, "{line}");
+        };
+        check("    note(\"begin anew in another          folder\");", 1);
+        check("    note(\"      a line of its own\");", 0);
+        check("    let x = 1;      // a comment", 0);
     }
 
     #[test]

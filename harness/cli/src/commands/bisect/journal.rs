@@ -239,7 +239,8 @@ impl Past {
             let asked = matches!(observation.event, Event::Unusable { build, .. } if skipped.contains(&build));
             if observation.why == LEFT_OUT && !asked {
                 note(format_args!(
-                    "note: {} stays left out: an earlier command of this bisect had `--skip` for it; to take it in, begin anew in another                      folder (--out)",
+                    "note: {} stays left out: an earlier command of this bisect had `--skip` for it; to take it in, begin anew in another \
+                     folder (--out)",
                     observation.label
                 ));
             }
