@@ -21,6 +21,8 @@ pub(crate) struct Expected<'a> {
     capturing: BTreeMap<&'a str, &'a str>,
     captured_events: HashMap<&'a str, &'a str>,
     captures: BTreeMap<&'a str, Capture>,
+    /// What the nodes of graphs do that are made by hand.
+    by_hand: BTreeMap<&'a str, Capture>,
     /// What a launch of each graph does; none where it does nothing that matters.
     graphs: HashMap<&'a str, Option<String>>,
     /// The function, or the variable that holds it, behind each executable graph.
@@ -52,6 +54,7 @@ impl<'a> Expected<'a> {
             capturing: BTreeMap::new(),
             captured_events: HashMap::new(),
             captures: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
             graphs: HashMap::new(),
             execs: HashMap::new(),
             depth: 0,
@@ -69,7 +72,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn open(&mut self, variable: &str, count: u32) {
         self.depth += 1;
         let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
-        for capture in self.captures.values_mut() {
+        for capture in self.captures.values_mut().chain(self.by_hand.values_mut()) {
             capture.push(line.clone());
             capture.indent += 1;
         }
@@ -80,7 +83,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn close(&mut self) {
         self.depth -= 1;
         let opened = self.loops.pop();
-        for capture in self.captures.values_mut() {
+        for capture in self.captures.values_mut().chain(self.by_hand.values_mut()) {
             capture.indent = capture.indent.saturating_sub(1);
             if capture.lines.last().map(|l| l.trim()) == opened.as_deref() {
                 capture.lines.pop();
@@ -177,14 +180,28 @@ impl<'a> Expected<'a> {
                         "the capture of stream `{stream}` begins in a block and ends outside of it"
                     ));
                 }
-                let function = (!capture.lines.is_empty()).then(|| {
-                    let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
-                    self.functions.push((name.clone(), capture.lines));
-                    name
-                });
+                let function = self.function(names, graph, capture.lines);
                 self.graphs.insert(graph, function);
+                self.by_hand.remove(graph.as_str());
             }
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, None)),
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph, None);
+                let capture = Capture { lines: Vec::new(), depth: self.depth, indent: 0 };
+                self.by_hand.insert(graph, capture);
+            }
+            Call::AddNode { graph, .. } => {
+                let lines = self.effect(step, names);
+                let depth = self.depth;
+                let Some(made) = self.by_hand.get_mut(graph.as_str()) else {
+                    return Ok(Vec::new());
+                };
+                if depth < made.depth {
+                    return Err(format!(
+                        "graph `{graph}` is made in a block and gets nodes outside of it"
+                    ));
+                }
+                lines.into_iter().for_each(|line| made.push(line));
+            }
             Call::EventRecord { event, stream } => {
                 match self.capturing.get(stream.as_str()).copied() {
                     Some(origin) => self.captured_events.insert(event, origin),
@@ -199,6 +216,19 @@ impl<'a> Expected<'a> {
                 }
             }
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+                if let Some(made) = self.by_hand.get(graph.as_str()) {
+                    let mut lines = made.lines.clone();
+                    // Loops around this call, which add no node before it.
+                    for opened in self.loops.iter().rev().take(made.indent) {
+                        if lines.pop().is_none_or(|line| line.trim() != opened) {
+                            return Err(format!(
+                                "graph `{graph}` is used in a block that adds nodes to it"
+                            ));
+                        }
+                    }
+                    let function = self.function(names, graph, lines);
+                    self.graphs.insert(graph, function);
+                }
                 let function = self.graphs.get(graph.as_str()).cloned().flatten();
                 if self.changes(exec) {
                     let name = format!("replay_{}", names.of(Kind::Exec, exec));
@@ -222,6 +252,16 @@ impl<'a> Expected<'a> {
         Ok(lines)
     }
 
+    /// The name of a function with these effects; none where there are none.
+    fn function(&mut self, names: &mut Names, graph: &str, lines: Vec<String>) -> Option<String> {
+        if lines.is_empty() {
+            return None;
+        }
+        let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
+        self.functions.push((name.clone(), lines));
+        Some(name)
+    }
+
     /// Whether more than one step decides what an executable graph does.
     fn changes(&self, exec: &str) -> bool {
         let deciding = self.plan.steps().into_iter().filter(|step| match &step.call {
@@ -237,7 +277,7 @@ impl<'a> Expected<'a> {
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         let follows = |buffer: &str| self.followed.contains(buffer);
-        match &step.call {
+        match step.call.work() {
             Call::Alloc { buffer, .. } if follows(buffer) && !self.in_setup => {
                 lines.push(self.filled(names, buffer, "POISON"));
             }
@@ -416,7 +456,7 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
 
 /// The buffer that a call writes and those that it reads for that.
 fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
-    match call {
+    match call.work() {
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
             (Some(&to.buffer), vec![&from.buffer])
         }

@@ -1,6 +1,6 @@
 //! What captures take, and what graphs are made of, as far as program order tells.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Step};
 
@@ -14,6 +14,8 @@ pub(crate) struct Captures<'a> {
     open: HashMap<&'a str, Vec<Node<'a>>>,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
+    /// Graphs that no capture made: their nodes come one by one.
+    by_hand: HashSet<&'a str>,
     /// Streams of random generators, where they are not the null stream.
     generators: HashMap<&'a str, &'a str>,
     /// Allocations so far, as who follows them counts: what is captured works with the memory of that time.
@@ -35,6 +37,9 @@ impl<'a> Captures<'a> {
     pub(crate) fn take(&mut self, step: &'a Step) -> bool {
         if let Call::RandStream { generator, stream } = &step.call {
             self.generators.insert(generator, stream);
+        }
+        if let Call::AddNode { graph, .. } = &step.call {
+            return self.add(step, graph);
         }
         let Some(stream) = self.stream(&step.call) else { return false };
         let origin = match &step.call {
@@ -66,6 +71,16 @@ impl<'a> Captures<'a> {
         origin.is_some()
     }
 
+    /// Adds a node behind the others. False: there is no such graph, or a capture made it.
+    fn add(&mut self, step: &'a Step, graph: &'a str) -> bool {
+        let Some(nodes) = self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph))
+        else {
+            return false;
+        };
+        nodes.push(Node { step, stream: graph, allocations: self.allocations });
+        true
+    }
+
     /// The stream that orders a call, that of its generator for one that has none of its own.
     pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
         match call {
@@ -93,9 +108,19 @@ impl<'a> Captures<'a> {
                 let steps =
                     steps.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
                 self.graphs.insert(graph, steps);
+                self.by_hand.remove(graph.as_str());
             }
             // Its nodes do nothing.
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, Vec::new())),
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph, Vec::new());
+                self.by_hand.insert(graph);
+            }
+            Call::AddNode { graph, .. } => {
+                self.graph(graph)?;
+                return Err(format!(
+                    "graph `{graph}` is of a capture; a node is added to one that `empty_graph` makes"
+                ));
+            }
             Call::GraphInstantiate { exec, graph } => {
                 let steps = self.graph(graph)?;
                 self.execs.insert(exec, steps);
