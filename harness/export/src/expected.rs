@@ -20,6 +20,8 @@ pub(crate) struct Expected<'a> {
     captures: Captures<'a>,
     /// The effects of what is being captured, by the stream that began the capture.
     recordings: BTreeMap<&'a str, Recording>,
+    /// What the nodes of graphs do that are made by hand.
+    by_hand: BTreeMap<&'a str, Recording>,
     /// What a launch of each graph does; none where it does nothing that matters.
     graphs: HashMap<&'a str, Option<String>>,
     /// The function, or the variable that holds it, behind each executable graph.
@@ -50,6 +52,7 @@ impl<'a> Expected<'a> {
             followed: followed(plan),
             captures: Captures::new(plan),
             recordings: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
             graphs: HashMap::new(),
             execs: HashMap::new(),
             depth: 0,
@@ -67,7 +70,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn open(&mut self, variable: &str, count: u32) {
         self.depth += 1;
         let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
-        for capture in self.recordings.values_mut() {
+        for capture in self.recordings.values_mut().chain(self.by_hand.values_mut()) {
             capture.push(line.clone());
             capture.indent += 1;
         }
@@ -78,7 +81,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn close(&mut self) {
         self.depth -= 1;
         let opened = self.loops.pop();
-        for capture in self.recordings.values_mut() {
+        for capture in self.recordings.values_mut().chain(self.by_hand.values_mut()) {
             capture.indent = capture.indent.saturating_sub(1);
             if capture.lines.last().map(|l| l.trim()) == opened.as_deref() {
                 capture.lines.pop();
@@ -150,6 +153,7 @@ impl<'a> Expected<'a> {
                 }
                 Ok(Vec::new())
             }
+            Ok(Role::Added(graph)) => self.add(step, graph, names),
             // A plan that was checked has no mistakes.
             Ok(Role::Nothing) | Err(_) => Ok(Vec::new()),
         }
@@ -172,15 +176,29 @@ impl<'a> Expected<'a> {
                         "the capture of stream `{stream}` begins in a block and ends outside of it"
                     ));
                 }
-                let function = (!recording.lines.is_empty()).then(|| {
-                    let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
-                    self.functions.push((name.clone(), recording.lines));
-                    name
-                });
+                let function = self.function(names, graph, recording.lines);
                 self.graphs.insert(graph, function);
+                self.by_hand.remove(graph.as_str());
             }
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, None)),
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph, None);
+                let made = Recording { lines: Vec::new(), depth: self.depth, indent: 0 };
+                self.by_hand.insert(graph, made);
+            }
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+                if let Some(made) = self.by_hand.get(graph.as_str()) {
+                    let mut lines = made.lines.clone();
+                    // Loops around this call, which add no node before it.
+                    for opened in self.loops.iter().rev().take(made.indent) {
+                        if lines.pop().is_none_or(|line| line.trim() != opened) {
+                            return Err(format!(
+                                "graph `{graph}` is used in a block that adds nodes to it"
+                            ));
+                        }
+                    }
+                    let function = self.function(names, graph, lines);
+                    self.graphs.insert(graph, function);
+                }
                 let function = self.graphs.get(graph.as_str()).cloned().flatten();
                 if self.changes(exec) {
                     let name = format!("replay_{}", names.of(Kind::Exec, exec));
@@ -204,6 +222,36 @@ impl<'a> Expected<'a> {
         Ok(lines)
     }
 
+    /// A graph that is made node by node gets one.
+    ///
+    /// # Errors
+    /// The graph is made in a block that this step is outside of.
+    fn add(
+        &mut self,
+        step: &'a Step,
+        graph: &str,
+        names: &mut Names,
+    ) -> Result<Vec<String>, String> {
+        let lines = self.effect(step, names);
+        let depth = self.depth;
+        let Some(made) = self.by_hand.get_mut(graph) else { return Ok(Vec::new()) };
+        if depth < made.depth {
+            return Err(format!("graph `{graph}` is made in a block and gets nodes outside of it"));
+        }
+        lines.into_iter().for_each(|line| made.push(line));
+        Ok(Vec::new())
+    }
+
+    /// The name of a function with these effects; none where there are none.
+    fn function(&mut self, names: &mut Names, graph: &str, lines: Vec<String>) -> Option<String> {
+        if lines.is_empty() {
+            return None;
+        }
+        let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
+        self.functions.push((name.clone(), lines));
+        Some(name)
+    }
+
     /// Whether more than one step decides what an executable graph does.
     fn changes(&self, exec: &str) -> bool {
         let deciding = self.plan.steps().into_iter().filter(|step| match &step.call {
@@ -219,7 +267,7 @@ impl<'a> Expected<'a> {
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         let follows = |buffer: &str| self.followed.contains(buffer);
-        match &step.call {
+        match step.call.work() {
             Call::Alloc { buffer, .. } if follows(buffer) && !self.in_setup => {
                 lines.push(self.filled(names, buffer, "POISON"));
             }
@@ -398,7 +446,7 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
 
 /// The buffer that a call writes and those that it reads for that.
 fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
-    match call {
+    match call.work() {
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
             (Some(&to.buffer), vec![&from.buffer])
         }

@@ -18,7 +18,7 @@
 //! 2. hip_runtime_api.h of 7.2.4, the statuses 900 to 908.
 //! 3. hip_runtime_api.h, hipStreamEndCapture; capture/stream-after-invalidated-capture tells which releases do otherwise.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Plan, Step};
 
@@ -31,6 +31,8 @@ pub enum Role<'a> {
     Now,
     /// It becomes part of the capture that began on this stream: a node, or what orders nodes.
     Captured(&'a str),
+    /// It becomes a node of this graph, which is made node by node.
+    Added(&'a str),
 }
 
 /// The captures, graphs and executable graphs of a plan, followed in program order.
@@ -45,6 +47,8 @@ pub struct Captures<'a> {
     begun: u32,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
+    /// Graphs that no capture made: their nodes come one by one.
+    by_hand: HashSet<&'a str>,
     /// Streams of random generators, where they are not the null stream.
     generators: HashMap<&'a str, &'a str>,
     /// Allocations so far: what is captured works with the memory of that time.
@@ -92,6 +96,7 @@ impl<'a> Captures<'a> {
             begun: 0,
             graphs: HashMap::new(),
             execs: HashMap::new(),
+            by_hand: HashSet::new(),
             generators: HashMap::new(),
             allocations: 0,
         }
@@ -113,6 +118,9 @@ impl<'a> Captures<'a> {
         // Where the case says itself what may come of it, it is followed as far as it goes.
         if step.returns.is_none() {
             self.refused(&step.call)?;
+        }
+        if let Call::AddNode { graph, .. } = &step.call {
+            return self.add(step, graph).map(|()| Role::Added(graph));
         }
         match self.take(step) {
             Some(origin) => Ok(Role::Captured(origin)),
@@ -254,6 +262,20 @@ impl<'a> Captures<'a> {
         Some(origin)
     }
 
+    /// Adds a node behind the others of its graph.
+    fn add(&mut self, step: &'a Step, graph: &'a str) -> Result<(), String> {
+        self.graph(graph)?;
+        match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
+            Some(nodes) => {
+                nodes.push(Node { step, stream: graph, allocations: self.allocations });
+                Ok(())
+            }
+            None => Err(format!(
+                "graph `{graph}` is of a capture; a node is added to one that `empty_graph` makes"
+            )),
+        }
+    }
+
     /// Where an event was recorded, if that is in a capture that is still open.
     fn captured(&self, event: &str) -> Option<(&'a str, Before<'a>)> {
         match self.events.get(event)? {
@@ -284,9 +306,13 @@ impl<'a> Captures<'a> {
                 let nodes =
                     nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
                 self.graphs.insert(graph, nodes);
+                self.by_hand.remove(graph.as_str());
             }
             // Its nodes do nothing.
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, Vec::new())),
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph, Vec::new());
+                self.by_hand.insert(graph);
+            }
             Call::GraphInstantiate { exec, graph } => {
                 let nodes = self.graph(graph)?;
                 self.execs.insert(exec, nodes);

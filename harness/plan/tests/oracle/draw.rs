@@ -37,6 +37,11 @@ pub(crate) enum Piece {
         nodes: Vec<Piece>,
         launches: Vec<&'static str>,
     },
+    /// Made node by node, instantiated, and launched in these streams.
+    ByHand {
+        nodes: Vec<Call>,
+        launches: Vec<&'static str>,
+    },
     /// In a capture: a stream that forks off is given this, then the captured one that, and they join where that is wanted.
     Fork {
         stream: &'static str,
@@ -256,7 +261,7 @@ fn things() -> BoxedStrategy<Call> {
 }
 
 fn call() -> BoxedStrategy<Call> {
-    prop_oneof![9 => work(), 6 => host(), 8 => order(), 1 => things()].boxed()
+    prop_oneof![9 => work(), 6 => host(), 8 => order(), 2 => things()].boxed()
 }
 
 fn node() -> BoxedStrategy<Piece> {
@@ -276,15 +281,16 @@ fn node() -> BoxedStrategy<Piece> {
 
 fn piece() -> BoxedStrategy<Piece> {
     let some = || prop::collection::vec(call(), 1..4);
-    let graph = (
-        prop::sample::select(&STREAMS[..4]),
-        prop::collection::vec(node(), 1..4),
-        prop::collection::vec(prop::sample::select(&STREAMS[..]), 1..3),
-    );
+    let launches = || prop::collection::vec(prop::sample::select(&STREAMS[..]), 1..3);
+    let nodes = prop::collection::vec(node(), 1..4);
+    let graph = (prop::sample::select(&STREAMS[..4]), nodes, launches());
+    let added = prop_oneof![copy(), set(), launch(), host_func()];
+    let by_hand = (prop::collection::vec(added, 0..3), launches());
     prop_oneof![
         20 => call().prop_map(Piece::One),
         1 => (1..5u32, some()).prop_map(|(count, calls)| Piece::Repeat(count, calls)),
         1 => some().prop_map(Piece::Thread),
+        1 => by_hand.prop_map(|(nodes, launches)| Piece::ByHand { nodes, launches }),
         3 => graph.prop_map(|(origin, nodes, launches)| Piece::Graph { origin, nodes, launches }),
     ]
     .boxed()
@@ -322,6 +328,21 @@ fn calls(piece: &Piece, origin: &str, out: &mut Vec<Call>) {
             }
             let (graph, exec) = ("g0".to_owned(), "x0".to_owned());
             out.push(Call::EndCapture { stream: (*origin).to_owned(), graph: graph.clone() });
+            out.push(Call::GraphInstantiate { exec: exec.clone(), graph });
+            out.extend(launches.iter().map(|stream| Call::GraphLaunch {
+                exec: exec.clone(),
+                stream: (*stream).to_owned(),
+            }));
+        }
+        Piece::ByHand { nodes, launches } => {
+            let (graph, exec) = ("g1".to_owned(), "x1".to_owned());
+            out.push(Call::EmptyGraph { graph: graph.clone(), nodes: 1 });
+            out.extend(
+                nodes.iter().map(|node| Call::AddNode {
+                    graph: graph.clone(),
+                    node: Box::new(node.clone()),
+                }),
+            );
             out.push(Call::GraphInstantiate { exec: exec.clone(), graph });
             out.extend(launches.iter().map(|stream| Call::GraphLaunch {
                 exec: exec.clone(),

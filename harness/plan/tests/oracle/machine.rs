@@ -85,6 +85,8 @@ pub(crate) struct Machine<'a> {
     begun: u32,
     graphs: BTreeMap<String, Vec<Node>>,
     execs: BTreeMap<String, Vec<Node>>,
+    /// Graphs that no capture made.
+    by_hand: BTreeSet<String>,
     generators: BTreeMap<String, String>,
     /// The allocation of each buffer that is there now.
     blocks: BTreeMap<String, Block>,
@@ -108,6 +110,7 @@ impl<'a> Machine<'a> {
             begun: 0,
             graphs: BTreeMap::new(),
             execs: BTreeMap::new(),
+            by_hand: BTreeSet::new(),
             generators: BTreeMap::new(),
             blocks: BTreeMap::new(),
             allocations: 0,
@@ -361,10 +364,28 @@ impl<'a> Machine<'a> {
                 self.captures.insert(stream.clone(), capture);
             }
             Call::EndCapture { stream, graph } => match self.captures.remove(stream) {
-                Some(capture) => drop(self.graphs.insert(graph.clone(), capture.nodes)),
+                Some(capture) => {
+                    self.graphs.insert(graph.clone(), capture.nodes);
+                    self.by_hand.remove(graph);
+                }
                 None => self.no(step, "no capture began here"),
             },
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph.clone(), Vec::new())),
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph.clone(), Vec::new());
+                self.by_hand.insert(graph.clone());
+            }
+            // Behind the node before, as hipGraphAddKernelNode and its like are called with one dependency.
+            Call::AddNode { graph, node } => {
+                let by_hand = self.by_hand.contains(graph);
+                let blocks = self.blocks.clone();
+                match self.graphs.get_mut(graph).filter(|_| by_hand) {
+                    Some(nodes) => {
+                        let after = nodes.len().checked_sub(1).into_iter().collect();
+                        nodes.push(Node { call: (**node).clone(), line: step.line, after, blocks });
+                    }
+                    None => self.no(step, "no graph that is made by hand"),
+                }
+            }
             Call::GraphInstantiate { exec, graph } => match self.graphs.get(graph).cloned() {
                 Some(nodes) => drop(self.execs.insert(exec.clone(), nodes)),
                 None => self.no(step, "no such graph"),

@@ -132,7 +132,8 @@ fn what_is_accepted_has_one_result_in_every_legal_order() {
             };
             let by_step = |result: &(u32, u32, Vec<u8>)| (result.0, result.1);
             let mut want = want.clone();
-            (got.sort_by_key(by_step), want.sort_by_key(by_step));
+            got.sort_by_key(by_step);
+            want.sort_by_key(by_step);
             prop_assert_eq!(got, want);
         }
         Ok(())
