@@ -102,6 +102,45 @@ fn what_would_be_right_is_named_by_the_call_that_made_it() {
 }
 
 #[test]
+fn of_several_versions_the_likeliest_is_named() {
+    let got = |id: u32| {
+        let mut bytes = vec![0; 64];
+        plan::pattern(plan::fill_stamp(id, 0), &mut bytes);
+        bytes
+    };
+    // What the buffer itself held before others that held the same.
+    let body = vec![
+        fill(1, 2, "src"),
+        copy(2, 3, "back", "src", 64),
+        copy(3, 4, "dst", "src", 64),
+        fill(4, 5, "src"),
+        copy(5, 6, "dst", "src", 64),
+        copy(6, 7, "back", "dst", 64),
+        read(7, 8, "back"),
+    ];
+    let (summary, _) = told(plan(64, body, vec![]), 7, |bytes| *bytes = got(1));
+    assert!(summary.contains("an earlier version that `back` held"), "{summary}");
+    // What another buffer held later is no later version, and a call that was made once has no iteration.
+    let around = |count: u32| {
+        let looped = vec![fill(3, 4, "src"), copy(4, 5, "back", "src", 64)];
+        let body = vec![
+            fill(1, 2, "aux"),
+            step(2, 3, Call::Repeat { count, body: looped }),
+            read(5, 6, "back"),
+            fill(6, 7, "aux"),
+            read(7, 8, "aux"),
+        ];
+        plan(64, body, vec![])
+    };
+    let (summary, _) = told(around(2), 5, |bytes| *bytes = got(6));
+    let text = "the bytes of `aux`, the pattern written at line 7 (fill of aux); right would be the pattern written at line \
+                4 (fill of src, iteration 2)";
+    assert!(summary.contains(text), "{summary}");
+    let (summary, _) = told(around(2), 5, |bytes| *bytes = got(1));
+    assert!(summary.contains("the pattern written at line 2 (fill of aux);"), "{summary}");
+}
+
+#[test]
 fn ranges_of_one_kind_from_several_writes_are_told_one_by_one() {
     let body = vec![fill(1, 3, "back"), fill(2, 4, "back"), fill(3, 5, "back"), read(4, 6, "back")];
     let old = |id: u32| {
