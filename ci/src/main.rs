@@ -107,7 +107,7 @@ fn main() -> ExitCode {
 /// fetched. Returns the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Another choice of packages would have other features, and so be built anew.
-    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test command").run()?;
+    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let program = sh.current_dir().join(target).join("debug/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
@@ -208,7 +208,7 @@ fn locks() -> Done {
 
 fn order() -> Done {
     let sh = shell()?;
-    cmd!(sh, "cargo test --locked -p rocrepro --test order -- --nocapture")
+    cmd!(sh, "cargo test --locked -p rocrepro --test cli order:: -- --nocapture")
         .env("ROCREPRO_ORDER_PROGRAMS", "5000")
         .run()?;
     Ok(())

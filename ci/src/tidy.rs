@@ -112,7 +112,7 @@ mod tests {
             check("harness/worker/src/lib.rs", line, 1);
             check("harness/report/src/sink.rs", line, 0);
             check("harness/chaos/src/lib.rs", line, 0);
-            check("harness/cli/tests/command.rs", line, 0);
+            check("harness/cli/tests/cli/command.rs", line, 0);
             check("ci/src/main.rs", line, 0);
         }
         for line in [
