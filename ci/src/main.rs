@@ -9,7 +9,7 @@ mod filing;
 mod nightly;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use xshell::{Shell, cmd};
 
@@ -81,14 +81,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
-        "all" => lint()
-            .and_then(|()| test())
-            .and_then(|()| stacks())
-            .and_then(|()| prove())
-            .and_then(|()| shell().and_then(|sh| checks::sample(&sh)))
-            .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
-            .and_then(|()| shell().and_then(|sh| filing::sample(&sh)))
-            .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
+        "all" => all(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -101,6 +94,28 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The gate. How long each part took is said, so that one which grew is seen.
+fn all() -> Done {
+    let parts: [(&str, fn() -> Done); 8] = [
+        ("lint", lint),
+        ("test", test),
+        ("stacks", stacks),
+        ("prove", prove),
+        ("checks", || checks::sample(&shell()?)),
+        ("exports", || exports::exports(&shell()?)),
+        ("filed", || filing::sample(&shell()?)),
+        ("amd", || amd_tests::amd_tests(&shell()?)),
+    ];
+    for (name, part) in parts {
+        let begun = Instant::now();
+        let done = part();
+        let end = if done.is_ok() { "is done" } else { "failed" };
+        println!("ci all: {name} {end} after {} s", begun.elapsed().as_secs());
+        done.map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
 }
 
 /// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too. Has [`STACK`]
