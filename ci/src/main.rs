@@ -98,7 +98,8 @@ fn main() -> ExitCode {
 
 /// The gate. How long each part took is said, so that one which grew is seen.
 fn all() -> Done {
-    let parts: [(&str, fn() -> Done); 8] = [
+    type Part = (&'static str, fn() -> Done);
+    const PARTS: [Part; 8] = [
         ("lint", lint),
         ("test", test),
         ("stacks", stacks),
@@ -108,7 +109,7 @@ fn all() -> Done {
         ("filed", || filing::sample(&shell()?)),
         ("amd", || amd_tests::amd_tests(&shell()?)),
     ];
-    for (name, part) in parts {
+    for (name, part) in PARTS {
         let begun = Instant::now();
         let done = part();
         let end = if done.is_ok() { "is done" } else { "failed" };
