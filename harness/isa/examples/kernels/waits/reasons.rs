@@ -8,6 +8,10 @@ use isa::AccessKind;
 
 use super::trace::{Step, Touched};
 
+/// What the sanitizer leaves out on purpose.
+const POLLS: &str = "which the sanitizer takes for a wave that polls";
+const POLLS_ACROSS: &str = "an atomic and a read of the LDS alone meet across it, which the sanitizer takes for a wave that polls";
+
 /// A run of a kernel, in the order in which it was executed.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
@@ -246,44 +250,67 @@ impl Run<'_> {
                     *other == counter
                         && (*left == 0 || !in_any_order(self.text(producer)) && *left <= behind)
                 };
-                if let Some((_, left)) = waits(text).iter().find(|wait| is_done(wait)) {
+                if waits(text).iter().any(|wait| is_done(wait)) {
                     if others_may_know && result.is_empty() {
-                        return self.nobody_touches(wave[asked]);
+                        return self.others_touch(wave[asked], *index);
                     }
-                    return Some(format!("{} waits ({left}), too", self.named(step)));
+                    return Some(format!("{} waits for it, too", self.named(step)));
                 }
             }
             let used = registers(text);
-            let lanes = |(kind, _): &Register| {
-                *kind == 's' || *kind == 'c' || step.lanes & producer.lanes != 0
-            };
-            if result.iter().any(|register| used.contains(register) && lanes(register)) {
+            let runs =
+                |(kind, _): &Register| !"va".contains(*kind) || step.lanes & producer.lanes != 0;
+            if result.iter().any(|register| used.contains(register) && runs(register)) {
                 return None;
             }
-            let raised = raises(self.arch, text);
-            others_may_know |=
-                is_barrier(text) || raised.iter().any(|c| *c != "kmcnt") && !text.starts_with("s_");
-            behind += usize::from(raised.contains(&counter));
+            others_may_know |= lets_know(text);
+            behind += usize::from(raises(self.arch, text).contains(&counter));
         }
-        if result.is_empty() {
-            self.nobody_touches(wave[asked])
-        } else {
-            Some(format!("the result of {} is not used", self.named(producer)))
+        match (result.is_empty(), others_may_know) {
+            (false, _) => Some(format!("the result of {} is not used", self.named(producer))),
+            (true, false) => Some("the wave ends before it lets anybody know".to_owned()),
+            (true, true) => self.others_touch(wave[asked], self.steps.len()),
         }
     }
 
-    /// That no other wave touches what an instruction wrote.
-    fn nobody_touches(&self, wrote: usize) -> Option<String> {
+    /// Why it does no harm that others touch what one step writes before another step waits for it; nothing where it does.
+    fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
-        let rest = self.steps[wrote + 1..].iter();
-        let others = rest.filter(|step| step.launch == writer.launch && !step.is_of(writer));
-        let meets = |step: &Step| {
-            let near = |touched: &Touched| !touched.local || step.is_of_workgroup(writer);
-            let touched = step.touched.iter().filter(|touched| near(touched));
-            touched.clone().any(|one| writer.touched.iter().any(|other| one.meets(other)))
+        let meets = |step: &&Step| {
+            let near = |touched: &&Touched| !touched.local || step.is_of_workgroup(writer);
+            let mut touched = step.touched.iter().filter(near);
+            touched.any(|one| writer.touched.iter().any(|other| one.meets(other)))
         };
-        let is_met = others.clone().any(meets);
-        (!is_met).then(|| format!("no other wave touches what {} wrote", self.named(writer)))
+        let others = |steps: &[Step]| -> Vec<Step> {
+            let of_launch = |step: &&Step| step.launch == writer.launch && !step.is_of(writer);
+            steps.iter().filter(of_launch).filter(meets).cloned().collect()
+        };
+        let name = self.named(writer);
+        if others(&self.steps[wrote + 1..]).is_empty() {
+            return Some(format!("no other wave touches what {name} writes"));
+        }
+        if others(&self.steps[wrote + 1..waited.max(wrote + 1)]).is_empty() {
+            let wait = self.named(&self.steps[waited]);
+            return Some(format!("others touch what {name} writes behind {wait} alone"));
+        }
+        let is_local = |step: &Step| step.touched.iter().all(|touched| touched.local);
+        let only = |step: &Step, kind| step.touched.iter().all(|touched| touched.kind == kind);
+        let behind = others(&self.steps[wrote + 1..]);
+        let polls = only(writer, AccessKind::Atomic)
+            && behind.iter().all(|step| is_local(step) && only(step, AccessKind::Load));
+        if polls {
+            return Some(format!("{name} and reads of the LDS alone meet, {POLLS}"));
+        }
+        // All that anybody reads there has the marks of atomic loads, so these are atomics, which need no order.
+        let all = others(self.steps);
+        let is_marked = |step: &Step| {
+            step.touched.iter().all(|touched| !touched.local)
+                && (is_marked(self.text(step)) || !self.text(step).contains("_load_"))
+        };
+        let says = matches!(self.arch, Arch::Gfx942 | Arch::Gfx1201);
+        let may_be_atomic = |text: &str| !says || is_marked_store(text);
+        (all.iter().all(is_marked) && may_be_atomic(self.text(writer)))
+            .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
     }
 
     /// By the sides of a barrier that is taken out each time.
@@ -304,6 +331,7 @@ impl Run<'_> {
             let own = step.touched.iter().map(|touched| (step.wave, *number, *touched));
             touches.entry(group).or_default().extend(own);
         }
+        let mut polls = false;
         for (group, gone) in &gone {
             // Intervals that run into each other have the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
@@ -325,21 +353,32 @@ impl Run<'_> {
                             && merged(*interval) == merged(*number)
                             && touched.meets(against)
                     };
-                    if touches[index + 1..].iter().any(needs) {
-                        return None;
+                    for (.., against) in touches[index + 1..].iter().filter(|touch| needs(touch)) {
+                        let kinds = [touched.kind, against.kind];
+                        if touched.local
+                            && kinds.contains(&AccessKind::Atomic)
+                            && kinds.contains(&AccessKind::Load)
+                        {
+                            polls = true;
+                        } else {
+                            return None;
+                        }
                     }
                 }
             }
         }
-        Some(BTreeSet::from(["no two waves touch the same bytes on its two sides".to_owned()]))
+        let why =
+            if polls { POLLS_ACROSS } else { "no two waves touch the same bytes on its two sides" };
+        Some(BTreeSet::from([why.to_owned()]))
     }
 
     /// By what other workgroups write.
     fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
         let fence = self.texts.get(&removed)?;
         let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
-        let foreign = |step: &Step, touched: &Touched| {
-            self.steps.iter().any(|other| {
+        // What another workgroup touched in these steps.
+        let foreign = |steps: &[Step], step: &Step, touched: &Touched| {
+            steps.iter().any(|other| {
                 other.launch == step.launch
                     && other.workgroup != step.workgroup
                     && other.touched.iter().any(|against| !against.local && touched.meets(against))
@@ -356,8 +395,9 @@ impl Run<'_> {
                 };
                 let mut wrote = since.filter(plain);
                 if self.arch == Arch::Gfx942
-                    && wrote
-                        .any(|other| other.touched.iter().any(|touched| foreign(other, touched)))
+                    && wrote.any(|other| {
+                        other.touched.iter().any(|touched| foreign(self.steps, other, touched))
+                    })
                 {
                     return None;
                 }
@@ -369,29 +409,45 @@ impl Run<'_> {
             };
             return Some(BTreeSet::from([why.to_owned()]));
         }
-        for (at, step) in self.steps.iter().enumerate().filter(|(_, step)| step.pc == removed) {
-            let rest = self.steps[at + 1..].iter().filter(|other| other.is_of_workgroup(step));
-            // Of the same wave, one of the same name does it again.
-            let again = |other: &Step| {
-                other.is_of(step) && other.pc != removed && self.text(other) == fence
-            };
-            let until = rest.take_while(|other| !again(other));
-            let marks = ["glc", "sc0", "sc1", "scope:"];
-            let plain = |other: &&Step| !marks.iter().any(|mark| self.text(other).contains(mark));
-            let mut reads = until.filter(plain).flat_map(|other| {
-                other
-                    .touched
-                    .iter()
-                    .filter(|t| !t.local && t.kind == AccessKind::Load)
-                    .map(move |t| (other, t))
-            });
-            if reads.any(|(other, touched)| foreign(other, touched)) {
-                return None;
+        for (at, step) in self.steps.iter().enumerate() {
+            if is_marked(self.text(step)) {
+                continue;
+            }
+            let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
+            for read in reads {
+                // Since the last fence of the same name that is left; the waves of a workgroup share their caches.
+                let before = self.steps[..at].iter().enumerate().rev();
+                let own = before.filter(|(_, other)| other.is_of_workgroup(step));
+                let mut same = own.filter(|(_, other)| self.text(other) == fence);
+                let Some((_, last)) = same.clone().next() else { continue };
+                let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
+                // Where the last one is kept, this one does nothing for the read.
+                if last.pc == removed && foreign(&self.steps[kept..at], step, read) {
+                    return None;
+                }
             }
         }
-        let why = "nothing that another workgroup writes is read behind it, past another fence or marks of its own";
+        let why =
+            "what others write is read without marks behind another fence like it alone, if at all";
         Some(BTreeSet::from([why.to_owned()]))
     }
+}
+
+/// Whether a load has the bits of atomic and volatile ones.
+fn is_marked(text: &str) -> bool {
+    ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
+}
+
+fn is_marked_store(text: &str) -> bool {
+    ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
+}
+
+/// Whether others may learn by it what the wave has done.
+fn lets_know(text: &str) -> bool {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let reads = name.contains("load") || name.contains("read");
+    let memory = ["global_", "flat_", "buffer_", "ds_"].iter().any(|start| name.starts_with(start));
+    is_barrier(text) || memory && !reads && !is_fence(name)
 }
 
 fn writes_back_too(text: &str) -> bool {
