@@ -405,11 +405,7 @@ fn unpack_all(
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
+    download::crew(threads, work);
     let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let mut packages = Vec::new();

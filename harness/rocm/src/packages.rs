@@ -82,11 +82,7 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 0..CONNECTIONS.min(plan.len()) {
-                scope.spawn(work);
-            }
-        });
+        download::crew(CONNECTIONS.min(plan.len()), work);
         let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut from: Vec<_> = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         from.sort();

@@ -3,10 +3,10 @@
 //!
 //! `cargo test` does a few bisects, `cargo test -p rocrepro --features long-tests --test calibrated -- --nocapture` 216.
 
-#[path = "../../search/examples/calibration/judge.rs"]
+#[path = "../../../search/examples/calibration/judge.rs"]
 #[allow(dead_code)]
 mod judge;
-#[path = "../../search/examples/calibration/worlds.rs"]
+#[path = "../../../search/examples/calibration/worlds.rs"]
 #[allow(dead_code)]
 mod worlds;
 
