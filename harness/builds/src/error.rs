@@ -42,6 +42,9 @@ pub enum Error {
         /// The nearest builds, or the ends of the history.
         offered: String,
     },
+    /// Somebody ended the waiting.
+    #[error("the listing was called off")]
+    Cancelled,
     /// A file or folder of this machine.
     #[error("cannot {action} {path}: {source}")]
     Io {
