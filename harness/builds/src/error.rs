@@ -188,6 +188,16 @@ impl Unusable {
     }
 }
 
+impl From<rocm::NotHeld> for Unusable {
+    fn from(not_held: rocm::NotHeld) -> Self {
+        match not_held {
+            rocm::NotHeld::Io { action, path, source } => Self::io(action, &path)(source),
+            rocm::NotHeld::Late { path, holder } => Self::Locked { path, holder },
+            rocm::NotHeld::CalledOff => Self::Cancelled,
+        }
+    }
+}
+
 impl From<download::Failure> for Unusable {
     fn from(failure: download::Failure) -> Self {
         match failure {

@@ -10,7 +10,7 @@ use download::{Download, Failure, Http, Part, Progress};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::lock::{Hold, Lock};
+use rocm::{FileLock as Lock, Hold};
 
 /// After this nobody goes on with a download: nights are looked for within days.
 const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);

@@ -8,21 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use download::{Failure, Http};
-use rocm::{Spec, Stack};
+use rocm::{FileLock as Lock, Hold, LONGEST_WAIT, Spec, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::blobs::Blobs;
 use crate::loads::check_loads;
-use crate::lock::{Hold, Lock};
 use crate::partial::{self, Partial};
 use crate::unpack::{Format, Unpacker};
 use crate::{Archive, Build, Components, Place, Unusable};
 
 /// In a prefix, written last: a prefix without it is not complete.
 const RECORD: &str = ".rocrepro-build.json";
-
-/// The largest build at 4 MB/s takes less: somebody who has a build in work for longer does not work on it.
-const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// A family tarball unpacks to six times its size (gfx1150 7.11.0: 2.3 GB to 13 GB).
 const UNPACKED: u64 = 6;
@@ -535,7 +531,7 @@ impl Store {
     }
 
     fn lock(&self, key: &str) -> Result<Lock, Unusable> {
-        Lock::open(self.prefixes().join(format!(".{key}.lock")))
+        Ok(Lock::open(self.prefixes().join(format!(".{key}.lock")))?)
     }
 }
 

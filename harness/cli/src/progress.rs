@@ -47,10 +47,14 @@ pub(crate) fn get(
         .collect::<Result<Vec<_>, _>>()?;
     let store = Store::from_environment().map_err(|e| usage(&e))?;
     let view = View::new(spec.to_string());
-    let options = FetchOptions { mirror, with, architectures };
+    let stop = interrupt::wish();
+    let options = FetchOptions { mirror, with, architectures, stop };
     let stack = fetch(&spec, &options, &store, &|event| view.show(event));
     view.bar.finish_and_clear();
-    stack.map_err(|e| usage(&e))
+    stack.map_err(|error| match error.is_environment() {
+        true => Stop::no_verdict(format!("error: {}", chain(&error))),
+        false => usage(&error),
+    })
 }
 
 /// Whether a name is of a build of a configured source.
@@ -220,7 +224,9 @@ impl View {
 
     fn show(&self, event: Event<'_>) {
         let (stage, text, position) = match event {
-            Event::Waiting => ("wait", "waiting for another fetch of it".to_owned(), None),
+            Event::Waiting { holder } => {
+                ("wait", format!("{holder} is fetching it; waiting"), None)
+            }
             Event::Moved { package, mirror } => (
                 "moved",
                 format!(

@@ -62,6 +62,17 @@ impl Told<'_> {
                 let between = self.between(*last_good, *first_bad);
                 format!("{good} {}, {bad} {}{between}", name(*last_good), name(*first_bad))
             }
+            Answer::Worse { after, until, rate, edge } if self.begun.fix => {
+                format!(
+                    "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and that ends between {} \
+                     and {}",
+                    name(edge.first_bad),
+                    name(edge.last_good),
+                    100.0 * rate,
+                    name(*until),
+                    name(*after)
+                )
+            }
             Answer::Worse { after, until, rate, edge } => {
                 format!(
                     "it gets worse between {} and {}; before that it fails more rarely, in about {:.0} % of runs, and that begins \
@@ -72,6 +83,15 @@ impl Told<'_> {
                     name(*after),
                     name(*until)
                 )
+            }
+            Answer::Several { edges } if self.begun.fix => {
+                // The oldest first, which is the farthest from the good end.
+                let places: Vec<_> = edges
+                    .iter()
+                    .rev()
+                    .map(|e| format!("between {} and {}", name(e.first_bad), name(e.last_good)))
+                    .collect();
+                format!("not one change: it is fixed {}", places.join(", and again "))
             }
             Answer::Several { edges } => {
                 let places: Vec<_> = edges
@@ -351,5 +371,50 @@ pub(super) fn label_of(begun: &Begun, seen: &[Observation], point: usize) -> Str
         (None, 0) => begun.good.clone(),
         (None, point) if point + 1 == begun.points => begun.bad.clone(),
         (None, point) => format!("point {point}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is seen from the good end is told in the order of time, in the words of what was looked for.
+    #[test]
+    fn a_fix_has_words_of_its_own() {
+        let ends = ("new".to_owned(), "old".to_owned());
+        let mut begun = Begun::new("trial".to_owned(), "builds".to_owned(), ends, 10);
+        let name = |point: usize| format!("b{point}");
+        let edge = |last_good: usize| Edge {
+            last_good,
+            first_bad: last_good + 1,
+            confidence: 0.9,
+            rate: 0.9,
+            noise: 0.0,
+            before: 0.1,
+        };
+        let worse = Answer::Worse { after: 2, until: 3, rate: 0.1, edge: edge(6) };
+        let several = Answer::Several { edges: vec![edge(2), edge(6)] };
+        let mut check = |fix: bool, answer: &Answer, expected: &str| {
+            begun.fix = fix;
+            let got = Told { begun: &begun, seen: &[], name: &name }.sentence(answer);
+            assert!(got.starts_with(expected), "{got}");
+        };
+        check(
+            false,
+            &worse,
+            "it gets worse between b6 and b7; before that it fails more rarely, in about 10 %",
+        );
+        let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that ends between b3 and b2";
+        check(true, &worse, better);
+        check(
+            false,
+            &several,
+            "not one change: it breaks between b2 and b3, and again between b6 and b7",
+        );
+        check(
+            true,
+            &several,
+            "not one change: it is fixed between b7 and b6, and again between b3 and b2",
+        );
     }
 }
