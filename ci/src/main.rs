@@ -10,7 +10,7 @@ mod nightly;
 mod recipes;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use xshell::{Shell, cmd};
 
@@ -84,14 +84,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
-        "all" => lint()
-            .and_then(|()| test())
-            .and_then(|()| stacks())
-            .and_then(|()| prove())
-            .and_then(|()| shell().and_then(|sh| checks::sample(&sh)))
-            .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
-            .and_then(|()| shell().and_then(|sh| filing::sample(&sh)))
-            .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
+        "all" => all(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -111,11 +104,34 @@ fn arguments_have(word: &str) -> bool {
     std::env::args().skip(2).any(|argument| argument == word)
 }
 
+/// The gate. How long each part took is said, so that one which grew is seen.
+fn all() -> Done {
+    type Part = (&'static str, fn() -> Done);
+    const PARTS: [Part; 8] = [
+        ("lint", lint),
+        ("test", test),
+        ("stacks", stacks),
+        ("prove", prove),
+        ("checks", || checks::sample(&shell()?)),
+        ("exports", || exports::exports(&shell()?)),
+        ("filed", || filing::sample(&shell()?)),
+        ("amd", || amd_tests::amd_tests(&shell()?)),
+    ];
+    for (name, part) in PARTS {
+        let begun = Instant::now();
+        let done = part();
+        let end = if done.is_ok() { "is done" } else { "failed" };
+        println!("ci all: {name} {end} after {} s", begun.elapsed().as_secs());
+        done.map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
 /// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too. Has [`STACK`]
 /// fetched. Returns the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Another choice of packages would have other features, and so be built anew.
-    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test command").run()?;
+    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let program = sh.current_dir().join(target).join("debug/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
@@ -216,7 +232,7 @@ fn locks() -> Done {
 
 fn order() -> Done {
     let sh = shell()?;
-    cmd!(sh, "cargo test --locked -p rocrepro --test order -- --nocapture")
+    cmd!(sh, "cargo test --locked -p rocrepro --test cli order:: -- --nocapture")
         .env("ROCREPRO_ORDER_PROGRAMS", "5000")
         .run()?;
     Ok(())

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::Duration;
 
@@ -286,11 +287,11 @@ pub fn read_components(
         build.components = known;
     };
     // Two small files for each build: waiting for hosts is all there is to do.
-    std::thread::scope(|scope| {
-        for part in builds.chunks_mut(builds.len().div_ceil(CONNECTIONS).max(1)) {
-            scope.spawn(move || {
-                part.iter_mut().filter(|build| build.components.is_none()).for_each(learn);
-            });
+    let todo = Mutex::new(builds.iter_mut().filter(|build| build.components.is_none()));
+    let next = || todo.lock().ok()?.next();
+    download::crew(CONNECTIONS, || {
+        while let Some(build) = next() {
+            learn(build);
         }
     });
     builds.iter().filter(|build| build.components.is_some()).count()

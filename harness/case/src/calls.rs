@@ -3,6 +3,7 @@
 mod answers;
 mod gemm;
 mod launch;
+mod node;
 mod statuses;
 mod verbs;
 
@@ -135,7 +136,7 @@ fn read_call(
             let buffer = args.buffer("buffer")?;
             Some(memory_call(verb, buffer, args.stream()?))
         }
-        "copy" => args.copy(),
+        "copy" => args.copy().and_then(|call| args.or_node(call)),
         "copy_2d" => {
             let (to, from) = args.both_buffers()?;
             let width = args.number("width")?;
@@ -167,16 +168,12 @@ fn read_call(
                 args.reader.mistake(args.at("bytes"), "words are 4 bytes, at a multiple of 4");
                 return None;
             }
-            Some(Call::Set {
-                to: Place { buffer, offset },
-                value,
-                words,
-                bytes,
-                asynchronous: args.flag("async")?,
-                stream: args.stream()?,
-            })
+            let asynchronous = args.flag("async")?;
+            let to = Place { buffer, offset };
+            let call = Call::Set { to, value, words, bytes, asynchronous, stream: args.stream()? };
+            args.or_node(call)
         }
-        "launch" => args.launch(),
+        "launch" => args.launch().and_then(|call| args.or_node(call)),
         "find_symbol" => {
             let kernel = args.kernel()?;
             let (symbol, variable) = (args.name("symbol")?, args.flag("variable")?);
@@ -187,11 +184,12 @@ fn read_call(
                 ("launch_host_func", HostFuncApi::LaunchHostFunc),
                 ("add_callback", HostFuncApi::AddCallback),
             ];
-            Some(Call::HostFunc {
+            let call = Call::HostFunc {
                 buffer: args.buffer("buffer")?,
                 api: args.choice_or("api", &apis, HostFuncApi::LaunchHostFunc)?,
                 stream: args.stream()?,
-            })
+            };
+            args.or_node(call)
         }
         "record" => Some(Call::EventRecord { event: args.event()?, stream: args.stream()? }),
         "elapsed" => {

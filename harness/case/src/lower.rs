@@ -447,7 +447,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
 
     let mut launched: Vec<&str> = Vec::new();
     for call in &calls {
-        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = call
+        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = call.work()
             && !launched.contains(&kernel.as_str())
         {
             launched.push(kernel);
@@ -540,7 +540,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
     if !verify.is_empty() {
         verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
     }
-    for name in calls.iter().filter_map(|c| match c {
+    for name in calls.iter().filter_map(|c| match c.work() {
         Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } => Some(kernel),
         _ => None,
     }) {
@@ -557,7 +557,7 @@ fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial
 fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for step in plan.steps() {
-        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = &step.call {
+        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = step.call.work() {
             lines.entry(kernel.clone()).or_insert(step.line);
         }
     }

@@ -39,12 +39,12 @@ pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
                 .then_some(Effect::Return(202))
         },
         Fault::GraphNodeLost => {
-            |step, capturing| (capturing && makes_node(&step.call)).then_some(Effect::Return(0))
+            |step, capturing| makes_node(&step.call, capturing).then_some(Effect::Return(0))
         }
         // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h.
-        Fault::CaptureRefused => {
-            |step, capturing| (capturing && makes_node(&step.call)).then_some(Effect::Return(900))
-        }
+        Fault::CaptureRefused => |step, capturing| {
+            (capturing && makes_node(&step.call, true)).then_some(Effect::Return(900))
+        },
         Fault::GraphUpdateIgnored => {
             |step, _| matches!(step.call, Call::GraphExecUpdate { .. }).then_some(Effect::Return(0))
         }
@@ -63,7 +63,7 @@ pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
         Fault::CallDenied => |step, _| states(step, accepts).then_some(Effect::Deny(999)),
         Fault::ValueWrong => |step, _| step.gives.is_some().then_some(Effect::OtherValue),
         Fault::HostFuncLost => {
-            |step, _| matches!(step.call, Call::HostFunc { .. }).then_some(Effect::Return(0))
+            |step, _| matches!(step.call.work(), Call::HostFunc { .. }).then_some(Effect::Return(0))
         }
         _ => return,
     };
@@ -126,8 +126,12 @@ fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))
 }
 
-fn makes_node(call: &Call) -> bool {
-    matches!(call, Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. })
+fn makes_node(call: &Call, capturing: bool) -> bool {
+    match call {
+        Call::AddNode { .. } => true,
+        Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. } => capturing,
+        _ => false,
+    }
 }
 
 fn makes_handle(call: &Call) -> bool {

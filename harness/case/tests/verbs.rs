@@ -27,6 +27,9 @@ const CAPTURED: &str = "begin_capture: {stream: s}
 set: {to: new, value: 1, async: true, stream: s}
 end_capture: {stream: s, graph: g}
 instantiate: {exec: x, graph: g}";
+/// A graph without nodes, and its launch.
+const MADE: &str = "empty_graph: {graph: g, nodes: 0}";
+const RUN: &str = "instantiate: {exec: x, graph: g}\nlaunch_graph: {exec: x, stream: s}";
 const LAUNCHED: &str = "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, stream: s}";
 /// Reads what those write, on another stream.
 const READS: &str = "copy: {to: also, from: dst, stream: t}\nsync: t";
@@ -93,6 +96,30 @@ const STEPS: &[Kind] = &[
         &[("end_capture: {stream: s, graph: h}", "is not capturing")],
     ),
     ("empty_graph", "", "empty_graph: {graph: g, nodes: 2}", &[("node_count: h", "was not made")]),
+    // Nodes of a graph that is made by hand; what is refused is what a launch of it does.
+    (
+        "copy",
+        MADE,
+        "copy: {to: dst, from: in, graph: g}",
+        &[("RUN\nREADS", ORDER), ("RUN\nfill: in", ORDER)],
+    ),
+    ("set", MADE, "set: {to: dst, value: 1, graph: g}", &[("RUN\nREADS", ORDER)]),
+    (
+        "launch",
+        MADE,
+        "launch: {kernel: add_u32, args: [dst, in, 16, 1], items: 16, graph: g}",
+        &[
+            ("RUN\nREADS", ORDER),
+            ("copy: {to: dst, from: in, graph: h}", "was not made"),
+            ("copy: {to: dst, from: in, graph: g, stream: s, api: memcpy}", "which has no `api`"),
+            ("set: {to: dst, value: 1, graph: g, async: true}", "which has no `async`"),
+            (
+                "begin_capture: {stream: s}\nLAUNCHED\nend_capture: {stream: s, graph: c}\nset: {to: dst, value: 1, graph: c}",
+                "is of a capture",
+            ),
+        ],
+    ),
+    ("host_func", MADE, "host_func: {buffer: in, graph: g}", &[("RUN\ncheck: in", ORDER)]),
     ("is_capturing", "", "is_capturing: s", &[]),
     ("node_count", GRAPH, "node_count: g", &[("node_count: h", "was not made")]),
     (
@@ -234,6 +261,7 @@ fn told(steps: &str) -> Vec<String> {
         ("CAPTURED", CAPTURED),
         ("FILLED", FILLED),
         ("LAUNCHED", LAUNCHED),
+        ("RUN", RUN),
         ("READS", READS),
         ("PROBLEM", PROBLEM),
     ]

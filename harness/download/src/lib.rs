@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod attempts;
+mod crew;
 
 use std::io::{self, Read};
 use std::sync::{
@@ -17,6 +18,7 @@ use ureq::http::{Response, StatusCode, header};
 use ureq::{Agent, Body};
 
 use attempts::{Attempts, Call, Trouble, called, judge, missing};
+pub use crew::crew;
 
 /// Attempts without a single new byte.
 const TRIES: u32 = 5;

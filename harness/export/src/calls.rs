@@ -240,31 +240,8 @@ impl Printer<'_> {
         args: &[Arg],
         stream: &str,
     ) {
-        let dim = |[x, y, z]: [u32; 3]| match (x, y, z) {
-            (x, 1, 1) => x.to_string(),
-            (x, y, 1) => format!("dim3({x}, {y})"),
-            (x, y, z) => format!("dim3({x}, {y}, {z})"),
-        };
         let stream = self.stream(stream);
-        let types = match self.form_of(kernel) {
-            Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
-            Form::Hiprtc => Vec::new(),
-        };
-        let mut text = Vec::new();
-        for (index, arg) in args.iter().enumerate() {
-            text.push(match arg {
-                Arg::Address(place) => {
-                    let place = self.place(place);
-                    match types.get(index) {
-                        Some(ty) => format!("reinterpret_cast<{ty}>({place})"),
-                        None => place,
-                    }
-                }
-                Arg::U32(number) => format!("{number}u"),
-                Arg::F32(number) => format!("{number:?}f"),
-            });
-        }
-        let arguments = text.join(", ");
+        let arguments = self.arguments(kernel, args);
         match self.form_of(kernel) {
             Form::Hiprtc if self.takes_nothing(kernel) => {
                 let function = self.name(Kind::Kernel, kernel);
@@ -308,6 +285,29 @@ impl Printer<'_> {
                 self.status(step, "hipGetLastError()", HIP);
             }
         }
+    }
+
+    /// The arguments of a kernel, with the types that it has where it is part of the program.
+    pub(crate) fn arguments(&mut self, kernel: &str, args: &[Arg]) -> String {
+        let types = match self.form_of(kernel) {
+            Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
+            Form::Hiprtc => Vec::new(),
+        };
+        let mut text = Vec::new();
+        for (index, arg) in args.iter().enumerate() {
+            text.push(match arg {
+                Arg::Address(place) => {
+                    let place = self.place(place);
+                    match types.get(index) {
+                        Some(ty) => format!("reinterpret_cast<{ty}>({place})"),
+                        None => place,
+                    }
+                }
+                Arg::U32(number) => format!("{number}u"),
+                Arg::F32(number) => format!("{number:?}f"),
+            });
+        }
+        text.join(", ")
     }
 
     /// Whether a kernel of a short program was made an empty one.
@@ -412,6 +412,7 @@ impl Printer<'_> {
                 format!("hipStreamEndCapture({}, &{graph})", self.stream(stream))
             }
             Call::EmptyGraph { graph, nodes } => return self.empty_graph(step, graph, *nodes),
+            Call::AddNode { graph, node } => return self.add_node(step, graph, node),
             Call::IsCapturing { stream } => return self.is_capturing(step, stream),
             Call::GraphNodeCount { graph } => {
                 let graph = self.name(Kind::Graph, graph);
@@ -476,23 +477,6 @@ impl Printer<'_> {
         });
     }
 
-    fn empty_graph(&mut self, step: &Step, graph: &str, nodes: u32) {
-        let graph = self.making(Kind::Graph, graph);
-        self.status(step, &format!("hipGraphCreate(&{graph}, 0)"), HIP);
-        let (before, node) =
-            (self.names.fresh(Kind::Value, "before"), self.names.fresh(Kind::Value, "node"));
-        let index = self.names.fresh(Kind::Loop, "n");
-        self.line(format!("hipGraphNode_t {before} = nullptr, {node} = nullptr;"));
-        self.line(format!(
-            "for (int {index} = 0; {index} < {nodes}; {index}++, {before} = {node})"
-        ));
-        let call = format!("hipGraphAddEmptyNode(&{node}, {graph}, &{before}, {index} > 0)");
-        let from = self.lines_made();
-        self.status(step, &call, HIP);
-        self.indent_since(from);
-        self.names.release(&index);
-    }
-
     fn is_capturing(&mut self, step: &Step, stream: &str) {
         let stream = self.stream(stream);
         let status = self.names.fresh(Kind::Value, "capture_status");
@@ -530,6 +514,15 @@ impl Printer<'_> {
             };
             format!("{result} == {name}")
         });
+    }
+}
+
+/// A `dim3` in C++.
+pub(crate) fn dim([x, y, z]: [u32; 3]) -> String {
+    match (x, y, z) {
+        (x, 1, 1) => x.to_string(),
+        (x, y, 1) => format!("dim3({x}, {y})"),
+        (x, y, z) => format!("dim3({x}, {y}, {z})"),
     }
 }
 

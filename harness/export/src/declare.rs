@@ -95,6 +95,10 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
         (Kind::Stream, name, false)
     }
     let mut all: Vec<(Kind, &str, bool)> = match call {
+        Call::AddNode { graph, node } => {
+            let used = mentions(node).into_iter();
+            [(Kind::Graph, graph.as_str(), false)].into_iter().chain(used).collect()
+        }
         Call::Alloc { buffer, stream: s } => vec![(Kind::Buffer, buffer, true), stream(s)],
         Call::Free { buffer, stream: s } => vec![(Kind::Buffer, buffer, false), stream(s)],
         Call::Poison { buffer }

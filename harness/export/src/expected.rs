@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use plan::{Arg, Call, Place, Plan, Step, kernel, may_succeed, recorded, stream_of};
+use plan::{Arg, Call, Captures, Place, Plan, Role, Step, kernel, may_succeed};
 
 use crate::{
     declare::operand_buffers,
@@ -17,10 +17,11 @@ use crate::{
 pub(crate) struct Expected<'a> {
     plan: &'a Plan,
     followed: BTreeSet<&'a str>,
-    /// Captured streams, by the stream that began the capture.
-    capturing: BTreeMap<&'a str, &'a str>,
-    captured_events: HashMap<&'a str, &'a str>,
-    captures: BTreeMap<&'a str, Capture>,
+    captures: Captures<'a>,
+    /// The effects of what is being captured, by the stream that began the capture.
+    recordings: BTreeMap<&'a str, Recording>,
+    /// What the nodes of graphs do that are made by hand.
+    by_hand: BTreeMap<&'a str, Recording>,
     /// What a launch of each graph does; none where it does nothing that matters.
     graphs: HashMap<&'a str, Option<String>>,
     /// The function, or the variable that holds it, behind each executable graph.
@@ -37,7 +38,7 @@ pub(crate) struct Expected<'a> {
 }
 
 /// The effects that a capture collects.
-struct Capture {
+struct Recording {
     lines: Vec<String>,
     /// Loop depth where it began.
     depth: usize,
@@ -49,9 +50,9 @@ impl<'a> Expected<'a> {
         Expected {
             plan,
             followed: followed(plan),
-            capturing: BTreeMap::new(),
-            captured_events: HashMap::new(),
-            captures: BTreeMap::new(),
+            captures: Captures::new(plan),
+            recordings: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
             graphs: HashMap::new(),
             execs: HashMap::new(),
             depth: 0,
@@ -69,7 +70,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn open(&mut self, variable: &str, count: u32) {
         self.depth += 1;
         let line = format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{");
-        for capture in self.captures.values_mut() {
+        for capture in self.recordings.values_mut().chain(self.by_hand.values_mut()) {
             capture.push(line.clone());
             capture.indent += 1;
         }
@@ -80,7 +81,7 @@ impl<'a> Expected<'a> {
     pub(crate) fn close(&mut self) {
         self.depth -= 1;
         let opened = self.loops.pop();
-        for capture in self.captures.values_mut() {
+        for capture in self.recordings.values_mut().chain(self.by_hand.values_mut()) {
             capture.indent = capture.indent.saturating_sub(1);
             if capture.lines.last().map(|l| l.trim()) == opened.as_deref() {
                 capture.lines.pop();
@@ -143,19 +144,19 @@ impl<'a> Expected<'a> {
         names: &mut Names,
     ) -> Result<Vec<String>, String> {
         self.in_setup = self.plan.setup.iter().any(|s| s.id == step.id);
-        if !may_succeed(step) {
-            return Ok(Vec::new());
-        }
-        if let Some(origin) = stream_of(&step.call).and_then(|s| self.capturing.get(s).copied())
-            && recorded(&step.call)
-        {
-            let lines = self.effect(step, names);
-            if let Some(capture) = self.captures.get_mut(origin) {
-                lines.into_iter().for_each(|line| capture.push(line));
+        match self.captures.visit(step) {
+            Ok(Role::Now) => self.control(step, names),
+            Ok(Role::Captured(origin)) => {
+                let lines = self.effect(step, names);
+                if let Some(recording) = self.recordings.get_mut(origin) {
+                    lines.into_iter().for_each(|line| recording.push(line));
+                }
+                Ok(Vec::new())
             }
-            return Ok(Vec::new());
+            Ok(Role::Added(graph)) => self.add(step, graph, names),
+            // A plan that was checked has no mistakes.
+            Ok(Role::Nothing) | Err(_) => Ok(Vec::new()),
         }
-        self.control(step, names)
     }
 
     /// Captures and graphs, and whatever takes effect at once.
@@ -163,42 +164,41 @@ impl<'a> Expected<'a> {
         let mut lines = Vec::new();
         match &step.call {
             Call::BeginCapture { stream, .. } => {
-                self.capturing.insert(stream, stream);
-                let capture = Capture { lines: Vec::new(), depth: self.depth, indent: 0 };
-                self.captures.insert(stream, capture);
+                let recording = Recording { lines: Vec::new(), depth: self.depth, indent: 0 };
+                self.recordings.insert(stream, recording);
             }
             Call::EndCapture { stream, graph } => {
-                self.capturing.retain(|_, origin| *origin != stream);
-                let Some(capture) = self.captures.remove(stream.as_str()) else {
+                let Some(recording) = self.recordings.remove(stream.as_str()) else {
                     return Ok(lines);
                 };
-                if capture.depth != self.depth {
+                if recording.depth != self.depth {
                     return Err(format!(
                         "the capture of stream `{stream}` begins in a block and ends outside of it"
                     ));
                 }
-                let function = (!capture.lines.is_empty()).then(|| {
-                    let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
-                    self.functions.push((name.clone(), capture.lines));
-                    name
-                });
+                let function = self.function(names, graph, recording.lines);
                 self.graphs.insert(graph, function);
+                self.by_hand.remove(graph.as_str());
             }
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, None)),
-            Call::EventRecord { event, stream } => {
-                match self.capturing.get(stream.as_str()).copied() {
-                    Some(origin) => self.captured_events.insert(event, origin),
-                    None => self.captured_events.remove(event.as_str()),
-                };
-            }
-            Call::StreamWaitEvent { stream, event } => {
-                if let Some(origin) = self.captured_events.get(event.as_str()).copied()
-                    && self.captures.contains_key(origin)
-                {
-                    self.capturing.insert(stream, origin);
-                }
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph, None);
+                let made = Recording { lines: Vec::new(), depth: self.depth, indent: 0 };
+                self.by_hand.insert(graph, made);
             }
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+                if let Some(made) = self.by_hand.get(graph.as_str()) {
+                    let mut lines = made.lines.clone();
+                    // Loops around this call, which add no node before it.
+                    for opened in self.loops.iter().rev().take(made.indent) {
+                        if lines.pop().is_none_or(|line| line.trim() != opened) {
+                            return Err(format!(
+                                "graph `{graph}` is used in a block that adds nodes to it"
+                            ));
+                        }
+                    }
+                    let function = self.function(names, graph, lines);
+                    self.graphs.insert(graph, function);
+                }
                 let function = self.graphs.get(graph.as_str()).cloned().flatten();
                 if self.changes(exec) {
                     let name = format!("replay_{}", names.of(Kind::Exec, exec));
@@ -222,6 +222,36 @@ impl<'a> Expected<'a> {
         Ok(lines)
     }
 
+    /// A graph that is made node by node gets one.
+    ///
+    /// # Errors
+    /// The graph is made in a block that this step is outside of.
+    fn add(
+        &mut self,
+        step: &'a Step,
+        graph: &str,
+        names: &mut Names,
+    ) -> Result<Vec<String>, String> {
+        let lines = self.effect(step, names);
+        let depth = self.depth;
+        let Some(made) = self.by_hand.get_mut(graph) else { return Ok(Vec::new()) };
+        if depth < made.depth {
+            return Err(format!("graph `{graph}` is made in a block and gets nodes outside of it"));
+        }
+        lines.into_iter().for_each(|line| made.push(line));
+        Ok(Vec::new())
+    }
+
+    /// The name of a function with these effects; none where there are none.
+    fn function(&mut self, names: &mut Names, graph: &str, lines: Vec<String>) -> Option<String> {
+        if lines.is_empty() {
+            return None;
+        }
+        let name = names.fresh(Kind::Value, &format!("replay_{graph}"));
+        self.functions.push((name.clone(), lines));
+        Some(name)
+    }
+
     /// Whether more than one step decides what an executable graph does.
     fn changes(&self, exec: &str) -> bool {
         let deciding = self.plan.steps().into_iter().filter(|step| match &step.call {
@@ -237,7 +267,7 @@ impl<'a> Expected<'a> {
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         let follows = |buffer: &str| self.followed.contains(buffer);
-        match &step.call {
+        match step.call.work() {
             Call::Alloc { buffer, .. } if follows(buffer) && !self.in_setup => {
                 lines.push(self.filled(names, buffer, "POISON"));
             }
@@ -364,7 +394,7 @@ impl<'a> Expected<'a> {
     }
 }
 
-impl Capture {
+impl Recording {
     fn push(&mut self, line: String) {
         self.lines.push(format!("{}{line}", "  ".repeat(self.indent)));
     }
@@ -416,7 +446,7 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
 
 /// The buffer that a call writes and those that it reads for that.
 fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
-    match call {
+    match call.work() {
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
             (Some(&to.buffer), vec![&from.buffer])
         }

@@ -17,6 +17,7 @@ pub mod lines;
 mod math;
 mod memory;
 mod names;
+mod nodes;
 mod printer;
 mod support;
 mod trace;

@@ -256,7 +256,7 @@ impl Printer<'_> {
 }
 
 /// As the worker chooses it: the runtime finds it where memory is managed.
-fn direction(to: Memory, from: Memory) -> &'static str {
+pub(crate) fn direction(to: Memory, from: Memory) -> &'static str {
     if to == Memory::Managed || from == Memory::Managed {
         return "hipMemcpyDefault";
     }

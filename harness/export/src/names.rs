@@ -46,6 +46,7 @@ const RESERVED: &[&str] = &[
     "POISON",
     "Problem",
     "abort",
+    "add_kernel",
     "add_one",
     "alignas",
     "and",

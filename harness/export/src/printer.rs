@@ -60,6 +60,8 @@ pub(crate) struct Printer<'a> {
     pub(crate) form: Form,
     pub(crate) version: &'a Version,
     pub(crate) names: Names,
+    /// Of graphs to which nodes are added, the variables of the last node and of the next.
+    pub(crate) ends: BTreeMap<String, (String, String)>,
     pub(crate) helpers: BTreeSet<Helper>,
     pub(crate) expected: Expected<'a>,
     /// Whether the program is about one failure only.
@@ -86,6 +88,7 @@ impl<'a> Printer<'a> {
             form,
             version,
             names,
+            ends: BTreeMap::new(),
             helpers: BTreeSet::new(),
             expected: Expected::new(plan),
             lean: None,
@@ -161,7 +164,7 @@ impl<'a> Printer<'a> {
     /// How a kernel gets into the program. Symbols are looked for in modules, and hipLaunchKernel refuses with other statuses than
     /// hipModuleLaunchKernel, so a kernel that either is about is in a module.
     pub(crate) fn form_of(&self, kernel: &str) -> Form {
-        let needs_module = |step: &&Step| match &step.call {
+        let needs_module = |step: &&Step| match step.call.work() {
             Call::FindSymbol { kernel: asked, .. } => asked == kernel,
             Call::Launch { kernel: launched, .. } => launched == kernel && !may_succeed(step),
             _ => false,

@@ -54,6 +54,7 @@ helpers! {
     Compile "compile" [NameRtc Require]
     LaunchModule "launch_module" []
     LaunchKernel "launch_kernel" []
+    AddKernel "add_kernel" []
     AddOne "add_one" []
     As "views" []
     Describe "describe" [Require NameBlaslt]

@@ -61,6 +61,10 @@ const MAKES: &[&str] = &[
     "hipGraphInstantiate",
     "hipGraphCreate",
     "hipGraphAddEmptyNode",
+    "hipGraphAddHostNode",
+    "hipGraphAddKernelNode",
+    "hipGraphAddMemcpyNode1D",
+    "hipGraphAddMemsetNode",
     "hipModuleLoadData",
     "hipModuleGetFunction",
     "hipModuleGetGlobal",
@@ -206,6 +210,9 @@ fn is_result(name: &str, index: usize) -> bool {
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
             | ("hipGraphInstantiate", 2)
             | ("hipGraphExecUpdate", 2 | 3)
+            // Where the program keeps the node before, and what the new one does.
+            | ("hipGraphAddEmptyNode" | "hipGraphAddMemcpyNode1D", 2)
+            | ("hipGraphAddHostNode" | "hipGraphAddKernelNode" | "hipGraphAddMemsetNode", 2 | 4)
             // The image of the code, wherever the process keeps it.
             | ("hipModuleLoadData", 1)
     )

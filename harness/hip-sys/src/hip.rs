@@ -83,12 +83,69 @@ functions! {
     fn hipStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int;
     fn hipGraphCreate(graph: *mut *mut c_void, flags: c_uint) -> c_int;
     fn hipGraphAddEmptyNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize) -> c_int;
+    fn hipGraphAddKernelNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, params: *const KernelNodeParams) -> c_int;
+    fn hipGraphAddMemcpyNode1D(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> c_int;
+    fn hipGraphAddMemsetNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, params: *const MemsetParams) -> c_int;
+    fn hipGraphAddHostNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, params: *const HostNodeParams) -> c_int;
     fn hipGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize) -> c_int;
     fn hipGraphInstantiate(exec: *mut *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, log: *mut c_char, log_bytes: usize) -> c_int;
     fn hipGraphLaunch(exec: *mut c_void, stream: *mut c_void) -> c_int;
     fn hipGraphExecUpdate(exec: *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, result: *mut c_int) -> c_int;
     fn hipGraphExecDestroy(exec: *mut c_void) -> c_int;
     fn hipGraphDestroy(graph: *mut c_void) -> c_int;
+}
+
+/// `dim3` (hip/hip_runtime_api.h).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Dim3 {
+    /// In each dimension, from the innermost.
+    pub x: c_uint,
+    #[allow(missing_docs, reason = "as `x`")]
+    pub y: c_uint,
+    #[allow(missing_docs, reason = "as `x`")]
+    pub z: c_uint,
+}
+
+impl From<[u32; 3]> for Dim3 {
+    fn from([x, y, z]: [u32; 3]) -> Dim3 {
+        Dim3 { x, y, z }
+    }
+}
+
+/// `hipKernelNodeParams` (hip/hip_runtime_api.h).
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "as in the header")]
+pub struct KernelNodeParams {
+    pub block: Dim3,
+    pub extra: *mut *mut c_void,
+    pub function: *mut c_void,
+    pub grid: Dim3,
+    pub parameters: *mut *mut c_void,
+    pub shared_bytes: c_uint,
+}
+
+/// `hipMemsetParams` (hip/hip_runtime_api.h): `height` rows of `width` elements.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "as in the header")]
+pub struct MemsetParams {
+    pub to: *mut c_void,
+    pub element_bytes: c_uint,
+    pub height: usize,
+    pub pitch: usize,
+    pub value: c_uint,
+    pub width: usize,
+}
+
+/// `hipHostNodeParams` (hip/hip_runtime_api.h).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "as in the header")]
+pub struct HostNodeParams {
+    pub function: HostFunction,
+    pub data: *mut c_void,
 }
 
 /// `hipErrorNotReady` (hip/hip_runtime_api.h).

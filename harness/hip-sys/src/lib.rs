@@ -20,10 +20,10 @@ pub use blaslt::{
 };
 pub use failure::first_failure;
 pub use hip::{
-    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, ERROR_NOT_READY,
-    EVENT_DEFAULT, EVENT_DISABLE_TIMING, Hip, HostFunction, MEM_ATTACH_GLOBAL, MemcpyKind,
-    Properties, STREAM_DEFAULT, STREAM_NON_BLOCKING, StreamCallback, capture_status_name,
-    exec_update_name,
+    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, Dim3, ERROR_NOT_READY,
+    EVENT_DEFAULT, EVENT_DISABLE_TIMING, Hip, HostFunction, HostNodeParams, KernelNodeParams,
+    MEM_ATTACH_GLOBAL, MemcpyKind, MemsetParams, Properties, STREAM_DEFAULT, STREAM_NON_BLOCKING,
+    StreamCallback, capture_status_name, exec_update_name,
 };
 pub use loader::{Missing, Shared};
 pub use rand::{Rand, RngType, status_name as hiprand_status_name};

@@ -291,7 +291,7 @@ impl<'a> Evidence<'a> {
             line => format!("at line {line}"),
         };
         let buffer = &root.buffer;
-        match step.map(|s| &s.call) {
+        match step.map(|s| s.call.work()) {
             Some(Call::Fill { .. }) => {
                 format!("the pattern written {line} (fill of {buffer}{iteration})")
             }

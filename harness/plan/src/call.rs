@@ -329,6 +329,9 @@ pub enum Call {
     EndCapture { stream: Name, graph: Name },
     /// hipGraphCreate, and hipGraphAddEmptyNode `nodes` times, each node after the one before.
     EmptyGraph { graph: Name, nodes: u32 },
+    /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
+    /// hipGraphAddKernelNode, hipGraphAddMemcpyNode1D, hipGraphAddMemsetNode or hipGraphAddHostNode.
+    AddNode { graph: Name, node: Box<Call> },
     /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
     IsCapturing { stream: Name },
     /// hipGraphGetNodes; gives the number of nodes.
@@ -428,7 +431,23 @@ impl Call {
         stream_of!(self).map(String::as_str)
     }
 
+    /// What is done to buffers: the call itself, or what it makes a node of.
+    pub fn work(&self) -> &Call {
+        match self {
+            Call::AddNode { node, .. } => node,
+            call => call,
+        }
+    }
+
     /// The same, to be changed.
+    pub fn work_mut(&mut self) -> &mut Call {
+        match self {
+            Call::AddNode { node, .. } => node,
+            call => call,
+        }
+    }
+
+    /// The stream that the call names, to be changed.
     pub fn stream_mut(&mut self) -> Option<&mut Name> {
         stream_of!(self)
     }

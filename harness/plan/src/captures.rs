@@ -1,23 +1,79 @@
-//! What captures take, and what graphs are made of, as far as program order tells.
+//! What captures take, and what graphs are made of, as far as program order tells: the one place that knows the rules. Whoever walks
+//! over a plan and has to know what is captured asks [`Captures::visit`] at each step.
+//!
+//! | rule | source |
+//! | --- | --- |
+//! | a call that a captured stream takes becomes a node, and does nothing before the graph is launched | \[1\] |
+//! | an event recorded in a captured stream stands for what is captured so far; a stream that waits for it joins the capture | \[1\] |
+//! | such an event cannot be waited for or asked about otherwise, also after the capture | \[2\] hipErrorCapturedEvent |
+//! | two captures cannot be merged | \[2\] hipErrorStreamCaptureMerge |
+//! | nothing captured waits for an event from outside | \[2\] hipErrorStreamCaptureIsolation |
+//! | what forks must have joined where the capture ends, which is on the stream that began it | \[2\] hipErrorStreamCaptureUnjoined |
+//! | a captured stream cannot be waited for, asked, or given what is no node | \[2\] hipErrorStreamCaptureUnsupported |
+//! | the null stream cannot be captured | \[1\] |
+//! | the end of an invalidated or unjoined capture fails and ends it | \[1\], \[3\] |
+//!
+//! 1. HIP documentation, "HIP graph API", stream capture; CUDA driver API, cuStreamBeginCapture and cuStreamEndCapture, which HIP
+//!    follows.
+//! 2. hip_runtime_api.h of 7.2.4, the statuses 900 to 908.
+//! 3. hip_runtime_api.h, hipStreamEndCapture; capture/stream-after-invalidated-capture tells which releases do otherwise.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Step};
+use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Plan, Step};
+
+/// What a step is to the captures around it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role<'a> {
+    /// It must fail, and does nothing.
+    Nothing,
+    /// It takes effect when it is made.
+    Now,
+    /// It becomes part of the capture that began on this stream: a node, or what orders nodes.
+    Captured(&'a str),
+    /// It becomes a node of this graph, which is made node by node.
+    Added(&'a str),
+}
 
 /// The captures, graphs and executable graphs of a plan, followed in program order.
-#[derive(Default)]
-pub(crate) struct Captures<'a> {
-    /// Captured streams, with the stream that began the capture.
-    streams: BTreeMap<&'a str, &'a str>,
-    /// Events recorded in a capture, with the stream that began it.
-    events: HashMap<&'a str, &'a str>,
-    open: HashMap<&'a str, Vec<Node<'a>>>,
+pub struct Captures<'a> {
+    plan: &'a Plan,
+    /// Captured streams.
+    streams: BTreeMap<&'a str, Captured<'a>>,
+    events: HashMap<&'a str, Recorded<'a>>,
+    /// By the stream that began them.
+    open: BTreeMap<&'a str, Capture<'a>>,
+    /// Captures that began so far.
+    begun: u32,
     graphs: HashMap<&'a str, Vec<Node<'a>>>,
     execs: HashMap<&'a str, Vec<Node<'a>>>,
+    /// Graphs that no capture made: their nodes come one by one.
+    by_hand: HashSet<&'a str>,
     /// Streams of random generators, where they are not the null stream.
     generators: HashMap<&'a str, &'a str>,
-    /// Allocations so far, as who follows them counts: what is captured works with the memory of that time.
-    pub(crate) allocations: u32,
+    /// Allocations so far: what is captured works with the memory of that time.
+    allocations: u32,
+}
+
+/// How many nodes of each captured stream come before.
+type Before<'a> = BTreeMap<&'a str, u32>;
+
+struct Captured<'a> {
+    /// The stream that began the capture.
+    origin: &'a str,
+    before: Before<'a>,
+}
+
+struct Capture<'a> {
+    /// Which of all captures it is.
+    number: u32,
+    nodes: Vec<Node<'a>>,
+}
+
+/// What an event was recorded in last.
+enum Recorded<'a> {
+    Stream,
+    Capture { number: u32, origin: &'a str, before: Before<'a> },
 }
 
 /// A captured call, or an event between captured calls, with the stream that it was given to.
@@ -30,80 +86,241 @@ pub(crate) struct Node<'a> {
 }
 
 impl<'a> Captures<'a> {
-    /// Takes a step into the capture that its stream is in, or that it brings its stream into. False: the call takes
-    /// effect now.
-    pub(crate) fn take(&mut self, step: &'a Step) -> bool {
-        if let Call::RandStream { generator, stream } = &step.call {
-            self.generators.insert(generator, stream);
+    /// Before the first step of this plan.
+    pub fn new(plan: &'a Plan) -> Self {
+        Captures {
+            plan,
+            streams: BTreeMap::new(),
+            events: HashMap::new(),
+            open: BTreeMap::new(),
+            begun: 0,
+            graphs: HashMap::new(),
+            execs: HashMap::new(),
+            by_hand: HashSet::new(),
+            generators: HashMap::new(),
+            allocations: 0,
         }
-        let Some(stream) = self.stream(&step.call) else { return false };
-        let origin = match &step.call {
-            Call::EventRecord { event, stream } => {
-                match self.streams.get(stream.as_str()).copied() {
-                    Some(origin) => self.events.insert(event, origin),
-                    None => self.events.remove(event.as_str()),
-                };
-                self.streams.get(stream.as_str()).copied()
-            }
-            Call::StreamWaitEvent { stream, event } => {
-                let origin = self.events.get(event.as_str()).copied();
-                let origin = origin.filter(|origin| self.open.contains_key(origin));
-                if let Some(origin) = origin {
-                    self.streams.insert(stream, origin);
-                }
-                origin
-            }
-            call if recorded(call) => self.streams.get(stream).copied(),
-            _ => None,
-        };
-        if let Some(origin) = origin {
-            self.open.entry(origin).or_default().push(Node {
-                step,
-                stream,
-                allocations: self.allocations,
-            });
-        }
-        origin.is_some()
     }
 
-    /// The stream that orders a call, that of its generator for one that has none of its own.
-    pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
+    /// Follows a step, and tells what it is to the captures around it. A block is followed by its steps.
+    ///
+    /// # Errors
+    /// The call must fail, and the step does not say so, in words. It does nothing then.
+    pub fn visit(&mut self, step: &'a Step) -> Result<Role<'a>, String> {
+        if !may_succeed(step) {
+            if let Call::EndCapture { stream, .. } = &step.call
+                && ends_all_the_same(step)
+            {
+                self.end(stream);
+            }
+            return Ok(Role::Nothing);
+        }
+        // Where the case says itself what may come of it, it is followed as far as it goes.
+        if step.returns.is_none() {
+            self.refused(&step.call)?;
+        }
+        if let Call::AddNode { graph, .. } = &step.call {
+            return self.add(step, graph).map(|()| Role::Added(graph));
+        }
+        match self.take(step) {
+            Some(origin) => Ok(Role::Captured(origin)),
+            None => self.follow(&step.call).map(|()| Role::Now),
+        }
+    }
+
+    /// Whether anything is captured here.
+    pub fn capturing(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// The stream that orders a call, that of its generator for one that has none of its own; none for calls that belong to no
+    /// stream.
+    pub fn stream(&self, call: &'a Call) -> Option<&'a str> {
         match call {
             Call::RandGenerate { generator, .. } => {
                 Some(self.generators.get(generator.as_str()).copied().unwrap_or(DEFAULT_STREAM))
             }
-            Call::EventRecord { stream, .. } | Call::StreamWaitEvent { stream, .. } => Some(stream),
-            call => stream_of(call),
+            // Other memory comes and goes in no stream.
+            Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
+                let memory = self.plan.buffers.get(buffer).map(|buffer| buffer.memory);
+                (memory == Some(Memory::DeviceAsync)).then_some(stream)
+            }
+            Call::Copy { stream, .. }
+            | Call::Copy2d { stream, .. }
+            | Call::Set { stream, .. }
+            | Call::Launch { stream, .. }
+            | Call::HostFunc { stream, .. }
+            | Call::BlasltMatmul { stream, .. }
+            | Call::RocblasGemm { stream, .. }
+            | Call::GraphLaunch { stream, .. }
+            | Call::EventRecord { stream, .. }
+            | Call::StreamWaitEvent { stream, .. } => Some(stream),
+            _ => None,
         }
     }
 
-    /// Follows the calls that make and change captures and graphs; others do nothing.
-    ///
-    /// # Errors
-    /// Work on a capture or graph that is not there, in words.
-    pub(crate) fn follow(&mut self, step: &'a Step) -> Result<(), String> {
+    /// Why a call must fail, where captures are the reason.
+    fn refused(&self, call: &Call) -> Result<(), String> {
+        let refused = |why: String| Err(format!("{why}; if that is meant, say what it `returns`"));
+        let origin = |stream: &str| self.streams.get(stream).map(|captured| captured.origin);
+        match call {
+            Call::BeginCapture { stream, .. } if stream == DEFAULT_STREAM => {
+                refused("the null stream cannot be captured".to_owned())
+            }
+            Call::BeginCapture { stream, .. } if origin(stream).is_some() => {
+                refused(format!("stream `{stream}` is already captured here"))
+            }
+            Call::EndCapture { stream, .. } => {
+                let Some(at) = origin(stream).filter(|at| at == stream) else { return Ok(()) };
+                let joined = |name: &str| {
+                    let count = |stream: &str| {
+                        let before = self.streams.get(stream).map(|captured| &captured.before);
+                        before.and_then(|before| before.get(name)).copied().unwrap_or(0)
+                    };
+                    count(at) >= count(name)
+                };
+                let mut forks = self.streams.iter().filter(|(_, of)| of.origin == at);
+                match forks.find(|(name, _)| !joined(name)) {
+                    None => Ok(()),
+                    Some((name, _)) => refused(format!(
+                        "stream `{name}` forked off this capture and has not joined it"
+                    )),
+                }
+            }
+            Call::StreamWaitEvent { stream, event } => match self.events.get(event.as_str()) {
+                Some(Recorded::Capture { .. }) if self.captured(event).is_none() => {
+                    refused(format!("event `{event}` was recorded in a capture that is over"))
+                }
+                Some(Recorded::Capture { .. }) if stream == DEFAULT_STREAM => {
+                    refused("the null stream cannot be captured".to_owned())
+                }
+                Some(Recorded::Capture { origin: of, .. })
+                    if origin(stream).is_some_and(|at| at != *of) =>
+                {
+                    refused(format!("stream `{stream}` is in another capture than event `{event}`"))
+                }
+                Some(Recorded::Stream) if origin(stream).is_some() => refused(format!(
+                    "stream `{stream}` is captured, and event `{event}` was recorded outside of the capture"
+                )),
+                _ => Ok(()),
+            },
+            Call::EventSynchronize { event }
+            | Call::EventQuery { event }
+            | Call::EventElapsed { start: event, .. }
+            | Call::EventElapsed { end: event, .. }
+                if matches!(self.events.get(event.as_str()), Some(Recorded::Capture { .. })) =>
+            {
+                refused(format!("event `{event}` was recorded in a capture"))
+            }
+            Call::StreamSynchronize { stream }
+            | Call::StreamQuery { stream }
+            | Call::GraphLaunch { stream, .. }
+            | Call::HostFunc { stream, api: HostFuncApi::AddCallback, .. }
+                if origin(stream).is_some() =>
+            {
+                refused(format!("stream `{stream}` is captured, which takes no such call"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a step into the capture that its stream is in, or that it brings its stream into, and gives the stream where that
+    /// began. None: the call takes effect now.
+    fn take(&mut self, step: &'a Step) -> Option<&'a str> {
+        let stream = self.stream(&step.call)?;
         match &step.call {
+            Call::EventRecord { event, .. } => {
+                let recorded = match self.streams.get(stream) {
+                    None => Recorded::Stream,
+                    Some(Captured { origin, before }) => {
+                        let number = self.open.get(origin)?.number;
+                        Recorded::Capture { number, origin, before: before.clone() }
+                    }
+                };
+                self.events.insert(event, recorded);
+            }
+            Call::StreamWaitEvent { event, .. } => {
+                let (origin, before) = self.captured(event)?;
+                let captured = self
+                    .streams
+                    .entry(stream)
+                    .or_insert(Captured { origin, before: Before::new() });
+                captured.origin = origin;
+                for (name, count) in before {
+                    let slot = captured.before.entry(name).or_insert(0);
+                    *slot = count.max(*slot);
+                }
+            }
+            call if recorded(call) => {
+                *self.streams.get_mut(stream)?.before.entry(stream).or_insert(0) += 1;
+            }
+            _ => return None,
+        }
+        let origin = self.streams.get(stream)?.origin;
+        let node = Node { step, stream, allocations: self.allocations };
+        self.open.get_mut(origin)?.nodes.push(node);
+        Some(origin)
+    }
+
+    /// Adds a node behind the others of its graph.
+    fn add(&mut self, step: &'a Step, graph: &'a str) -> Result<(), String> {
+        self.graph(graph)?;
+        match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
+            Some(nodes) => {
+                nodes.push(Node { step, stream: graph, allocations: self.allocations });
+                Ok(())
+            }
+            None => Err(format!(
+                "graph `{graph}` is of a capture; a node is added to one that `empty_graph` makes"
+            )),
+        }
+    }
+
+    /// Where an event was recorded, if that is in a capture that is still open.
+    fn captured(&self, event: &str) -> Option<(&'a str, Before<'a>)> {
+        match self.events.get(event)? {
+            Recorded::Capture { number, origin, before } => {
+                let open = self.open.get(origin).is_some_and(|open| open.number == *number);
+                open.then(|| (*origin, before.clone()))
+            }
+            Recorded::Stream => None,
+        }
+    }
+
+    fn end(&mut self, stream: &str) -> Option<Vec<Node<'a>>> {
+        self.streams.retain(|_, captured| captured.origin != stream);
+        self.open.remove(stream).map(|capture| capture.nodes)
+    }
+
+    /// Follows the calls that make and change captures, graphs, and what they depend on; others do nothing.
+    fn follow(&mut self, call: &'a Call) -> Result<(), String> {
+        match call {
             Call::BeginCapture { stream, .. } => {
-                self.streams.insert(stream, stream);
-                self.open.insert(stream, Vec::new());
+                self.begun += 1;
+                self.end(stream);
+                self.streams.insert(stream, Captured { origin: stream, before: Before::new() });
+                self.open.insert(stream, Capture { number: self.begun, nodes: Vec::new() });
             }
             Call::EndCapture { stream, graph } => {
-                self.streams.retain(|_, origin| origin != stream);
-                let steps = self.open.remove(stream.as_str());
-                let steps =
-                    steps.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
-                self.graphs.insert(graph, steps);
+                let nodes = self.end(stream);
+                let nodes =
+                    nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
+                self.graphs.insert(graph, nodes);
+                self.by_hand.remove(graph.as_str());
             }
             // Its nodes do nothing.
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.insert(graph, Vec::new())),
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph, Vec::new());
+                self.by_hand.insert(graph);
+            }
             Call::GraphInstantiate { exec, graph } => {
-                let steps = self.graph(graph)?;
-                self.execs.insert(exec, steps);
+                let nodes = self.graph(graph)?;
+                self.execs.insert(exec, nodes);
             }
             Call::GraphExecUpdate { exec, graph } => {
                 self.nodes(exec)?;
-                let steps = self.graph(graph)?;
-                self.execs.insert(exec, steps);
+                let nodes = self.graph(graph)?;
+                self.execs.insert(exec, nodes);
             }
             Call::GraphNodeCount { graph } => {
                 self.graph(graph)?;
@@ -116,9 +333,21 @@ impl<'a> Captures<'a> {
                 self.nodes(exec)?;
                 self.execs.remove(exec.as_str());
             }
+            Call::RandStream { generator, stream } => {
+                self.generators.insert(generator, stream);
+            }
+            // A new one works in the null stream.
+            Call::RandCreate { generator, .. } => drop(self.generators.remove(generator.as_str())),
+            Call::EventCreate { event, .. } => drop(self.events.remove(event.as_str())),
+            Call::Alloc { .. } => self.allocations += 1,
             _ => {}
         }
         Ok(())
+    }
+
+    /// Allocations so far.
+    pub(crate) fn allocations(&self) -> u32 {
+        self.allocations
     }
 
     /// What an executable graph replays, in the order of its capture: calls in streams, and the events between them.
@@ -142,28 +371,18 @@ pub fn may_succeed(step: &Step) -> bool {
     step.returns.as_ref().is_none_or(|by| by.0.iter().any(|(_, names)| accepts(names)))
 }
 
+/// Whether the end of a capture that fails as the step says is an end of it.
+fn ends_all_the_same(step: &Step) -> bool {
+    const ENDED: [&str; 2] = ["hipErrorStreamCaptureInvalidated", "hipErrorStreamCaptureUnjoined"];
+    let ended = |names: &[String]| names.iter().any(|name| ENDED.contains(&name.as_str()));
+    step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, names)| ended(names)))
+}
+
 /// Whether success is among the statuses that are right.
 pub fn accepts(names: &[String]) -> bool {
     names
         .iter()
         .any(|n| n == "hipSuccess" || n.to_ascii_lowercase().ends_with("_success") || n == "any")
-}
-
-/// The stream that orders a call; none for calls that belong to no stream.
-pub fn stream_of(call: &Call) -> Option<&str> {
-    match call {
-        Call::Alloc { stream, .. }
-        | Call::Free { stream, .. }
-        | Call::Copy { stream, .. }
-        | Call::Copy2d { stream, .. }
-        | Call::Set { stream, .. }
-        | Call::Launch { stream, .. }
-        | Call::HostFunc { stream, .. }
-        | Call::BlasltMatmul { stream, .. }
-        | Call::RocblasGemm { stream, .. }
-        | Call::GraphLaunch { stream, .. } => Some(stream),
-        _ => None,
-    }
 }
 
 /// Whether the call becomes a node when its stream is captured.

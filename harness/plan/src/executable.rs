@@ -63,6 +63,12 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
             buffer(name)?;
             stream(s)
         }
+        Call::AddNode { node, .. } => match **node {
+            Call::Copy { .. } | Call::Set { .. } | Call::Launch { .. } | Call::HostFunc { .. } => {
+                check_call(plan, node)
+            }
+            _ => Err("only copies, sets, launches and host functions are nodes by hand".into()),
+        },
         Call::Poison { buffer: name } | Call::Guards { buffer: name } => buffer(name).map(|_| ()),
         Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } | Call::Check { buffer } => {
             on_host(buffer)

@@ -27,7 +27,9 @@
 //! 2. CUDA driver API, "API synchronization behavior", which HIP follows: of transfers "from device memory to device memory, no
 //!    host-side synchronization is performed", and transfers that involve unified memory are synchronous towards the host; memset
 //!    functions are asynchronous unless the target is pinned host or unified memory, on which cases must not rely.
-//! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed synchronously".
+//! 3. hip_runtime_api.h, hipMemcpyAsync: "If host or dst are not pinned, the memory copy will be performed synchronously". CUDA, as in 2:
+//!    asynchronous copies from pageable memory stage it "immediately", before what the stream holds; for synchronous ones "a stream
+//!    sync is performed before the copy is initiated". Only copies stage: a kernel reads when it runs.
 //! 4. hiprand.h: generation is asynchronous in the stream that hiprandSetStream gave, else in the null stream.
 //! 5. hip_runtime_api.h, hipStreamNonBlocking.
 //! 6. hip_runtime_api.h of 7.2.4: "This API performs an implicit hipDeviceSynchronize() call."
@@ -50,6 +52,11 @@ pub(crate) fn rows_are_over(asynchronous: bool, from: Memory, to: Memory) -> boo
 
 fn both_on_device(from: Memory, to: Memory) -> bool {
     !from.on_host() && !to.on_host()
+}
+
+/// Whether an asynchronous copy out of memory of this kind has read it when it returns. One that is synchronous reads in its turn.
+pub(crate) fn is_staged(from: Memory) -> bool {
+    from == Memory::HostPageable
 }
 
 /// Whether freeing memory of this kind waits for the device.

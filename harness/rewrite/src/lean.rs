@@ -67,7 +67,7 @@ fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     let used: Vec<Step> = plan.steps().into_iter().cloned().collect();
     let launches = |name: &str| {
         used.iter().any(|s| {
-            matches!(&s.call, Call::Launch { kernel, .. } | Call::Compile { kernel } | Call::FindSymbol { kernel, .. } if kernel == name)
+            matches!(s.call.work(), Call::Launch { kernel, .. } | Call::Compile { kernel } | Call::FindSymbol { kernel, .. } if kernel == name)
         })
     };
     plan.kernels.retain(|name, _| launches(name));
@@ -90,7 +90,7 @@ pub fn apply_leaner(plan: &mut Plan, edit: &Leaner) {
 
 fn empty_launches(steps: &mut [Step]) {
     for step in steps {
-        match &mut step.call {
+        match step.call.work_mut() {
             Call::Launch { grid, block, args, .. } => {
                 (*grid, *block) = ([1; 3], [1; 3]);
                 args.clear();
@@ -137,7 +137,7 @@ pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Leaner> {
 }
 
 fn kernel(call: &Call) -> Option<&String> {
-    match call {
+    match call.work() {
         Call::Compile { kernel }
         | Call::Load { kernel }
         | Call::Launch { kernel, .. }

@@ -42,6 +42,8 @@ pub enum Edit {
     Ungraph,
     /// Makes a graph of as many empty nodes, in a chain, instead of the capture that this call begins.
     EmptyGraph(u32),
+    /// Adds the captured calls to a graph as nodes, one behind the other, instead of the capture that this call begins.
+    ByHand(u32),
     /// Makes a graph of this many empty nodes.
     Nodes(u32, u32),
     /// Puts the steps of a block in its place, once.
@@ -94,6 +96,7 @@ fn one(plan: &mut Plan, edit: &Edit) {
         Edit::DropVariable(name) => drop(plan.environment.remove(name)),
         Edit::Ungraph => tidied(plan, |plan| plan.body = graphs::ungraph(&plan.body)),
         Edit::EmptyGraph(id) => tidied(plan, |plan| graphs::empty(&mut plan.body, *id)),
+        Edit::ByHand(id) => tidied(plan, |plan| graphs::by_hand(&mut plan.body, *id)),
         Edit::Nodes(id, most) => change(plan, *id, |call| {
             if let Call::EmptyGraph { nodes, .. } = call {
                 *nodes = (*nodes).min(*most);
@@ -136,7 +139,7 @@ fn one(plan: &mut Plan, edit: &Edit) {
 fn change(plan: &mut Plan, id: u32, change: impl Fn(&mut Call)) {
     each_mut(&mut plan.body, &mut |step| {
         if step.id == id {
-            change(&mut step.call);
+            change(step.call.work_mut());
         }
     });
 }
@@ -199,7 +202,8 @@ impl Used {
             used.buffers.extend(buffers(&step.call).into_iter().map(str::to_owned));
             used.streams.extend(step.call.stream().map(str::to_owned));
             used.libraries.extend(library(&step.call));
-            if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = &step.call {
+            if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = step.call.work()
+            {
                 used.kernels.insert(kernel.clone());
             }
         }

@@ -14,7 +14,7 @@ pub(crate) enum Kind {
 
 /// Buffers that a call reads. A kernel without a reference may read all that it gets.
 pub(crate) fn reads(call: &Call) -> Vec<&str> {
-    match call {
+    match call.work() {
         Call::Copy { from, .. } | Call::Copy2d { from, .. } => vec![&from.buffer],
         Call::Check { buffer } | Call::Guards { buffer } | Call::HostFunc { buffer, .. } => {
             vec![buffer]
@@ -39,7 +39,7 @@ pub(crate) fn reads(call: &Call) -> Vec<&str> {
 
 /// Buffers that a call writes.
 pub(crate) fn writes(call: &Call) -> Vec<&str> {
-    match call {
+    match call.work() {
         Call::Fill { buffer, .. }
         | Call::FillNumbers { buffer, .. }
         | Call::HostFunc { buffer, .. } => vec![buffer],
@@ -94,6 +94,7 @@ pub(crate) fn objects(call: &Call) -> Vec<(Kind, &str)> {
         Call::EventElapsed { start, end } => vec![(Kind::Event, start), (Kind::Event, end)],
         Call::EndCapture { graph, .. }
         | Call::EmptyGraph { graph, .. }
+        | Call::AddNode { graph, .. }
         | Call::GraphNodeCount { graph }
         | Call::GraphDestroy { graph } => vec![(Kind::Graph, graph)],
         Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
@@ -125,13 +126,13 @@ pub fn related(a: &Call, b: &Call) -> bool {
     objects(a).iter().any(|object| named.contains(object))
 }
 
-/// The steps of a block; none for a call.
 /// Whether a plan launches kernels of its case's own, of which nothing says how far they reach.
 pub fn launches_own(plan: &Plan) -> bool {
-    let own = |step: &Step| matches!(&step.call, Call::Launch { kernel: name, .. } if kernel(name).is_none());
+    let own = |step: &Step| matches!(step.call.work(), Call::Launch { kernel: name, .. } if kernel(name).is_none());
     plan.steps().into_iter().any(own)
 }
 
+/// The steps of a block; none for a call.
 pub(crate) fn block(call: &Call) -> Option<&Vec<Step>> {
     match call {
         Call::Repeat { body, .. } | Call::Thread { body } => Some(body),

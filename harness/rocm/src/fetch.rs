@@ -418,11 +418,7 @@ fn unpack_all(
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(work);
-        }
-    });
+    download::crew(threads, work);
     if asked.stop.load(Ordering::Relaxed) {
         return Err(Error::CalledOff);
     }

@@ -86,14 +86,19 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        std::thread::scope(|scope| {
-            let each: Vec<_> =
-                (0..CONNECTIONS.min(plan.len())).map(|_| scope.spawn(work)).collect();
+        let ended = AtomicBool::new(false);
+        let watch = || {
             // Every download looks at one flag, for the failure of another and for whoever has had enough.
-            while !each.iter().all(|thread| thread.is_finished()) {
+            while !ended.load(Ordering::Relaxed) {
                 failed.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
                 std::thread::sleep(LOOK);
             }
+        };
+        std::thread::scope(|scope| {
+            // Without a thread for it the downloads end when they end.
+            let _watches = std::thread::Builder::new().spawn_scoped(scope, watch);
+            download::crew(CONNECTIONS.min(plan.len()), work);
+            ended.store(true, Ordering::Relaxed);
         });
         if stop.load(Ordering::Relaxed) {
             return Err(Error::CalledOff.into());

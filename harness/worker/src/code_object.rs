@@ -73,7 +73,7 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> V
         )];
     };
     let parameters: Vec<_> = found.args.iter().filter(|p| !p.is_hidden()).collect();
-    let launches = plan.steps().into_iter().filter_map(|step| match &step.call {
+    let launches = plan.steps().into_iter().filter_map(|step| match step.call.work() {
         Call::Launch { kernel: name, args, .. } if name == kernel => Some((step.line, args)),
         _ => None,
     });

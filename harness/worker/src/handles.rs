@@ -9,6 +9,8 @@ pub(crate) enum Kind {
     Event,
     Graph,
     GraphExec,
+    /// The last node of a graph, by the name of the graph.
+    Node,
     Module,
     Function,
     Generator,

@@ -139,18 +139,8 @@ fn launch(
     stream: &str,
 ) -> Result<Answer, Broken> {
     let function = machine.handle(Kind::Function, kernel);
-    // The runtime copies each argument by the size in the kernel's metadata, at most 8 bytes here, and little-endian numbers
-    // begin with their low bytes.
-    let mut values: Vec<u64> = args
-        .iter()
-        .map(|arg| match arg {
-            Arg::Address(place) => machine.address(place) as u64,
-            Arg::U32(number) => (*number).into(),
-            Arg::F32(number) => number.to_bits().into(),
-        })
-        .collect();
-    let mut parameters: Vec<*mut c_void> =
-        values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect();
+    let mut values = values(machine, args);
+    let mut parameters = pointers(&mut values);
     let stream = machine.stream(stream);
     // SAFETY: the function is null or of a loaded module; the parameters outlive the call, which copies them.
     let code = unsafe {
@@ -169,4 +159,20 @@ fn launch(
         )
     }?;
     Ok(Answer::hip(code))
+}
+
+/// The bytes of kernel arguments. The runtime copies each by the size in the kernel's metadata, at most 8 bytes here, and
+/// little-endian numbers begin with their low bytes.
+pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<u64> {
+    let value = |arg: &Arg| match arg {
+        Arg::Address(place) => machine.address(place) as u64,
+        Arg::U32(number) => (*number).into(),
+        Arg::F32(number) => number.to_bits().into(),
+    };
+    args.iter().map(value).collect()
+}
+
+/// Where each of these values is.
+pub(crate) fn pointers(values: &mut [u64]) -> Vec<*mut c_void> {
+    values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect()
 }

@@ -20,6 +20,7 @@ mod machine;
 mod math;
 mod memory;
 mod needs;
+mod nodes;
 mod pipe;
 mod streams;
 mod tell;

@@ -18,6 +18,7 @@ use crate::{
     libraries::Libraries,
     math, memory,
     needs::{self, Home},
+    nodes,
     pipe::Events,
     streams,
 };
@@ -390,6 +391,7 @@ impl<'a> Machine<'a> {
             | Call::GraphExecDestroy { .. }
             | Call::GraphDestroy { .. }
             | Call::HostFunc { .. } => streams::call(self, &step.call),
+            Call::AddNode { graph, node } => nodes::add(self, graph, node),
             Call::RandCreate { .. }
             | Call::RandSeed { .. }
             | Call::RandOffset { .. }

@@ -149,7 +149,7 @@ pub(crate) fn declared<'a>(machine: &Machine<'a>, name: &str) -> Result<&'a Buff
     found.ok_or_else(|| Broken(format!("there is no buffer `{name}`")))
 }
 
-fn kind(machine: &Machine<'_>, to: &Place, from: &Place) -> Result<c_int, Broken> {
+pub(crate) fn kind(machine: &Machine<'_>, to: &Place, from: &Place) -> Result<c_int, Broken> {
     let to = declared(machine, &to.buffer)?.memory;
     let from = declared(machine, &from.buffer)?.memory;
     Ok(direction(to, from) as c_int)

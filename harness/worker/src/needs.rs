@@ -127,6 +127,12 @@ pub(crate) fn functions_of(plan: &Plan, call: &Call) -> &'static [&'static str] 
         Call::BeginCapture { .. } => &["hipStreamBeginCapture"],
         Call::EndCapture { .. } => &["hipStreamEndCapture"],
         Call::EmptyGraph { .. } => &["hipGraphCreate", "hipGraphAddEmptyNode"],
+        Call::AddNode { node, .. } => match **node {
+            Call::Launch { .. } => &["hipGraphAddKernelNode"],
+            Call::Copy { .. } => &["hipGraphAddMemcpyNode1D"],
+            Call::Set { .. } => &["hipGraphAddMemsetNode"],
+            _ => &["hipGraphAddHostNode"],
+        },
         Call::IsCapturing { .. } => &["hipStreamIsCapturing"],
         Call::GraphNodeCount { .. } => &["hipGraphGetNodes"],
         Call::GraphInstantiate { .. } => &["hipGraphInstantiate"],
@@ -277,7 +283,15 @@ mod tests {
                 "transpose_a": false, "transpose_b": false, "bias": false},
                 "operands": {"a": "device", "b": "device", "d": "device"}, "stream": "s"})
         };
+        let launch = json!({"call": "launch", "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "args": [], "stream": "s"});
+        let host = json!({"call": "host_func", "buffer": "pinned", "api": "launch_host_func", "stream": "s"});
+        let node =
+            |node: &serde_json::Value| json!({"call": "add_node", "graph": "g", "node": node});
         let mut calls = vec![
+            node(&launch),
+            node(&host),
+            node(&copy("device", "pinned", "memcpy_async")),
+            node(&set(false, true)),
             copy("device", "pinned", "memcpy"),
             copy("device", "pinned", "memcpy_async"),
             copy("device", "pinned", "memcpy_with_stream"),
@@ -292,7 +306,7 @@ mod tests {
             set(true, false),
             create(true),
             create(false),
-            json!({"call": "launch", "kernel": "k", "grid": [1, 1, 1], "block": [1, 1, 1], "args": [], "stream": "s"}),
+            launch,
             json!({"call": "find_symbol", "kernel": "k", "symbol": "v", "variable": true}),
             json!({"call": "host_func", "buffer": "pinned", "api": "add_callback", "stream": "s"}),
             json!({"call": "host_func", "buffer": "pinned", "api": "launch_host_func", "stream": "s"}),

@@ -23,7 +23,7 @@ struct Bytes {
     count: usize,
 }
 
-extern "C" fn add_one(data: *mut c_void) {
+pub(crate) extern "C" fn add_one(data: *mut c_void) {
     // SAFETY: `data` is what `host_func` gave, which is never freed.
     let bytes = unsafe { &*data.cast::<Bytes>() };
     for offset in 0..bytes.count {
@@ -40,6 +40,17 @@ extern "C" fn add_one_as_callback(_: *mut c_void, _: c_int, data: *mut c_void) {
     add_one(data);
 }
 
+/// The bytes of a buffer, as [`add_one`] takes them. A graph may run the function again and again, so they are described until the
+/// process ends.
+pub(crate) fn bytes_of(machine: &Machine<'_>, buffer: &str) -> Result<*mut c_void, Broken> {
+    let count = declared(machine, buffer)?.bytes as usize;
+    let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
+    if first.is_null() {
+        return Err(Broken(format!("the host touches buffer `{buffer}`, which is not allocated")));
+    }
+    Ok(ptr::from_mut(Box::leak(Box::new(Bytes { first: first.cast(), count }))).cast())
+}
+
 fn host_func(
     machine: &Machine<'_>,
     buffer: &str,
@@ -47,14 +58,7 @@ fn host_func(
     stream: &str,
 ) -> Result<c_int, Broken> {
     let hip = &machine.libraries.hip;
-    let count = declared(machine, buffer)?.bytes as usize;
-    let first = machine.address(&Place { buffer: buffer.to_owned(), offset: 0 });
-    if first.is_null() {
-        return Err(Broken(format!("the host touches buffer `{buffer}`, which is not allocated")));
-    }
-    // A graph may run the function again and again, so its data stays until the process ends.
-    let data = Box::leak(Box::new(Bytes { first: first.cast(), count }));
-    let (data, stream) = (ptr::from_mut(data).cast(), machine.stream(stream));
+    let (data, stream) = (bytes_of(machine, buffer)?, machine.stream(stream));
     // SAFETY: the functions take their data as it is given here, and both stay until the process ends.
     let code = unsafe {
         match api {
@@ -152,6 +156,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
                     code = hip.hipGraphAddEmptyNode(&mut last, new, &before, (n > 0).into())?;
                 }
                 machine.made(Kind::Graph, graph, new, code);
+                machine.made(Kind::Node, graph, last, code);
                 code
             }
             Call::IsCapturing { stream } => {

@@ -12,8 +12,8 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "copy",
-        &["to", "from", "bytes", "to_offset", "from_offset", "api", "stream"],
-        "copy a flat range",
+        &["to", "from", "bytes", "to_offset", "from_offset", "api", "stream", "graph"],
+        "copy a flat range; with `graph`, a node of that graph does it",
     ),
     (
         "copy_2d",
@@ -22,10 +22,14 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "set",
-        &["to", "value", "words", "bytes", "offset", "async", "stream"],
-        "set bytes to a value, or 32-bit `words`",
+        &["to", "value", "words", "bytes", "offset", "async", "stream", "graph"],
+        "set bytes to a value, or 32-bit `words`; with `graph`, a node of that graph does it",
     ),
-    ("launch", &["kernel", "args", "items", "grid", "block", "stream"], "launch a kernel"),
+    (
+        "launch",
+        &["kernel", "args", "items", "grid", "block", "stream", "graph"],
+        "launch a kernel; with `graph`, a node of that graph does it",
+    ),
     (
         "find_symbol",
         &["kernel", "symbol", "variable"],
@@ -33,8 +37,8 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ),
     (
         "host_func",
-        &["buffer", "api", "stream"],
-        "let a host function in a stream add one to every byte of a host buffer",
+        &["buffer", "api", "stream", "graph"],
+        "let a host function in a stream, or in a node of a `graph`, add one to every byte of a host buffer",
     ),
     ("sync", &[], "wait for a stream, or for the `device`"),
     ("sync_event", &[], "wait for an event"),
@@ -49,7 +53,11 @@ pub const VERBS: &[(&str, &[&str], &str)] = &[
     ("wait", &["stream", "event"], "make a stream wait for an event"),
     ("begin_capture", &["stream", "mode"], "begin to capture a stream"),
     ("end_capture", &["stream", "graph"], "end a capture and keep its graph"),
-    ("empty_graph", &["graph", "nodes"], "make a graph of this many empty nodes in a chain"),
+    (
+        "empty_graph",
+        &["graph", "nodes"],
+        "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node behind the last one",
+    ),
     ("is_capturing", &[], "give a stream's capture status: none, active or invalidated"),
     ("node_count", &[], "give the number of nodes of a graph"),
     ("instantiate", &["exec", "graph"], "make an executable graph"),

@@ -89,7 +89,15 @@ impl Steps {
     }
 
     fn call(&self, plan: &Plan, call: &Call) -> String {
-        let on = |stream: &str| (stream != DEFAULT_STREAM).then(|| ("stream", plain(stream)));
+        self.call_in(plan, call, None)
+    }
+
+    /// A call in its stream, or as a node of a graph, which has neither a stream nor a choice of functions.
+    fn call_in(&self, plan: &Plan, call: &Call, graph: Option<&str>) -> String {
+        let on = |stream: &str| match graph {
+            Some(graph) => Some(("graph", plain(graph))),
+            None => (stream != DEFAULT_STREAM).then(|| ("stream", plain(stream))),
+        };
         let size = |buffer: &str| plan.buffers.get(buffer).map_or(0, |b| b.bytes);
         match call {
             Call::Alloc { buffer, stream } => memory("alloc", buffer, stream),
@@ -110,7 +118,7 @@ impl Steps {
                 fields
                     .extend(offset("to_offset", to).into_iter().chain(offset("from_offset", from)));
                 let default = match stream.as_str() {
-                    DEFAULT_STREAM => CopyApi::Memcpy,
+                    DEFAULT_STREAM if graph.is_none() => CopyApi::Memcpy,
                     _ => CopyApi::MemcpyAsync,
                 };
                 if *api != default {
@@ -148,7 +156,7 @@ impl Steps {
                     fields.push(("bytes", bytes.to_string()));
                 }
                 fields.extend(offset("offset", to));
-                fields.extend(flag("async", *asynchronous));
+                fields.extend(flag("async", *asynchronous && graph.is_none()));
                 fields.extend(on(stream));
                 verb("set", fields)
             }
@@ -159,6 +167,7 @@ impl Steps {
                 fields.extend(on(stream));
                 verb("launch", fields)
             }
+            Call::AddNode { graph, node } => self.call_in(plan, node, Some(graph)),
             Call::FindSymbol { kernel, symbol, variable } => {
                 let fields = [("kernel", plain(kernel)), ("symbol", plain(symbol))];
                 verb("find_symbol", fields.into_iter().chain(flag("variable", *variable)).collect())
@@ -505,7 +514,7 @@ fn fold_count(plan: &Plan, steps: &[Step], uses: &mut BTreeMap<String, usize>) {
 
 /// The buffers that a call names.
 fn named(call: &Call) -> Vec<&str> {
-    match call {
+    match call.work() {
         Call::Alloc { buffer, .. }
         | Call::Free { buffer, .. }
         | Call::Poison { buffer }

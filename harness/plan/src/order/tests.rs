@@ -257,11 +257,15 @@ fn branches_of_a_graph_are_ordered_only_by_captured_events() {
             wait("t"),
             copy("dev", "host", MemcpyAsync, "t"),
         ];
+        // The fork joins in any case: before the copy of the captured stream, or behind it.
+        let copy = [copy("host", "dev", MemcpyAsync, "s")];
+        let join = [event("t"), wait("s")];
         if joined {
-            calls.extend([event("t"), wait("s")]);
+            calls.extend(join.into_iter().chain(copy));
+        } else {
+            calls.extend(copy.into_iter().chain(join));
         }
         calls.extend([
-            copy("host", "dev", MemcpyAsync, "s"),
             Call::EndCapture { stream: "s".into(), graph: "g".into() },
             Call::GraphInstantiate { exec: "x".into(), graph: "g".into() },
             Call::GraphLaunch { exec: "x".into(), stream: "s".into() },

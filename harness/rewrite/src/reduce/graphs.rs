@@ -1,8 +1,11 @@
 //! A plan without its graphs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::RangeInclusive,
+};
 
-use plan::{Call, Step};
+use plan::{Call, CopyApi, DEFAULT_STREAM, Step};
 
 use crate::uses::{block, calls};
 
@@ -15,16 +18,72 @@ pub(super) fn ungraph(steps: &[Step]) -> Vec<Step> {
 
 /// Replaces the capture that a step begins by a graph of empty nodes, as many as calls are recorded.
 pub(super) fn empty(steps: &mut Vec<Step>, begin: u32) {
-    let Some(at) = steps.iter().position(|s| s.id == begin) else { return };
-    let Call::BeginCapture { stream, .. } = &steps[at].call else { return };
-    let ends =
-        |s: &Step| matches!(&s.call, Call::EndCapture { stream: ended, .. } if ended == stream);
-    let Some(length) = steps[at..].iter().position(ends) else { return };
-    let Call::EndCapture { graph, .. } = &steps[at + length].call else { return };
-    let call =
-        Call::EmptyGraph { graph: graph.clone(), nodes: nodes(&steps[at..at + length]).max(1) };
-    let made = Step { call, returns: None, gives: None, planted: Vec::new(), ..steps[at].clone() };
-    steps.splice(at..=at + length, [made]);
+    let Some((range, _, graph)) = capture(steps, begin) else { return };
+    let nodes = nodes(&steps[range.clone()]).max(1);
+    let made = Step { call: Call::EmptyGraph { graph, nodes }, ..plain(&steps[*range.start()]) };
+    steps.splice(range, [made]);
+}
+
+/// Replaces the capture that a step begins by a graph to which what is captured is added, where that is one chain of calls that
+/// can be nodes.
+pub(super) fn by_hand(steps: &mut Vec<Step>, begin: u32) {
+    let Some((range, stream, graph)) = capture(steps, begin) else { return };
+    let inside = &steps[range.start() + 1..*range.end()];
+    let Some(added) = added(inside, &stream, &graph) else { return };
+    let made = Step { call: Call::EmptyGraph { graph, nodes: 0 }, ..plain(&steps[*range.start()]) };
+    steps.splice(range, [made].into_iter().chain(added));
+}
+
+/// Where the capture that a step begins stands, with its stream and graph.
+fn capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String, String)> {
+    let at = steps.iter().position(|s| s.id == begin)?;
+    let Call::BeginCapture { stream, .. } = &steps[at].call else { return None };
+    steps[at..].iter().zip(at..).find_map(|(step, end)| match &step.call {
+        Call::EndCapture { stream: ended, graph } if ended == stream => {
+            Some((at..=end, stream.clone(), graph.clone()))
+        }
+        _ => None,
+    })
+}
+
+/// The step without what is said of its call.
+fn plain(step: &Step) -> Step {
+    Step { returns: None, gives: None, planted: Vec::new(), ..step.clone() }
+}
+
+/// The steps of a capture with nodes in the place of what is captured; none where something of them cannot be one node of a chain.
+fn added(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
+    let mut out = Vec::new();
+    for step in steps {
+        let call = match &step.call {
+            Call::Repeat { count, body } => {
+                Call::Repeat { count: *count, body: added(body, stream, graph)? }
+            }
+            Call::IsCapturing { stream: asked } if asked == stream => continue,
+            Call::Launch { .. } | Call::Copy { .. } | Call::Set { .. } | Call::HostFunc { .. }
+                if plan::recorded(&step.call) && step.call.stream() == Some(stream) =>
+            {
+                let mut node = step.call.clone();
+                if let Some(stream) = node.stream_mut() {
+                    DEFAULT_STREAM.clone_into(stream);
+                }
+                if let Call::Copy { api, .. } = &mut node {
+                    *api = CopyApi::MemcpyAsync;
+                }
+                out.push(Step {
+                    call: Call::AddNode { graph: graph.to_owned(), node: Box::new(node) },
+                    ..plain(step)
+                });
+                continue;
+            }
+            // Other streams may have joined the capture, and generators may be of its stream.
+            call if plan::recorded(call) || call.stream().is_some() => return None,
+            Call::Thread { .. } => return None,
+            call => call.clone(),
+        };
+        out.push(Step { call, ..step.clone() });
+    }
+    Some(out)
 }
 
 fn nodes(steps: &[Step]) -> u32 {
@@ -87,7 +146,15 @@ impl State {
                 let steps = self.captures.remove(stream).unwrap_or_default();
                 self.graphs.insert(graph.clone(), Captured { origin: stream.clone(), steps });
             }
-            Call::EmptyGraph { graph, .. } => drop(self.graphs.remove(graph)),
+            Call::EmptyGraph { graph, .. } => {
+                let empty = Captured { origin: DEFAULT_STREAM.to_owned(), steps: Vec::new() };
+                self.graphs.insert(graph.clone(), empty);
+            }
+            Call::AddNode { graph, node } => {
+                if let Some(made) = self.graphs.get_mut(graph) {
+                    made.steps.push(Step { call: (**node).clone(), ..plain(step) });
+                }
+            }
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
                 if let Some(captured) = self.graphs.get(graph) {
                     self.execs.insert(exec.clone(), captured.clone());

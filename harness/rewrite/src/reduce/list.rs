@@ -20,7 +20,8 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
         slices.push(Edit::Drop { steps: later(&all, failing), preset: false });
     }
     slices.retain(|e| !matches!(e, Edit::Drop { steps, .. } if steps.is_empty()));
-    let ungraph = all.iter().any(|s| matches!(s.call, Call::EndCapture { .. }));
+    let ungraph =
+        all.iter().any(|s| matches!(s.call, Call::EndCapture { .. } | Call::AddNode { .. }));
     let structure = Tree::Each(vec![
         Tree::Turn(vec![
             Tree::Edit(slices),
@@ -28,7 +29,8 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
             Tree::Halves(singles(&all)),
         ]),
         Tree::Each(edits(ungraph.then_some(Edit::Ungraph).into_iter().collect())),
-        Tree::Each(edits(empty_graphs(plan))),
+        Tree::Each(edits(in_captures(plan, Edit::EmptyGraph))),
+        Tree::Each(edits(in_captures(plan, Edit::ByHand))),
         Tree::Each(lengths(&all)),
         Tree::Halves(blocks(&plan.body)),
         Tree::Halves(streams(plan, &all)),
@@ -40,10 +42,10 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     Tree::Turn(vec![structure, Tree::Halves(problems(&all)), Tree::Halves(kernels(&all))])
 }
 
-/// A chain of empty nodes in the place of each capture.
-fn empty_graphs(plan: &Plan) -> Vec<Edit> {
+/// Another graph in the place of each capture.
+fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
     let begins = plan.body.iter().filter(|s| matches!(s.call, Call::BeginCapture { .. }));
-    begins.map(|s| Edit::EmptyGraph(s.id)).collect()
+    begins.map(|s| edit(s.id)).collect()
 }
 
 /// Shorter chains of empty nodes.
@@ -59,7 +61,7 @@ fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
     chains.map(levels).collect()
 }
 
-/// Calls between the beginning and the end of a capture, on whatever stream.
+/// Calls between the beginning and the end of a capture, on whatever stream, and those that are nodes.
 fn captured(all: &[&Step]) -> BTreeSet<u32> {
     let mut open = 0_u32;
     let mut found = BTreeSet::new();
@@ -67,6 +69,7 @@ fn captured(all: &[&Step]) -> BTreeSet<u32> {
         match step.call {
             Call::BeginCapture { .. } => open += 1,
             Call::EndCapture { .. } => open = open.saturating_sub(1),
+            Call::AddNode { .. } => drop(found.insert(step.id)),
             _ if open > 0 => drop(found.insert(step.id)),
             _ => {}
         }
@@ -260,7 +263,7 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
         }
     }
     for step in all {
-        match &step.call {
+        match step.call.work() {
             Call::Copy { api, stream, .. }
                 if (*api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
                     && !captured.contains(&step.id) =>
@@ -290,7 +293,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
     let used = |on_device: bool| {
         all.iter().any(|s| {
             let by_device = matches!(
-                s.call,
+                s.call.work(),
                 Call::Launch { .. }
                     | Call::RandGenerate { .. }
                     | Call::BlasltMatmul { .. }
@@ -298,7 +301,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
             );
             let by_host = is_check(&s.call)
                 || matches!(
-                    s.call,
+                    s.call.work(),
                     Call::Fill { .. } | Call::FillNumbers { .. } | Call::HostFunc { .. }
                 );
             let by = if on_device { by_device } else { by_host };
@@ -337,7 +340,7 @@ fn problems(all: &[&Step]) -> Vec<Tree<Edit>> {
 fn kernels(all: &[&Step]) -> Vec<Tree<Edit>> {
     let mut found = Vec::new();
     for step in all {
-        let Call::Launch { kernel, .. } = &step.call else { continue };
+        let Call::Launch { kernel, .. } = step.call.work() else { continue };
         // What the case's own kernels compute is not known.
         if plan::kernel(kernel).is_none() {
             continue;

@@ -38,7 +38,7 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
     let room = |place: &Place, of: &std::collections::BTreeMap<String, plan::Buffer>| {
         of.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset))
     };
-    each_mut(&mut plan.body, &mut |step| match &mut step.call {
+    each_mut(&mut plan.body, &mut |step| match step.call.work_mut() {
         Call::Copy { to, from, bytes, .. } => {
             let whole = *bytes == room(to, &old) || *bytes == room(from, &old);
             for place in [&mut *to, &mut *from] {

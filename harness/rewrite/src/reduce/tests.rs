@@ -121,6 +121,50 @@ steps:
 }
 
 #[test]
+fn a_capture_becomes_a_graph_that_gets_its_nodes_one_by_one() {
+    let begin = |plan: &Plan| {
+        let all = calls(&plan.body);
+        let begin = all.iter().find(|s| matches!(s.call, Call::BeginCapture { .. }));
+        begin.expect("a capture").id
+    };
+    check(
+        "graphs/output-after-next-replay",
+        |plan| vec![Edit::ByHand(begin(plan)), Edit::Scale(16)],
+        "
+buffers:
+  batch: {on: host.pageable, bytes: 16}
+  first: {on: device, bytes: 16}
+  second: {on: device, bytes: 16}
+  static_in: {on: device, bytes: 16, fill: pattern}
+  static_out: {on: device, bytes: 16}
+steps:
+  - empty_graph: {graph: g, nodes: 0}
+  - launch: {kernel: add_u32, args: [static_out, static_in, 4, 9], graph: g}
+  - instantiate: {exec: x, graph: g}
+  - repeat:
+      count: 3
+      steps:
+        - fill: batch
+        - copy: {to: static_in, from: batch, stream: s}
+        - launch_graph: {exec: x, stream: s}
+        - copy: {to: first, from: static_out, stream: s}
+        - fill: batch
+        - copy: {to: static_in, from: batch, stream: s}
+        - launch_graph: {exec: x, stream: s}
+        - copy: {to: second, from: static_out, stream: s}
+        - sync: s
+        - check: first
+        - check: second
+",
+    );
+    // A fork is no chain.
+    let (cases, kernels) = library();
+    let fork = cases.iter().find(|c| c.id == "graphs/fork-join").expect("in the library");
+    let plan = lower(fork, &fork.trials()[0], &kernels, &[]).expect("a good trial").plan;
+    assert_eq!(apply(&plan, &[Edit::ByHand(begin(&plan))]), plan);
+}
+
+#[test]
 fn what_a_check_does_not_depend_on_goes() {
     check(
         "graphs/fork-join",

@@ -52,6 +52,7 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             (text, vec![*id])
         }
         Edit::EmptyGraph(id) => ("nodes that do work".to_owned(), vec![*id]),
+        Edit::ByHand(id) => ("capture instead of nodes that are added".to_owned(), vec![*id]),
         Edit::Nodes(id, _) => (format!("length of the {}", about(*id)), vec![*id]),
         Edit::Merge { from, to } => (format!("stream {from} apart from {to}"), Vec::new()),
         Edit::Blocking(name) => (format!("non-blocking stream {name}"), Vec::new()),
@@ -116,6 +117,7 @@ fn words(call: &Call) -> String {
         Call::EndCapture { stream, .. } => format!("end of the capture of {stream}"),
         Call::IsCapturing { stream } => format!("capture status of {stream}"),
         Call::EmptyGraph { nodes, .. } => format!("graph of {nodes} empty nodes"),
+        Call::AddNode { graph, node } => format!("{} as a node of {graph}", words(node)),
         Call::GraphNodeCount { graph } => format!("node count of {graph}"),
         Call::GraphInstantiate { exec, .. } => format!("instantiation of {exec}"),
         Call::GraphLaunch { exec, .. } => format!("launch of graph {exec}"),

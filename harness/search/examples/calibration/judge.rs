@@ -2,7 +2,7 @@
 
 use search::bisect::{Action, Answer, Edge, Event, Seen, Setup, State, next};
 
-use crate::worlds::{Lab, Model, Random, World};
+use super::worlds::{Lab, Model, Random, World};
 
 /// What an answer claims, held against the truth.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,8 +2,8 @@
 
 use std::process::{Command, Stdio};
 
-const SUM: &str = include_str!("../../../kernels/sum_u32.hip");
-const ADD: &str = include_str!("../../../kernels/add_u32.hip");
+const SUM: &str = include_str!("../../../../kernels/sum_u32.hip");
+const ADD: &str = include_str!("../../../../kernels/add_u32.hip");
 
 const SUM_CASE: &str = "\
 title: A sum through local memory

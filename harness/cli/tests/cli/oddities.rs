@@ -1,7 +1,5 @@
 //! Histories as they are: the command over a stand-in of AMD's hosts with each oddity that was seen on these.
 
-mod machine;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,7 +7,7 @@ use std::{
     time::Instant,
 };
 
-use machine::{Machine, PROBE};
+use crate::machine::{Machine, PROBE};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack};
 
 /// What a command printed.

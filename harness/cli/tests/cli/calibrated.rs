@@ -1,12 +1,12 @@
 //! The command itself over the stand-in's nights, in the worlds of `search`'s example `calibration`: no answer is wrong more often
 //! than it says.
 //!
-//! `cargo test` does a few bisects, `cargo test -p rocrepro --features long-tests --test calibrated -- --nocapture` eight of each.
+//! `cargo test` does a few bisects, `cargo test -p rocrepro --features long-tests --test cli calibrated -- --nocapture` eight of each.
 
-#[path = "../../search/examples/calibration/judge.rs"]
+#[path = "../../../search/examples/calibration/judge.rs"]
 #[allow(dead_code)]
 mod judge;
-#[path = "../../search/examples/calibration/worlds.rs"]
+#[path = "../../../search/examples/calibration/worlds.rs"]
 #[allow(dead_code)]
 mod worlds;
 

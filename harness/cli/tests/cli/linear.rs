@@ -69,11 +69,3 @@ fn four_times_as_much_takes_about_four_times_as_long() {
         }
     });
 }
-
-/// The whole library, in a build without optimisation.
-#[test]
-fn the_library_is_checked_in_no_time() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases");
-    let seconds = seconds(&root, 0);
-    assert!(seconds < 1.5, "{seconds:.2} s of processor time");
-}

@@ -1,13 +1,11 @@
 //! Nights of a source as somebody uses them: listed, fetched, looked at before a search, left out, interrupted.
 
-mod machine;
-
 use std::{
     process::{Output, Stdio},
     time::{Duration, Instant},
 };
 
-use machine::{Machine, PROBE};
+use crate::machine::{Machine, PROBE};
 use standin::{Fake, Listing, Server, Site, pack};
 
 /// A machine whose configuration knows the stand-in as its nightlies.

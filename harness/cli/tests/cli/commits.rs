@@ -1,7 +1,5 @@
 //! `bisect --to commits`: the night at which it broke, and then the push between the two nights.
 
-mod machine;
-
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -9,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use machine::{Machine, PROBE};
+use crate::machine::{Machine, PROBE};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
 /// Pushes a day, and the one that breaks it: the second of the fourth of July.

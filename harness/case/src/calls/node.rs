@@ -1,0 +1,30 @@
+//! Calls that are not made but become nodes of a graph.
+
+use plan::{Call, CopyApi};
+
+use super::Args;
+
+impl Args<'_, '_, '_, '_> {
+    /// The call, or where `graph` is given the call that adds a node which does the same.
+    pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
+        let Some(_) = self.fields.get("graph") else { return Some(call) };
+        let graph = self.name("graph")?;
+        let mut refused = false;
+        for key in ["stream", "async", "api"] {
+            if let Some(given) = self.fields.get(key) {
+                let what = &self.what;
+                let message = format!(
+                    "{what} with `graph` adds a node, which has no `{key}`; leave one of the two out"
+                );
+                self.reader.mistake(given.at, message);
+                refused = true;
+            }
+        }
+        match &mut call {
+            Call::Copy { api, .. } => *api = CopyApi::MemcpyAsync,
+            Call::Set { asynchronous, .. } => *asynchronous = true,
+            _ => {}
+        }
+        (!refused).then(|| Call::AddNode { graph, node: Box::new(call) })
+    }
+}

@@ -1,0 +1,119 @@
+//! Sets of bytes of a buffer, as ranges.
+
+use std::{collections::BTreeMap, ops::Range};
+
+/// Ranges that neither touch nor overlap, by their starts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Ranges(BTreeMap<u64, u64>);
+
+impl Ranges {
+    pub(super) fn of(range: Range<u64>) -> Self {
+        let mut ranges = Ranges::default();
+        ranges.add(range);
+        ranges
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn add(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let Range { mut start, mut end } = range;
+        // Those that it touches become one with it.
+        while let Some((&from, &to)) =
+            self.0.range(..=end).next_back().filter(|(_, to)| **to >= start)
+        {
+            self.0.remove(&from);
+            (start, end) = (start.min(from), end.max(to));
+        }
+        self.0.insert(start, end);
+    }
+
+    pub(super) fn remove(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        while let Some((&from, &to)) =
+            self.0.range(..range.end).next_back().filter(|(_, to)| **to > range.start)
+        {
+            self.0.remove(&from);
+            if to > range.end {
+                self.0.insert(range.end, to);
+            }
+            if from < range.start {
+                self.0.insert(from, range.start);
+            }
+        }
+    }
+
+    /// What lies in a range, counted from its start.
+    pub(super) fn part(&self, range: Range<u64>) -> Ranges {
+        if range.is_empty() {
+            return Ranges::default();
+        }
+        let reach = self.0.range(..range.end).rev().take_while(|(_, to)| **to > range.start);
+        let part = reach
+            .map(|(from, to)| (from.saturating_sub(range.start), to.min(&range.end) - range.start));
+        Ranges(part.collect())
+    }
+
+    /// Makes these, counted from `at`, the ones in as many bytes from there on.
+    pub(super) fn put(&mut self, at: u64, len: u64, part: &Ranges) {
+        self.remove(at..at + len);
+        for (from, to) in &part.0 {
+            self.add(at + from..at + to);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bytes(ranges: &Ranges) -> BTreeSet<u64> {
+        ranges.0.iter().flat_map(|(from, to)| *from..*to).collect()
+    }
+
+    proptest! {
+        /// Against a set of numbers.
+        #[test]
+        fn ranges_are_sets_of_bytes(edits in prop::collection::vec((0..3, 0..20u64, 0..9u64), 0..12)) {
+            let (mut ranges, mut set) = (Ranges::default(), BTreeSet::new());
+            for (what, at, len) in edits {
+                let range = at..at + len;
+                match what {
+                    0 => {
+                        ranges.add(range.clone());
+                        set.extend(range);
+                    }
+                    1 => {
+                        ranges.remove(range.clone());
+                        set.retain(|byte| !range.contains(byte));
+                    }
+                    _ => {
+                        let part = ranges.part(range.clone());
+                        let inside = set.iter().filter(|byte| range.contains(byte));
+                        let inside: BTreeSet<u64> = inside.map(|byte| byte - at).collect();
+                        prop_assert_eq!(bytes(&part), inside.clone());
+                        // Moved by three.
+                        ranges.put(at + 3, len, &part);
+                        set.retain(|byte| !(at + 3..at + 3 + len).contains(byte));
+                        set.extend(inside.iter().map(|byte| byte + at + 3));
+                    }
+                }
+                prop_assert_eq!(bytes(&ranges), set.clone());
+                prop_assert_eq!(ranges.is_empty(), set.is_empty());
+                // One range for what hangs together, and none that is empty.
+                let apart = ranges.0.iter().zip(ranges.0.iter().skip(1)).all(|(a, b)| a.1 < b.0);
+                prop_assert!(apart && ranges.0.iter().all(|(from, to)| from < to), "{:?}", ranges);
+            }
+        }
+    }
+}

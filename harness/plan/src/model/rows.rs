@@ -1,0 +1,62 @@
+//! Copies of rows.
+
+use super::{Bytes, Model};
+use crate::{Place, Step};
+
+impl<'a, B: Bytes> Model<'a, B> {
+    /// Copies rows; places come with their pitches.
+    pub(super) fn rows(
+        &mut self,
+        step: &'a Step,
+        occurrence: u32,
+        (to, to_pitch): (&Place, u64),
+        (from, from_pitch): (&Place, u64),
+        width: u64,
+        height: u64,
+    ) {
+        if width == 0 || height == 0 {
+            return;
+        }
+        if let Some(pitch) = [from_pitch, to_pitch].into_iter().find(|pitch| *pitch < width) {
+            return self.mistake(step, format!("rows of {width} bytes have a pitch of {pitch}"));
+        }
+        let at = |place: &Place, pitch: u64, row: u64| Place {
+            buffer: place.buffer.clone(),
+            offset: place.offset.saturating_add(row.saturating_mul(pitch)),
+        };
+        for (place, pitch) in [(from, from_pitch), (to, to_pitch)] {
+            if self.range(step, &at(place, pitch, height - 1), width).is_none() {
+                return;
+            }
+        }
+        let rows = |place: &Place, pitch| {
+            let first = place.offset;
+            (0..height).map(move |row| first + row * pitch)
+        };
+        if to.buffer == from.buffer && overlap(rows(from, from_pitch), rows(to, to_pitch), width) {
+            return self.mistake(step, "the copy overlaps what it reads".to_owned());
+        }
+        for row in 0..height {
+            let Some((data, unknown)) = self.read(step, &at(from, from_pitch, row), width) else {
+                return;
+            };
+            self.write(step, occurrence, &at(to, to_pitch, row), &data, &unknown);
+        }
+    }
+}
+
+/// Whether any two ranges of this width, which begin at these places, share a byte; the places rise.
+fn overlap(a: impl Iterator<Item = u64>, b: impl Iterator<Item = u64>, width: u64) -> bool {
+    let (mut a, mut b) = (a.peekable(), b.peekable());
+    while let (Some(&x), Some(&y)) = (a.peek(), b.peek()) {
+        if x.abs_diff(y) < width {
+            return true;
+        }
+        if x < y {
+            a.next()
+        } else {
+            b.next()
+        };
+    }
+    false
+}

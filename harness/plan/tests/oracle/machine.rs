@@ -1,0 +1,569 @@
+//! A plan taken apart into operations on bytes, and the edges that the documentation of HIP puts between them. There are no clocks
+//! here: what comes before what is a path through edges. The rules are read from hip_runtime_api.h of 7.2.4 and the programming
+//! guides of HIP and CUDA, at the place where each is applied.
+
+mod captures;
+mod run;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{Arg, Call, CopyApi, Memory as Kind, Parameter, Place, Plan, Step, StreamKind};
+
+use self::captures::becomes_node;
+use crate::memory::Block;
+
+/// Something that happens at one time: on the host, in a stream, or in a graph.
+pub(crate) struct Operation {
+    /// Those that come before, at once.
+    after: Vec<usize>,
+    pub(crate) line: u32,
+    pub(crate) does: Does,
+    /// Blocks as they are when the call is made.
+    blocks: BTreeMap<String, Block>,
+    /// What the call is declared to reach, from where to where, and whether it writes there.
+    declared: Vec<(Block, u64, u64, bool)>,
+}
+
+pub(crate) enum Does {
+    /// It is there for its edges.
+    Nothing,
+    /// A call, the nth time.
+    Call(Call, u32),
+    /// The host puts what a copy reads aside.
+    Stage(Call),
+    /// The copy of what was put aside by that operation.
+    Staged(usize, Call),
+    /// A check that must read known bytes: step and occurrence.
+    Check(u32, u32, String),
+    /// Buffers that the host reads.
+    Read(Vec<String>),
+    /// Guards: step, occurrence, bytes.
+    Guards(u32, u32, u64),
+    /// Memory that nobody has written.
+    Allocate(Block, u64),
+}
+
+#[derive(Default)]
+struct Stream {
+    /// The last that it was given.
+    last: Option<usize>,
+}
+
+/// A node: the call with the memory of its time, and the nodes that come before.
+#[derive(Clone)]
+struct Node {
+    call: Call,
+    line: u32,
+    after: BTreeSet<usize>,
+    blocks: BTreeMap<String, Block>,
+}
+
+/// A capture that goes on.
+struct Capture {
+    number: u32,
+    nodes: Vec<Node>,
+    /// What the next node of each of its streams comes after.
+    streams: BTreeMap<String, BTreeSet<usize>>,
+}
+
+/// What an event was recorded behind.
+#[derive(Clone)]
+enum Event {
+    Operation(usize),
+    Capture { number: u32, nodes: BTreeSet<usize> },
+}
+
+pub(crate) struct Machine<'a> {
+    plan: &'a Plan,
+    pub(crate) operations: Vec<Operation>,
+    /// The last of the host.
+    host: Option<usize>,
+    streams: BTreeMap<String, Stream>,
+    events: BTreeMap<String, Event>,
+    /// By the stream that began them.
+    captures: BTreeMap<String, Capture>,
+    begun: u32,
+    graphs: BTreeMap<String, Vec<Node>>,
+    execs: BTreeMap<String, Vec<Node>>,
+    /// Graphs that no capture made.
+    by_hand: BTreeSet<String>,
+    generators: BTreeMap<String, String>,
+    /// The allocation of each buffer that is there now.
+    blocks: BTreeMap<String, Block>,
+    allocations: u32,
+    occurrences: BTreeMap<u32, u32>,
+    illegal: Vec<(u32, String)>,
+}
+
+/// What came of a plan: the bytes of each check by step and occurrence, or the lines where it cannot go on.
+pub(crate) type Results = Vec<(u32, u32, Vec<u8>)>;
+
+impl<'a> Machine<'a> {
+    pub(crate) fn of(plan: &'a Plan) -> Self {
+        let mut machine = Machine {
+            plan,
+            operations: Vec::new(),
+            host: None,
+            streams: BTreeMap::new(),
+            events: BTreeMap::new(),
+            captures: BTreeMap::new(),
+            begun: 0,
+            graphs: BTreeMap::new(),
+            execs: BTreeMap::new(),
+            by_hand: BTreeSet::new(),
+            generators: BTreeMap::new(),
+            blocks: BTreeMap::new(),
+            allocations: 0,
+            occurrences: BTreeMap::new(),
+            illegal: Vec::new(),
+        };
+        for (_, steps) in plan.phases() {
+            machine.steps(steps);
+        }
+        machine
+    }
+
+    fn steps(&mut self, steps: &[Step]) {
+        for step in steps {
+            match &step.call {
+                Call::Repeat { count, body } => (0..*count).for_each(|_| self.steps(body)),
+                // Another thread of the host, which is waited for: nothing goes on beside it.
+                Call::Thread { body } => self.steps(body),
+                _ => self.step(step),
+            }
+        }
+    }
+
+    fn no(&mut self, step: &Step, why: impl Into<String>) {
+        self.illegal.push((step.line, why.into()));
+    }
+
+    fn kind(&self, buffer: &str) -> Kind {
+        self.plan.buffers[buffer].memory
+    }
+
+    fn blocking(&self, stream: &str) -> bool {
+        self.plan.streams.get(stream) == Some(&StreamKind::Blocking)
+    }
+
+    fn last(&self, stream: &str) -> Option<usize> {
+        self.streams.get(stream).and_then(|stream| stream.last)
+    }
+
+    /// The capture that a stream is in, by the stream that began it.
+    fn capture_of(&self, stream: &str) -> Option<String> {
+        let mut all = self.captures.iter();
+        all.find(|(_, capture)| capture.streams.contains_key(stream)).map(|(name, _)| name.clone())
+    }
+
+    /// The block of a buffer; what is not allocated is told of.
+    fn block(&mut self, step: &Step, buffer: &str) -> Option<Block> {
+        let block = self.blocks.get(buffer).cloned();
+        if block.is_none() {
+            self.no(step, format!("{buffer} is not there"));
+        }
+        block
+    }
+
+    /// An operation behind these.
+    fn add(&mut self, step_line: u32, after: Vec<usize>, does: Does, call: Option<&Call>) -> usize {
+        let blocks = self.blocks.clone();
+        let declared = call.map_or_else(Vec::new, |call| {
+            let declared = declared(call).into_iter();
+            declared
+                .filter_map(|(buffer, from, to, write)| {
+                    Some((blocks.get(&buffer)?.clone(), from, to, write))
+                })
+                .collect()
+        });
+        self.operations.push(Operation { after, line: step_line, does, blocks, declared });
+        self.operations.len() - 1
+    }
+
+    /// The host does something.
+    fn host(&mut self, step: &Step, does: Does) -> usize {
+        let after = self.host.into_iter().collect();
+        let new = self.add(step.line, after, does, Some(&step.call));
+        self.host = Some(new);
+        new
+    }
+
+    /// The host waits for these.
+    fn wait(&mut self, step: &Step, others: impl IntoIterator<Item = usize>) {
+        let after = self.host.into_iter().chain(others).collect();
+        self.host = Some(self.add(step.line, after, Does::Nothing, None));
+    }
+
+    /// What a command that the host gives to a stream now comes after. Streams are queues (hipStreamCreate); the null stream and
+    /// blocking streams wait for each other (hipStreamNonBlocking: "does not synchronize with stream 0").
+    fn before_command(&self, stream: &str) -> Vec<usize> {
+        let mut after: Vec<usize> = self.host.into_iter().chain(self.last(stream)).collect();
+        if stream == "default" {
+            let blocking = self.plan.streams.keys().filter(|name| self.blocking(name));
+            after.extend(blocking.filter_map(|name| self.last(name)));
+        } else if self.blocking(stream) {
+            after.extend(self.last("default"));
+        }
+        after
+    }
+
+    fn command(&mut self, step: &Step, stream: &str, does: Does, call: Option<&Call>) -> usize {
+        let after = self.before_command(stream);
+        let new = self.add(step.line, after, does, call);
+        self.streams.entry(stream.to_owned()).or_default().last = Some(new);
+        new
+    }
+
+    fn everything(&self) -> std::ops::Range<usize> {
+        0..self.operations.len()
+    }
+
+    fn occurrence(&mut self, step: &Step) -> u32 {
+        let slot = self.occurrences.entry(step.id).or_insert(0);
+        *slot += 1;
+        *slot - 1
+    }
+
+    fn step(&mut self, step: &Step) {
+        let occurrence = self.occurrence(step);
+        if let Some(stream) = self.given_to(&step.call)
+            && let Some(origin) = self.capture_of(&stream)
+            && becomes_node(&step.call)
+        {
+            return self.record(step, &stream, &origin);
+        }
+        self.refuse(step);
+        match &step.call {
+            Call::Alloc { buffer, .. } => {
+                self.allocations += 1;
+                let block = (buffer.clone(), self.allocations);
+                self.blocks.insert(buffer.clone(), block.clone());
+                let does = Does::Allocate(block, self.plan.buffers[buffer].bytes);
+                match self.given_to(&step.call) {
+                    // "The allocation must not be accessed until the allocation operation completes" (hipMallocAsync).
+                    Some(stream) => {
+                        self.command(step, &stream, does, Some(&step.call));
+                    }
+                    None => {
+                        let after = self.host.into_iter().collect();
+                        self.host = Some(self.add(step.line, after, does, None));
+                    }
+                }
+            }
+            Call::Free { buffer, .. } => {
+                if self.block(step, buffer).is_none() {
+                    return;
+                }
+                match self.kind(buffer) {
+                    Kind::DeviceAsync => {
+                        let stream = self.given_to(&step.call).expect("it has one");
+                        self.command(step, &stream, Does::Nothing, Some(&step.call));
+                    }
+                    kind => {
+                        // hipFree and hipHostFree: "performs an implicit hipDeviceSynchronize() call". free and
+                        // hipHostUnregister promise nothing.
+                        if !matches!(kind, Kind::HostPageable | Kind::HostRegistered) {
+                            self.wait(step, self.everything());
+                        }
+                        self.host(step, Does::Nothing);
+                    }
+                }
+                self.blocks.remove(buffer);
+            }
+            // Host stores, or hipMemset.
+            Call::Poison { buffer } => {
+                if self.block(step, buffer).is_some() {
+                    let does = Does::Call(step.call.clone(), occurrence);
+                    match self.kind(buffer).on_host() {
+                        true => self.host(step, does),
+                        false => self.command(step, "default", does, Some(&step.call)),
+                    };
+                }
+            }
+            Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } => {
+                if self.block(step, buffer).is_some() {
+                    self.host(step, Does::Call(step.call.clone(), occurrence));
+                }
+            }
+            Call::Check { buffer } => {
+                if self.block(step, buffer).is_some() {
+                    self.host(step, Does::Check(step.id, occurrence, buffer.clone()));
+                }
+            }
+            Call::Equal { a, b } | Call::Differ { a, b } => {
+                if self.block(step, a).is_some() && self.block(step, b).is_some() {
+                    self.host(step, Does::Read(vec![a.clone(), b.clone()]));
+                }
+            }
+            Call::Guards { buffer } => {
+                let bytes = 2 * self.plan.buffers[buffer].guard();
+                let after = self.host.into_iter().collect();
+                let does = Does::Guards(step.id, occurrence, bytes);
+                self.host = Some(self.add(step.line, after, does, None));
+            }
+            Call::Copy { .. }
+            | Call::Copy2d { .. }
+            | Call::Set { .. }
+            | Call::Launch { .. }
+            | Call::HostFunc { .. }
+            | Call::RandGenerate { .. }
+            | Call::BlasltMatmul { .. }
+            | Call::RocblasGemm { .. } => self.work(step, occurrence),
+            Call::EventRecord { event, stream } => {
+                let recorded = match self.capture_of(stream) {
+                    Some(origin) => {
+                        let capture = &self.captures[&origin];
+                        let nodes = capture.streams[stream].clone();
+                        Event::Capture { number: capture.number, nodes }
+                    }
+                    // "reach the head of the specified stream, after all previous commands in that stream have completed"
+                    None => Event::Operation(self.command(step, stream, Does::Nothing, None)),
+                };
+                self.events.insert(event.clone(), recorded);
+            }
+            Call::StreamWaitEvent { stream, event } => match self.events.get(event).cloned() {
+                // hipEventRecord: an event that was never recorded is complete.
+                None => {}
+                // "All future work submitted to stream will wait until event reports completion"; "does not implicitly wait
+                // for commands in the default stream".
+                Some(Event::Operation(recorded)) => {
+                    let after = self.host.into_iter().chain(self.last(stream)).chain([recorded]);
+                    let after = after.collect();
+                    let new = self.add(step.line, after, Does::Nothing, None);
+                    self.streams.entry(stream.clone()).or_default().last = Some(new);
+                }
+                Some(Event::Capture { number, nodes }) => {
+                    if let Some(capture) = self.captures.values_mut().find(|c| c.number == number) {
+                        capture.streams.entry(stream.clone()).or_default().extend(nodes);
+                    }
+                }
+            },
+            Call::EventSynchronize { event } => {
+                if let Some(Event::Operation(recorded)) = self.events.get(event) {
+                    let recorded = *recorded;
+                    self.wait(step, [recorded]);
+                }
+            }
+            Call::StreamSynchronize { stream } => {
+                let mut all: Vec<usize> = self.last(stream).into_iter().collect();
+                // "Specifying the null stream will cause the command to wait for other streams": those that it waits for.
+                if stream == "default" {
+                    let blocking = self.plan.streams.keys().filter(|name| self.blocking(name));
+                    all.extend(blocking.filter_map(|name| self.last(name)));
+                }
+                self.wait(step, all);
+            }
+            Call::DeviceSynchronize => self.wait(step, self.everything()),
+            // "may be destroyed while some commands are still inflight"
+            Call::StreamDestroy { stream } => drop(self.streams.remove(stream)),
+            Call::EventCreate { event, .. } => drop(self.events.remove(event)),
+            Call::BeginCapture { stream, .. } => {
+                self.begun += 1;
+                let streams = [(stream.clone(), BTreeSet::new())].into();
+                let capture = Capture { number: self.begun, nodes: Vec::new(), streams };
+                self.captures.insert(stream.clone(), capture);
+            }
+            Call::EndCapture { stream, graph } => match self.captures.remove(stream) {
+                Some(capture) => {
+                    self.graphs.insert(graph.clone(), capture.nodes);
+                    self.by_hand.remove(graph);
+                }
+                None => self.no(step, "no capture began here"),
+            },
+            Call::EmptyGraph { graph, .. } => {
+                self.graphs.insert(graph.clone(), Vec::new());
+                self.by_hand.insert(graph.clone());
+            }
+            // Behind the node before, as hipGraphAddKernelNode and its like are called with one dependency.
+            Call::AddNode { graph, node } => {
+                let by_hand = self.by_hand.contains(graph);
+                let blocks = self.blocks.clone();
+                match self.graphs.get_mut(graph).filter(|_| by_hand) {
+                    Some(nodes) => {
+                        let after = nodes.len().checked_sub(1).into_iter().collect();
+                        nodes.push(Node { call: (**node).clone(), line: step.line, after, blocks });
+                    }
+                    None => self.no(step, "no graph that is made by hand"),
+                }
+            }
+            Call::GraphInstantiate { exec, graph } => match self.graphs.get(graph).cloned() {
+                Some(nodes) => drop(self.execs.insert(exec.clone(), nodes)),
+                None => self.no(step, "no such graph"),
+            },
+            Call::GraphExecUpdate { exec, graph } => match self.graphs.get(graph).cloned() {
+                Some(nodes) if self.execs.contains_key(exec) => {
+                    self.execs.insert(exec.clone(), nodes);
+                }
+                _ => self.no(step, "no such graph, or nothing to update"),
+            },
+            Call::GraphNodeCount { graph } => {
+                if !self.graphs.contains_key(graph) {
+                    self.no(step, "no such graph");
+                }
+            }
+            Call::GraphDestroy { graph } => {
+                if self.graphs.remove(graph).is_none() {
+                    self.no(step, "no such graph");
+                }
+            }
+            Call::GraphExecDestroy { exec } => {
+                if self.execs.remove(exec).is_none() {
+                    self.no(step, "no such graph");
+                }
+            }
+            Call::GraphLaunch { exec, stream } => self.launch(step, occurrence, exec, stream),
+            // hiprandSetStream; a generator that is made works in the null stream.
+            Call::RandCreate { generator, .. } => {
+                self.generators.insert(generator.clone(), "default".to_owned());
+            }
+            Call::RandStream { generator, stream } => match self.generators.get_mut(generator) {
+                Some(of) => of.clone_from(stream),
+                None => self.no(step, "no such generator"),
+            },
+            Call::RandDestroy { generator } => {
+                if self.generators.remove(generator).is_none() {
+                    self.no(step, "no such generator");
+                }
+            }
+            Call::RandSeed { generator, .. } | Call::RandOffset { generator, .. } => {
+                if !self.generators.contains_key(generator) {
+                    self.no(step, "no such generator");
+                }
+            }
+            // They order nothing, and do nothing to memory.
+            Call::StreamQuery { .. }
+            | Call::EventQuery { .. }
+            | Call::EventElapsed { .. }
+            | Call::EventDestroy { .. }
+            | Call::StreamCreate { .. }
+            | Call::IsCapturing { .. }
+            | Call::GetLastError
+            | Call::MemGetInfo
+            | Call::TrimPool
+            | Call::RocblasCreate { .. }
+            | Call::Sleep { .. } => {}
+            other => unreachable!("{other:?} is not drawn"),
+        }
+    }
+
+    /// The stream that a call is given to: that which it names, the null stream for calls without, that of the generator.
+    fn given_to(&self, call: &Call) -> Option<String> {
+        let stream = match call {
+            Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
+            | Call::Copy2d { asynchronous: false, .. }
+            | Call::Set { asynchronous: false, .. } => "default",
+            Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
+                return (self.kind(buffer) == Kind::DeviceAsync).then(|| stream.clone());
+            }
+            // hiprand.h: in the stream that hiprandSetStream gave, else in the null stream.
+            Call::RandGenerate { generator, .. } => {
+                self.generators.get(generator).map_or("default", String::as_str)
+            }
+            Call::Copy { stream, .. }
+            | Call::Copy2d { stream, .. }
+            | Call::Set { stream, .. }
+            | Call::Launch { stream, .. }
+            | Call::HostFunc { stream, .. }
+            | Call::BlasltMatmul { stream, .. }
+            | Call::RocblasGemm { stream, .. } => stream,
+            _ => return None,
+        };
+        Some(stream.to_owned())
+    }
+
+    /// A call that gives work to a stream which is not captured.
+    fn work(&mut self, step: &Step, occurrence: u32) {
+        let call = &step.call;
+        let stream = self.given_to(call).expect("it is given to one");
+        if matches!(call, Call::RandGenerate { generator, .. } if !self.generators.contains_key(generator))
+        {
+            self.no(step, "no such generator");
+        }
+        for (buffer, ..) in declared(call) {
+            if self.block(step, &buffer).is_none() {
+                return;
+            }
+        }
+        let made = Does::Call(call.clone(), occurrence);
+        let over = match call {
+            Call::Copy { to, from, api, .. } => {
+                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
+                // hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization".
+                (
+                    *api != CopyApi::MemcpyAsync && !inside,
+                    *api == CopyApi::MemcpyAsync,
+                    &from.buffer,
+                )
+            }
+            Call::Copy2d { to, from, asynchronous, .. } => {
+                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
+                (!*asynchronous && !inside, *asynchronous, &from.buffer)
+            }
+            _ => {
+                self.command(step, &stream, made, Some(call));
+                return;
+            }
+        };
+        let (synchronous, asynchronous, from) = over;
+        // "For transfers from pageable host memory to device memory, host memory is copied to a staging buffer immediately"; the
+        // other way, a stream synchronisation comes first (CUDA, API synchronization behavior).
+        if asynchronous && self.kind(from) == Kind::HostPageable {
+            let staged = self.host(step, Does::Stage(call.clone()));
+            self.operations[staged].declared.retain(|(.., write)| !write);
+            let new = self.command(step, &stream, Does::Staged(staged, call.clone()), Some(call));
+            self.operations[new].declared.retain(|(.., write)| *write);
+            return;
+        }
+        let new = self.command(step, &stream, made, Some(call));
+        if synchronous {
+            self.wait(step, [new]);
+        }
+    }
+}
+
+/// What a call is declared to reach: a kernel its buffers to their ends, rows all from the first to the last.
+fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
+    let flat = |place: &Place, bytes: u64, write: bool| {
+        (place.buffer.clone(), place.offset, place.offset + bytes, write)
+    };
+    let whole = |buffer: &String, write: bool| (buffer.clone(), 0, u64::MAX, write);
+    match call {
+        Call::Copy { to, from, bytes, .. } => {
+            vec![flat(from, *bytes, false), flat(to, *bytes, true)]
+        }
+        Call::Copy2d { to, to_pitch, from, from_pitch, width, height, .. } => {
+            let span = |pitch: &u64| match (*width, *height) {
+                (0, _) | (_, 0) => 0,
+                (width, height) => (height - 1) * pitch + width,
+            };
+            vec![flat(from, span(from_pitch), false), flat(to, span(to_pitch), true)]
+        }
+        Call::Set { to, bytes, .. } => vec![flat(to, *bytes, true)],
+        Call::RandGenerate { to, count, .. } => vec![flat(to, 4 * count, true)],
+        Call::Launch { kernel, args, .. } => {
+            let parameters = plan::kernel(kernel).expect("a kernel of the library").parameters;
+            let places = args.iter().zip(parameters).filter_map(|(arg, parameter)| match arg {
+                Arg::Address(place) => Some((
+                    place.buffer.clone(),
+                    place.offset,
+                    u64::MAX,
+                    *parameter == Parameter::Out,
+                )),
+                _ => None,
+            });
+            places.collect()
+        }
+        Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
+            vec![whole(&operands.a, false), whole(&operands.b, false), whole(&operands.d, true)]
+        }
+        Call::HostFunc { buffer, .. }
+        | Call::Fill { buffer, .. }
+        | Call::FillNumbers { buffer, .. }
+        | Call::Poison { buffer }
+        | Call::Alloc { buffer, .. }
+        | Call::Free { buffer, .. } => vec![whole(buffer, true)],
+        Call::Check { buffer } => vec![whole(buffer, false)],
+        Call::Equal { a, b } | Call::Differ { a, b } => vec![whole(a, false), whole(b, false)],
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,142 @@
+//! What decides is tried against another hand: a machine of bytes, edges and captures written from the documentation alone
+//! ([`machine`], [`memory`]) goes through small plans that are drawn at random ([`draw`]), and what `plan` says of them is compared
+//! in both directions.
+//!
+//! `ROCREPRO_ORACLE_PLANS` says how many plans are drawn; then they are others each time.
+
+mod draw;
+mod kernels;
+mod machine;
+mod memory;
+
+use std::{cell::Cell, collections::BTreeSet};
+
+use plan::{Mistake, Plan, digest, races, reference};
+use proptest::{
+    prelude::*,
+    test_runner::{RngSeed, TestRunner},
+};
+
+use self::{
+    draw::{Piece, pieces, plan},
+    machine::Machine,
+};
+
+/// Draws plans, the same in every run of the tests unless it is asked for so many.
+fn each(check: impl Fn(&Plan) -> Result<(), TestCaseError>) {
+    let asked = std::env::var("ROCREPRO_ORACLE_PLANS").ok();
+    let config = ProptestConfig {
+        cases: asked.as_ref().map_or(1500, |text| text.parse().expect("it is a number")),
+        rng_seed: if asked.is_some() { RngSeed::Random } else { RngSeed::Fixed(12) },
+        failure_persistence: None,
+        max_shrink_iters: 20_000,
+        ..ProptestConfig::default()
+    };
+    let test = |pieces: Vec<Piece>| check(&plan(&pieces));
+    if let Err(why) = TestRunner::new(config).run(&pieces(), test) {
+        panic!("{why}");
+    }
+}
+
+/// What the model cannot know of a buffer it does not know of any of its bytes.
+const UNKNOWN: &str = "cannot be known beforehand";
+
+/// A plan has a result by the one hand where it has one by the other, and it is the same.
+#[test]
+fn the_reference_is_what_comes_of_it_byte_by_byte() {
+    let sound = Cell::new(0);
+    each(|plan| {
+        let machine = Machine::of(plan);
+        let order: Vec<usize> = (0..machine.operations.len()).collect();
+        match (reference(plan), machine.run(&order)) {
+            (Ok(got), Ok((want, ..))) => {
+                sound.set(sound.get() + 1);
+                let got: Vec<_> =
+                    got.expected.into_iter().map(|e| (e.step, e.occurrence, e.digest)).collect();
+                let want: Vec<_> = want
+                    .into_iter()
+                    .map(|(step, nth, bytes)| (step, nth, digest(&bytes)))
+                    .collect();
+                prop_assert_eq!(got, want);
+            }
+            (Err(_), Err(_)) => {}
+            (Ok(_), Err(why)) => prop_assert!(false, "accepted, although {why:?}"),
+            (Err(mistakes), Ok((.., memory))) => {
+                let doubtful = |mistake: &Mistake| {
+                    mistake.message.contains(UNKNOWN) && !memory.doubtful.is_empty()
+                };
+                prop_assert!(mistakes.iter().all(doubtful), "refused: {mistakes:?}");
+            }
+        }
+        Ok(())
+    });
+    assert!(sound.get() > 100, "only {} plans had a result", sound.get());
+}
+
+/// The lines of a race.
+fn lines(race: &Mistake) -> (u32, u32) {
+    let (_, earlier) = race.message.split_once("(line ").expect("it names the other line");
+    (earlier[..earlier.find(')').expect("closed")].parse().expect("a number"), race.line)
+}
+
+/// Where nothing is refused nothing that is touched is unordered, and what is refused are two accesses that no path orders.
+#[test]
+fn races_are_the_pairs_that_no_path_of_edges_orders() {
+    let (quiet, racy) = (Cell::new(0), Cell::new(0));
+    each(|plan| {
+        let machine = Machine::of(plan);
+        let order: Vec<usize> = (0..machine.operations.len()).collect();
+        let Ok((_, touched, _)) = machine.run(&order) else { return Ok(()) };
+        let found = races(plan);
+        let declared = machine.unordered(None);
+        if found.is_empty() {
+            quiet.set(quiet.get() + 1);
+            prop_assert_eq!(machine.unordered(Some(&touched)), BTreeSet::new(), "accepted");
+            prop_assert_eq!(declared, BTreeSet::new(), "accepted, by what is declared");
+        } else {
+            racy.set(racy.get() + 1);
+            for race in &found {
+                prop_assert!(declared.contains(&lines(race)), "{race:?} is none of {declared:?}");
+            }
+        }
+        Ok(())
+    });
+    let (quiet, racy) = (quiet.get(), racy.get());
+    assert!(quiet > 100 && racy > 50, "{quiet} plans without a race, {racy} with one");
+}
+
+/// What is accepted has the same results in whatever order its operations may be done.
+#[test]
+fn what_is_accepted_has_one_result_in_every_legal_order() {
+    let others = Cell::new(0);
+    each(|plan| {
+        let machine = Machine::of(plan);
+        let first: Vec<usize> = (0..machine.operations.len()).collect();
+        let Ok((want, ..)) = machine.run(&first) else { return Ok(()) };
+        if !races(plan).is_empty() {
+            return Ok(());
+        }
+        // As late as it may, as early as it may, and a few in between.
+        let mut mixed = plan.body.len() as u64;
+        let mut any = |ready: usize| {
+            mixed = mixed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (mixed >> 33) as usize % ready
+        };
+        let orders =
+            [machine.order(|ready| ready - 1), machine.order(&mut any), machine.order(any)];
+        for order in orders {
+            others.set(others.get() + u32::from(order != first));
+            let Ok((mut got, ..)) = machine.run(&order) else {
+                prop_assert!(false, "it cannot go on in the order {order:?}");
+                unreachable!()
+            };
+            let by_step = |result: &(u32, u32, Vec<u8>)| (result.0, result.1);
+            let mut want = want.clone();
+            got.sort_by_key(by_step);
+            want.sort_by_key(by_step);
+            prop_assert_eq!(got, want);
+        }
+        Ok(())
+    });
+    assert!(others.get() > 100, "only {} other orders", others.get());
+}

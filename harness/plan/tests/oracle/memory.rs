@@ -1,0 +1,377 @@
+//! Memory one byte at a time, and what each call does to it, written from the kernels' own sources and the documentation of the
+//! calls. It shares no code with the model but the two definitions that are the plan's own: the pattern of a fill and the small
+//! numbers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{Arg, Call, Dtype, MatmulProblem, Operands, Place};
+
+/// A buffer, and which of its allocations.
+pub(crate) type Block = (String, u32);
+
+/// A byte of a block.
+pub(crate) type At = (Block, u64);
+
+/// What a byte is known to be; None for what no one can know.
+type Byte = Option<u8>;
+
+pub(crate) struct Memory {
+    blocks: BTreeMap<Block, Vec<Byte>>,
+    /// Blocks that something has written.
+    pub(crate) written: BTreeSet<Block>,
+    /// Blocks into which something has put what cannot be known, since they were last written as a whole.
+    pub(crate) doubtful: BTreeSet<Block>,
+    /// What was read and written since this was cleared.
+    pub(crate) read: BTreeSet<At>,
+    pub(crate) stored: BTreeSet<At>,
+}
+
+/// The access leaves the block, or what is read cannot be worked with.
+pub(crate) struct Illegal(pub(crate) &'static str);
+
+pub(crate) type Done<T = ()> = Result<T, Illegal>;
+
+/// Which allocation of each buffer a call works with.
+pub(crate) type Blocks<'a> = &'a dyn Fn(&str) -> Block;
+
+impl Memory {
+    pub(crate) fn new() -> Self {
+        Memory {
+            blocks: BTreeMap::new(),
+            written: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
+            read: BTreeSet::new(),
+            stored: BTreeSet::new(),
+        }
+    }
+
+    /// Fresh memory: nobody knows what it holds.
+    pub(crate) fn allocate(&mut self, block: Block, bytes: u64) {
+        self.doubtful.insert(block.clone());
+        self.blocks.insert(block, vec![None; bytes as usize]);
+    }
+
+    pub(crate) fn len(&self, block: &Block) -> u64 {
+        self.blocks.get(block).map_or(0, |bytes| bytes.len() as u64)
+    }
+
+    pub(crate) fn load(&mut self, block: &Block, at: u64) -> Done<Byte> {
+        self.read.insert((block.clone(), at));
+        let bytes = self.blocks.get(block).ok_or(Illegal("not allocated"))?;
+        bytes.get(at as usize).copied().ok_or(Illegal("read outside"))
+    }
+
+    pub(crate) fn store(&mut self, block: &Block, at: u64, byte: Byte) -> Done {
+        self.stored.insert((block.clone(), at));
+        let bytes = self.blocks.get_mut(block).ok_or(Illegal("not allocated"))?;
+        *bytes.get_mut(at as usize).ok_or(Illegal("written outside"))? = byte;
+        self.written.insert(block.clone());
+        if byte.is_none() {
+            self.doubtful.insert(block.clone());
+        }
+        Ok(())
+    }
+
+    fn load_word(&mut self, block: &Block, at: u64) -> Done<Option<u32>> {
+        let mut word = Some(0);
+        for n in 0..4 {
+            let byte = self.load(block, at + n)?;
+            word = word.zip(byte).map(|(word, byte)| word | u32::from(byte) << (8 * n));
+        }
+        Ok(word)
+    }
+
+    fn store_word(&mut self, block: &Block, at: u64, word: Option<u32>) -> Done {
+        for n in 0..4 {
+            self.store(block, at + n, word.map(|word| (word >> (8 * n)) as u8))?;
+        }
+        Ok(())
+    }
+
+    /// What a block holds, where all of it is known.
+    pub(crate) fn all(&self, block: &Block) -> Option<Vec<u8>> {
+        self.blocks.get(block)?.iter().copied().collect()
+    }
+
+    /// Carries out what a call does to bytes.
+    pub(crate) fn apply(&mut self, call: &Call, occurrence: u32, of: Blocks<'_>) -> Done {
+        match call {
+            Call::Poison { buffer } => {
+                let (block, was) = (of(buffer), self.written.contains(&of(buffer)));
+                for at in 0..self.len(&block) {
+                    self.store(&block, at, Some(0xA5))?;
+                }
+                // What is known of it is that it was not written.
+                if !was {
+                    self.written.remove(&block);
+                }
+                self.doubtful.remove(&block);
+            }
+            Call::Fill { buffer, stamp } => {
+                let block = of(buffer);
+                let mut bytes = vec![0; self.len(&block) as usize];
+                plan::pattern(u64::from(occurrence) * (1 << 32) + u64::from(*stamp), &mut bytes);
+                self.put(&block, &bytes)?;
+            }
+            Call::FillNumbers { buffer, dtype, stamp } => {
+                let block = of(buffer);
+                let elements = self.len(&block) / dtype.bytes();
+                let mut bytes = vec![0; (elements * dtype.bytes()) as usize];
+                let stamp = u64::from(occurrence) * (1 << 32) + u64::from(*stamp);
+                plan::numbers(*dtype, stamp, &mut bytes);
+                self.put(&block, &bytes)?;
+                // It is written on the host as a whole.
+                self.written.insert(block);
+            }
+            Call::Copy { to, from, bytes, .. } => self.rows(to, 0, from, 0, *bytes, 1, of)?,
+            Call::Copy2d { to, to_pitch, from, from_pitch, width, height, .. } => {
+                if *width > 0 && *height > 0 && (to_pitch < width || from_pitch < width) {
+                    return Err(Illegal("a pitch below the width"));
+                }
+                self.rows(to, *to_pitch, from, *from_pitch, *width, *height, of)?;
+            }
+            Call::Set { to, value, words, bytes, .. } => {
+                for n in 0..*bytes {
+                    let shift = if *words { 8 * (n % 4) } else { 0 };
+                    self.store(&of(&to.buffer), to.offset + n, Some((value >> shift) as u8))?;
+                }
+                self.whole(&of(&to.buffer), to.offset, *bytes);
+            }
+            Call::HostFunc { buffer, .. } => {
+                let block = of(buffer);
+                self.must_be_written(&block)?;
+                for at in 0..self.len(&block) {
+                    let byte = self.load(&block, at)?;
+                    self.store(&block, at, byte.map(|byte| byte.wrapping_add(1)))?;
+                }
+            }
+            Call::RandGenerate { to, count, .. } => {
+                for n in 0..4 * count {
+                    self.store(&of(&to.buffer), to.offset + n, None)?;
+                }
+            }
+            Call::Launch { kernel, grid, block, args, .. } => {
+                self.launch(kernel, *grid, *block, args, of)?;
+            }
+            Call::BlasltMatmul { problem, operands, .. }
+            | Call::RocblasGemm { problem, operands, .. } => {
+                self.multiply(problem, operands, of)?
+            }
+            other => unreachable!("{other:?} does nothing to bytes"),
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, block: &Block, bytes: &[u8]) -> Done {
+        for (at, byte) in (0..).zip(bytes) {
+            self.store(block, at, Some(*byte))?;
+        }
+        self.whole(block, 0, bytes.len() as u64);
+        Ok(())
+    }
+
+    /// Something wrote these bytes in one go, and knew them.
+    fn whole(&mut self, block: &Block, offset: u64, bytes: u64) {
+        if offset == 0 && bytes == self.len(block) && self.all(block).is_some() {
+            self.doubtful.remove(block);
+        }
+    }
+
+    fn must_be_written(&self, block: &Block) -> Done {
+        match self.written.contains(block) {
+            true => Ok(()),
+            false => Err(Illegal("read before it is written")),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "those of hipMemcpy2D")]
+    fn rows(
+        &mut self,
+        to: &Place,
+        to_pitch: u64,
+        from: &Place,
+        from_pitch: u64,
+        width: u64,
+        height: u64,
+        of: Blocks<'_>,
+    ) -> Done {
+        let (target, source) = (of(&to.buffer), of(&from.buffer));
+        self.must_be_written(&source)?;
+        let mut bytes = Vec::new();
+        for row in 0..height {
+            for column in 0..width {
+                let at = from.offset + row * from_pitch + column;
+                bytes.push((to.offset + row * to_pitch + column, at, self.load(&source, at)?));
+            }
+        }
+        let read: BTreeSet<u64> = bytes.iter().map(|(_, from, _)| *from).collect();
+        for (at, _, byte) in bytes {
+            if target == source && read.contains(&at) {
+                return Err(Illegal("the copy overlaps what it reads"));
+            }
+            self.store(&target, at, byte)?;
+        }
+        self.whole(&target, to.offset, if height == 1 { width } else { 0 });
+        Ok(())
+    }
+
+    /// The work items one after the other, each as the source of the kernel says.
+    pub(crate) fn launch(
+        &mut self,
+        name: &str,
+        grid: [u32; 3],
+        block: [u32; 3],
+        args: &[Arg],
+        of: Blocks<'_>,
+    ) -> Done {
+        let mut places = args.iter().filter_map(|arg| match arg {
+            Arg::Address(place) => Some(place),
+            _ => None,
+        });
+        let mut numbers = args.iter().filter_map(|arg| match arg {
+            Arg::U32(number) => Some(*number),
+            _ => None,
+        });
+        let Some(out) = places.next() else { return Err(Illegal("no output")) };
+        let (dst, dst_at) = (of(&out.buffer), out.offset);
+        let source = places.next();
+        if let Some(place) = source {
+            self.must_be_written(&of(&place.buffer))?;
+        }
+        let (src, src_at) =
+            source.map_or_else(|| (dst.clone(), 0), |place| (of(&place.buffer), place.offset));
+        let n = u64::from(numbers.next().unwrap_or(0));
+        let k = numbers.next().unwrap_or(0);
+        let items: u64 = grid.iter().chain(&block).map(|x| u64::from(*x)).product();
+        match name {
+            "sum_u32" => {
+                let mut sum = Some(0u32);
+                for i in 0..n {
+                    let x = self.load_word(&src, src_at + 4 * i)?;
+                    sum = sum.zip(x).map(|(sum, x)| sum.wrapping_add(x));
+                }
+                return self.store_word(&dst, dst_at, sum);
+            }
+            "shuffle_u32" => return self.shuffle((&dst, dst_at), (&src, src_at), n, items),
+            _ => {}
+        }
+        for i in 0..items {
+            if i >= n {
+                continue;
+            }
+            if name == "copy_u8" {
+                let byte = self.load(&src, src_at + i)?;
+                self.store(&dst, dst_at + i, byte)?;
+                continue;
+            }
+            let x = if name == "fill_u32" { None } else { self.load_word(&src, src_at + 4 * i)? };
+            let y = match name {
+                "fill_u32" => Some(k.wrapping_add(i as u32)),
+                "copy_u32" => x,
+                "add_u32" => x.map(|x| x.wrapping_add(k)),
+                "to_f32" => x.map(|x| ((x % 16) as f32).to_bits()),
+                "variable_u32" => x.map(|x| x.wrapping_add(10u32.pow(i as u32 % 4))),
+                "lcg_u32" => x.map(|mut x| {
+                    for _ in 0..k {
+                        x = x.wrapping_mul(1664525).wrapping_add(1013904223);
+                    }
+                    x
+                }),
+                "saxpy_f32" => {
+                    let a = args.iter().find_map(|arg| match arg {
+                        Arg::F32(a) => Some(*a),
+                        _ => None,
+                    });
+                    let y = self.load_word(&dst, dst_at + 4 * i)?;
+                    // Exact in 64 bits but for the sum, whose double rounding these tests do not meet.
+                    x.zip(y).zip(a).map(|((x, y), a)| {
+                        let wide = |bits| f64::from(f32::from_bits(bits));
+                        ((f64::from(a) * wide(x) + wide(y)) as f32).to_bits()
+                    })
+                }
+                "histogram_u32" => {
+                    // Which bin it is may not be known; then nothing is of any.
+                    let bins = x.map_or(0..16, |x| u64::from(x % 16)..u64::from(x % 16) + 1);
+                    for bin in bins {
+                        let count = self.load_word(&dst, dst_at + 4 * bin)?;
+                        let more = count.zip(x).map(|(count, _)| count.wrapping_add(1));
+                        self.store_word(&dst, dst_at + 4 * bin, more)?;
+                    }
+                    continue;
+                }
+                other => unreachable!("{other}"),
+            };
+            self.store_word(&dst, dst_at + 4 * i, y)?;
+        }
+        Ok(())
+    }
+
+    /// In groups of 32, as the comment above the kernel says.
+    fn shuffle(
+        &mut self,
+        (dst, dst_at): (&Block, u64),
+        (src, src_at): (&Block, u64),
+        n: u64,
+        items: u64,
+    ) -> Done {
+        let x = |memory: &mut Memory, i: u64| match i < n {
+            true => memory.load_word(src, src_at + 4 * i),
+            false => Ok(Some(0)),
+        };
+        let mut results = Vec::new();
+        for i in 0..items.min(n) {
+            let first = i - i % 32;
+            let mut group = Vec::new();
+            for lane in first..first + 32 {
+                group.push(x(self, lane)?);
+            }
+            let lane = (i - first) as usize;
+            let group: Option<Vec<u32>> = group.into_iter().collect();
+            results.push((
+                i,
+                group.map(|x| {
+                    let sum =
+                        |lanes: &[u32]| lanes.iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
+                    // The last lane has none above it and gets its own.
+                    let next = if lane == 31 { x[31] } else { x[lane + 1] };
+                    sum(&x[..=lane])
+                        .wrapping_sub(next)
+                        .wrapping_add(x[lane ^ 5].wrapping_mul(3))
+                        .wrapping_add(sum(&x).wrapping_mul(7))
+                }),
+            ));
+        }
+        for (i, y) in results {
+            self.store_word(dst, dst_at + 4 * i, y)?;
+        }
+        Ok(())
+    }
+
+    /// D = op(A) op(B), column-major, in whole numbers. Only for types whose elements are read and written here.
+    fn multiply(&mut self, problem: &MatmulProblem, operands: &Operands, of: Blocks<'_>) -> Done {
+        let MatmulProblem { dtype, m, n, k, transpose_a, transpose_b, .. } = *problem;
+        assert_eq!(dtype, Dtype::I8, "what is drawn");
+        let (a, b, d) = (of(&operands.a), of(&operands.b), of(&operands.d));
+        for block in [&a, &b] {
+            self.must_be_written(block)?;
+        }
+        let mut results = Vec::new();
+        for column in 0..n {
+            for row in 0..m {
+                let mut sum = Some(0i32);
+                for i in 0..k {
+                    let at_a = if transpose_a { row * k + i } else { i * m + row };
+                    let at_b = if transpose_b { i * n + column } else { column * k + i };
+                    let (x, y) = (self.load(&a, at_a)?, self.load(&b, at_b)?);
+                    let product = x.zip(y).map(|(x, y)| i32::from(x as i8) * i32::from(y as i8));
+                    sum = sum.zip(product).map(|(sum, product)| sum + product);
+                }
+                results.push((4 * (column * m + row), sum));
+            }
+        }
+        for (at, sum) in results {
+            self.store_word(&d, at, sum.map(|sum| sum as u32))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Graphs that are made node by node.
+
+use std::{ffi::c_void, ptr};
+
+use hip_sys::{HostNodeParams, KernelNodeParams, MemsetParams};
+use plan::Call;
+
+use crate::{
+    broken::Broken,
+    handles::Kind,
+    kernels,
+    machine::{Answer, Machine},
+    memory, streams,
+};
+
+/// Adds a node that does what `call` does behind the last one of a graph.
+pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Answer, Broken> {
+    let hip = &machine.libraries.hip;
+    let last = machine.handle(Kind::Node, graph);
+    let handle = machine.handle(Kind::Graph, graph);
+    let after: *const *mut c_void = &raw const last;
+    let count = usize::from(!last.is_null());
+    let mut node = ptr::null_mut();
+    // SAFETY: the graph is null or was made and not destroyed, `last` is its node, the parameters live until the call has copied
+    // them, and what a host node points to lives until the process ends.
+    let code = unsafe {
+        match call {
+            Call::Launch { kernel, grid, block, args, .. } => {
+                let mut values = kernels::values(machine, args);
+                let mut pointers = kernels::pointers(&mut values);
+                let params = KernelNodeParams {
+                    block: (*block).into(),
+                    extra: ptr::null_mut(),
+                    function: machine.handle(Kind::Function, kernel),
+                    grid: (*grid).into(),
+                    parameters: pointers.as_mut_ptr(),
+                    shared_bytes: 0,
+                };
+                hip.hipGraphAddKernelNode(&mut node, handle, after, count, &params)?
+            }
+            Call::Copy { to, from, bytes, .. } => {
+                let kind = memory::kind(machine, to, from)?;
+                let (to, from) = (machine.address(to), machine.address(from));
+                let bytes = *bytes as usize;
+                hip.hipGraphAddMemcpyNode1D(&mut node, handle, after, count, to, from, bytes, kind)?
+            }
+            Call::Set { to, value, words, bytes, .. } => {
+                let element_bytes = if *words { 4 } else { 1 };
+                let params = MemsetParams {
+                    to: machine.address(to),
+                    element_bytes,
+                    height: 1,
+                    pitch: *bytes as usize,
+                    value: *value,
+                    width: *bytes as usize / element_bytes as usize,
+                };
+                hip.hipGraphAddMemsetNode(&mut node, handle, after, count, &params)?
+            }
+            Call::HostFunc { buffer, .. } => {
+                let data = streams::bytes_of(machine, buffer)?;
+                let params = HostNodeParams { function: streams::add_one, data };
+                hip.hipGraphAddHostNode(&mut node, handle, after, count, &params)?
+            }
+            other => return Err(Broken(format!("{other:?} is no node"))),
+        }
+    };
+    machine.made(Kind::Node, graph, node, code);
+    Ok(Answer::hip(code))
+}
