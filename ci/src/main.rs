@@ -7,6 +7,7 @@ mod examples;
 mod exports;
 mod filing;
 mod nightly;
+mod recipes;
 mod tidy;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
@@ -54,6 +55,7 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for six cases
   examples makes the reports of reports/examples anew
+  recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
+        "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
         "order" => order(),
@@ -98,6 +101,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether this stands behind the task.
+fn arguments_have(word: &str) -> bool {
+    std::env::args().skip(2).any(|argument| argument == word)
 }
 
 /// The gate. How long each part took is said, so that one which grew is seen.
