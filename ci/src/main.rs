@@ -8,9 +8,10 @@ mod exports;
 mod filing;
 mod mutants;
 mod nightly;
+mod recipes;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use xshell::{Shell, cmd};
 
@@ -34,6 +35,8 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
 const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, and those that are run as they are.
 const WAITS: &[&str] = &["waits", "-O3", "gfx90a", "gfx1151"];
+/// Those whose workgroups touch the same memory.
+const RACES: &[&str] = &["races", "-O3"];
 const KERNELS: &[&str] = &["gfx90a", "gfx1151", "gfx1201"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
@@ -44,7 +47,7 @@ const EIGHTH: usize = 8;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, licences, tidiness
-  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz` and `waits`
+  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz`, `waits` and `races`
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red; of an eighth of the cases, no statement could be left out
   mutate   no check, status or value of any case could be left out unnoticed
@@ -53,12 +56,14 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for six cases
   examples makes the reports of reports/examples anew
+  recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
+  races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      lint, test, stacks, prove, checks on one release for each architecture, exports, filed and amd, in this order";
@@ -76,6 +81,7 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
+        "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
         "order" => order(),
@@ -85,16 +91,10 @@ fn main() -> ExitCode {
         }
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
+        "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
-        "all" => lint()
-            .and_then(|()| test())
-            .and_then(|()| stacks())
-            .and_then(|()| prove())
-            .and_then(|()| shell().and_then(|sh| checks::sample(&sh)))
-            .and_then(|()| shell().and_then(|sh| exports::exports(&sh)))
-            .and_then(|()| shell().and_then(|sh| filing::sample(&sh)))
-            .and_then(|()| shell().and_then(|sh| amd_tests::amd_tests(&sh))),
+        "all" => all(),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -109,11 +109,39 @@ fn main() -> ExitCode {
     }
 }
 
+/// Whether this stands behind the task.
+fn arguments_have(word: &str) -> bool {
+    std::env::args().skip(2).any(|argument| argument == word)
+}
+
+/// The gate. How long each part took is said, so that one which grew is seen.
+fn all() -> Done {
+    type Part = (&'static str, fn() -> Done);
+    const PARTS: [Part; 8] = [
+        ("lint", lint),
+        ("test", test),
+        ("stacks", stacks),
+        ("prove", prove),
+        ("checks", || checks::sample(&shell()?)),
+        ("exports", || exports::exports(&shell()?)),
+        ("filed", || filing::sample(&shell()?)),
+        ("amd", || amd_tests::amd_tests(&shell()?)),
+    ];
+    for (name, part) in PARTS {
+        let begun = Instant::now();
+        let done = part();
+        let end = if done.is_ok() { "is done" } else { "failed" };
+        println!("ci all: {name} {end} after {} s", begun.elapsed().as_secs());
+        done.map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
 /// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too. Has [`STACK`]
 /// fetched. Returns the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Another choice of packages would have other features, and so be built anew.
-    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test command").run()?;
+    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let program = sh.current_dir().join(target).join("debug/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
@@ -151,6 +179,7 @@ fn test() -> Done {
     cmd!(sh, "cargo test --workspace --locked").run()?;
     kernels(&sh, KERNELS)?;
     kernels(&sh, WAITS)?;
+    kernels(&sh, RACES)?;
     drawn(&sh, SAMPLE)
 }
 
@@ -214,7 +243,7 @@ fn locks() -> Done {
 
 fn order() -> Done {
     let sh = shell()?;
-    cmd!(sh, "cargo test --locked -p rocrepro --test order -- --nocapture")
+    cmd!(sh, "cargo test --locked -p rocrepro --test cli order:: -- --nocapture")
         .env("ROCREPRO_ORDER_PROGRAMS", "5000")
         .run()?;
     Ok(())

@@ -357,7 +357,7 @@ fn play(
     }
 }
 
-/// What a real worker said, as `harness/cli/tests/recorded.rs` keeps it: the plan, and then one event a line.
+/// What a real worker said, as `harness/cli/tests/cli/recorded.rs` keeps it: the plan, and then one event a line.
 const RECORDED: &str = include_str!("../recorded/saxpy.jsonl");
 
 /// The plan and the events of a real worker.

@@ -227,11 +227,12 @@ impl Apt {
             .map_err(io)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let errors = thread::scope(|scope| {
-            let errors = scope.spawn(|| {
+            let errors = thread::Builder::new().spawn_scoped(scope, || {
                 let mut bytes = Vec::new();
                 let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
                 String::from_utf8_lossy(&bytes).into_owned()
             });
+            // Without it, apt waits for nobody: what it says of errors is lost with the pipe.
             if let Some(stdout) = stdout {
                 let mut stdout = BufReader::new(stdout);
                 let mut bytes = Vec::new();
@@ -240,7 +241,7 @@ impl Apt {
                     bytes.clear();
                 }
             }
-            errors.join().unwrap_or_default()
+            errors.ok().and_then(|errors| errors.join().ok()).unwrap_or_default()
         });
         let status = child.wait().map_err(io)?;
         if status.success() {

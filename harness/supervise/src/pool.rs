@@ -34,9 +34,9 @@ where
         if cancel.is_cancelled() { None } else { jobs.next() }
     };
     std::thread::scope(|scope| {
-        for _ in 0..threads.get() {
+        let started = (0..threads.get()).take_while(|_| {
             let (sender, next, work) = (sender.clone(), &next, &work);
-            scope.spawn(move || {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, move || {
                 while let Some((index, job)) = next() {
                     if sender.send((index, work(index, job))).is_err() {
                         // The receiver is gone: `done` has panicked.
@@ -44,9 +44,18 @@ where
                     }
                 }
             });
-        }
+            thread.is_ok()
+        });
+        let started = started.count();
         drop(sender);
         let mut count = 0;
+        // A machine that gives no thread is slower, and no worse.
+        while started == 0
+            && let Some((index, job)) = next()
+        {
+            done(index, work(index, job));
+            count += 1;
+        }
         for (index, result) in results {
             done(index, result);
             count += 1;

@@ -32,7 +32,7 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "N", default_value_t = 5000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_runs: u32,
 
-    /// Stop after this many seconds with what there is
+    /// Start no run after this many seconds of search; the run that is going on ends, and what was found is written
     #[arg(long, value_name = "SECONDS", default_value_t = 1800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) budget_seconds: u32,
 

@@ -1,11 +1,9 @@
 //! Faults of the device and faults at calls take the same parameters, and mean the same by them.
 
-mod common;
-
 use device::Planted;
 use rocrepro::{Job, lower_all, run_trial, select};
 
-use self::common::{library, never, session};
+use crate::common::{library, never, session};
 
 /// One launch of a graph a round, each of one kernel; no other kernel runs.
 const REPLAYS: u64 = 50;

@@ -3,15 +3,13 @@
 //! A changed line is a changed behaviour, of ROCm, of the device or of ours: look at it, then `cargo insta review`.
 //! Cases that need a library beyond HIP are left to `rocrepro prove`, as not every machine has fetched it.
 
-mod common;
-
 use std::{collections::BTreeMap, num::NonZeroUsize, time::Duration};
 
 use judge::VerdictKind;
 use rocrepro::{Job, Selected, lower_each, run_trial, select, with_declared_faults};
 use supervise::{for_each, in_order};
 
-use self::common::{library, never, session};
+use crate::common::{library, never, session};
 
 #[test]
 fn outcomes_are_those_of_the_snapshots() {

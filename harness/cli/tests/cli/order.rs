@@ -3,8 +3,6 @@
 //!
 //! `ROCREPRO_ORDER_PROGRAMS` says how many programs are drawn.
 
-mod common;
-#[path = "order/program.rs"]
 mod program;
 
 use std::{
@@ -20,10 +18,8 @@ use device::{Sanitize, Schedule};
 use plan::{Call, Plan, Step, analyse, races, reference};
 use rocrepro::{Job, Session, run_trial};
 
-use self::{
-    common::{library, never, session},
-    program::{FRAME, Program, steps},
-};
+use self::program::{FRAME, Program, steps};
+use crate::common::{library, never, session};
 
 const SCHEDULES: [Schedule; 5] = [
     Schedule::Eager,

@@ -1,0 +1,32 @@
+//! The command as somebody uses it. One program for all of these tests: linked once, and while some wait, others compute.
+
+mod bisect;
+mod builds;
+mod calibrated;
+mod command;
+mod commits;
+mod common;
+mod devices;
+mod differences;
+mod examples;
+mod export;
+mod faults;
+mod late;
+mod linear;
+mod machine;
+mod minimise;
+mod mutate;
+mod nights;
+mod oddities;
+mod order;
+mod outcomes;
+mod own_kernels;
+mod proof;
+mod publish;
+mod recorded;
+mod report;
+mod rerun;
+mod sanitize;
+mod scratch;
+mod trust;
+mod versions;

@@ -1,0 +1,28 @@
+/// Runs `work` on as many threads at once and returns when all are done. Where the machine has no more threads, the calling one works
+/// too: it is slower, and no worse.
+pub fn crew(threads: usize, work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            if std::thread::Builder::new().spawn_scoped(scope, &work).is_err() {
+                work();
+                break;
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::crew;
+
+    #[test]
+    fn each_of_a_crew_works_once() {
+        let done = AtomicUsize::new(0);
+        crew(7, || {
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(done.into_inner(), 7);
+    }
+}
