@@ -34,6 +34,8 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
 const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, and those that are run as they are.
 const WAITS: &[&str] = &["waits", "-O3", "gfx90a", "gfx1151"];
+/// Those whose workgroups touch the same memory.
+const RACES: &[&str] = &["races", "-O3"];
 const KERNELS: &[&str] = &["gfx90a", "gfx1151", "gfx1201"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
@@ -44,7 +46,7 @@ const EIGHTH: usize = 8;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, licences, tidiness
-  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz` and `waits`
+  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz`, `waits` and `races`
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red; of an eighth of the cases, no statement could be left out
   mutate   no check, status or value of any case could be left out unnoticed
@@ -59,6 +61,7 @@ usage: cargo run -p ci -- TASK
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
+  races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      lint, test, stacks, prove, checks on one release for each architecture, exports, filed and amd, in this order";
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         "order" => order(),
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
+        "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "chaos" => chaos(),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => all(),
@@ -169,6 +173,7 @@ fn test() -> Done {
     cmd!(sh, "cargo test --workspace --locked").run()?;
     kernels(&sh, KERNELS)?;
     kernels(&sh, WAITS)?;
+    kernels(&sh, RACES)?;
     drawn(&sh, SAMPLE)
 }
 

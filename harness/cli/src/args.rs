@@ -331,7 +331,7 @@ pub(crate) struct Emulation {
 
     /// Set up the emulated device: `memory=256M`, `gtt=1G` (an APU has it besides its carve-out), `devices=2`, `large-bar=yes`,
     /// `threads=4` (that share the workgroups of a kernel; what these do to the same bytes then has no fixed order;
-    /// the sanitizer uses one)
+    /// the sanitizer uses one), `patience=60` (seconds of work on a kernel with which nothing comes on, before it is told to hang; 10)
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) device_option: Vec<String>,
 }

@@ -31,6 +31,12 @@ const MOST_DEVICES: u32 = 8;
 /// More threads than hosts have processors.
 const MOST_THREADS: u32 = 1024;
 
+/// Well below the silence after which trials are stopped.
+const USUAL_PATIENCE: u32 = 10;
+
+/// An hour: nobody waits longer for a kernel that hangs.
+const MOST_PATIENCE: u32 = 3600;
+
 /// How the emulated device is set up for one process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -56,6 +62,9 @@ pub struct Config {
     /// from run to run.
     #[serde(skip_serializing_if = "is_one")]
     pub threads: u32,
+    /// Seconds of work on a kernel with which nothing comes on, before it is told to hang.
+    #[serde(skip_serializing_if = "is_usual_patience")]
+    pub patience: u32,
     /// When work is carried out.
     #[serde(skip_serializing_if = "is_default")]
     pub schedule: Schedule,
@@ -73,6 +82,7 @@ impl Default for Config {
             devices: 1,
             large_bar: false,
             threads: 1,
+            patience: USUAL_PATIENCE,
             sanitize: Sanitize::Off,
             schedule: Schedule::default(),
             faults: Vec::new(),
@@ -97,8 +107,18 @@ impl Config {
 
     /// In what another configuration differs from this one, a setting each; of the two one went through JSON and back.
     pub fn differences(&self, other: &Config) -> Vec<String> {
-        let Config { arch, memory, gtt, devices, large_bar, sanitize, threads, schedule, faults } =
-            self;
+        let Config {
+            arch,
+            memory,
+            gtt,
+            devices,
+            large_bar,
+            sanitize,
+            threads,
+            patience,
+            schedule,
+            faults,
+        } = self;
         let mut all = Vec::new();
         let mut compare = |name: &str, told: &dyn fmt::Display, found: &dyn fmt::Display| {
             let (told, found) = (told.to_string(), found.to_string());
@@ -113,6 +133,7 @@ impl Config {
         compare("large-bar", large_bar, &other.large_bar);
         compare("sanitize", sanitize, &other.sanitize);
         compare("threads", threads, &other.threads);
+        compare("patience", patience, &other.patience);
         compare("schedule", schedule, &other.schedule);
         let mut found = other.faults.iter();
         for told in faults {
@@ -145,6 +166,9 @@ impl Config {
         if self.threads != usual.threads {
             options.push(format!("threads={}", self.threads));
         }
+        if self.patience != usual.patience {
+            options.push(format!("patience={}", self.patience));
+        }
         options
     }
 
@@ -156,7 +180,7 @@ impl Config {
         let bad = || {
             format!(
                 "`{option}` is no option of the emulated device; write memory=256M, gtt=1G, devices=2, \
-                 large-bar=yes or threads=4"
+                 large-bar=yes, threads=4 or patience=60"
             )
         };
         let (name, value) = option.split_once('=').ok_or_else(bad)?;
@@ -170,6 +194,10 @@ impl Config {
             "threads" => {
                 let number = value.parse().ok().filter(|n| (1..=MOST_THREADS).contains(n));
                 self.threads = number.ok_or_else(bad)?;
+            }
+            "patience" => {
+                let number = value.parse().ok().filter(|n| (1..=MOST_PATIENCE).contains(n));
+                self.patience = number.ok_or_else(bad)?;
             }
             "large-bar" => {
                 self.large_bar = match value {
@@ -194,6 +222,10 @@ fn bytes(text: &str) -> Option<u64> {
     };
     let digits = if shift == 0 { text } else { &text[..text.len() - 1] };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+fn is_usual_patience(seconds: &u32) -> bool {
+    *seconds == USUAL_PATIENCE
 }
 
 fn is_one(number: &u32) -> bool {
@@ -237,6 +269,9 @@ mod tests {
         check("devices=2", Some(4 << 30));
         check("devices=0", None);
         check("large-bar=maybe", None);
+        check("patience=1", Some(4 << 30));
+        check("patience=0", None);
+        check("patience=4000", None);
     }
 
     /// The fields come from the JSON, so that one that is added is tried as well.
@@ -256,6 +291,7 @@ mod tests {
             large_bar: true,
             sanitize: Sanitize::Stop,
             threads: 6,
+            patience: 8,
             schedule: Schedule::Seeded(7),
             faults: vec![planted],
         };
@@ -264,7 +300,7 @@ mod tests {
             |json: &serde_json::Value| -> Config { serde_json::from_value(json.clone()).unwrap() };
         assert_eq!(config.differences(&read(&json)), [""; 0]);
         let fields = json.as_object().unwrap();
-        assert_eq!(fields.len(), 9);
+        assert_eq!(fields.len(), 10);
         for field in fields.keys() {
             let mut changed = json.clone();
             changed.as_object_mut().unwrap().remove(field);

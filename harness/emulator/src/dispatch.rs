@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use device::{Fault, Planted, Schedule};
+use device::{Arch, Fault, Planted, Schedule};
 use isa::{
     AccessKind, AddressSpace, Executed, Finding, LARGEST_WORKGROUP, Launch, Trap, Turns, Unordered,
     Written,
@@ -146,8 +146,8 @@ pub(crate) fn run(
                 Schedule::Seeded(seed) => Turns::Seeded(seed),
                 Schedule::Eager | Schedule::Lazy | Schedule::LateResults => Turns::default(),
             },
-            room: room(packet),
-            patience: PATIENCE,
+            room: room(config::get().arch, packet),
+            patience: Duration::from_secs(config::get().patience.into()),
             late_results: config::get().schedule == Schedule::LateResults,
         };
         // A kernel may write signals, which nobody announces.
@@ -172,18 +172,15 @@ pub(crate) fn run(
     }
 }
 
-/// How long a kernel may wait, with nothing on the device that comes on, before it is told to hang: well below the silence after
-/// which trials are stopped.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// How many workgroups of a dispatch the part has room for: by their waves and their LDS, not by their registers.
-fn room(packet: &DispatchPacket) -> u32 {
-    let model = model::of(config::get().arch);
+fn room(arch: Arch, packet: &DispatchPacket) -> u32 {
+    let model = model::of(arch);
     let items: u32 = packet.workgroup.iter().map(|n| u32::from((*n).max(1))).product();
     // The smaller waves take as many slots.
-    let waves = items.div_ceil(config::get().arch.wave_size());
+    let waves = items.div_ceil(arch.wave_size());
     let by_waves = model.waves_per_unit / waves.max(1);
-    let by_lds = GROUP_BYTES as u32 / packet.group_bytes.max(1);
+    let granules = packet.group_bytes.max(1).next_multiple_of(isa::lds_granule(arch));
+    let by_lds = GROUP_BYTES as u32 / granules;
     model.compute_units * by_waves.min(by_lds).max(1)
 }
 
@@ -343,5 +340,25 @@ mod tests {
         check(|packet| packet.group_bytes = u32::MAX, Some(Status::INVALID_ALLOCATION));
         check(|packet| packet.workgroup = [32, 32, 1], None);
         check(|packet| packet.workgroup = [32, 32, 2], Some(Status::INVALID_ARGUMENT));
+    }
+
+    /// By the smaller of what the waves and the LDS leave, which is given out in granules.
+    #[test]
+    fn a_unit_has_room_by_waves_and_by_granules_of_lds() {
+        #[track_caller]
+        fn check(arch: Arch, items: u16, group_bytes: u32, in_a_unit: u32) {
+            // SAFETY: all fields are plain integers.
+            let mut packet: DispatchPacket = unsafe { std::mem::zeroed() };
+            (packet.workgroup, packet.group_bytes) = ([items, 1, 1], group_bytes);
+            assert_eq!(room(arch, &packet), in_a_unit * model::of(arch).compute_units);
+        }
+        check(Arch::Gfx90a, 64, 0, 32);
+        check(Arch::Gfx90a, 256, 0, 8);
+        check(Arch::Gfx90a, 64, 12 * 512, 10);
+        check(Arch::Gfx90a, 64, 12 * 512 + 1, 9);
+        check(Arch::Gfx1151, 64, 6 * 1024, 10);
+        check(Arch::Gfx1151, 64, 6 * 1024 + 1, 9);
+        check(Arch::Gfx1151, 32, 1, 32);
+        check(Arch::Gfx1151, 1024, 64 << 10, 1);
     }
 }

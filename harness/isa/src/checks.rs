@@ -1,7 +1,7 @@
 //! The sanitizer of kernels: what the waves of a launch do is looked at instruction by instruction.
 //!
-//! Three mistakes are found: races in the LDS ([`races`]), registers that are used before their result has come
-//! ([`scoreboard`]), and work with memory that nobody ever wrote. The latter follows the
+//! Four mistakes are found: races in the LDS ([`races`]), races of workgroups in memory ([`between`]), registers that are used
+//! before their result has come ([`scoreboard`]), and work with memory that nobody ever wrote. The latter follows the
 //! rule of LLVM's MemorySanitizer: to read and to copy such memory is no mistake, since padding and unused lanes are read all
 //! the time. It is one when a kernel stores what it computed from it, branches on it, uses it as an address, or changes it by
 //! an atomic. [`flow`] says how instructions pass it on.
@@ -11,19 +11,23 @@
 //! A launch that is not watched runs other code: its instructions are decoded without any of this.
 
 pub(crate) mod access;
+pub(crate) mod between;
 mod counters;
 pub(crate) mod flow;
 pub(crate) mod races;
+mod scope;
 pub(crate) mod scoreboard;
 pub(crate) mod shadow;
 pub(crate) mod taint;
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use access::{Kind, Piece};
-use counters::Effect;
+use access::{Data, Kind, Piece};
+use between::{Access, Between, Worker};
+use counters::{Counter, Effect};
 use flow::{Flow, Register, Rule};
 use races::Races;
+use scope::Scope;
 use scoreboard::{Before, Early, Origin, Scoreboard};
 use shadow::Shadow;
 use taint::{Change, Registers};
@@ -80,8 +84,12 @@ pub(crate) struct Checks {
     /// By wave.
     registers: Vec<Registers>,
     boards: Vec<Scoreboard>,
+    /// What each wave knows of other workgroups, on a launch of several.
+    workers: Vec<Worker>,
     /// The accesses of the instruction that is being executed.
     touches: Vec<Touch>,
+    /// The memory that it touches, by its pieces.
+    ranges: Vec<(usize, Range<u64>)>,
     changes: Vec<Change>,
     /// What the LDS held there before it.
     before: Vec<u8>,
@@ -101,6 +109,7 @@ struct Checked {
     exec: Box<dyn Exec>,
     origin: Origin,
     effect: Effect,
+    scope: Option<Scope>,
     pieces: Vec<Piece>,
     address: Vec<Register>,
     flows: Vec<Flow>,
@@ -123,18 +132,25 @@ pub(crate) fn checked(exec: Bound, pc: u64, text: &str, parsed: &[Text]) -> Boun
     }
     let exec = exec?;
     let effect = Effect::of(parsed, &pieces);
-    if pieces.is_empty() && flows.is_empty() && effect.is_nothing() {
+    let scope = parsed.first().map(Scope::of);
+    let scope = scope.filter(|scope| scope.is_of_caches() || !pieces.is_empty());
+    if pieces.is_empty() && flows.is_empty() && effect.is_nothing() && scope.is_none() {
         return Ok(exec);
     }
     let origin = Origin { pc, text: Arc::from(text) };
-    Ok(Box::new(Checked { exec, origin, effect, pieces, address, flows }))
+    Ok(Box::new(Checked { exec, origin, effect, scope, pieces, address, flows }))
+}
+
+/// What is in memory; nothing where there is none.
+fn byte(machine: &mut Machine<'_>, address: u64) -> Option<u8> {
+    machine.read::<1>(address).ok().map(|[byte]| byte)
 }
 
 impl Exec for Checked {
     fn run(&self, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
         let index = wave.index as usize;
         let has_work = |checks: &Checks| {
-            !self.pieces.is_empty()
+            self.scope.is_some()
                 || self.effect.acts()
                 || checks.registers.get(index).is_some_and(|r| !r.are_clean())
                 || checks.boards.get(index).is_some_and(|board| board.meets(&self.effect.touched))
@@ -157,6 +173,7 @@ impl Checks {
 
     /// A workgroup of so many waves begins.
     pub(crate) fn begin(&mut self, waves: usize) {
+        self.workers.clear();
         self.races.begin();
         self.shadow.begin();
         self.registers.resize_with(waves, Registers::default);
@@ -165,8 +182,16 @@ impl Checks {
         self.boards.resize_with(waves, Scoreboard::default);
     }
 
+    /// What its waves know of other workgroups.
+    pub(crate) fn knows(&mut self, workers: Vec<Worker>) {
+        self.workers = workers;
+    }
+
     /// All waves of the workgroup have come to a barrier.
-    pub(crate) fn barrier(&mut self) {
+    pub(crate) fn barrier(&mut self, between: Option<&mut Between>) {
+        if let Some(between) = between {
+            between.meet(&mut self.workers);
+        }
         self.races.barrier(self.boards.iter().map(|board| board.local().1));
     }
 
@@ -175,22 +200,33 @@ impl Checks {
         self.changes.clear();
         let in_lds = self.touch(checked, wave);
         let running = wave.exec();
+        let mut writes = 0;
         if self.watched {
             let early = self.boards[index].check(&checked.effect, wave);
             machine.found.extend(early.into_iter().map(|early| Found::Early(Box::new(early))));
             self.before(checked, wave, machine);
+            writes = self.between(checked, index, machine);
         }
         let before = self.late.then(|| Before::of(&checked.effect, wave));
         checked.exec.run(wave, machine)?;
         if checked.effect.acts() {
             let lanes = (running, in_lds);
-            self.boards[index].runs(&checked.effect, wave, lanes, &checked.origin, before);
+            let producer = (&checked.origin, writes);
+            self.boards[index].runs(&checked.effect, wave, lanes, producer, before);
         }
         if self.watched {
             let registers = &mut self.registers[index];
             self.shadow.writes(checked, &self.touches, registers, machine.space());
             self.changes.iter().for_each(|change| registers.apply(*change));
             self.races(checked, wave, machine);
+            if let Some(mut between) = machine.between.take() {
+                between.settle(&mut |address| byte(machine, address));
+                let waits = |wait: &(Counter, usize)| *wait == (Counter::Loads, 0);
+                if checked.effect.waits.iter().any(waits) {
+                    Between::waited(&mut self.workers[index]);
+                }
+                machine.between = Some(between);
+            }
         }
         Ok(())
     }
@@ -254,11 +290,13 @@ impl Checks {
     }
 
     /// Notes which memory the instruction touches: lanes that touch neighbouring bytes do it in one access.
-    fn order(&self, checked: &Checked, machine: &mut Machine<'_>) {
+    fn order(&mut self, checked: &Checked, machine: &mut Machine<'_>) {
         let space = machine.space();
-        let mut touch = |kind, range| {
-            let touched = space.touch(kind, range);
+        self.ranges.clear();
+        let mut touch = |piece: usize, range: Range<u64>| {
+            let touched = space.touch(checked.pieces[piece].kind, range.clone());
             machine.found.extend(touched.err().map(Found::Unordered));
+            self.ranges.push((piece, range));
         };
         for (number, piece) in checked.pieces.iter().enumerate() {
             let mut range = 0..0;
@@ -270,14 +308,45 @@ impl Checks {
                     continue;
                 }
                 if range.start < range.end {
-                    touch(piece.kind, range);
+                    touch(number, range);
                 }
                 range = address..end;
             }
             if range.start < range.end {
-                touch(piece.kind, range);
+                touch(number, range);
             }
         }
+    }
+
+    /// Notes what the instruction is about to do that concerns other workgroups, and returns when it writes to memory; 0 where
+    /// it does not.
+    fn between(&mut self, checked: &Checked, index: usize, machine: &mut Machine<'_>) -> u32 {
+        let Some(mut between) = machine.between.take() else { return 0 };
+        let (mut writes, worker) = (0, &mut self.workers[index]);
+        if let (Some(scope), Some((first, _))) = (&checked.scope, self.ranges.first()) {
+            let piece = &checked.pieces[*first];
+            let access = Access {
+                origin: &checked.origin,
+                kind: piece.kind,
+                scope,
+                returns: piece.returned != Data::Nothing,
+                outstanding: self.boards[index].outstanding(),
+            };
+            let ranges = self.ranges.iter().map(|(_, range)| range.clone());
+            let now = between.touch(worker, &access, ranges, &mut |address| byte(machine, address));
+            writes = if piece.kind == Kind::Load { 0 } else { now };
+        }
+        if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
+            between.caches(worker, scope);
+        }
+        let in_lds = |touch: &Touch| {
+            matches!(touch.at, Location::Lds(_)) && checked.pieces[touch.piece].kind == Kind::Atomic
+        };
+        if self.touches.iter().any(in_lds) {
+            between.meet(&mut self.workers);
+        }
+        machine.between = Some(between);
+        writes
     }
 
     /// Notes the bytes of the LDS that the instruction touches, one access after the other.

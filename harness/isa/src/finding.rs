@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{At, LdsAccess, Unordered};
+use crate::{At, LdsAccess, MemoryAccess, Unordered};
 
 /// A mistake of a kernel, after which a launch that is watched goes on as hardware would.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +80,18 @@ pub enum Finding {
         /// The access that may come before it.
         read: LdsAccess,
     },
+    /// Waves of two workgroups of the launch touch the same byte of memory, one of them writes, one is not atomic, and nothing
+    /// orders them.
+    MemoryRace {
+        /// The first byte that both touch.
+        address: u64,
+        /// What is missing, in words.
+        why: &'static str,
+        /// The access of the workgroup with the lower number.
+        first: MemoryAccess,
+        /// The other one.
+        second: MemoryAccess,
+    },
     /// The kernel touches what other work touched, and nothing orders the two.
     Unordered {
         /// Who and what.
@@ -93,9 +105,9 @@ impl Finding {
     /// Where in memory it was; nowhere in the LDS.
     pub fn address(&self) -> Option<u64> {
         match self {
-            Finding::Outside { address, .. } | Finding::NeverWritten { address, .. } => {
-                Some(*address)
-            }
+            Finding::Outside { address, .. }
+            | Finding::NeverWritten { address, .. }
+            | Finding::MemoryRace { address, .. } => Some(*address),
             Finding::Unordered { accesses, .. } => Some(accesses.address),
             Finding::LdsOutOfRange { .. }
             | Finding::LdsRace { .. }
@@ -120,6 +132,13 @@ impl Finding {
             }
             Finding::LdsEarly { write, read, .. } => {
                 format!("LDS early {} {}", write.instruction, read.instruction)
+            }
+            Finding::MemoryRace { first, second, .. } => {
+                let (first, second) = (&first.instruction, &second.instruction);
+                // Whichever workgroup has the lower number.
+                let turned = (first.offset, &first.text) > (second.offset, &second.text);
+                let [one, other] = if turned { [second, first] } else { [first, second] };
+                format!("race of workgroups {one} {other}")
             }
             Finding::Unordered { accesses, instruction } => {
                 format!("unordered {instruction} {}", accesses.rival)
@@ -168,6 +187,9 @@ impl fmt::Display for Finding {
                 "LDS race at {offset:#x}: {read}; {write}, which that wave did not wait for before the barrier between \
                  them"
             ),
+            Finding::MemoryRace { address, why, first, second } => {
+                write!(f, "race of workgroups at {address:#x}, {why}: {first}; {second}")
+            }
             Finding::Unordered { accesses, instruction } => {
                 let Unordered { address, this, other, .. } = accesses;
                 write!(f, "unordered accesses at {address:#x}: {this}, {instruction}; {other}")

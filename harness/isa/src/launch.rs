@@ -13,14 +13,14 @@ use device::Arch;
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
-    checks::Checks,
+    checks::{Checks, between::Between},
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
     program::{Code, Detours},
     residents::{Failed, Progress, Resident, Residents},
     text::{PRIVATE_APERTURE, register},
     wave::{HALF, INDEXING, Machine, ROWS, Row, State, Wave, active},
-    workgroup::{Clock, Group},
+    workgroup::{Clock, Group, race_between},
 };
 
 /// The largest workgroup of any architecture, in work-items.
@@ -33,7 +33,7 @@ pub const LARGEST_LDS: u32 = 64 << 10;
 ///
 /// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of 1024 bytes,
 /// GFX9 before gfx950 blocks of 512.
-fn lds_granule(arch: device::Arch) -> u32 {
+pub fn lds_granule(arch: device::Arch) -> u32 {
     use device::Arch::{Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
     match arch {
         Gfx906 | Gfx90a | Gfx942 => 512,
@@ -171,6 +171,11 @@ impl Grid<'_> {
 
     fn work(&self, threads: u64) -> Part {
         let mut machine = Machine::new(self.space);
+        if self.space.is_watched() {
+            let groups = self.groups.iter().product();
+            let between = Between::new(self.launch.arch, groups, self.items.len());
+            machine.between = between.map(Box::new);
+        }
         if self.launch.late_results {
             machine.keep_back();
         }
@@ -181,6 +186,7 @@ impl Grid<'_> {
             detours: Detours::default(),
             machine,
             waves: Vec::new(),
+            number: 0,
             entry: self.descriptor.entry,
             limit: self.launch.step_limit,
             clock: Clock::new(self.launch.turns, 0),
@@ -200,16 +206,36 @@ impl Grid<'_> {
             self.stopped.store(true, Ordering::Relaxed);
             failed
         };
-        while !self.stopped.load(Ordering::Relaxed)
-            && residents.fill(new, |group| self.begin(group)).map_err(stop)?
-        {
-            let ended = |waves: &[Wave]| {
-                executed.waves += waves.len() as u64;
-                executed.instructions += waves.iter().map(|wave| wave.executed).sum::<u64>();
-            };
-            residents.turn(ended).map_err(stop)?;
-        }
+        let mut go_on = |residents: &mut Residents<'_, '_>| {
+            while !self.stopped.load(Ordering::Relaxed)
+                && residents.fill(new, |group| self.begin(group))?
+            {
+                let ended = |waves: &[Wave]| {
+                    executed.waves += waves.len() as u64;
+                    executed.instructions += waves.iter().map(|wave| wave.executed).sum::<u64>();
+                };
+                residents.turn(ended)?;
+            }
+            Ok(())
+        };
+        let result = go_on(&mut residents);
+        // However it ended.
+        let told = self.tell_races(&mut residents.group.machine);
+        told.and(result).map_err(stop)?;
         Ok(executed)
+    }
+
+    /// Tells what the workgroups did to each other.
+    fn tell_races(&self, machine: &mut Machine<'_>) -> Result<(), Failed> {
+        let races = machine.between.as_mut().map(|between| between.end()).unwrap_or_default();
+        for race in races {
+            let workgroup = race.sides[1].workgroup;
+            let finding = race_between(race, self.descriptor.entry);
+            if self.space.found(&finding).is_break() {
+                return Err(Box::new((workgroup, Trap::Found(Box::new(finding)))));
+            }
+        }
+        Ok(())
     }
 
     /// Begins the next workgroup, and returns its number; nothing where all have begun.
@@ -233,6 +259,9 @@ impl Grid<'_> {
         }
         if let Some(checks) = &mut group.machine.checks {
             checks.begin(self.items.len());
+            if let Some(between) = &group.machine.between {
+                checks.knows(between.workers(number));
+            }
         }
         Ok(Some(number))
     }

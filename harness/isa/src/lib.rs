@@ -45,7 +45,7 @@ use std::{
 pub use audit::{Audit, Opcode, Place, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
-pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP};
+pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP, lds_granule};
 pub use written::Written;
 
 /// Memory that kernels may touch.
@@ -98,9 +98,42 @@ pub trait AddressSpace: Sync {
         Ok(())
     }
 
+    /// Whether [`AddressSpace::executes`] is called on launches that are watched. The same for all launches of an address space.
+    fn follows(&self) -> bool {
+        false
+    }
+
+    /// Is told of each instruction of a launch that is watched before a wave executes it.
+    fn executes(&self, _executing: &Executing<'_>) {}
+
     /// Whether it is a mistake of a kernel that is watched to compute with never-written memory.
     fn reports_never_written(&self) -> bool {
         true
+    }
+}
+
+/// An instruction that a wave is about to execute.
+pub struct Executing<'a> {
+    /// The number of its workgroup.
+    pub workgroup: u64,
+    /// Which wave of it.
+    pub wave: u32,
+    /// The address of the instruction.
+    pub pc: u64,
+    /// As the disassembler prints it.
+    pub text: &'a str,
+    registers: &'a wave::Wave,
+}
+
+impl Executing<'_> {
+    /// The lanes that run.
+    pub fn lanes(&self) -> u64 {
+        self.registers.exec()
+    }
+
+    /// What a lane of a vector register holds.
+    pub fn vector(&self, register: usize, lane: usize) -> u32 {
+        self.registers.lane(register, lane)
     }
 }
 
@@ -137,7 +170,8 @@ pub struct Launch<'a> {
     pub threads: u32,
     /// How many workgroups the device has room for at a time, at least one; those that wait for others need them there.
     pub room: u32,
-    /// How long nothing may come on before the launch is told to hang.
+    /// For how long a thread may work, with nothing that comes on, before the launch is told to hang. Time in which the process
+    /// does not run, as on a machine that is suspended, is none.
     pub patience: Duration,
     /// How long the turns of the waves of a workgroup are.
     pub turns: Turns,
@@ -277,6 +311,26 @@ pub struct LdsAccess {
 impl fmt::Display for LdsAccess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} by {} in wave {}", self.kind, self.instruction, self.wave)
+    }
+}
+
+/// One side of a race of workgroups.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemoryAccess {
+    /// `read`, `write` or `atomic`.
+    pub kind: &'static str,
+    /// The number of its workgroup.
+    pub workgroup: u64,
+    /// Which wave of it.
+    pub wave: u32,
+    /// The instruction that made the access.
+    pub instruction: At,
+}
+
+impl fmt::Display for MemoryAccess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemoryAccess { kind, workgroup, wave, instruction } = self;
+        write!(f, "{kind} by {instruction} in wave {wave} of workgroup {workgroup}")
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     collections::{HashSet, VecDeque},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::{
@@ -90,42 +90,68 @@ fn state(wave: &Wave, rows: usize) -> u64 {
     all
 }
 
-/// When something last came on, on any thread of a launch.
+/// What comes on, on any thread of a launch.
 pub(crate) struct Progress {
-    begun: Instant,
-    /// Milliseconds since then.
-    last: AtomicU64,
+    /// How often something did.
+    count: AtomicU64,
     patience: Duration,
     /// That nothing came on since was told.
     told: AtomicBool,
 }
 
+/// For how long a thread has worked since something came on.
+struct Quiet {
+    /// How often something had come on by then.
+    count: u64,
+    /// What the thread had worked when it last looked.
+    before: Duration,
+    worked: Duration,
+}
+
 impl Progress {
     pub(crate) fn new(patience: Duration) -> Progress {
-        let (last, told) = (AtomicU64::new(0), AtomicBool::new(false));
-        Progress { begun: Instant::now(), last, patience, told }
+        Progress { count: AtomicU64::new(0), patience, told: AtomicBool::new(false) }
     }
 
     fn note(&self) {
         self.told.store(false, Ordering::Relaxed);
-        let now = self.begun.elapsed().as_millis() as u64;
-        self.last.fetch_max(now, Ordering::Relaxed);
-    }
-
-    fn quiet(&self) -> Duration {
-        self.begun
-            .elapsed()
-            .saturating_sub(Duration::from_millis(self.last.load(Ordering::Relaxed)))
+        self.count.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Whether it is time to tell that nothing comes on, which is done once.
-    fn is_to_be_told(&self) -> bool {
-        self.quiet() > self.patience && !self.told.swap(true, Ordering::Relaxed)
+    fn is_to_be_told(&self, quiet: &Quiet) -> bool {
+        quiet.worked > self.patience && !self.told.swap(true, Ordering::Relaxed)
     }
 
-    fn is_at_an_end(&self) -> bool {
-        self.quiet() > PATIENT * self.patience
+    fn is_at_an_end(&self, quiet: &Quiet) -> bool {
+        quiet.worked > PATIENT * self.patience
     }
+}
+
+impl Quiet {
+    fn new() -> Quiet {
+        Quiet { count: 0, before: processor_time(), worked: Duration::ZERO }
+    }
+
+    /// Nothing has come on here; the thread has slept for so long since the last time.
+    fn goes_on(&mut self, progress: &Progress, slept: Duration) {
+        let (now, count) = (processor_time(), progress.count.load(Ordering::Relaxed));
+        if self.count == count {
+            self.worked += now.saturating_sub(self.before) + slept;
+        } else {
+            (self.count, self.worked) = (count, Duration::ZERO);
+        }
+        self.before = now;
+    }
+}
+
+/// What this thread has worked: neither a machine that is suspended nor one that is busy with other work counts.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the clock is one of Linux, and the result is written to a place of its type.
+    let status = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
+    assert_eq!(status, 0, "every thread has a clock");
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// The workgroups of one thread.
@@ -144,6 +170,9 @@ pub(crate) struct Residents<'a, 'b> {
     wanted: usize,
     /// All that there are have begun.
     all_begun: bool,
+    quiet: Quiet,
+    /// The thread has slept since it last looked what comes on.
+    slept: bool,
 }
 
 /// A workgroup could not be completed.
@@ -166,6 +195,8 @@ impl<'a, 'b> Residents<'a, 'b> {
             spare,
             wanted: 1,
             all_begun: false,
+            quiet: Quiet::new(),
+            slept: false,
         }
     }
 
@@ -200,6 +231,7 @@ impl<'a, 'b> Residents<'a, 'b> {
         for _ in 0..self.present.len() {
             let Some(mut one) = self.present.pop_front() else { break };
             self.group.swap(&mut one);
+            self.group.number = one.number;
             let paused = self.group.run(if alone { ALONE } else { SHARED });
             self.group.swap(&mut one);
             match paused.map_err(|trap| Box::new((one.number, trap)))? {
@@ -228,18 +260,23 @@ impl<'a, 'b> Residents<'a, 'b> {
         // Each of them is looked at.
         let new =
             self.present.iter_mut().filter_map(|one| one.is_in_a_new_state(rows).then_some(()));
-        if new.count() > 0 {
+        let is_new = new.count() > 0;
+        // However long the sleep was.
+        let slept = if std::mem::take(&mut self.slept) { PAUSE } else { Duration::ZERO };
+        self.quiet.goes_on(self.progress, slept);
+        if is_new {
             self.progress.note();
-        } else if self.progress.is_to_be_told() {
+        } else if self.progress.is_to_be_told(&self.quiet) {
             let hang = self.hang();
             if self.group.machine.space().hangs(&hang.1).is_break() {
                 return Err(hang);
             }
-        } else if self.progress.is_at_an_end() {
+        } else if self.progress.is_at_an_end(&self.quiet) {
             return Err(self.hang());
         } else {
             // The host, or other work, may have to do something first.
             thread::sleep(PAUSE);
+            self.slept = true;
         }
         Ok(())
     }
@@ -264,5 +301,31 @@ impl<'a, 'b> Residents<'a, 'b> {
         self.present.insert(index, one);
         let hang = Trap::Hang { workgroup, wave, instruction, address, present, all_begun };
         Box::new((workgroup, hang))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sleep stands for a machine that is suspended, or busy with other work.
+    #[test]
+    fn time_in_which_the_thread_does_not_run_is_no_sign_of_a_hang() {
+        let progress = Progress::new(Duration::from_millis(200));
+        let mut quiet = Quiet::new();
+        thread::sleep(Duration::from_millis(400));
+        quiet.goes_on(&progress, PAUSE);
+        assert!(!progress.is_to_be_told(&quiet), "{:?}", quiet.worked);
+        let begun = processor_time();
+        while processor_time() - begun < Duration::from_millis(250) {
+            std::hint::spin_loop();
+        }
+        quiet.goes_on(&progress, PAUSE);
+        assert!(progress.is_to_be_told(&quiet) && !progress.is_at_an_end(&quiet));
+        // Once, until something comes on.
+        assert!(!progress.is_to_be_told(&quiet));
+        progress.note();
+        quiet.goes_on(&progress, PAUSE);
+        assert!(!progress.is_to_be_told(&quiet) && quiet.worked.is_zero());
     }
 }

@@ -1,5 +1,6 @@
 //! Instructions from their text, against values computed here in another way.
 
+mod between;
 mod checks;
 mod constants;
 mod malformed;

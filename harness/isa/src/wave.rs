@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     AddressSpace,
-    checks::{Checks, Found},
+    checks::{Checks, Found, between::Between},
     ops::ROUND,
     text::register,
 };
@@ -260,6 +260,10 @@ pub(crate) struct Machine<'a> {
     recent: [Range<u64>; 4],
     /// On a launch that is watched, or whose results come late.
     pub(crate) checks: Option<Box<Checks>>,
+    /// Whether somebody is told of each instruction.
+    pub(crate) follows: bool,
+    /// What the workgroups do to each other, on a launch of several that is watched.
+    pub(crate) between: Option<Box<Between>>,
     /// What the instruction that is being executed does wrong, on a launch that is watched.
     pub(crate) found: Vec<Found>,
     started: std::time::Instant,
@@ -273,6 +277,8 @@ impl<'a> Machine<'a> {
             space,
             recent: [0..0, 0..0, 0..0, 0..0],
             checks: space.is_watched().then(|| Box::new(Checks::new(true, false))),
+            follows: space.is_watched() && space.follows(),
+            between: None,
             found: Vec::new(),
             started: std::time::Instant::now(),
         }

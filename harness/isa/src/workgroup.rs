@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::{
-    At, Finding, LdsAccess, Trap, Turns,
-    checks::{Found, access, races, scoreboard::Origin},
+    At, Executing, Finding, LdsAccess, MemoryAccess, Trap, Turns,
+    checks::{Found, access, between, races, scoreboard::Origin},
     ops::memory::Location,
     program::{Code, Detours, Instruction, Missing, PAGE},
     residents::Resident,
@@ -56,6 +56,8 @@ pub(crate) struct Group<'a> {
     pub(crate) detours: Detours,
     pub(crate) machine: Machine<'a>,
     pub(crate) waves: Vec<Wave>,
+    /// Its number.
+    pub(crate) number: u64,
     pub(crate) entry: u64,
     /// Instructions that a wave may execute.
     pub(crate) limit: u64,
@@ -116,7 +118,7 @@ impl Group<'_> {
             // A wave that has ended no longer counts at the barrier.
             if all(&[State::Ended, State::AtBarrier]) {
                 if let Some(checks) = &mut self.machine.checks {
-                    checks.barrier();
+                    checks.barrier(self.machine.between.as_deref_mut());
                 }
                 for wave in &mut self.waves {
                     if wave.state == State::AtBarrier {
@@ -171,7 +173,7 @@ impl Group<'_> {
     }
 
     fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {
-        let Group { code, machine, waves, entry, limit, told, .. } = self;
+        let Group { code, machine, waves, number, entry, limit, told, .. } = self;
         let wave = &mut waves[index];
         let (mut pc, mut last) = (wave.pc, wave.pc);
         let mut left = length.min(limit.saturating_sub(wave.executed)).max(1);
@@ -187,6 +189,9 @@ impl Group<'_> {
                 // Others neither look at the address nor change it.
                 if instruction.directs {
                     wave.pc = pc;
+                }
+                if WATCHED && machine.follows {
+                    tell_who_follows(machine, *number, wave, last, instruction);
                 }
                 let step = instruction.exec.run(wave, machine);
                 if WATCHED && !machine.found.is_empty() {
@@ -217,7 +222,7 @@ impl Group<'_> {
 
     /// A turn for a wave whose instructions do not do what they ordinarily do.
     fn turn_on_detour(&mut self, index: usize, length: u64) -> Result<(), Trap> {
-        let Group { code, detours, machine, waves, entry, limit, told, .. } = self;
+        let Group { code, detours, machine, waves, number, entry, limit, told, .. } = self;
         let checked = machine.checks.is_some();
         let wave = &mut waves[index];
         for _ in 0..length {
@@ -233,6 +238,9 @@ impl Group<'_> {
             )?;
             wave.pc = pc + instruction.site.size;
             wave.executed += 1;
+            if machine.follows {
+                tell_who_follows(machine, *number, wave, pc, instruction);
+            }
             let exec = other.unwrap_or(&*instruction.exec);
             let step = exec.run(wave, machine);
             if !machine.found.is_empty() {
@@ -247,6 +255,20 @@ impl Group<'_> {
         }
         Ok(())
     }
+}
+
+#[cold]
+#[inline(never)]
+fn tell_who_follows(
+    machine: &Machine<'_>,
+    workgroup: u64,
+    wave: &Wave,
+    pc: u64,
+    instruction: &Instruction,
+) {
+    let text = &*instruction.text;
+    let executing = Executing { workgroup, wave: wave.index, pc, text, registers: wave };
+    machine.space().executes(&executing);
 }
 
 impl Wave {
@@ -360,6 +382,25 @@ fn finding(found: Found, instruction: At, size: u64, entry: u64) -> Finding {
         }
         Found::Unordered(accesses) => Finding::Unordered { accesses, instruction },
     }
+}
+
+/// A race of workgroups.
+pub(crate) fn race_between(race: between::Race, entry: u64) -> Finding {
+    let between::Race { address, why, sides } = race;
+    let [first, second] = sides.map(|side| MemoryAccess {
+        kind: side.kind.word(),
+        workgroup: side.workgroup,
+        wave: side.wave,
+        instruction: at(&side.origin.text, side.origin.pc, entry),
+    });
+    let why = match why {
+        between::Why::Unordered => "nothing orders them",
+        between::Why::NotCome => {
+            "a wave lets the other know before its earlier write has come to memory"
+        }
+        between::Why::Stale => "a wave that was let know has not dropped what its caches hold",
+    };
+    Finding::MemoryRace { address, why, first, second }
 }
 
 /// One side of a race.

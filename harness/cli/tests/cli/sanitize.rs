@@ -154,8 +154,51 @@ fn workgroups_meet_at_a_barrier_of_the_grid() {
     let kernel = ADD.replace("extern", "__device__ unsigned arrived;\nextern");
     let kernel = kernel.replace("if (i < n) dst[i] = src[i] + k;", meet);
     assert!(kernel.contains("arrived, 1") && kernel.contains("unsigned arrived;"), "{kernel}");
-    let (status, stdout) = at(&case, ("add_u32", &kernel), &[]);
-    assert_eq!(status, Some(0), "{stdout}");
+    for options in [&[][..], &["--sanitize"]] {
+        let (status, stdout) = at(&case, ("add_u32", &kernel), options);
+        assert_eq!(status, Some(0), "{stdout}");
+    }
+}
+
+/// A flag for which all workgroups wait and that none sets.
+#[test]
+fn workgroups_that_wait_for_nobody_are_told_to_hang() {
+    let kernel = ADD.replace("extern", "__device__ unsigned flag;\nextern").replace(
+        "if (i < n) dst[i] = src[i] + k;",
+        "while (__hip_atomic_load(&flag, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT) != 7) {} dst[i] = k;",
+    );
+    assert!(kernel.contains("flag;") && kernel.contains("&flag"), "{kernel}");
+    let options = ["--device-option", "patience=1", "--quiet-timeout", "6"];
+    let (status, stdout) = at(ADD_CASE, ("add_u32", &kernel), &options);
+    assert_eq!(status, Some(1), "{stdout}");
+    assert!(stdout.contains("hang:"), "{stdout}");
+    let line = stdout.lines().find(|line| line.contains("The device says what does not end"));
+    insta::assert_snapshot!(plain(line.unwrap_or_default().trim()));
+}
+
+/// Each without something that orders them, and the right one.
+#[test]
+fn races_of_workgroups_are_found() {
+    let case = ADD_CASE.replace("bytes: 400", "bytes: 4000").replace("100", "1000");
+    let last = "
+      __shared__ bool last;
+      if (i < n) dst[i] = src[i] + k;
+      __syncthreads();
+      if (threadIdx.x == 0) { FENCE; last = atomicAdd(&arrived, 1) == gridDim.x - 1; }
+      __syncthreads();
+      if (last) { FENCE; if (threadIdx.x == 0) dst[5] += dst[n - 1] - src[n - 1] - k; }";
+    let kernel = |last: &str, fence: &str| {
+        let kernel = ADD.replace("extern", "__device__ unsigned arrived;\nextern");
+        let kernel = kernel.replace("if (i < n) dst[i] = src[i] + k;", last);
+        kernel.replace("FENCE", fence)
+    };
+    let right = kernel(last, "__threadfence()");
+    assert!(right.contains("last = ") && right.contains("unsigned arrived;"), "{right}");
+    assert_eq!(report(&case, ("add_u32", &right)), "");
+    let unfenced = kernel(last, "asm volatile(\"\" ::: \"memory\")");
+    insta::assert_snapshot!("without_fences", report(&case, ("add_u32", &unfenced)));
+    let counts = kernel("if (i < n) { dst[i] = src[i] + k; arrived += src[i] | 1; }", "");
+    insta::assert_snapshot!("without_atomics", report(&case, ("add_u32", &counts)));
 }
 
 #[test]

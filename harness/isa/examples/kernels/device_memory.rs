@@ -8,9 +8,15 @@ use std::{
 };
 
 use device::Arch;
-use isa::{AddressSpace, DEFAULT_STEP_LIMIT, Executed, Finding, Launch, Trap, Turns};
+use isa::{
+    AccessKind, AddressSpace, DEFAULT_STEP_LIMIT, Executed, Executing, Finding, Launch, Trap,
+    Turns, Unordered,
+};
 
-use crate::code_object::CodeObject;
+use crate::{
+    code_object::CodeObject,
+    waits::trace::{Step, Touched},
+};
 
 /// Every mapped range: buffers and code.
 #[derive(Default)]
@@ -18,6 +24,8 @@ pub(crate) struct Space {
     ranges: Vec<Range<u64>>,
     watched: bool,
     findings: Mutex<Vec<Finding>>,
+    /// Of a launch of this number, what its waves execute.
+    trace: Option<(usize, Mutex<Vec<Step>>)>,
 }
 
 impl AddressSpace for Space {
@@ -27,6 +35,26 @@ impl AddressSpace for Space {
 
     fn is_watched(&self) -> bool {
         self.watched
+    }
+
+    fn follows(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    fn executes(&self, executing: &Executing<'_>) {
+        if let Some((launch, trace)) = &self.trace {
+            trace.lock().expect("not poisoned").push(Step::new(*launch, executing));
+        }
+    }
+
+    fn touch(&self, kind: AccessKind, range: Range<u64>) -> Result<(), Unordered> {
+        if let Some((_, trace)) = &self.trace
+            && let Some(step) = trace.lock().expect("not poisoned").last_mut()
+        {
+            let Range { start, end } = range;
+            step.touched.push(Touched { local: false, kind, start, end });
+        }
+        Ok(())
     }
 
     fn found(&self, finding: &Finding) -> ControlFlow<()> {
@@ -42,6 +70,8 @@ pub(crate) enum Look {
     Plain,
     /// By the sanitizer.
     Watched,
+    /// By the sanitizer, and by the list of what is executed.
+    Traced,
     /// What memory gives comes as late as may be.
     Late,
 }
@@ -85,6 +115,9 @@ pub(crate) struct Device {
     pub(crate) step_limit: Cell<u64>,
     pub(crate) patience: Cell<Duration>,
     pub(crate) look: Cell<Look>,
+    /// What was executed so far, in so many launches.
+    pub(crate) trace: RefCell<Vec<Step>>,
+    pub(crate) launches: Cell<usize>,
     /// What the sanitizer found so far.
     pub(crate) findings: RefCell<Vec<Finding>>,
 }
@@ -104,6 +137,8 @@ impl Device {
             step_limit: Cell::new(DEFAULT_STEP_LIMIT),
             patience: Cell::new(Duration::from_secs(60)),
             look: Cell::default(),
+            trace: RefCell::default(),
+            launches: Cell::default(),
             findings: RefCell::default(),
         }
     }
@@ -150,7 +185,13 @@ impl Device {
         let [lds, scratch] =
             unsafe { std::ptr::with_exposed_provenance::<[u32; 2]>(descriptor as usize).read() };
         let queue = [0u8; 256];
-        let mut space = Space { watched: self.look.get() == Look::Watched, ..Space::default() };
+        self.launches.set(self.launches.get() + 1);
+        let look = self.look.get();
+        let mut space = Space {
+            watched: [Look::Watched, Look::Traced].contains(&look),
+            trace: (look == Look::Traced).then(|| (self.launches.get(), Mutex::default())),
+            ..Space::default()
+        };
         space.ranges.extend_from_slice(ranges);
         space.ranges.extend([self.code.range(), mapped(&kernarg), mapped(&packet), mapped(&queue)]);
         let launch = Launch {
@@ -173,6 +214,9 @@ impl Device {
             late_results: self.look.get() == Look::Late,
         };
         let executed = isa::launch(&launch, &space);
+        if let Some((_, trace)) = space.trace {
+            self.trace.borrow_mut().extend(trace.into_inner().expect("not poisoned"));
+        }
         self.findings.borrow_mut().extend(space.findings.into_inner().expect("not poisoned"));
         let executed = executed?;
         self.executed.borrow_mut().instructions += executed.instructions;

@@ -8,7 +8,9 @@
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [gfx90a ...]
 //!
-//! `waits` takes one wait or barrier at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random,
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels races [-O3] [gfx90a ...]
+//!
+//! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits` takes one wait or barrier at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random,
 //! against what `cc` makes of the same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
@@ -19,6 +21,7 @@ mod forms;
 mod fuzz;
 mod hiprtc;
 mod models;
+mod races;
 mod waits;
 
 use std::{
@@ -79,6 +82,9 @@ fn inside() -> ExitCode {
     }
     if names.first().is_some_and(|name| name == "fuzz") {
         return drawn(&names[1..]);
+    }
+    if names.first().is_some_and(|name| name == "races") {
+        return between_workgroups(&names[1..]);
     }
     if names.first().is_some_and(|name| name == "waits") {
         return without_waits(&names[1..]);
@@ -149,20 +155,10 @@ fn all_forms(names: &[String]) -> ExitCode {
 
 /// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.
 fn without_waits(words: &[String]) -> ExitCode {
-    let (levels, names): (Vec<&str>, Vec<&str>) =
-        words.iter().map(String::as_str).partition(|word| word.starts_with("-O"));
-    let levels = if levels.is_empty() { vec!["-O3", "-O1"] } else { levels };
-    let mut architectures = Vec::new();
-    for name in names {
-        let Ok(arch) = name.parse() else {
-            println!("{name}: not an emulated architecture, and no level such as -O3");
-            return ExitCode::from(2);
-        };
-        architectures.push(arch);
-    }
-    if architectures.is_empty() {
-        architectures = Arch::ALL.to_vec();
-    }
+    let (levels, architectures) = match places(words, &["-O3", "-O1"]) {
+        Ok(places) => places,
+        Err(code) => return code,
+    };
     let mut proven = true;
     for arch in architectures {
         let table = waits::check(arch, &levels);
@@ -172,6 +168,44 @@ fn without_waits(words: &[String]) -> ExitCode {
         proven &= table.problems.is_empty() && table.proves();
     }
     if proven { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Kernels whose workgroups touch the same memory.
+fn between_workgroups(words: &[String]) -> ExitCode {
+    let (levels, architectures) = match places(words, &["-O3", "-O1"]) {
+        Ok(places) => places,
+        Err(code) => return code,
+    };
+    let (mut tried, mut failures) = (0, 0);
+    for (arch, level) in architectures.iter().flat_map(|a| levels.iter().map(move |l| (*a, *l))) {
+        let (kernels, wrong) = races::check(arch, level);
+        println!("{arch} {level}: {kernels} kernels, {} otherwise than they must be", wrong.len());
+        wrong.iter().for_each(|line| println!("    {line}"));
+        (tried, failures) = (tried + kernels, failures + wrong.len());
+    }
+    if failures == 0 && tried > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// The levels and architectures that words name; these levels where they name none, and all architectures.
+fn places<'a>(
+    words: &'a [String],
+    usual: &[&'a str],
+) -> Result<(Vec<&'a str>, Vec<Arch>), ExitCode> {
+    let (levels, names): (Vec<&str>, Vec<&str>) =
+        words.iter().map(String::as_str).partition(|word| word.starts_with("-O"));
+    let levels = if levels.is_empty() { usual.to_vec() } else { levels };
+    let mut architectures = Vec::new();
+    for name in names {
+        let Ok(arch) = name.parse() else {
+            println!("{name}: not an emulated architecture, and no level such as -O3");
+            return Err(ExitCode::from(2));
+        };
+        architectures.push(arch);
+    }
+    if architectures.is_empty() {
+        architectures = Arch::ALL.to_vec();
+    }
+    Ok((levels, architectures))
 }
 
 /// Kernels drawn at random, as the words ask.

@@ -1,19 +1,29 @@
-//! What the sanitizer says of real code with one wait or barrier less: of each kernel each is taken out once.
+//! What the sanitizer says of real code with one wait, barrier or fence less: of each kernel each is taken out once.
 //!
-//! A second hand judges what is not reported: the same code with results that come as late as may be. Where the numbers are
-//! wrong then, the sanitizer missed something.
+//! What is not reported needs a reason of its own, which a walk through what the kernel executed finds ([`reasons`]). It shares
+//! nothing with the sanitizer. Kernels that work alone are also run without the wait while results come as late as may be. What has no reason,
+//! or wrong numbers then, was missed.
 
-use std::{collections::BTreeMap, fmt};
+mod reasons;
+pub(crate) mod trace;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    time::Duration,
+};
 
 use device::Arch;
 use isa::{Finding, Place};
 
 use crate::{
-    checks::{self, Check},
+    checks,
     code_object::CodeObject,
     device_memory::{Device, Look},
-    hiprtc,
+    hiprtc, races,
 };
+use reasons::{Run, is_fence};
+use trace::Step;
 
 /// What becomes of code without one of its waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,51 +31,64 @@ enum Fate {
     Reported,
     /// The check of the kernel does not come by.
     NotRun,
-    /// Another wait does the same: with both taken out, there is a report that neither gives alone.
-    Covered,
-    /// It waits for stores alone, which no register shows.
-    Stores,
-    /// Nothing that it waits for is used: the numbers are right however late results come.
-    Unused,
-    /// The numbers are wrong where results come late, and nothing was reported.
+    /// It is not needed in this run, and it is known why.
+    Exempt,
+    /// Nobody knows why it would not be needed, or the numbers are wrong where results come late.
     Missed,
+}
+
+/// What is taken out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Wait,
+    Barrier,
+    Fence,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Wait => "waits",
+            Kind::Barrier => "barriers",
+            Kind::Fence => "fences",
+        })
+    }
 }
 
 /// How many of each, by kind.
 #[derive(Default)]
 pub(crate) struct Table {
-    counts: BTreeMap<(&'static str, Fate), usize>,
-    /// What is reported of code that is as the compiler made it, what was missed, and what is exempted, one by one.
+    counts: BTreeMap<(Kind, Fate), usize>,
+    /// What is reported of code that is as the compiler made it, and what was missed.
     pub(crate) problems: Vec<String>,
-    exempted: Vec<String>,
+    /// What is exempt, one by one, with its reason.
+    exempt: Vec<String>,
 }
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for kind in ["wait", "barrier"] {
+        for kind in [Kind::Wait, Kind::Barrier, Kind::Fence] {
             let count = |fate| self.counts.get(&(kind, fate)).copied().unwrap_or(0);
             let all: usize =
                 self.counts.iter().filter(|((of, _), _)| *of == kind).map(|(_, n)| n).sum();
             writeln!(
                 f,
-                "{all} {kind}s taken out: {} reported, {} covered by another, {} for stores alone, {} for nothing that is \
-                 used, {} not run, {} missed",
+                "{all} {kind} taken out: {} reported, {} exempt, {} not run, {} missed",
                 count(Fate::Reported),
-                count(Fate::Covered),
-                count(Fate::Stores),
-                count(Fate::Unused),
+                count(Fate::Exempt),
                 count(Fate::NotRun),
                 count(Fate::Missed),
             )?;
         }
-        self.exempted.iter().try_for_each(|line| writeln!(f, "    {line}"))
+        self.exempt.iter().try_for_each(|line| writeln!(f, "    {line}"))
     }
 }
 
 impl Table {
-    /// Whether anything was taken out and reported.
+    /// Whether of each kind anything was taken out and reported.
     pub(crate) fn proves(&self) -> bool {
-        self.counts.get(&("wait", Fate::Reported)).is_some_and(|count| *count > 0)
+        let reported = |kind| self.counts.get(&(kind, Fate::Reported)).is_some_and(|n| *n > 0);
+        [Kind::Wait, Kind::Barrier, Kind::Fence].into_iter().all(reported)
     }
 }
 
@@ -73,23 +96,40 @@ impl Table {
 const LEFT_OUT: [&str; 8] =
     ["saxpy fault", "gives_up", "spin", "meets", "looks_back", "meets alone", "lcg", "dynamic"];
 
+type Check<'a> = &'a dyn Fn(&Device) -> Result<(), String>;
+
 /// All kernels, compiled at these levels.
 pub(crate) fn check(arch: Arch, levels: &[&str]) -> Table {
     let mut table = Table::default();
     for level in levels {
-        match hiprtc::compile(include_str!("kernels.hip"), arch.name(), &[level]) {
-            Ok(code) => {
-                let device = Device::new(arch, CodeObject::load(&code));
-                let image = device.code.image();
-                for (kernel, check) in checks::CHECKS {
-                    if !LEFT_OUT.contains(kernel) {
-                        let bench =
-                            Bench { device: &device, image: &image, kernel, check: *check, level };
-                        bench.run(&mut table);
-                    }
-                }
+        let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
+        let sources = [include_str!("kernels.hip"), include_str!("races.hip")];
+        let [alone, together] = sources.map(compile);
+        let (alone, together) = match (alone, together) {
+            (Ok(alone), Ok(together)) => (alone, together),
+            (Err(error), _) | (_, Err(error)) => {
+                table.problems.push(format!("{level}: does not compile: {error}"));
+                continue;
             }
-            Err(error) => table.problems.push(format!("{level}: does not compile: {error}")),
+        };
+        let device = Device::new(arch, CodeObject::load(&alone));
+        let image = device.code.image();
+        for (kernel, check) in checks::CHECKS {
+            if !LEFT_OUT.contains(kernel) {
+                let (device, image) = (&device, &image[..]);
+                Bench { device, image, kernel, check, level, late: true }.run(&mut table);
+            }
+        }
+        let device = Device::new(arch, CodeObject::load(&together));
+        // A wave that waits in vain does so for ever.
+        device.patience.set(Duration::from_secs(1));
+        let image = device.code.image();
+        for kernel in races::right() {
+            let check = |device: &Device| {
+                races::run(device, kernel, 0).and_then(|()| races::run(device, kernel, 1))
+            };
+            let (device, image) = (&device, &image[..]);
+            Bench { device, image, kernel, check: &check, level, late: false }.run(&mut table);
         }
     }
     table
@@ -100,13 +140,17 @@ struct Bench<'a> {
     /// As it was loaded, with the variables of the module.
     image: &'a [u8],
     kernel: &'a str,
-    check: Check,
+    check: Check<'a>,
     level: &'a str,
+    /// Whether it is run with late results, too: it waits for no other workgroup.
+    late: bool,
 }
 
 /// An instruction that is taken out.
 struct Taken {
     address: u64,
+    size: usize,
+    kind: Kind,
     text: String,
     /// What stands before and behind it.
     place: String,
@@ -115,34 +159,37 @@ struct Taken {
 impl Bench<'_> {
     fn run(&self, table: &mut Table) {
         let name = format!("{} {} {}", self.device.arch, self.level, self.kernel);
-        let clean = self.findings();
+        let clean = self.findings(Look::Traced);
+        let trace = self.device.trace.take();
         if !clean.is_empty() {
             let all = clean.into_iter().map(|finding| format!("{name}: false alarm: {finding}"));
             return table.problems.extend(all);
         }
-        if let Err(reason) = self.passes(Look::Late) {
+        if self.late
+            && let Err(reason) = self.passes(Look::Late)
+        {
             return table.problems.push(format!("{name}: wrong where results come late: {reason}"));
         }
-        let taken = self.taken();
-        for (index, one) in taken.iter().enumerate() {
-            let kind = if one.text.starts_with("s_barrier") { "barrier" } else { "wait" };
-            let fate = self.fate(&taken, index);
-            *table.counts.entry((kind, fate)).or_default() += 1;
-            let start = self.device.code.code(self.kernel).map_or(0, |code| code.start);
-            let Taken { address, text, place } = one;
-            let line = format!("{name}: {fate:?}: `{text}` at +{:#x}, {place}", address - start);
+        let (start, places) = self.places();
+        let texts: HashMap<u64, String> =
+            places.iter().map(|place| (start + place.offset as u64, place.text.clone())).collect();
+        for one in taken(start, &places) {
+            let (fate, reason) = self.fate(&one, &trace, &texts, start);
+            *table.counts.entry((one.kind, fate)).or_default() += 1;
+            let Taken { address, text, place, .. } = one;
+            let line = format!("{name}: `{text}` at +{:#x}, {place}: {reason}", address - start);
             match fate {
                 Fate::Missed => table.problems.push(line),
-                Fate::Unused => table.exempted.push(line),
-                _ => {}
+                Fate::Exempt => table.exempt.push(line),
+                Fate::Reported | Fate::NotRun => {}
             }
         }
     }
 
-    /// What the sanitizer says of the code as it is.
-    fn findings(&self) -> Vec<String> {
+    /// What the sanitizer says.
+    fn findings(&self, look: Look) -> Vec<String> {
         self.device.findings.take();
-        let result = self.passes(Look::Watched);
+        let result = self.passes(look);
         told(self.device.findings.take(), result)
     }
 
@@ -154,84 +201,78 @@ impl Bench<'_> {
         result
     }
 
-    /// The waits and barriers of the kernel.
-    fn taken(&self) -> Vec<Taken> {
-        let Some(code) = self.device.code.code(self.kernel) else { return Vec::new() };
+    /// The instructions of the kernel, and where it begins.
+    fn places(&self) -> (u64, Vec<Place>) {
+        let Some(code) = self.device.code.code(self.kernel) else { return (0, Vec::new()) };
         let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
         // SAFETY: the code lies in the image that the device holds, and no kernel runs.
         let bytes = unsafe { std::slice::from_raw_parts(bytes, (code.end - code.start) as usize) };
         let places = isa::listing(self.device.arch, bytes).expect("the stack has a disassembler");
-        let is_taken = |(_, place): &(usize, &Place)| {
-            let waits = ["s_waitcnt", "s_wait_"].iter().any(|start| place.text.starts_with(start));
-            let other = ["s_waitcnt_depctr", "s_wait_alu", "s_wait_event", "s_waitcnt_expcnt"];
-            let other = other.iter().any(|start| place.text.starts_with(start));
-            let barrier = ["s_barrier", "s_barrier_wait"]
-                .iter()
-                .any(|name| place.text.split_whitespace().next() == Some(*name));
-            waits && !other || barrier
-        };
-        let text = |index: usize| places.get(index).map_or("nothing", |place| &place.text);
-        let taken = places.iter().enumerate().filter(is_taken).map(|(index, place)| Taken {
-            address: code.start + place.offset as u64,
+        (code.start, places)
+    }
+
+    fn fate(
+        &self,
+        one: &Taken,
+        trace: &[Step],
+        texts: &HashMap<u64, String>,
+        start: u64,
+    ) -> (Fate, String) {
+        self.take_out(one);
+        if !self.findings(Look::Watched).is_empty() {
+            return (Fate::Reported, String::new());
+        }
+        if trace.iter().all(|step| step.pc != one.address) {
+            return (Fate::NotRun, String::new());
+        }
+        if self.late {
+            self.take_out(one);
+            if let Err(reason) = self.passes(Look::Late) {
+                return (Fate::Missed, format!("wrong where results come late: {reason}"));
+            }
+        }
+        let run = Run { arch: self.device.arch, steps: trace, texts, start };
+        match run.reason(one.address) {
+            Some(reason) => (Fate::Exempt, reason),
+            None => (Fate::Missed, "nothing says that it is not needed".to_owned()),
+        }
+    }
+
+    /// Until the image is restored.
+    fn take_out(&self, one: &Taken) {
+        for word in 0..one.size / 4 {
+            let address = one.address as usize + 4 * word;
+            let at = std::ptr::with_exposed_provenance_mut::<u32>(address);
+            // SAFETY: a dword of the image that the device holds, of which no kernel runs.
+            unsafe { at.write(S_NOP) };
+        }
+    }
+}
+
+/// The waits, barriers and fences of code.
+fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
+    let kind = |text: &str| {
+        let name = text.split_whitespace().next().unwrap_or_default();
+        let waits = ["s_waitcnt", "s_wait_"].iter().any(|start| name.starts_with(start));
+        let other = ["s_waitcnt_depctr", "s_wait_alu", "s_wait_event", "s_waitcnt_expcnt"];
+        match name {
+            "s_barrier" | "s_barrier_wait" => Some(Kind::Barrier),
+            _ if waits && !other.contains(&name) => Some(Kind::Wait),
+            _ if is_fence(name) => Some(Kind::Fence),
+            _ => None,
+        }
+    };
+    let text = |index: usize| places.get(index).map_or("nothing", |place| &place.text);
+    let one = |(index, place): (usize, &Place)| {
+        Some(Taken {
+            address: start + place.offset as u64,
+            size: place.size,
+            kind: kind(&place.text)?,
             text: place.text.clone(),
             place: format!("between `{}` and `{}`", text(index.wrapping_sub(1)), text(index + 1)),
-        });
-        taken.collect()
-    }
-
-    fn fate(&self, taken: &[Taken], index: usize) -> Fate {
-        let one = &taken[index];
-        let alone = self.without(&[one]);
-        if !alone.is_empty() {
-            return Fate::Reported;
-        }
-        if !self.comes_by(one) {
-            return Fate::NotRun;
-        }
-        if self.with(&[one], S_NOP, Look::Late).is_err() {
-            return Fate::Missed;
-        }
-        let beside = |other: &&Taken| other.address != one.address;
-        let near = index.saturating_sub(3)..taken.len().min(index + 6);
-        let covered = taken[near].iter().filter(beside).any(|other| {
-            let both = self.without(&[one, other]);
-            let other = self.without(&[other]);
-            both.iter().any(|finding| !other.contains(finding))
-        });
-        let stores = ["vscnt", "storecnt"].iter().any(|counter| one.text.contains(counter));
-        match (covered, stores) {
-            (true, _) => Fate::Covered,
-            (false, true) => Fate::Stores,
-            (false, false) => Fate::Unused,
-        }
-    }
-
-    /// What is found without these.
-    fn without(&self, taken: &[&Taken]) -> Vec<String> {
-        self.device.findings.take();
-        let result = self.with(taken, S_NOP, Look::Watched);
-        told(self.device.findings.take(), result)
-    }
-
-    /// Runs the check with another instruction in place of these.
-    fn with(&self, taken: &[&Taken], by: u32, look: Look) -> Result<(), String> {
-        for one in taken {
-            let at = std::ptr::with_exposed_provenance_mut::<u32>(one.address as usize);
-            // SAFETY: a dword of the image that the device holds, of which no kernel runs.
-            unsafe { at.write(by) };
-        }
-        // What stood there comes back with the rest of the image.
-        self.passes(look)
-    }
-
-    /// Whether the check executes it.
-    fn comes_by(&self, one: &Taken) -> bool {
-        let trap = match self.device.arch {
-            Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 | Arch::Gfx1030 => 0xbf92_0002,
-            Arch::Gfx1100 | Arch::Gfx1151 | Arch::Gfx1201 => 0xbf90_0002,
-        };
-        self.with(&[one], trap, Look::Plain).is_err()
-    }
+        })
+    };
+    places.iter().enumerate().filter_map(one).collect()
 }
 
 fn told(found: Vec<Finding>, result: Result<(), String>) -> Vec<String> {

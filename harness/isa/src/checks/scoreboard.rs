@@ -41,6 +41,8 @@ struct Pending {
     result: Arc<Set>,
     lanes: u64,
     producer: Origin,
+    /// When it writes to memory that other workgroups share, if it does and that is followed; else 0.
+    writes: u32,
     /// Of the instructions that waited for this counter, how many had run.
     waits: u64,
     /// A use that came too early was told: what else uses the registers follows from it.
@@ -92,6 +94,12 @@ impl Scoreboard {
         let open = &self.counters[Counter::Local as usize];
         let open = open.iter().filter(|pending| pending.order == Order::Turns).count();
         (self.local, self.local - open as u32)
+    }
+
+    /// When the first of the writes to memory was made that may not have come.
+    pub(crate) fn outstanding(&self) -> Option<u32> {
+        let first = |open: &VecDeque<Pending>| open.iter().map(|p| p.writes).find(|then| *then > 0);
+        self.counters.iter().filter_map(first).min()
     }
 
     /// What an instruction that is about to run touches too early. Each result is told once.
@@ -146,7 +154,7 @@ impl Scoreboard {
         effect: &Effect,
         wave: &mut Wave,
         (running, in_lds): (u64, u64),
-        producer: &Origin,
+        (producer, writes): (&Origin, u32),
         before: Option<Before>,
     ) {
         for (counter, left) in &effect.waits {
@@ -172,6 +180,7 @@ impl Scoreboard {
                 result: if goes { raise.result.clone() } else { Arc::default() },
                 lanes,
                 producer: producer.clone(),
+                writes,
                 waits: self.waits[index],
                 told: false,
                 late,

@@ -72,7 +72,7 @@ fn race(lines: &str, expected: &[&str]) {
     let mut found = Vec::new();
     for (pc, line) in lines.lines().map(str::trim).filter(|line| !line.is_empty()).enumerate() {
         let Some((wave, text)) = line.split_once(": ") else {
-            machine.checks.as_mut().expect("it is still watched").barrier();
+            machine.checks.as_mut().expect("it is still watched").barrier(None);
             continue;
         };
         let wave = &mut waves[wave.parse::<usize>().expect("a number")];

@@ -76,7 +76,7 @@ impl Bench<'_> {
     /// Runs a line: `barrier`, or an instruction of wave 0, or of another one by `1: instruction`.
     fn run(&mut self, pc: usize, line: &str) {
         if line == "barrier" {
-            self.machine.checks.as_mut().expect("results are followed").barrier();
+            self.machine.checks.as_mut().expect("results are followed").barrier(None);
             return;
         }
         let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));

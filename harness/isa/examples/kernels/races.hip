@@ -1,0 +1,110 @@
+// What workgroups do to each other in memory: each way right, and with what orders it left out. `turned` makes the last workgroup
+// do what the first one does, so that both orders of execution are seen.
+#define K extern "C" __global__ void
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#define AGENT __HIP_MEMORY_SCOPE_AGENT
+#define LOAD(p) __hip_atomic_load(p, __ATOMIC_RELAXED, AGENT)
+#define STORE(p, v) __hip_atomic_store(p, v, __ATOMIC_RELAXED, AGENT)
+__device__ u32 me(u32 turned) { return turned ? gridDim.x - 1 - blockIdx.x : blockIdx.x; }
+
+// Two groups write.
+K writes_own(u32 *o, u32 turned) { if (threadIdx.x == 0) o[me(turned)] = me(turned) + 1; }
+K writes_one(u32 *o, u32 turned) { if (threadIdx.x == 0) o[0] = me(turned) + 1; }
+// All write the same: a flag.
+K writes_flag(u32 *o, u32 turned) { if (threadIdx.x == 0 && me(turned) < 6) o[0] = 1; }
+// Bytes beside each other are nobody else's.
+K writes_bytes(unsigned char *o, u32 turned) { if (threadIdx.x == 0) o[me(turned)] = me(turned) + 1; }
+
+// One writes what another reads.
+K reads_own(u32 *o, u32 turned) { u32 b = me(turned); o[8 + b] = b; o[b] = ((volatile u32 *)o)[8 + b]; }
+K reads_next(u32 *o, u32 turned) { u32 b = me(turned); o[8 + b] = b; o[b] = o[8 + (b + 1) % gridDim.x]; }
+
+// A sum in memory.
+K counts(u32 *o, u32 turned) { atomicAdd(&o[me(turned) & 3], 1u); }
+K counts_plainly(u32 *o, u32 turned) { if (threadIdx.x == 0) o[me(turned) & 3] += me(turned) + 1; }
+// Atomics that compilers make of a plain read and a loop that compares and swaps.
+K counts_by_swapping(u32 *o, u32 turned) {
+  u32 *p = &o[me(turned) & 3], old = *p, seen;
+  while ((seen = atomicCAS(p, old, old + 3)) != old) old = seen;
+  if (threadIdx.x == 0) atomicMax((double *)(o + 8), (double)me(turned));
+}
+// A plain read of what others count.
+K reads_the_count(u32 *o, u32 turned) {
+  if (threadIdx.x == 0) { atomicAdd(&o[0], 1u); __syncthreads(); o[1 + me(turned)] = ((u32 *)o)[0]; }
+}
+
+// One lets others know of what it wrote.
+#define TELLS(name, before, flag, seen, behind, value)                                   \
+  K name(u32 *o, u32 turned) {                                                          \
+    u32 b = me(turned);                                                                 \
+    if (threadIdx.x != 0) return;                                                       \
+    if (b == 0) { o[32] = 7; before; flag; return; }                                    \
+    while (seen == 0) __builtin_amdgcn_s_sleep(1);                                      \
+    behind; o[b] = value;                                                               \
+  }
+TELLS(tells, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
+TELLS(tells_by_release, , __hip_atomic_store(o + 16, 1, __ATOMIC_RELEASE, AGENT),
+      __hip_atomic_load(o + 16, __ATOMIC_ACQUIRE, AGENT), , o[32])
+TELLS(tells_by_atomics, __threadfence(), atomicAdd(o + 16, 1u), atomicAdd(o + 16, 0u), __threadfence(), o[32])
+TELLS(tells_volatile, __threadfence(), *(volatile u32 *)(o + 16) = 1, *(volatile u32 *)(o + 16), __threadfence(), o[32])
+// What is read past the caches needs no fence.
+TELLS(tells_past_caches, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), , LOAD(o + 32))
+TELLS(tells_without_release, asm volatile("" ::: "memory"), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
+TELLS(tells_atomics_without_release, asm volatile("" ::: "memory"), atomicAdd(o + 16, 1u), LOAD(o + 16), __threadfence(), o[32])
+TELLS(tells_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), asm volatile("" ::: "memory"), o[32])
+// The flag itself is read plainly, and others do not wait for it.
+K tells_plainly(u32 *o, u32 turned) {
+  u32 b = me(turned);
+  if (threadIdx.x != 0) return;
+  if (b == 0) { o[32] = 7; __threadfence(); o[16] = 1; return; }
+  u32 flag = o[16]; __threadfence(); o[b] = o[32] + flag;
+}
+
+// The last one that comes sums up what all have written.
+#define LAST(name, meet, before, behind)                                                \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ bool last;                                                               \
+    u32 b = me(turned), n = gridDim.x;                                                  \
+    o[64 + b * blockDim.x + threadIdx.x] = b + threadIdx.x;                             \
+    before; meet;                                                                       \
+    if (threadIdx.x == 0) last = atomicAdd(o, 1u) == n - 1;                             \
+    __syncthreads();                                                                    \
+    if (!last) return;                                                                  \
+    behind;                                                                             \
+    u32 sum = 0;                                                                        \
+    for (u32 i = threadIdx.x; i < n * blockDim.x; i += blockDim.x) sum += o[64 + i];    \
+    o[8 + threadIdx.x % 8] = 0; atomicAdd(o + 8 + threadIdx.x % 8, sum);                \
+  }
+LAST(comes_last, __syncthreads(), __threadfence(), __threadfence())
+LAST(comes_last_alone, , __threadfence(), __threadfence())
+LAST(comes_last_unfenced, asm volatile("" ::: "memory"), , __threadfence())
+LAST(comes_last_stale, __syncthreads(), __threadfence(), )
+
+// A barrier of the grid, and none.
+#define MEETS(name, enter, meet)                                                        \
+  K name(u32 *o, u32 turned) {                                                          \
+    u32 b = me(turned), n = gridDim.x;                                                  \
+    o[64 + b * blockDim.x + threadIdx.x] = b;                                           \
+    enter;                                                                              \
+    if (threadIdx.x == 0) { meet; }                                                     \
+    __syncthreads();                                                                    \
+    o[2048 + b * blockDim.x + threadIdx.x] = o[64 + (b + 1) % n * blockDim.x + threadIdx.x]; \
+  }
+#define WAIT while (LOAD(o) < n) __builtin_amdgcn_s_sleep(1)
+MEETS(meets_all, __syncthreads(), __threadfence(); atomicAdd(o, 1u); WAIT; __threadfence())
+MEETS(meets_nobody, __syncthreads(), )
+MEETS(meets_without_waiting, __syncthreads(), __threadfence(); atomicAdd(o, 1u))
+MEETS(meets_waves_alone, , __threadfence(); atomicAdd(o, 1u); WAIT; __threadfence())
+
+// A sum under a lock.
+#define LOCKS(name, take, give)                                                         \
+  K name(u32 *o, u32 turned) {                                                          \
+    if (threadIdx.x != 0) return;                                                       \
+    for (int i = 0; i < 3; i++) { take; o[32] = o[32] + me(turned) + 1; give; }         \
+  }
+#define TAKE while (atomicCAS(o, 0u, 1u) != 0) __builtin_amdgcn_s_sleep(1)
+LOCKS(locks_it, TAKE; __threadfence(), __threadfence(); atomicExch(o, 0u))
+LOCKS(locks_by_store, TAKE; __threadfence(), __hip_atomic_store(o, 0u, __ATOMIC_RELEASE, AGENT))
+LOCKS(locks_nothing, , )
+LOCKS(locks_unfenced, TAKE, asm volatile("" ::: "memory"); atomicExch(o, 0u))

@@ -1,0 +1,155 @@
+//! What the sanitizer says of workgroups that touch the same memory, in compiled kernels: nothing where something orders them,
+//! and what is missing where nothing does.
+
+use std::collections::BTreeSet;
+
+use device::Arch;
+use isa::Finding;
+
+use crate::{
+    checks,
+    code_object::CodeObject,
+    device_memory::{Device, Look, mapped},
+    hiprtc,
+};
+
+/// What must be said of a kernel.
+#[derive(Clone, Copy)]
+enum Said {
+    Nothing,
+    /// That workgroups race, for one of these reasons.
+    Races(&'static [&'static str]),
+}
+use Said::{Nothing, Races};
+
+const UNORDERED: &str = "nothing orders them";
+const NOT_COME: &str = "a wave lets the other know before its earlier write has come to memory";
+const STALE: &str = "a wave that was let know has not dropped what its caches hold";
+
+const KERNELS: &[(&str, Said)] = &[
+    ("writes_own", Nothing),
+    ("writes_one", Races(&[UNORDERED])),
+    ("writes_flag", Nothing),
+    ("writes_bytes", Nothing),
+    ("reads_own", Nothing),
+    ("reads_next", Races(&[UNORDERED])),
+    ("counts", Nothing),
+    ("counts_plainly", Races(&[UNORDERED])),
+    ("counts_by_swapping", Nothing),
+    ("reads_the_count", Races(&[UNORDERED])),
+    ("tells", Nothing),
+    ("tells_by_release", Nothing),
+    ("tells_by_atomics", Nothing),
+    ("tells_volatile", Nothing),
+    ("tells_past_caches", Nothing),
+    ("tells_without_release", Races(&[NOT_COME])),
+    ("tells_atomics_without_release", Races(&[NOT_COME])),
+    // The compiler may read before it looks at the flag.
+    ("tells_without_acquire", Races(&[STALE, UNORDERED])),
+    ("tells_plainly", Races(&[UNORDERED])),
+    ("comes_last", Nothing),
+    ("comes_last_alone", Races(&[UNORDERED])),
+    ("comes_last_unfenced", Races(&[NOT_COME, UNORDERED])),
+    ("comes_last_stale", Races(&[STALE])),
+    ("meets_all", Nothing),
+    ("meets_nobody", Races(&[UNORDERED])),
+    ("meets_without_waiting", Races(&[UNORDERED])),
+    ("meets_waves_alone", Races(&[UNORDERED])),
+    ("locks_it", Nothing),
+    ("locks_by_store", Nothing),
+    ("locks_nothing", Races(&[UNORDERED])),
+    ("locks_unfenced", Races(&[NOT_COME, STALE])),
+];
+
+const GROUPS: u32 = 8;
+const ITEMS: u32 = 128;
+
+/// Tries all kernels, and says how many there were and what is wrong.
+pub(crate) fn check(arch: Arch, level: &str) -> (usize, Vec<String>) {
+    let mut wrong = Vec::new();
+    let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
+    let (races, others) =
+        (compile(include_str!("races.hip")), compile(include_str!("kernels.hip")));
+    let (races, others) = match (races, others) {
+        (Ok(races), Ok(others)) => (races, others),
+        (Err(error), _) | (_, Err(error)) => {
+            return (0, vec![format!("{arch} {level}: does not compile: {error}")]);
+        }
+    };
+    let device = Device::new(arch, CodeObject::load(&races));
+    device.look.set(Look::Watched);
+    for (kernel, said) in KERNELS {
+        let name = format!("{arch} {level} {kernel}");
+        let [first, turned] = [0, 1].map(|turned| found(&device, kernel, turned));
+        for found in [&first, &turned] {
+            wrong.extend(differs(found, *said).map(|reason| format!("{name}: {reason}")));
+        }
+        if pairs(&first) != pairs(&turned) {
+            wrong.push(format!("{name}: the order matters: {first:?}, {turned:?}"));
+        }
+    }
+    let device = Device::new(arch, CodeObject::load(&others));
+    let image = device.code.image();
+    for (kernel, check) in checks::CHECKS {
+        // Wrong on purpose, or of millions of instructions.
+        if ["saxpy fault", "gives_up", "spin", "meets alone", "lcg", "dynamic"].contains(kernel) {
+            continue;
+        }
+        device.look.set(Look::Watched);
+        let result = check(&device);
+        device.look.set(Look::Plain);
+        device.code.restore(&image);
+        let found = device.findings.take();
+        let all = result.err().into_iter().chain(found.iter().map(ToString::to_string));
+        wrong.extend(all.map(|reason| format!("{arch} {level} {kernel}: {reason}")));
+    }
+    (KERNELS.len() + checks::CHECKS.len(), wrong)
+}
+
+/// The kernels of which nothing is to be said.
+pub(crate) fn right() -> impl Iterator<Item = &'static str> {
+    KERNELS.iter().filter(|(_, said)| matches!(said, Nothing)).map(|(kernel, _)| *kernel)
+}
+
+/// Runs a kernel.
+pub(crate) fn run(device: &Device, kernel: &str, turned: u32) -> Result<(), String> {
+    let mut o = vec![0u32; 4096];
+    let ranges = [mapped(&o)];
+    device
+        .launch(
+            kernel,
+            [GROUPS, 1, 1],
+            [ITEMS, 1, 1],
+            0,
+            &[(&mut o).into(), turned.into()],
+            &ranges,
+        )
+        .map_err(|trap| trap.to_string())
+}
+
+fn found(device: &Device, kernel: &str, turned: u32) -> Result<Vec<Finding>, String> {
+    run(device, kernel, turned)?;
+    Ok(device.findings.take())
+}
+
+/// What is said otherwise than it must be.
+fn differs(found: &Result<Vec<Finding>, String>, said: Said) -> Option<String> {
+    let found = match found {
+        Ok(found) => found,
+        Err(reason) => return Some(reason.clone()),
+    };
+    let is_right = |finding: &Finding| match (finding, said) {
+        (Finding::MemoryRace { why, .. }, Races(reasons)) => reasons.contains(why),
+        _ => false,
+    };
+    match found.iter().find(|finding| !is_right(finding)) {
+        Some(other) => Some(format!("said: {other}")),
+        None if matches!(said, Races(_)) && found.is_empty() => Some("nothing is said".to_owned()),
+        None => None,
+    }
+}
+
+/// The instructions that were told, by their offsets.
+fn pairs(found: &Result<Vec<Finding>, String>) -> BTreeSet<String> {
+    found.iter().flatten().map(Finding::mistake).collect()
+}

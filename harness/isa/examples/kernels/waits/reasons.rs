@@ -1,0 +1,455 @@
+//! Why code does not need one of its waits, barriers or fences in a run: found in what its waves executed, by a
+//! walk that knows the counters from the ISA guides ("Data dependency resolution") and waits by their text.
+
+use std::collections::{BTreeSet, HashMap};
+
+use device::Arch;
+use isa::AccessKind;
+
+use super::trace::{Step, Touched};
+
+/// What the sanitizer leaves out on purpose.
+const POLLS: &str = "which the sanitizer takes for a wave that polls";
+const POLLS_ACROSS: &str = "an atomic and a read of the LDS alone meet across it, which the sanitizer takes for a wave that polls";
+
+/// A run of a kernel, in the order in which it was executed.
+pub(crate) struct Run<'a> {
+    pub(crate) arch: Arch,
+    pub(crate) steps: &'a [Step],
+    pub(crate) texts: &'a HashMap<u64, String>,
+    pub(crate) start: u64,
+}
+
+/// Memory that an instruction asks, by the counters that it raises.
+fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
+    let mnemonic = text.split_whitespace().next().unwrap_or_default();
+    let (kind, rest) = mnemonic.split_once('_').unwrap_or((mnemonic, ""));
+    let gfx9 = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
+    let gfx12 = arch == Arch::Gfx1201;
+    let moves = ["load", "store", "atomic"].iter().any(|what| rest.starts_with(what));
+    let gives = rest.starts_with("load")
+        || rest.starts_with("atomic")
+            && ["glc", "sc0", "TH_ATOMIC_RETURN"].iter().any(|mark| text.contains(mark));
+    let vector = match (gives, gfx9, gfx12) {
+        (_, true, _) => "vmcnt",
+        (true, _, false) => "vmcnt",
+        (false, _, false) => "vscnt",
+        (true, _, true) => "loadcnt",
+        (false, _, true) => "storecnt",
+    };
+    let local = if gfx12 { "dscnt" } else { "lgkmcnt" };
+    match kind {
+        "global" | "buffer" | "scratch" if moves => vec![vector],
+        "flat" if moves => vec![vector, local],
+        "ds" if rest != "nop" => vec![local],
+        "s" if ["load_", "buffer_load_", "memtime", "memrealtime", "sendmsg_rtn"]
+            .iter()
+            .any(|start| rest.starts_with(start)) =>
+        {
+            vec![if gfx12 { "kmcnt" } else { "lgkmcnt" }]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// What the text of a wait says: counters, and what it leaves open of each.
+fn waits(text: &str) -> Vec<(&'static str, usize)> {
+    let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let value = || {
+        let last = rest.split([',', ' ']).next_back().unwrap_or_default();
+        match last.strip_prefix("0x") {
+            Some(hex) => usize::from_str_radix(hex, 16).unwrap_or(usize::MAX),
+            None => last.parse().unwrap_or(usize::MAX),
+        }
+    };
+    match mnemonic {
+        "s_waitcnt" => ["vmcnt", "lgkmcnt"]
+            .into_iter()
+            .filter_map(|name| {
+                let (_, behind) = rest.split_once(name)?;
+                Some((name, behind.strip_prefix('(')?.split(')').next()?.parse().ok()?))
+            })
+            .collect(),
+        "s_waitcnt_vscnt" => vec![("vscnt", value())],
+        "s_waitcnt_vmcnt" => vec![("vmcnt", value())],
+        "s_waitcnt_lgkmcnt" => vec![("lgkmcnt", value())],
+        "s_wait_loadcnt" => vec![("loadcnt", value())],
+        "s_wait_storecnt" => vec![("storecnt", value())],
+        "s_wait_dscnt" => vec![("dscnt", value())],
+        "s_wait_kmcnt" => vec![("kmcnt", value())],
+        "s_wait_loadcnt_dscnt" => vec![("loadcnt", value() >> 8), ("dscnt", value() & 63)],
+        "s_wait_storecnt_dscnt" => vec![("storecnt", value() >> 8), ("dscnt", value() & 63)],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether only a count of zero tells that it is there: scalar results, and accesses that go two ways.
+fn in_any_order(text: &str) -> bool {
+    text.starts_with("s_") || text.starts_with("flat_")
+}
+
+type Register = (char, u16);
+
+/// The registers that a piece of text names.
+fn registers(text: &str) -> BTreeSet<Register> {
+    let mut all = BTreeSet::new();
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_[:]".contains(c)));
+    for word in words {
+        if let Some(rest) = word.strip_prefix("vcc") {
+            let halves = match rest {
+                "_lo" => 0..1,
+                "_hi" => 1..2,
+                _ => 0..2,
+            };
+            all.extend(halves.map(|half| ('c', half)));
+            continue;
+        }
+        let mut letters = word.chars();
+        let Some(kind) = letters.next().filter(|kind| "vsa".contains(*kind)) else { continue };
+        let rest = letters.as_str();
+        let pair = rest.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        let range = match pair.and_then(|pair| pair.split_once(':')) {
+            Some((first, last)) => first.parse().ok().zip(last.parse().ok()),
+            None => rest.parse().ok().map(|one: u16| (one, one)),
+        };
+        if let Some((first, last)) = range {
+            all.extend((first..=last).map(|number: u16| (kind, number)));
+        }
+    }
+    all
+}
+
+/// Where the result of an instruction that asks memory comes to.
+fn result(text: &str) -> BTreeSet<Register> {
+    let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let gives =
+        ["load", "read", "bpermute", "permute", "swizzle", "_rtn", "memtime", "memrealtime"];
+    let returns = mnemonic.contains("atomic")
+        && ["glc", "sc0", "TH_ATOMIC_RETURN"].iter().any(|mark| rest.contains(mark));
+    if returns || gives.iter().any(|part| mnemonic.contains(part)) {
+        registers(rest.split(", ").next().unwrap_or_default())
+    } else {
+        BTreeSet::new()
+    }
+}
+
+fn is_barrier(text: &str) -> bool {
+    matches!(text.split_whitespace().next(), Some("s_barrier" | "s_barrier_wait"))
+}
+
+/// Whether it deals with the caches between workgroups.
+pub(crate) fn is_fence(text: &str) -> bool {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    name.starts_with("buffer_wb")
+        || name.starts_with("buffer_inv")
+        || name.ends_with("_inv")
+        || name == "global_wb"
+        || name == "global_wbinv"
+}
+
+impl Run<'_> {
+    fn text(&self, step: &Step) -> &str {
+        self.texts.get(&step.pc).map_or("", String::as_str)
+    }
+
+    fn named(&self, step: &Step) -> String {
+        format!("`{}` at +{:#x}", self.text(step), step.pc.wrapping_sub(self.start))
+    }
+
+    /// Why what stands at an address is not needed; nothing where it is, as far as this walk can see.
+    pub(crate) fn reason(&self, removed: u64) -> Option<String> {
+        let text = self.texts.get(&removed)?;
+        let reasons = if is_barrier(text) {
+            self.of_barrier(removed)?
+        } else if is_fence(text) {
+            self.of_fence(removed)?
+        } else {
+            self.of_wait(removed, &waits(text))?
+        };
+        let all: Vec<String> = reasons.into_iter().collect();
+        Some(if all.is_empty() { "nothing is on its way there".to_owned() } else { all.join("; ") })
+    }
+
+    /// The steps of each wave, by their places.
+    fn waves(&self) -> Vec<Vec<usize>> {
+        let mut all: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            all.entry((step.launch, step.workgroup, step.wave)).or_default().push(at);
+        }
+        all.into_values().collect()
+    }
+
+    fn of_wait(&self, removed: u64, waited: &[(&str, usize)]) -> Option<BTreeSet<String>> {
+        let mut reasons = BTreeSet::new();
+        for wave in self.waves() {
+            // By counter, what is open, by its place in the wave.
+            let mut open: HashMap<&str, Vec<usize>> = HashMap::new();
+            for (at, index) in wave.iter().enumerate() {
+                let step = &self.steps[*index];
+                let text = self.text(step);
+                if step.pc == removed {
+                    for (counter, left) in waited {
+                        let queue = open.get(counter).map(Vec::as_slice).unwrap_or_default();
+                        for place in self.done(&wave, queue, *left) {
+                            reasons.insert(self.follows(&wave, place, at, counter, removed)?);
+                        }
+                    }
+                    continue;
+                }
+                for (counter, left) in waits(text) {
+                    let queue = open.entry(counter).or_default();
+                    let done = self.done(&wave, queue, left);
+                    queue.retain(|place| !done.contains(place));
+                }
+                for counter in raises(self.arch, text) {
+                    open.entry(counter).or_default().push(at);
+                }
+            }
+        }
+        Some(reasons)
+    }
+
+    /// What of a queue a wait finishes that leaves so many open.
+    fn done(&self, wave: &[usize], queue: &[usize], left: usize) -> Vec<usize> {
+        let any = |place: &usize| in_any_order(self.text(&self.steps[wave[*place]]));
+        if left == 0 {
+            return queue.to_vec();
+        }
+        let in_turn: Vec<usize> = queue.iter().filter(|place| !any(place)).copied().collect();
+        in_turn[..in_turn.len().saturating_sub(left)].to_vec()
+    }
+
+    /// Why what was asked for at one place need not be there at another.
+    fn follows(
+        &self,
+        wave: &[usize],
+        asked: usize,
+        at: usize,
+        counter: &str,
+        removed: u64,
+    ) -> Option<String> {
+        let producer = &self.steps[wave[asked]];
+        let text = self.text(producer);
+        let result = result(text);
+        let goes_elsewhere = text.starts_with("flat_")
+            && ["lgkmcnt", "dscnt"].contains(&counter)
+            && producer.touched.iter().all(|touched| !touched.local);
+        if goes_elsewhere {
+            return Some(format!("{} goes to memory alone", self.named(producer)));
+        }
+        let mut behind = wave[asked + 1..=at]
+            .iter()
+            .filter(|step| raises(self.arch, self.text(&self.steps[**step])).contains(&counter))
+            .count();
+        let mut others_may_know = false;
+        for index in &wave[at + 1..] {
+            let step = &self.steps[*index];
+            let text = self.text(step);
+            if step.pc != removed {
+                let is_done = |(other, left): &(&str, usize)| {
+                    *other == counter
+                        && (*left == 0 || !in_any_order(self.text(producer)) && *left <= behind)
+                };
+                if waits(text).iter().any(|wait| is_done(wait)) {
+                    if others_may_know && result.is_empty() {
+                        return self.others_touch(wave[asked], *index);
+                    }
+                    return Some(format!("{} waits for it, too", self.named(step)));
+                }
+            }
+            let used = registers(text);
+            let runs =
+                |(kind, _): &Register| !"va".contains(*kind) || step.lanes & producer.lanes != 0;
+            if result.iter().any(|register| used.contains(register) && runs(register)) {
+                return None;
+            }
+            others_may_know |= lets_know(text);
+            behind += usize::from(raises(self.arch, text).contains(&counter));
+        }
+        match (result.is_empty(), others_may_know) {
+            (false, _) => Some(format!("the result of {} is not used", self.named(producer))),
+            (true, false) => Some("the wave ends before it lets anybody know".to_owned()),
+            (true, true) => self.others_touch(wave[asked], self.steps.len()),
+        }
+    }
+
+    /// Why it does no harm that others touch what one step writes before another step waits for it; nothing where it does.
+    fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
+        let writer = &self.steps[wrote];
+        let meets = |step: &&Step| {
+            let near = |touched: &&Touched| !touched.local || step.is_of_workgroup(writer);
+            let mut touched = step.touched.iter().filter(near);
+            touched.any(|one| writer.touched.iter().any(|other| one.meets(other)))
+        };
+        let others = |steps: &[Step]| -> Vec<Step> {
+            let of_launch = |step: &&Step| step.launch == writer.launch && !step.is_of(writer);
+            steps.iter().filter(of_launch).filter(meets).cloned().collect()
+        };
+        let name = self.named(writer);
+        if others(&self.steps[wrote + 1..]).is_empty() {
+            return Some(format!("no other wave touches what {name} writes"));
+        }
+        if others(&self.steps[wrote + 1..waited.max(wrote + 1)]).is_empty() {
+            let wait = self.named(&self.steps[waited]);
+            return Some(format!("others touch what {name} writes behind {wait} alone"));
+        }
+        let is_local = |step: &Step| step.touched.iter().all(|touched| touched.local);
+        let only = |step: &Step, kind| step.touched.iter().all(|touched| touched.kind == kind);
+        let behind = others(&self.steps[wrote + 1..]);
+        let polls = only(writer, AccessKind::Atomic)
+            && behind.iter().all(|step| is_local(step) && only(step, AccessKind::Load));
+        if polls {
+            return Some(format!("{name} and reads of the LDS alone meet, {POLLS}"));
+        }
+        // All that anybody reads there has the marks of atomic loads, so these are atomics, which need no order.
+        let all = others(self.steps);
+        let is_marked = |step: &Step| {
+            step.touched.iter().all(|touched| !touched.local)
+                && (is_marked(self.text(step)) || !self.text(step).contains("_load_"))
+        };
+        let says = matches!(self.arch, Arch::Gfx942 | Arch::Gfx1201);
+        let may_be_atomic = |text: &str| !says || is_marked_store(text);
+        (all.iter().all(is_marked) && may_be_atomic(self.text(writer)))
+            .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
+    }
+
+    /// By the sides of a barrier that is taken out each time.
+    fn of_barrier(&self, removed: u64) -> Option<BTreeSet<String>> {
+        // By wave, how many barriers it has passed, and by workgroup those that would be gone.
+        let mut passed: HashMap<_, usize> = HashMap::new();
+        let mut gone: HashMap<_, BTreeSet<usize>> = HashMap::new();
+        let mut touches: HashMap<_, Vec<(u32, usize, Touched)>> = HashMap::new();
+        for step in self.steps {
+            let group = (step.launch, step.workgroup);
+            let number = passed.entry((group, step.wave)).or_default();
+            if is_barrier(self.text(step)) {
+                if step.pc == removed {
+                    gone.entry(group).or_default().insert(*number);
+                }
+                *number += 1;
+            }
+            let own = step.touched.iter().map(|touched| (step.wave, *number, *touched));
+            touches.entry(group).or_default().extend(own);
+        }
+        let mut polls = false;
+        for (group, gone) in &gone {
+            // Intervals that run into each other have the same number.
+            let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
+            let mut by_byte: HashMap<(bool, u64), Vec<(u32, usize, Touched)>> = HashMap::new();
+            let beside = |interval: &usize| {
+                gone.contains(interval)
+                    || interval.checked_sub(1).is_some_and(|n| gone.contains(&n))
+            };
+            for touch in touches.get(group)?.iter().filter(|(_, interval, _)| beside(interval)) {
+                for byte in touch.2.start / 4..touch.2.end.div_ceil(4) {
+                    by_byte.entry((touch.2.local, byte)).or_default().push(*touch);
+                }
+            }
+            for touches in by_byte.values() {
+                for (index, (wave, interval, touched)) in touches.iter().enumerate() {
+                    let needs = |(other, number, against): &(u32, usize, Touched)| {
+                        wave != other
+                            && interval != number
+                            && merged(*interval) == merged(*number)
+                            && touched.meets(against)
+                    };
+                    for (.., against) in touches[index + 1..].iter().filter(|touch| needs(touch)) {
+                        let kinds = [touched.kind, against.kind];
+                        if touched.local
+                            && kinds.contains(&AccessKind::Atomic)
+                            && kinds.contains(&AccessKind::Load)
+                        {
+                            polls = true;
+                        } else {
+                            return None;
+                        }
+                    }
+                }
+            }
+        }
+        let why =
+            if polls { POLLS_ACROSS } else { "no two waves touch the same bytes on its two sides" };
+        Some(BTreeSet::from([why.to_owned()]))
+    }
+
+    /// By what other workgroups write.
+    fn of_fence(&self, removed: u64) -> Option<BTreeSet<String>> {
+        let fence = self.texts.get(&removed)?;
+        let writes_back = fence.starts_with("buffer_wbl2") || fence.starts_with("global_wb ");
+        // What another workgroup touched in these steps.
+        let foreign = |steps: &[Step], step: &Step, touched: &Touched| {
+            steps.iter().any(|other| {
+                other.launch == step.launch
+                    && other.workgroup != step.workgroup
+                    && other.touched.iter().any(|against| !against.local && touched.meets(against))
+            })
+        };
+        if writes_back {
+            // What the waves of the workgroup wrote before it, and no other one writes back.
+            for (at, step) in self.steps.iter().enumerate().filter(|(_, s)| s.pc == removed) {
+                let before = self.steps[..at].iter().rev().filter(|other| other.is_of(step));
+                let since = before
+                    .take_while(|other| !writes_back_too(self.text(other)) || other.pc == removed);
+                let plain = |other: &&Step| {
+                    self.text(other).contains("_store_") && !self.text(other).contains("sc1")
+                };
+                let mut wrote = since.filter(plain);
+                if self.arch == Arch::Gfx942
+                    && wrote.any(|other| {
+                        other.touched.iter().any(|touched| foreign(self.steps, other, touched))
+                    })
+                {
+                    return None;
+                }
+            }
+            let why = if self.arch == Arch::Gfx942 {
+                "nobody else touches what was written before it"
+            } else {
+                "all workgroups share the cache that it writes back"
+            };
+            return Some(BTreeSet::from([why.to_owned()]));
+        }
+        for (at, step) in self.steps.iter().enumerate() {
+            if is_marked(self.text(step)) {
+                continue;
+            }
+            let reads = step.touched.iter().filter(|t| !t.local && t.kind == AccessKind::Load);
+            for read in reads {
+                // Since the last fence of the same name that is left; the waves of a workgroup share their caches.
+                let before = self.steps[..at].iter().enumerate().rev();
+                let own = before.filter(|(_, other)| other.is_of_workgroup(step));
+                let mut same = own.filter(|(_, other)| self.text(other) == fence);
+                let Some((_, last)) = same.clone().next() else { continue };
+                let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
+                // Where the last one is kept, this one does nothing for the read.
+                if last.pc == removed && foreign(&self.steps[kept..at], step, read) {
+                    return None;
+                }
+            }
+        }
+        let why =
+            "what others write is read without marks behind another fence like it alone, if at all";
+        Some(BTreeSet::from([why.to_owned()]))
+    }
+}
+
+/// Whether a load has the bits of atomic and volatile ones.
+fn is_marked(text: &str) -> bool {
+    ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
+}
+
+fn is_marked_store(text: &str) -> bool {
+    ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
+}
+
+/// Whether others may learn by it what the wave has done.
+fn lets_know(text: &str) -> bool {
+    let name = text.split_whitespace().next().unwrap_or_default();
+    let reads = name.contains("load") || name.contains("read");
+    let memory = ["global_", "flat_", "buffer_", "ds_"].iter().any(|start| name.starts_with(start));
+    is_barrier(text) || memory && !reads && !is_fence(name)
+}
+
+fn writes_back_too(text: &str) -> bool {
+    text.starts_with("buffer_wbl2")
+}

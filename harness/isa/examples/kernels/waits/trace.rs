@@ -1,0 +1,130 @@
+//! What waves execute, one instruction after the other, and the bytes that each instruction touches: read off the registers and
+//! the text, and not asked of the sanitizer.
+
+use isa::{AccessKind, Executing};
+
+/// Bytes that an instruction touches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Touched {
+    pub(crate) local: bool,
+    pub(crate) kind: AccessKind,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl Touched {
+    /// Whether two waves that touch both need an order.
+    pub(crate) fn meets(&self, other: &Touched) -> bool {
+        let writes = |touched: &Touched| touched.kind != AccessKind::Load;
+        let atomic = |touched: &Touched| touched.kind == AccessKind::Atomic;
+        self.local == other.local
+            && self.start < other.end
+            && other.start < self.end
+            && (writes(self) || writes(other))
+            && !(atomic(self) && atomic(other))
+    }
+}
+
+/// One instruction of one wave.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    pub(crate) launch: usize,
+    pub(crate) workgroup: u64,
+    pub(crate) wave: u32,
+    pub(crate) pc: u64,
+    pub(crate) lanes: u64,
+    pub(crate) touched: Vec<Touched>,
+}
+
+impl Step {
+    pub(crate) fn new(launch: usize, executing: &Executing<'_>) -> Step {
+        Step {
+            launch,
+            workgroup: executing.workgroup,
+            wave: executing.wave,
+            pc: executing.pc,
+            lanes: executing.lanes(),
+            touched: in_lds(executing),
+        }
+    }
+
+    pub(crate) fn is_of(&self, other: &Step) -> bool {
+        self.is_of_workgroup(other) && self.wave == other.wave
+    }
+
+    pub(crate) fn is_of_workgroup(&self, other: &Step) -> bool {
+        (self.launch, self.workgroup) == (other.launch, other.workgroup)
+    }
+}
+
+/// The first vector register of an operand.
+fn row(operand: &str) -> Option<usize> {
+    let name = operand.strip_prefix('v')?;
+    let first = name.strip_prefix('[').map_or(name, |pair| pair.split(':').next().unwrap_or(""));
+    first.parse().ok()
+}
+
+fn number(text: &str, name: &str) -> u64 {
+    let found = text.split_whitespace().find_map(|word| word.strip_prefix(name));
+    found.and_then(|value| value.strip_prefix(':')?.parse().ok()).unwrap_or(0)
+}
+
+/// How many bytes a lane touches, by the end of the name.
+fn size(mnemonic: &str) -> u64 {
+    let ends = |ends: &[&str]| ends.iter().any(|end| mnemonic.ends_with(end));
+    match () {
+        () if ends(&["b128"]) => 16,
+        () if ends(&["b96"]) => 12,
+        () if ends(&["64"]) => 8,
+        () if ends(&["b16", "u16", "i16", "b16_d16_hi", "u16_d16", "u16_d16_hi"]) => 2,
+        () if ends(&["b8", "u8", "i8", "u8_d16", "u8_d16_hi"]) => 1,
+        () => 4,
+    }
+}
+
+fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
+    let text = executing.text;
+    let (mnemonic, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    let operands: Vec<&str> = rest.split(',').map(str::trim).collect();
+    let word = |index: usize| operands.get(index).and_then(|o| o.split_whitespace().next());
+    let lanes = (0..64).filter(|lane| executing.lanes() >> lane & 1 == 1);
+    let reads = mnemonic.contains("read") || mnemonic.contains("load");
+    let kind = if reads {
+        AccessKind::Load
+    } else if mnemonic.contains("write") || mnemonic.contains("store") {
+        AccessKind::Store
+    } else {
+        AccessKind::Atomic
+    };
+    let touched = |start: u64, bytes: u64| Touched { local: true, kind, start, end: start + bytes };
+    if mnemonic.starts_with("flat_") {
+        let index = usize::from(reads || kind == AccessKind::Atomic && operands.len() > 2);
+        let Some(row) = word(index).and_then(row) else { return Vec::new() };
+        let bytes = if mnemonic.contains("x2") || mnemonic.ends_with("64") { 8 } else { 4 };
+        let local = lanes.filter(|lane| executing.vector(row + 1, *lane) == SHARED);
+        let at = |lane| u64::from(executing.vector(row, lane)) + number(text, "offset");
+        return local.map(|lane| touched(at(lane), bytes)).collect();
+    }
+    let moves = ["ds_bpermute", "ds_permute", "ds_swizzle", "ds_nop"];
+    if !mnemonic.starts_with("ds_") || moves.iter().any(|name| mnemonic.starts_with(name)) {
+        return Vec::new();
+    }
+    let index = usize::from(reads || mnemonic.contains("_rtn"));
+    let Some(row) = word(index).and_then(row) else { return Vec::new() };
+    let bytes = size(mnemonic);
+    let is_two =
+        mnemonic.contains("read2") || mnemonic.contains("write2") || mnemonic.contains("2addr");
+    let offsets = if is_two {
+        let step = if mnemonic.contains("st64") || mnemonic.contains("stride64") { 64 } else { 1 };
+        vec![number(text, "offset0") * bytes * step, number(text, "offset1") * bytes * step]
+    } else {
+        vec![number(text, "offset")]
+    };
+    lanes
+        .flat_map(|lane| offsets.iter().map(move |offset| (lane, *offset)))
+        .map(|(lane, offset)| touched(u64::from(executing.vector(row, lane)) + offset, bytes))
+        .collect()
+}
+
+/// The upper half of a flat address of the LDS, as the emulated device has it.
+const SHARED: u32 = 0x0002_0000;

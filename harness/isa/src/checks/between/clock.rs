@@ -1,0 +1,86 @@
+//! What a wave knows of others: up to when what they did is ordered before what it does.
+
+use std::sync::Arc;
+
+/// When something happened: accesses to memory are counted over all waves of a launch, from 1 on.
+pub(super) type Time = u32;
+
+/// What is known of one wave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) wave: u32,
+    /// Up to here its accesses were made.
+    pub(super) made: Time,
+    /// Up to here what it wrote has come to memory.
+    pub(super) come: Time,
+}
+
+/// What is known of all waves; those that are left out, nothing is known of.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Clock(Vec<Entry>);
+
+impl Clock {
+    /// Of entries in any order, several of which may be of one wave.
+    pub(super) fn new(mut entries: Vec<Entry>) -> Clock {
+        entries.sort_unstable_by_key(|entry| entry.wave);
+        entries.dedup_by(|entry, kept| {
+            let same = entry.wave == kept.wave;
+            if same {
+                (kept.made, kept.come) = (kept.made.max(entry.made), kept.come.max(entry.come));
+            }
+            same
+        });
+        Clock(entries)
+    }
+
+    pub(super) fn entries(&self) -> &[Entry] {
+        &self.0
+    }
+
+    pub(super) fn of(&self, wave: u32) -> Option<&Entry> {
+        let found = self.0.binary_search_by_key(&wave, |entry| entry.wave);
+        found.ok().map(|index| &self.0[index])
+    }
+
+    fn holds(&self, other: &Clock) -> bool {
+        let known = |entry: &Entry| {
+            let own = self.of(entry.wave);
+            own.is_some_and(|own| own.made >= entry.made && own.come >= entry.come)
+        };
+        other.0.iter().all(known)
+    }
+
+    /// What both know, and how many entries that took to write down.
+    pub(super) fn join(one: &Arc<Clock>, other: &Arc<Clock>) -> (Arc<Clock>, usize) {
+        if Arc::ptr_eq(one, other) || one.holds(other) {
+            return (one.clone(), 0);
+        }
+        if other.holds(one) {
+            return (other.clone(), 0);
+        }
+        let all = Clock::new([&one.0[..], &other.0[..]].concat());
+        let made = all.0.len();
+        (Arc::new(all), made)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_both_know_is_the_later_of_each() {
+        let entry = |wave, made, come| Entry { wave, made, come };
+        let one = Arc::new(Clock::new(vec![entry(7, 5, 2), entry(1, 3, 3), entry(7, 4, 4)]));
+        assert_eq!(one.entries(), [entry(1, 3, 3), entry(7, 5, 4)]);
+        let other = Arc::new(Clock::new(vec![entry(7, 9, 1), entry(8, 1, 1)]));
+        let (both, made) = Clock::join(&one, &other);
+        assert_eq!(both.entries(), [entry(1, 3, 3), entry(7, 9, 4), entry(8, 1, 1)]);
+        assert_eq!(made, 3);
+        // Nothing is written down where one knows it all.
+        let (same, made) = Clock::join(&both, &one);
+        assert!(Arc::ptr_eq(&same, &both) && made == 0);
+        assert!(Arc::ptr_eq(&Clock::join(&one, &both).0, &both));
+        assert_eq!(both.of(2), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! Accesses that nothing orders, until the launch is known well enough to tell of them.
+
+use std::collections::BTreeMap;
+
+use super::{Cells, Kind, Origin, Site, Strength};
+
+/// Why two accesses have no order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Why {
+    Unordered,
+    /// The second wave heard of the first one by a write that did not wait for the earlier one to come.
+    NotCome,
+    /// The second wave heard of the first one, and has not dropped what its caches hold.
+    Stale,
+}
+
+/// One of the two accesses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) kind: Kind,
+    pub(crate) workgroup: u64,
+    pub(crate) wave: u32,
+    pub(crate) origin: Origin,
+}
+
+/// Two accesses that race, the one of the lower workgroup first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Race {
+    pub(crate) address: u64,
+    pub(crate) why: Why,
+    pub(crate) sides: [Side; 2],
+}
+
+/// Two accesses that may race, in the order in which they were made.
+#[derive(Clone)]
+pub(super) struct Rival {
+    address: u64,
+    why: Why,
+    sides: [(u32, Site); 2],
+    sites: [u32; 2],
+}
+
+impl Rival {
+    pub(super) fn new(
+        address: u64,
+        why: Why,
+        (before, first_site, first): (u32, u32, Site),
+        (now, second_site, second): (u32, u32, Site),
+    ) -> Rival {
+        let sites = [first_site.min(second_site), first_site.max(second_site)];
+        Rival { address, why, sides: [(before, first), (now, second)], sites }
+    }
+
+    pub(super) fn both_write(&self) -> bool {
+        self.sides.iter().all(|(_, site)| site.kind == Kind::Store)
+    }
+
+    /// Whether all that is known of the place says so, too.
+    fn stands(&self, cells: &Cells) -> bool {
+        let cell = cells.at(self.address);
+        let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);
+        // Plain reads begin the loops that compilers make of atomics that the architecture lacks.
+        if has(Kind::Atomic) || has(Kind::Load) && cell.is_swapped {
+            return !cell.is_swapped;
+        }
+        // Stores that may be atomic are, where others synchronise.
+        let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unsaid;
+        !(self.both_write() && self.sides.iter().all(unsaid) && cell.synchronises)
+    }
+}
+
+/// Examples of one pair of instructions that are looked at before it is given up.
+const EXAMPLES: usize = 16;
+
+#[derive(Default)]
+pub(super) struct Rivals {
+    /// By the two instructions.
+    open: BTreeMap<[u32; 2], Vec<Rival>>,
+    /// Writes of the instruction that is being executed, with the bytes before it.
+    fresh: Vec<(Rival, Vec<Option<u8>>)>,
+    found: BTreeMap<[u32; 2], Rival>,
+}
+
+impl Rivals {
+    pub(super) fn add(&mut self, rival: Rival) {
+        let examples = self.open.entry(rival.sites).or_default();
+        let is_known = |known: &Rival| known.address == rival.address;
+        if examples.len() < EXAMPLES && !examples.iter().any(is_known) {
+            examples.push(rival);
+        }
+    }
+
+    pub(super) fn add_if_it_changes(&mut self, rival: Rival, bytes: Vec<Option<u8>>) {
+        if self.open.get(&rival.sites).is_none_or(|examples| examples.len() < EXAMPLES) {
+            self.fresh.push((rival, bytes));
+        }
+    }
+
+    /// What the instruction has written is there.
+    pub(super) fn compare(&mut self, read: &mut dyn FnMut(u64) -> Option<u8>) {
+        for (rival, bytes) in std::mem::take(&mut self.fresh) {
+            let after = (rival.address..).map(&mut *read);
+            if bytes.iter().zip(after).any(|(before, after)| *before != after) {
+                self.add(rival);
+            }
+        }
+    }
+
+    /// Settles what is open by what is known of memory.
+    pub(super) fn settle(&mut self, cells: &Cells) {
+        for (sites, examples) in std::mem::take(&mut self.open) {
+            let stands = examples.into_iter().find(|rival| rival.stands(cells));
+            if let Some(rival) = stands {
+                self.found.entry(sites).or_insert(rival);
+            }
+        }
+    }
+
+    /// What was found, in workgroups of so many waves.
+    pub(super) fn take(&mut self, waves: u32) -> Vec<Race> {
+        let race = |Rival { address, why, sides, .. }: Rival| {
+            let mut sides = sides.map(|(wave, Site { kind, origin, .. })| Side {
+                kind,
+                workgroup: u64::from(wave / waves),
+                wave: wave % waves,
+                origin,
+            });
+            sides.sort_by_key(|side| (side.workgroup, side.wave));
+            Race { address, why, sides }
+        };
+        std::mem::take(&mut self.found).into_values().map(race).collect()
+    }
+}

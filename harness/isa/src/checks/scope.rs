@@ -1,0 +1,142 @@
+//! What an instruction says of other workgroups: whether they see its accesses as they are made, and what it does to the
+//! caches between them.
+//!
+//! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942, GFX10 and GFX11, and GFX12: the code
+//! that loads, stores and fences of each scope become.
+
+use device::Arch;
+
+use crate::text::{Base, Text};
+
+/// What the bits of a load or a store say of those who touch the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strength {
+    /// Nothing: it may meet a cache of its own.
+    Plain,
+    /// It may be atomic or not: before GFX12, and but for GFX942, a store goes to the memory of the device whatever it is.
+    Unsaid,
+    /// It is made where other workgroups see it, as atomic and volatile accesses are.
+    Synchronising,
+}
+
+/// What an instruction does that concerns other workgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scope {
+    pub(crate) load: Strength,
+    pub(crate) store: Strength,
+    /// A store stays in a cache that others do not share, until that is written back.
+    pub(crate) stays: bool,
+    /// It compares and swaps, which begins with a plain load where compilers make other atomics of it.
+    pub(crate) swaps: bool,
+    /// The caches whose lines it drops, a bit for each.
+    pub(crate) drops: u8,
+    pub(crate) writes_back: bool,
+}
+
+/// The caches that a load may find old lines in, a bit for each: on GFX10 and GFX11 two of them are dropped one by one.
+pub(crate) fn caches(arch: Arch) -> u8 {
+    match arch {
+        Arch::Gfx1030 | Arch::Gfx1100 | Arch::Gfx1151 => 0b11,
+        Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 | Arch::Gfx1201 => 0b1,
+    }
+}
+
+impl Scope {
+    pub(crate) fn of(text: &Text) -> Scope {
+        use Strength::{Plain, Synchronising, Unsaid};
+        let (name, arch) = (text.mnemonic.as_str(), text.site.arch);
+        // Where there are no operands, the first modifier stands in their place.
+        let says_sc1 = text.has("sc1")
+            || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
+        let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
+        let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
+        let (marked, says) = match arch {
+            Arch::Gfx942 => (text.has("sc0") || text.has("sc1"), true),
+            Arch::Gfx1201 => (wide, true),
+            Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx1030 | Arch::Gfx1100 | Arch::Gfx1151 => {
+                (text.has("glc"), false)
+            }
+        };
+        let drops = match (name, arch) {
+            ("buffer_gl0_inv", _) | ("buffer_wbinvl1" | "buffer_wbinvl1_vol", _) => 0b01,
+            ("buffer_gl1_inv", _) => 0b10,
+            ("buffer_inv", _) if says_sc1 => 0b01,
+            ("global_inv" | "global_wbinv", _) if device => 0b01,
+            _ => 0,
+        };
+        Scope {
+            load: if marked { Synchronising } else { Plain },
+            store: match (says, marked) {
+                (false, _) => Unsaid,
+                (true, true) => Synchronising,
+                (true, false) => Plain,
+            },
+            stays: arch == Arch::Gfx942 && name.contains("_store_") && !text.has("sc1"),
+            swaps: name.contains("_cmpswap"),
+            drops,
+            writes_back: name == "buffer_wbl2" && says_sc1,
+        }
+    }
+
+    /// Whether it is for caches alone.
+    pub(crate) fn is_of_caches(&self) -> bool {
+        self.drops != 0 || self.writes_back
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1151, Gfx1201};
+
+    use super::{Strength::*, *};
+    use crate::text::Site;
+
+    fn of(arch: Arch, line: &str) -> Scope {
+        Scope::of(&Text::parse(line, &Site::of(arch)).expect(line))
+    }
+
+    /// The code of atomic loads and stores of the scope of an agent, and of plain ones, as the guide lists it.
+    #[test]
+    fn what_atomic_loads_and_stores_become_is_told_from_plain_ones() {
+        for (arch, load, marks) in [
+            (Gfx906, "global_load_dword v0, v[2:3], off", " glc"),
+            (Gfx90a, "global_load_dword v0, v[2:3], off", " glc"),
+            (Gfx942, "global_load_dword v0, v[2:3], off", " sc1"),
+            (Gfx1030, "global_load_dword v0, v[2:3], off", " glc dlc"),
+            (Gfx1151, "global_load_b32 v0, v[2:3], off", " glc"),
+            (Gfx1201, "global_load_b32 v0, v[2:3], off", " scope:SCOPE_DEV"),
+        ] {
+            assert_eq!(of(arch, load).load, Plain, "{arch}");
+            assert_eq!(of(arch, &format!("{load}{marks}")).load, Synchronising, "{arch}");
+        }
+        let store = "global_store_dword v[2:3], v0, off";
+        for arch in [Gfx906, Gfx90a, Gfx1030] {
+            assert_eq!(of(arch, store).store, Unsaid, "{arch}");
+        }
+        let plain = of(Gfx942, store);
+        assert_eq!((plain.store, plain.stays), (Plain, true));
+        let through = of(Gfx942, &format!("{store} sc1"));
+        assert_eq!((through.store, through.stays), (Synchronising, false));
+        assert_eq!(of(Gfx1201, "global_store_b32 v[2:3], v0, off").store, Plain);
+        let store = "global_store_b32 v[2:3], v0, off scope:SCOPE_SYS";
+        assert_eq!(of(Gfx1201, store).store, Synchronising);
+    }
+
+    #[test]
+    fn fences_drop_the_lines_of_all_caches_between() {
+        let all = |arch, lines: &[&str]| {
+            let dropped = lines.iter().fold(0, |all, line| all | of(arch, line).drops);
+            assert_eq!(dropped, caches(arch), "{arch}");
+        };
+        all(Gfx906, &["buffer_wbinvl1_vol"]);
+        all(Gfx90a, &["buffer_wbinvl1_vol"]);
+        all(Gfx942, &["buffer_inv sc1"]);
+        all(Gfx1030, &["buffer_gl0_inv", "buffer_gl1_inv"]);
+        all(Gfx1151, &["buffer_gl1_inv", "buffer_gl0_inv"]);
+        all(Gfx1201, &["global_inv scope:SCOPE_DEV"]);
+        // Of the scope of a workgroup.
+        assert_eq!(of(Gfx942, "buffer_inv sc0").drops, 0);
+        assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_SE").drops, 0);
+        assert!(of(Gfx942, "buffer_wbl2 sc1").writes_back);
+    }
+}

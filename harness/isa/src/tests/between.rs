@@ -1,0 +1,282 @@
+//! What the sanitizer says of waves of different workgroups that touch the same memory, by the code that the memory models of
+//! LLVM's AMDGPU usage guide make of fences and atomics of an agent on each architecture.
+//!
+//! The encodings of the waits, behind `#`, are those that LLVM's assembler prints.
+
+use std::ops::Range;
+
+use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
+
+use crate::{
+    AddressSpace,
+    checks::{
+        Checks,
+        between::{Between, Why},
+    },
+    program::{bind, watch},
+    text::{Site, register},
+    wave::{Machine, Wave},
+};
+
+struct Memory(Range<u64>);
+
+impl AddressSpace for Memory {
+    fn range(&self, address: u64) -> Option<Range<u64>> {
+        self.0.contains(&address).then(|| self.0.clone())
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+}
+
+const GROUPS: usize = 3;
+const WAVES: usize = 2;
+
+/// Runs lines such as `2.1: instruction`, of wave 1 of workgroup 2, or `2: barrier`, and says what is found: why, and the lines.
+///
+/// s[0:1] hold the start of the memory, v0 the offset 64, v8 zero, and v9 a number that each wave has for itself. One lane runs.
+fn run(arch: Arch, text: &str) -> Vec<(Why, u64, u64)> {
+    let mut words = vec![0u32; 256];
+    let start = words.as_mut_ptr().expose_provenance() as u64;
+    let memory = Memory(start..start + 1024);
+    let mut machine = Machine::new(&memory);
+    machine.give_lds(256, 1);
+    machine.between = Between::new(arch, GROUPS as u64, WAVES).map(Box::new);
+    let between = machine.between.as_ref().expect("several workgroups are watched");
+    let mut groups: Vec<(Option<Box<Checks>>, Vec<Wave>)> = (0..GROUPS)
+        .map(|group| {
+            let mut checks = Checks::new(true, false);
+            checks.begin(WAVES);
+            checks.knows(between.workers(group as u64));
+            let waves = (0..WAVES).map(|index| {
+                let mut wave = Wave::new(arch.wave_size() as usize);
+                wave.index = index as u32;
+                wave.set_pair(register::EXEC, 1);
+                wave.set_pair(0, start);
+                wave.set_lane(0, 0, 64);
+                wave.set_lane(9, 0, (group * WAVES + index) as u32 + 1);
+                wave
+            });
+            (Some(Box::new(checks)), waves.collect())
+        })
+        .collect();
+    let lines = text.split(';').map(str::trim).filter(|line| !line.is_empty());
+    for (pc, line) in lines.enumerate() {
+        let (who, line) = line.split_once(": ").expect("who");
+        let (group, wave) = who.split_once('.').unwrap_or((who, "0"));
+        let (checks, waves) = &mut groups[group.parse::<usize>().expect("a number")];
+        std::mem::swap(&mut machine.checks, checks);
+        if line == "barrier" {
+            let checks = machine.checks.as_mut().expect("the launch is watched");
+            checks.barrier(machine.between.as_deref_mut());
+        } else {
+            let wave = &mut waves[wave.parse::<usize>().expect("a number")];
+            let (text, immediate) = line.split_once('#').unwrap_or((line, "0"));
+            let immediate = u16::from_str_radix(immediate.trim(), 16).expect("an encoding");
+            let lanes = wave.lanes;
+            let site = Site { address: pc as u64, immediate, lanes, ..Site::of(arch) };
+            let exec = watch(bind(text.trim(), &site), text.trim(), &site);
+            let Ok(exec) = exec else { panic!("{arch}: not bound: {line}") };
+            exec.run(wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
+        }
+        std::mem::swap(&mut machine.checks, checks);
+    }
+    let races = machine.between.as_mut().expect("it is still watched").end();
+    let [first, second] = [0, 1];
+    let lines = |race: &crate::checks::between::Race| {
+        let [one, other] = [&race.sides[first].origin.pc, &race.sides[second].origin.pc];
+        (race.why, *one.min(other), *one.max(other))
+    };
+    races.iter().map(lines).collect()
+}
+
+#[track_caller]
+fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
+    for arch in archs {
+        assert_eq!(run(*arch, text), expected, "{arch}: {text}");
+    }
+}
+
+const ALL: [Arch; 7] = [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
+/// Those whose stores do not say whether they are atomic, and the others.
+const UNSAID: [Arch; 5] = [Gfx906, Gfx90a, Gfx1030, Gfx1100, Gfx1151];
+const SAID: [Arch; 2] = [Gfx942, Gfx1201];
+
+const WRITE: &str = "global_store_dword v0, v9, s[0:1]";
+const READ: &str = "global_load_dword v1, v0, s[0:1]";
+
+#[test]
+fn plain_accesses_of_two_workgroups_need_an_order() {
+    let unordered = |one, other| (Why::Unordered, one, other);
+    check(&ALL, &format!("0: {WRITE}; 1: {WRITE}"), &[unordered(0, 1)]);
+    check(&ALL, &format!("0: {WRITE}; 1: {READ}"), &[unordered(0, 1)]);
+    check(&ALL, &format!("0: {READ}; 1: {WRITE}"), &[unordered(0, 1)]);
+    check(&ALL, &format!("0: {READ}; 1: {READ}; 2: {READ}"), &[]);
+    // A read hides no other one, and is not forgotten when its own workgroup reads again.
+    check(&ALL, &format!("0: {READ}; 1: {READ}; 1: {WRITE}"), &[unordered(0, 2)]);
+    check(&ALL, &format!("0: {READ}; 0: {READ}; 2: {READ}; 0: {WRITE}"), &[unordered(2, 3)]);
+    // Within a workgroup they are no business of this check.
+    check(&ALL, &format!("0: {WRITE}; 0.1: {WRITE}; 0.1: {READ}"), &[]);
+    // By the byte.
+    let byte = "global_store_byte v0, v9, s[0:1]";
+    check(&ALL, &format!("0: {byte}; 1: {byte} offset:1; 2: {byte} offset:2"), &[]);
+    check(&ALL, &format!("0: {WRITE}; 1: {byte} offset:3"), &[unordered(0, 1)]);
+    check(
+        &ALL,
+        &format!("0: {byte} offset:3; 1: {READ}; 2: {byte}"),
+        &[unordered(0, 1), unordered(1, 2)],
+    );
+    // Nor do scalar loads see what others write.
+    check(&ALL, &format!("0: {WRITE}; 1: s_load_dword s8, s[0:1], 0x40"), &[unordered(0, 1)]);
+    // Writes of what is there.
+    let zero = "global_store_dword v0, v8, s[0:1]";
+    check(&ALL, &format!("0: {zero}; 1: {zero}"), &[]);
+    check(&ALL, &format!("0: {WRITE}; 1: {zero}"), &[unordered(0, 1)]);
+}
+
+#[test]
+fn atomics_race_with_plain_accesses_alone() {
+    let add = "global_atomic_add v0, v9, s[0:1]";
+    check(&ALL, &format!("0: {add}; 1: {add}; 2: {add}"), &[]);
+    check(&ALL, &format!("0: {add}; 1: {READ}"), &[(Why::Unordered, 0, 1)]);
+    check(&ALL, &format!("0: {READ}; 1: {add}"), &[(Why::Unordered, 0, 1)]);
+    // A plain read begins a loop that compares and swaps.
+    let swap = "global_atomic_cmpswap v0, v[8:9], s[0:1]";
+    check(&ALL, &format!("0: {READ}; 0: {swap}; 1: {READ}; 1: {swap}"), &[]);
+    // A store may be an atomic one where its bits do not say.
+    check(&UNSAID, &format!("0: {add}; 1: {WRITE}"), &[]);
+    check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
+    check(&UNSAID, &format!("0: {add}; 1: {WRITE}; 2: {WRITE}"), &[]);
+    for (arch, marks) in [(Gfx942, "sc1"), (Gfx1201, "scope:SCOPE_DEV")] {
+        let stores = format!("0: {WRITE} {marks}; 1: {WRITE} {marks}; 2: {READ} {marks}; 0: {add}");
+        check(&[arch], &stores, &[]);
+        check(&[arch], &format!("0: {WRITE}; 1: {READ} {marks}"), &[(Why::Unordered, 0, 1)]);
+    }
+    for (arch, marks) in [(Gfx90a, "glc"), (Gfx1030, "glc dlc"), (Gfx1151, "glc")] {
+        check(&[arch], &format!("0: {WRITE}; 1: {WRITE}; 2: {READ} {marks}"), &[]);
+        check(&[arch], &format!("0: {WRITE}; 2: {READ}"), &[(Why::Unordered, 0, 1)]);
+    }
+}
+
+/// How a wave lets others know, and how another one is let know: the release, the mark of a store, that of a load, and the
+/// acquire, by the guide.
+type Code =
+    (&'static [Arch], &'static [&'static str], &'static str, &'static str, &'static [&'static str]);
+
+const CODES: [Code; 6] = [
+    (&[Gfx906, Gfx90a], &["s_waitcnt vmcnt(0) # 0f70"], "", "glc", &["buffer_wbinvl1_vol"]),
+    (
+        &[Gfx942],
+        &["buffer_wbl2 sc1", "s_waitcnt vmcnt(0) # 0f70"],
+        "sc1",
+        "sc1",
+        &["buffer_inv sc1"],
+    ),
+    (
+        &[Gfx1030],
+        &["s_waitcnt_vscnt null, 0x0 # 0"],
+        "",
+        "glc dlc",
+        &["buffer_gl0_inv", "buffer_gl1_inv"],
+    ),
+    (
+        &[Gfx1100, Gfx1151],
+        &["s_waitcnt_vscnt null, 0x0 # 0"],
+        "",
+        "glc",
+        &["buffer_gl1_inv", "buffer_gl0_inv"],
+    ),
+    (
+        &[Gfx1201],
+        &["s_wait_storecnt 0x0 # 0"],
+        "scope:SCOPE_DEV",
+        "scope:SCOPE_DEV",
+        &["global_inv scope:SCOPE_DEV"],
+    ),
+    // Stores that go through the caches, and loads past them, need no more than the wait.
+    (&[Gfx942], &["s_waitcnt vmcnt(0) # 0f70"], "sc1", "sc1", &["buffer_inv sc1"]),
+];
+
+/// Each line of the release and of the acquire is left out once.
+#[test]
+fn a_release_waits_and_an_acquire_drops_lines() {
+    for (number, (archs, release, stores, loads, acquire)) in CODES.into_iter().enumerate() {
+        let first = if number == 5 { format!("{WRITE} sc1") } else { WRITE.to_owned() };
+        let program = |left_out: Option<usize>, flag: &str, look: &str| {
+            let release = release.iter().map(|line| format!("0: {line}; "));
+            let acquire = acquire.iter().map(|line| format!("1: {line}; "));
+            let lines = release.chain([format!("0: {flag}; 1: {look}; ")]).chain(acquire);
+            let kept = lines.enumerate().filter(|(at, _)| Some(*at) != left_out);
+            let between: String = kept.map(|(_, line)| line).collect();
+            let all = format!("0: {first}; {between}1: {READ}");
+            let last = all.matches(';').count() as u64;
+            (all, last)
+        };
+        let flag = format!("global_store_dword v0, v9, s[0:1] offset:512 {stores}");
+        let look = format!("global_load_dword v2, v0, s[0:1] offset:512 {loads}");
+        let add = "global_atomic_add v0, v9, s[0:1] offset:512".to_owned();
+        let returns = if archs == [Gfx942] {
+            "sc0"
+        } else if archs == [Gfx1201] {
+            "th:TH_ATOMIC_RETURN"
+        } else {
+            "glc"
+        };
+        let fetch = format!("global_atomic_add v2, v0, v9, s[0:1] offset:512 {returns}");
+        for (flag, look) in [(&flag, &look), (&add, &look), (&flag, &fetch), (&fetch, &fetch)] {
+            check(archs, &program(None, flag, look).0, &[]);
+            for left_out in 0..release.len() {
+                let (text, last) = program(Some(left_out), flag, look);
+                check(archs, &text, &[(Why::NotCome, 0, last)]);
+            }
+            for left_out in 0..acquire.len() {
+                let (text, last) = program(Some(release.len() + 1 + left_out), flag, look);
+                check(archs, &text, &[(Why::Stale, 0, last)]);
+            }
+            let (text, last) = program(Some(release.len()), flag, look);
+            check(archs, &text, &[(Why::Unordered, 0, last)]);
+        }
+        // A look past the caches needs no dropped lines, and a write none either.
+        for what in [format!("{READ} {loads}"), WRITE.to_owned()] {
+            let release: String = release.iter().map(|line| format!("0: {line}; ")).collect();
+            check(archs, &format!("0: {first}; {release}0: {flag}; 1: {look}; 1: {what}"), &[]);
+        }
+    }
+}
+
+#[test]
+fn what_a_wave_knows_it_hands_on() {
+    let wait = "s_waitcnt vmcnt(0) # 0f70";
+    let tell = |at: u32| format!("global_store_dword v0, v9, s[0:1] offset:{at}");
+    let look = |at: u32| format!("global_load_dword v2, v0, s[0:1] offset:{at} glc");
+    let drop = "buffer_wbinvl1_vol";
+    let on =
+        |archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]| check(archs, text, expected);
+    let (flag, seen) = (tell(512), look(512));
+    let (other_flag, other_seen) = (tell(516), look(516));
+    // From one to the next.
+    let chain = format!(
+        "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {other_flag}; 2: {other_seen}; 2: {drop}; 2: {READ}"
+    );
+    on(&[Gfx90a], &chain, &[]);
+    // By atomics of several, each of which adds to what is known of the place.
+    let add = "global_atomic_add v0, v9, s[0:1] offset:512";
+    let both = format!(
+        "0: {WRITE}; 1: {WRITE} offset:4; 0: {wait}; 1: {wait}; 0: {add}; 1: {add}; 2: {seen}; 2: {drop}; 2: {READ}; 2: {READ} offset:4"
+    );
+    on(&[Gfx90a], &both, &[]);
+    // A store begins anew what is known of a place.
+    let anew =
+        format!("0: {WRITE}; 0: {wait}; 0: {add}; 1: {flag}; 2: {seen}; 2: {drop}; 2: {READ}");
+    on(&[Gfx90a], &anew, &[(Why::Unordered, 0, 6)]);
+    // At a barrier the waves of a workgroup learn of each other, and hand that on.
+    let told = format!("0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: barrier; 1.1: {READ}");
+    on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {told}"), &[]);
+    on(&[Gfx90a], &format!("0.1: {WRITE}; {told}"), &[(Why::Unordered, 0, 6)]);
+    let alone = told.replace("1: barrier; ", "");
+    on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(Why::Unordered, 0, 6)]);
+    // And by atomics on the LDS.
+    let local = format!("0.1: {WRITE}; 0.1: ds_add_u32 v0, v9; {told}");
+    on(&[Gfx90a], &local, &[]);
+}
