@@ -102,10 +102,13 @@ fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     }
 }
 
-/// The model of a bisect: a few are of many kinds, and as many as there are models are of every one.
+/// The model of a bisect: a few are of many kinds, and as many as there are models are of every one. `ROCREPRO_MODEL=NAME` makes all of
+/// them of one.
 fn of(n: usize) -> &'static Model {
     const STEP: usize = 9;
-    &MODELS[STEP * n % MODELS.len()]
+    let only = std::env::var("ROCREPRO_MODEL").ok();
+    let named = MODELS.iter().find(|model| only.as_deref() == Some(model.name));
+    named.unwrap_or(&MODELS[STEP * n % MODELS.len()])
 }
 
 #[test]
