@@ -12,7 +12,7 @@ use plan::{
     Reference, Step, Version, digest, reference,
 };
 
-use crate::{Able, Context, End, Observation, Outcome, judge};
+use crate::{Able, Context, End, Location, Observation, Outcome, judge_everywhere};
 
 pub(crate) const NONCE: &str = "n0nce";
 const ORDER: &str = "0rder";
@@ -258,6 +258,10 @@ impl Run {
     }
 
     pub(crate) fn judge(&self) -> Outcome {
+        self.judge_everywhere().0
+    }
+
+    pub(crate) fn judge_everywhere(&self) -> (Outcome, Vec<Location>) {
         let wanted = wanted(&self.plan);
         let context = Context {
             plan: &self.plan,
@@ -276,7 +280,7 @@ impl Run {
             stack_root: Some(Path::new(ROOT)),
             spool: &|name| self.files.get(name).cloned(),
         };
-        judge(&self.seen, &context)
+        judge_everywhere(&self.seen, &context)
     }
 }
 

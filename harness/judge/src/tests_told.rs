@@ -157,13 +157,17 @@ fn ranges_of_one_kind_from_several_writes_are_told_one_by_one() {
     assert!(details[0].starts_with("Bytes 0..15: an earlier version"), "{details:?}");
     assert!(details[0].contains("line 3") && details[1].contains("line 4"), "{details:?}");
     assert!(!details.iter().any(|line| line.contains("ranges more")), "{details:?}");
-    // Ten of them: eight are told.
-    let (_, details) = told(plan(320, body, vec![]), 4, |bytes| {
-        for n in 0..10 {
-            let from = if n % 2 == 0 { &first } else { &second };
-            bytes[32 * n..32 * n + 8].copy_from_slice(&from[32 * n..32 * n + 8]);
-        }
-    });
+    // Eight are told, and of more how many.
+    let of_both = |count: usize| {
+        told(plan(320, body.clone(), vec![]), 4, |bytes| {
+            for n in 0..count {
+                let from = if n % 2 == 0 { &first } else { &second };
+                bytes[32 * n..32 * n + 8].copy_from_slice(&from[32 * n..32 * n + 8]);
+            }
+        })
+    };
+    assert!(!of_both(8).1.iter().any(|line| line.contains("ranges more")));
+    let (_, details) = of_both(10);
     assert_eq!(details[8], "... and 2 ranges more", "{details:?}");
     assert_eq!(details.iter().filter(|line| line.starts_with("Bytes ")).count(), 8);
 }
@@ -355,4 +359,58 @@ fn neither_a_pass_nor_a_skip_nor_no_verdict_is_a_failure() {
     let good = Kind::ALL.into_iter().filter(|kind| !kind.is_failure());
     assert_eq!(good.collect::<Vec<_>>(), [Kind::Pass, Kind::Skip, Kind::NoVerdict]);
     assert_eq!(Kind::WrongData.to_string(), "wrong-data");
+}
+
+#[test]
+fn each_step_that_deviates_is_told_once() {
+    let run = healthy().read(4, 0, |got| got.fill(0)).read(4, 2, |got| got.fill(0)).returned(
+        3,
+        1,
+        "hipErrorInvalidValue",
+        None,
+    );
+    let steps: Vec<_> = run.judge_everywhere().1.iter().map(|at| at.step).collect();
+    assert_eq!(steps, [Some(3), Some(4)]);
+}
+
+#[test]
+fn a_status_belongs_to_the_function_that_gave_it() {
+    let mut run = healthy().returned(2, 1, "hipErrorInvalidValue", None);
+    for event in &mut run.seen.events {
+        if let Event::End { step: 2, function, .. } = event {
+            *function = Some("hipMemcpyDtoD".to_owned());
+        }
+    }
+    let outcome = run.judge();
+    assert_eq!(outcome.signature, "api-error:hipMemcpyDtoD:hipErrorInvalidValue");
+    assert_eq!(outcome.at.api.as_deref(), Some("hipMemcpyDtoD"));
+}
+
+#[test]
+fn free_memory_is_compared_as_it_is_asked_for() {
+    let run =
+        |wanted: &str, after: &str| {
+            let mut last = step(2, 9, Call::MemGetInfo);
+            last.gives = Some(plan::ByVersion::always(vec![wanted.to_owned()]));
+            let body = vec![step(1, 7, Call::MemGetInfo), last];
+            Run::healthy(plan(64, body, vec![]))
+                .returned(1, 0, "hipSuccess", Some("4096"))
+                .returned(2, 0, "hipSuccess", Some(after))
+        };
+    let leak = "leak:hipMemGetInfo";
+    check(&run("unchanged", "4032"), Kind::Leak, leak, "64 bytes of device memory were not given");
+    check(&run("unchanged", "4160"), Kind::Leak, leak, "64 bytes of device memory are free that");
+    check(&run("unchanged", "4096"), Kind::Pass, "pass", "");
+    // Where it is not asked for it may be less.
+    check(&run("any", "4032"), Kind::Pass, "pass", "");
+}
+
+#[test]
+fn a_worker_is_done_once() {
+    let again = healthy().with(|run| {
+        let at =
+            run.seen.events.iter().position(|event| *event == Event::Done).expect("it is done");
+        run.seen.events.insert(at, Event::Done);
+    });
+    check(&again, Kind::NoVerdict, "no-verdict:worker", "more than once");
 }

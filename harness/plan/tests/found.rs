@@ -1,0 +1,382 @@
+//! What the drawn plans of `oracle` found, as plain examples.
+
+use std::collections::BTreeSet;
+
+use plan::{
+    Arg, Buffer, ByVersion, Call, CaptureMode, CopyApi, Dtype, Memory, PLAN_VERSION, Place, Plan,
+    RandKind, Step, StreamKind, captured, digest, races, reference,
+};
+
+/// Host memory `page`, `pinned` and `other`, device memory `dev`, `spare` and `pool`, each of 64 bytes; all but `spare` and `pool` are
+/// there and written. The streams `s` and `t` are non-blocking, `b` is blocking. Steps are numbered from 1, by their lines too.
+fn plan(calls: Vec<Call>) -> Plan {
+    let memory = [
+        ("page", Memory::HostPageable),
+        ("pinned", Memory::HostPinned),
+        ("other", Memory::HostPinned),
+        ("dev", Memory::Device),
+        ("spare", Memory::Device),
+        ("pool", Memory::DeviceAsync),
+    ];
+    let kinds = [
+        ("s", StreamKind::NonBlocking),
+        ("t", StreamKind::NonBlocking),
+        ("b", StreamKind::Blocking),
+    ];
+    let steps = |calls: Vec<Call>, first: u32| -> Vec<Step> {
+        let step = |(id, call)| Step {
+            id,
+            call,
+            returns: None,
+            gives: None,
+            line: id,
+            planted: Vec::new(),
+        };
+        (first..).zip(calls).map(step).collect()
+    };
+    let mut setup = Vec::new();
+    for (name, memory) in &memory[..4] {
+        setup.push(alloc(name, "default"));
+        setup.push(if memory.on_host() { fill(name) } else { set(name, 64, "default", false) });
+    }
+    setup.push(Call::DeviceSynchronize);
+    let buffer = |memory| Buffer { memory, bytes: 64, guarded: false };
+    Plan {
+        version: PLAN_VERSION,
+        buffers: memory.map(|(name, memory)| (name.to_owned(), buffer(memory))).into(),
+        streams: kinds.map(|(name, kind)| (name.to_owned(), kind)).into(),
+        events: vec!["e".to_owned(), "f".to_owned()],
+        setup: steps(setup, 1000),
+        body: steps(calls, 1),
+        ..Plan::nothing()
+    }
+}
+
+fn at(buffer: &str, offset: u64) -> Place {
+    Place { buffer: buffer.to_owned(), offset }
+}
+
+fn alloc(buffer: &str, stream: &str) -> Call {
+    Call::Alloc { buffer: buffer.to_owned(), stream: stream.to_owned() }
+}
+
+fn fill(buffer: &str) -> Call {
+    Call::Fill { buffer: buffer.to_owned(), stamp: 1 }
+}
+
+fn check(buffer: &str) -> Call {
+    Call::Check { buffer: buffer.to_owned() }
+}
+
+fn set(buffer: &str, bytes: u64, stream: &str, asynchronous: bool) -> Call {
+    let (to, stream) = (at(buffer, 0), stream.to_owned());
+    Call::Set { to, value: 7, words: false, bytes, asynchronous, stream }
+}
+
+fn copy(to: &str, from: &str, api: CopyApi, stream: &str) -> Call {
+    let stream = stream.to_owned();
+    Call::Copy { to: at(to, 0), from: at(from, 0), bytes: 64, api, stream }
+}
+
+fn add(to: &str, from: &str, stream: &str) -> Call {
+    Call::Launch {
+        kernel: "add_u32".to_owned(),
+        grid: [1, 1, 1],
+        block: [64, 1, 1],
+        args: vec![Arg::Address(at(to, 0)), Arg::Address(at(from, 0)), Arg::U32(16), Arg::U32(1)],
+        stream: stream.to_owned(),
+    }
+}
+
+fn begin(stream: &str) -> Call {
+    Call::BeginCapture { stream: stream.to_owned(), mode: CaptureMode::Relaxed }
+}
+
+fn end(stream: &str) -> Call {
+    Call::EndCapture { stream: stream.to_owned(), graph: "g".to_owned() }
+}
+
+fn record(event: &str, stream: &str) -> Call {
+    Call::EventRecord { event: event.to_owned(), stream: stream.to_owned() }
+}
+
+fn wait(stream: &str, event: &str) -> Call {
+    Call::StreamWaitEvent { stream: stream.to_owned(), event: event.to_owned() }
+}
+
+fn sync(stream: &str) -> Call {
+    Call::StreamSynchronize { stream: stream.to_owned() }
+}
+
+/// The lines and messages of what has no result.
+fn mistakes(plan: &Plan) -> Vec<(u32, String)> {
+    let mistakes = reference(plan).err().unwrap_or_default();
+    assert_eq!(plan::analyse(plan).err().unwrap_or_default(), mistakes, "by sizes as by bytes");
+    mistakes.into_iter().map(|mistake| (mistake.line, mistake.message)).collect()
+}
+
+#[track_caller]
+fn refused(calls: Vec<Call>, line: u32, why: &str) {
+    let found = mistakes(&plan(calls));
+    assert!(
+        matches!(&found[..], [(at, text)] if *at == line && text.contains(why)),
+        "{line}: {why}: {found:?}"
+    );
+}
+
+#[track_caller]
+fn accepted(calls: Vec<Call>) {
+    assert_eq!(mistakes(&plan(calls)), []);
+}
+
+#[track_caller]
+fn racy(calls: Vec<Call>, racy: bool) {
+    let plan = plan(calls);
+    assert_eq!(mistakes(&plan), []);
+    let found = races(&plan);
+    assert_eq!(!found.is_empty(), racy, "{found:?}");
+}
+
+#[test]
+fn a_fork_joins_before_its_capture_ends() {
+    let fork = |end_of_it: Vec<Call>| {
+        let start = [begin("s"), record("e", "s"), wait("t", "e")];
+        let mut calls: Vec<Call> = start.into_iter().collect();
+        calls.extend(end_of_it);
+        calls.push(end("s"));
+        calls
+    };
+    refused(fork(vec![add("dev", "pinned", "t")]), 5, "stream `t` forked off this capture");
+    // It joins, and goes on.
+    let joins = || vec![add("dev", "pinned", "t"), record("f", "t"), wait("s", "f")];
+    accepted(fork(joins()));
+    let on = joins().into_iter().chain([add("dev", "pinned", "t")]).collect();
+    refused(fork(on), 8, "stream `t` forked off this capture");
+    // Nothing was given to it.
+    accepted(fork(vec![]));
+    // By way of another one.
+    let around = vec![
+        add("dev", "pinned", "t"),
+        record("f", "t"),
+        wait("b", "f"),
+        record("f", "b"),
+        wait("s", "f"),
+    ];
+    accepted(fork(around));
+}
+
+#[test]
+fn captures_keep_to_themselves() {
+    refused(vec![begin("default")], 1, "the null stream cannot be captured");
+    refused(vec![begin("s"), begin("s"), end("s")], 2, "`s` is already captured");
+    refused(vec![begin("s"), record("e", "s"), wait("default", "e"), end("s")], 3, "null stream");
+    let two = |last: Call| vec![begin("s"), begin("t"), record("e", "s"), last, end("t"), end("s")];
+    refused(two(wait("t", "e")), 4, "`t` is in another capture than event `e`");
+    accepted(two(wait("s", "e")));
+    let outside = vec![record("e", "t"), begin("s"), wait("s", "e"), end("s")];
+    refused(outside, 3, "`e` was recorded outside of the capture");
+    // An event that was never recorded is nothing to wait for.
+    accepted(vec![begin("s"), wait("s", "e"), end("s")]);
+    let over =
+        |call: Call| vec![begin("s"), record("e", "s"), end("s"), begin("s"), call, end("s")];
+    refused(over(wait("t", "e")), 5, "`e` was recorded in a capture that is over");
+    let ask = |call: Call| vec![begin("s"), record("e", "s"), call, end("s")];
+    let e = || "e".to_owned();
+    for call in [
+        Call::EventQuery { event: e() },
+        Call::EventSynchronize { event: e() },
+        Call::EventElapsed { start: e(), end: "f".to_owned() },
+        Call::EventElapsed { start: "f".to_owned(), end: e() },
+    ] {
+        refused(ask(call), 3, "event `e` was recorded in a capture");
+    }
+    // It is another event when it was made anew or recorded again.
+    let anew = Call::EventCreate { event: e(), timing: false };
+    accepted(vec![begin("s"), record("e", "s"), end("s"), anew, wait("t", "e")]);
+    accepted(vec![begin("s"), record("e", "s"), end("s"), record("e", "t"), wait("s", "e")]);
+}
+
+#[test]
+fn a_captured_stream_takes_nothing_else() {
+    let stream = || "s".to_owned();
+    let launch = Call::GraphLaunch { exec: "x".to_owned(), stream: stream() };
+    let callback = Call::HostFunc {
+        buffer: "pinned".to_owned(),
+        api: plan::HostFuncApi::AddCallback,
+        stream: stream(),
+    };
+    for call in [sync("s"), Call::StreamQuery { stream: stream() }, callback] {
+        refused(vec![begin("s"), call, end("s")], 2, "`s` is captured, which takes no such call");
+    }
+    let made = [
+        Call::EmptyGraph { graph: "h".to_owned(), nodes: 1 },
+        Call::GraphInstantiate { exec: "x".to_owned(), graph: "h".to_owned() },
+    ];
+    let calls = made.into_iter().chain([begin("s"), launch, end("s")]).collect();
+    refused(calls, 4, "`s` is captured, which takes no such call");
+}
+
+#[test]
+fn what_a_step_says_may_come_of_it_is_followed_and_not_refused() {
+    let mut plan = plan(vec![begin("s"), sync("s"), end("s")]);
+    let names = vec!["hipSuccess".to_owned(), "hipErrorStreamCaptureUnsupported".to_owned()];
+    plan.body[1].returns = Some(ByVersion::always(names));
+    assert_eq!(mistakes(&plan), []);
+}
+
+/// Its end fails, and is one; that of another thread or of another stream is none.
+#[test]
+fn after_the_failed_end_of_a_capture_its_stream_works() {
+    let after = |status: &str| {
+        let copies = copy("pinned", "dev", CopyApi::MemcpyAsync, "s");
+        let mut plan = plan(vec![begin("s"), end("s"), copies, check("pinned")]);
+        plan.body[1].returns = Some(ByVersion::always(vec![status.to_owned()]));
+        // A copy that is made races with the check; one that is captured does not.
+        !races(&plan).is_empty()
+    };
+    assert!(after("hipErrorStreamCaptureInvalidated"));
+    assert!(after("hipErrorStreamCaptureUnjoined"));
+    assert!(!after("hipErrorStreamCaptureWrongThread"));
+}
+
+#[test]
+fn hip_malloc_is_in_no_stream() {
+    let names = |calls: Vec<Call>| captured(&plan(calls)).inside;
+    assert_eq!(names(vec![begin("s"), alloc("spare", "s"), end("s")]), BTreeSet::new());
+    assert_eq!(names(vec![begin("s"), alloc("pool", "s"), end("s")]), [2].into());
+    // So it is there at once.
+    accepted(vec![begin("s"), alloc("spare", "s"), end("s"), set("spare", 64, "t", true)]);
+}
+
+#[test]
+fn what_is_during_a_capture_and_what_is_inside() {
+    let node =
+        Call::AddNode { graph: "h".to_owned(), node: Box::new(set("dev", 64, "default", true)) };
+    let plan = plan(vec![
+        fill("pinned"),
+        begin("s"),
+        set("dev", 64, "s", true),
+        copy("other", "dev", CopyApi::MemcpyAsync, "t"),
+        end("s"),
+        Call::EmptyGraph { graph: "h".to_owned(), nodes: 0 },
+        node,
+    ]);
+    let found = captured(&plan);
+    assert_eq!(found.during, [2, 3, 4, 5].into());
+    assert_eq!(found.inside, [3, 7].into());
+}
+
+#[test]
+fn what_nobody_wrote_is_not_known() {
+    let unknown = "cannot be known beforehand";
+    let back = || copy("other", "spare", CopyApi::Memcpy, "default");
+    let half = |bytes| set("spare", bytes, "default", false);
+    let fresh = || alloc("spare", "default");
+    refused(vec![fresh(), half(32), back(), check("other")], 4, unknown);
+    accepted(vec![fresh(), half(64), back(), check("other")]);
+    // Two halves are the whole.
+    let mut other = half(32);
+    if let Call::Set { to, .. } = &mut other {
+        to.offset = 32;
+    }
+    accepted(vec![fresh(), half(32), other, back(), check("other")]);
+    // A kernel that writes all of it makes it known; one that adds to it does not.
+    accepted(vec![fresh(), add("spare", "dev", "default"), back(), check("other")]);
+    let mut bins = add("spare", "dev", "default");
+    if let Call::Launch { kernel, args, .. } = &mut bins {
+        "histogram_u32".clone_into(kernel);
+        args.pop();
+    }
+    refused(vec![fresh(), bins, back(), check("other")], 4, unknown);
+    // What is less than an element is left as it was.
+    let numbers = Call::FillNumbers { buffer: "other".to_owned(), dtype: Dtype::F64, stamp: 1 };
+    let mut short = plan(vec![alloc("other", "default"), numbers, check("other")]);
+    short.buffers.get_mut("other").expect("it is one").bytes = 20;
+    short.setup.clear();
+    assert!(mistakes(&short)[0].1.contains(unknown));
+}
+
+#[test]
+fn copies_of_rows_do_not_overlap() {
+    let rows = |to: Place, from: Place, height| {
+        vec![Call::Copy2d {
+            to,
+            to_pitch: 16,
+            from,
+            from_pitch: 16,
+            width: 8,
+            height,
+            asynchronous: false,
+            stream: "default".to_owned(),
+        }]
+    };
+    refused(rows(at("dev", 4), at("dev", 0), 2), 1, "overlaps what it reads");
+    refused(rows(at("dev", 16), at("dev", 0), 2), 1, "overlaps what it reads");
+    accepted(rows(at("dev", 8), at("dev", 0), 4));
+    accepted(rows(at("dev", 16), at("dev", 0), 1));
+    accepted(rows(at("dev", 4), at("pinned", 0), 2));
+}
+
+#[test]
+fn only_asynchronous_copies_have_read_pageable_memory_when_they_return() {
+    use CopyApi::{MemcpyAsync, MemcpyWithStream};
+    racy(vec![copy("dev", "page", MemcpyAsync, "s"), fill("page")], false);
+    // A kernel reads it when it runs.
+    racy(vec![add("dev", "page", "s"), fill("page")], true);
+    racy(vec![add("dev", "page", "s"), sync("s"), fill("page")], false);
+    // A synchronous copy reads it behind what its stream holds.
+    let written = || copy("page", "dev", MemcpyAsync, "s");
+    racy(vec![written(), copy("dev", "page", MemcpyWithStream, "s")], false);
+    racy(vec![written(), copy("dev", "page", MemcpyAsync, "s")], true);
+}
+
+#[test]
+fn no_bytes_are_no_access() {
+    let mut none = copy("dev", "pinned", CopyApi::MemcpyAsync, "s");
+    if let Call::Copy { bytes, .. } = &mut none {
+        *bytes = 0;
+    }
+    racy(vec![none, fill("pinned")], false);
+}
+
+#[test]
+fn what_is_made_anew_has_forgotten_its_streams_and_records() {
+    let generator = || "g".to_owned();
+    let create =
+        || Call::RandCreate { generator: generator(), kind: RandKind::Philox, host: false };
+    let generate = || Call::RandGenerate { generator: generator(), to: at("dev", 0), count: 16 };
+    let on = Call::RandStream { generator: generator(), stream: "s".to_owned() };
+    let again = || set("dev", 64, "s", true);
+    racy(vec![create(), on.clone(), generate(), again()], false);
+    racy(vec![create(), on, create(), generate(), again()], true);
+    let event = Call::EventCreate { event: "e".to_owned(), timing: false };
+    let first = || [set("dev", 64, "s", true), record("e", "s")];
+    let then = || [wait("t", "e"), set("dev", 64, "t", true)];
+    racy(first().into_iter().chain(then()).collect(), false);
+    racy(first().into_iter().chain([event]).chain(then()).collect(), true);
+}
+
+/// The bytes of a check, by hand.
+#[test]
+fn a_node_of_a_graph_works_with_what_is_there_when_it_is_launched() {
+    let exec = || "x".to_owned();
+    let launch = || Call::GraphLaunch { exec: exec(), stream: "s".to_owned() };
+    let plan = plan(vec![
+        begin("s"),
+        add("dev", "dev", "s"),
+        copy("other", "dev", CopyApi::MemcpyAsync, "s"),
+        end("s"),
+        Call::GraphInstantiate { exec: exec(), graph: "g".to_owned() },
+        launch(),
+        sync("s"),
+        check("other"),
+        launch(),
+        sync("s"),
+        check("other"),
+    ]);
+    assert_eq!(races(&plan), []);
+    let got = reference(&plan).expect("it has a result").expected;
+    let got: Vec<_> = got.into_iter().map(|e| (e.step, e.digest)).collect();
+    let of = |word: u32| digest(&word.to_le_bytes().repeat(16));
+    assert_eq!(got, [(8, of(0x0707_0708)), (11, of(0x0707_0709))]);
+}
