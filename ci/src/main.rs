@@ -6,7 +6,9 @@ mod checks;
 mod examples;
 mod exports;
 mod filing;
+mod mutants;
 mod nightly;
+mod recipes;
 mod tidy;
 
 use std::{path::PathBuf, process::ExitCode, time::Instant};
@@ -54,10 +56,12 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for six cases
   examples makes the reports of reports/examples anew
+  recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
+  mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
@@ -77,9 +81,14 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
+        "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
         "order" => order(),
+        "mutants" => {
+            let only: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| mutants::mutants(&sh, &only))
+        }
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
@@ -98,6 +107,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Whether this stands behind the task.
+fn arguments_have(word: &str) -> bool {
+    std::env::args().skip(2).any(|argument| argument == word)
 }
 
 /// The gate. How long each part took is said, so that one which grew is seen.

@@ -2,6 +2,7 @@
 //! What the nightly task runs the library on; also the shortest use of the crate.
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use builds::{Event, Sources, Store, Wanted, list};
 
@@ -32,6 +33,7 @@ fn obtain(
     let history = list(
         &sources,
         &Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() },
+        &AtomicBool::new(false),
     )?;
     let holes = history.holes.iter().map(ToString::to_string);
     for reason in holes.chain(history.silent.clone()) {

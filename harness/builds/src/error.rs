@@ -42,6 +42,9 @@ pub enum Error {
         /// The nearest builds, or the ends of the history.
         offered: String,
     },
+    /// Somebody ended the waiting.
+    #[error("the listing was called off")]
+    Cancelled,
     /// A file or folder of this machine.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -181,6 +184,16 @@ impl Unusable {
                 Self::NoSpace { path: path.to_owned() }
             }
             _ => Self::Io { action, path: path.to_owned(), source },
+        }
+    }
+}
+
+impl From<rocm::NotHeld> for Unusable {
+    fn from(not_held: rocm::NotHeld) -> Self {
+        match not_held {
+            rocm::NotHeld::Io { action, path, source } => Self::io(action, &path)(source),
+            rocm::NotHeld::Late { path, holder } => Self::Locked { path, holder },
+            rocm::NotHeld::CalledOff => Self::Cancelled,
         }
     }
 }

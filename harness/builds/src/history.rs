@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering as Memory};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use version::Version;
 
-use crate::listing::{self, Offered};
+use crate::listing::{self, Asking, Offered};
 use crate::{Components, Date, Error, Source, Sources, names};
 
 /// Shortest beginning of a commit that names it.
@@ -146,12 +147,13 @@ impl Wanted {
 }
 
 /// Asks every source and merges the answers by day and version. Of a build that several sources offer, the place
-/// of the later source comes first.
+/// of the later source comes first. It is given up when `stop` becomes true.
 ///
 /// # Errors
 /// [`Error::Empty`] where no source offers anything; what single sources said is in [`History::silent`].
-pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
-    let http = Http::new(BACKOFF);
+/// [`Error::Cancelled`].
+pub fn list(sources: &Sources, wanted: &Wanted, stop: &AtomicBool) -> Result<History, Error> {
+    let http = Asking { http: Http::new(BACKOFF), stop };
     let families = sources.families_of(&wanted.gfx);
     let mut history = History::default();
     let mut left_out = 0;
@@ -184,6 +186,10 @@ pub fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
                 }
             }
             Err(reason) => history.holes.push(hole(reason)),
+        }
+        // A source that nobody waited for has no hole.
+        if stop.load(Memory::Relaxed) {
+            return Err(Error::Cancelled);
         }
     }
     if left_out > 0 {
@@ -261,9 +267,14 @@ fn order(a: &Build, b: &Build) -> Ordering {
 }
 
 /// Learns the commits of builds without fetching them, where their runs publish a manifest. Returns how many builds of
-/// the range have commits afterwards.
-pub fn read_components(sources: &Sources, history: &mut History, range: Range<usize>) -> usize {
-    let http = &Http::new(BACKOFF);
+/// the range have commits afterwards; fewer where `stop` becomes true.
+pub fn read_components(
+    sources: &Sources,
+    history: &mut History,
+    range: Range<usize>,
+    stop: &AtomicBool,
+) -> usize {
+    let http = &Asking { http: Http::new(BACKOFF), stop };
     let builds = history.builds.get_mut(range).unwrap_or_default();
     let learn = |build: &mut Build| {
         let named = |source: &&Source| {

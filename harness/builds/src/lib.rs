@@ -20,7 +20,6 @@ mod error;
 mod history;
 mod listing;
 mod loads;
-mod lock;
 mod names;
 mod partial;
 mod prefetch;

@@ -5,10 +5,11 @@ mod runs;
 mod s3;
 mod wheels;
 
-use download::Http;
+use download::{Failure, Http};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -56,7 +57,7 @@ pub(crate) fn offered(
     source: &Source,
     families: &[String],
     wanted: &Wanted,
-    http: &Http,
+    http: &Asking<'_>,
 ) -> Result<Offered, String> {
     // A source may be older or younger than what is wanted.
     let later = |a: Option<Date>, b: Option<Date>| a.max(b);
@@ -141,8 +142,20 @@ fn debian() -> Vec<Build> {
     rocm::RELEASES.iter().map(build).collect()
 }
 
-fn text(http: &Http, url: &str, accept: &str) -> Result<(String, String), String> {
-    http.text(url, accept).map_err(|failure| failure.to_string())
+/// A client whose waiting somebody may end.
+pub(crate) struct Asking<'a> {
+    pub(crate) http: Http,
+    pub(crate) stop: &'a AtomicBool,
+}
+
+impl Asking<'_> {
+    fn get(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
+        self.http.text(url, accept, self.stop)
+    }
+
+    fn text(&self, url: &str, accept: &str) -> Result<(String, String), String> {
+        self.get(url, accept).map_err(|failure| failure.to_string())
+    }
 }
 
 /// RFC 3986's unreserved characters and the slash stay; a `+` must not (it would mean a space).

@@ -10,6 +10,8 @@ use download::{Download, Failure, Http, Part, Progress};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use rocm::{FileLock as Lock, Hold};
+
 /// After this nobody goes on with a download: nights are looked for within days.
 const OLD: Duration = Duration::from_secs(14 * 24 * 60 * 60);
 
@@ -27,8 +29,9 @@ pub(crate) struct Partial<'a> {
     known: PathBuf,
     /// What is there and was not read yet.
     there: Option<io::Take<File>>,
-    /// Where new bytes go; none where the disk does not take them, or the host does not say by what to know the file again.
-    keep: Option<File>,
+    /// Where new bytes go; none where the disk does not take them, the host does not say by what to know the file again, or somebody
+    /// else downloads the same. Nobody else touches the file while the lock is held.
+    keep: Option<(File, Lock)>,
     hash: Sha256,
     /// The rest.
     pub(crate) download: Download<'a>,
@@ -47,18 +50,19 @@ impl<'a> Partial<'a> {
         progress: &'a Progress<'a>,
     ) -> Result<Self, Failure> {
         sweep(folder);
-        let stem = format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes()));
-        let (bytes, known) = (folder.join(&stem), folder.join(format!("{stem}.json")));
-        let forget = || [&bytes, &known].map(|path| fs::remove_file(path).is_ok());
+        let (bytes, known) = (folder.join(stem(url)), folder.join(stem(url) + ".json"));
+        let mut lock = alone(&bytes);
         let before = left(&bytes, &known).filter(|(before, _)| before.url == url);
-        if let Some((before, there)) = before {
+        if let Some((before, there)) = before
+            && lock.is_some()
+        {
             let part = Part { there, size: before.size, etag: before.etag };
             match http.resume(url, name, part, cancel, progress) {
                 Ok(download) => {
                     let opened = File::open(&bytes).map(|file| file.take(there));
                     let keep = File::options().append(true).open(&bytes);
                     if let (Ok(file), Ok(keep)) = (opened, keep) {
-                        let (there, keep) = (Some(file), Some(keep));
+                        let (there, keep) = (Some(file), lock.take().map(|lock| (keep, lock)));
                         let hash = Sha256::new();
                         return Ok(Self { bytes, known, there, keep, hash, download });
                     }
@@ -68,16 +72,24 @@ impl<'a> Partial<'a> {
                 Err(other) => return Err(other),
             }
         }
-        forget();
-        let download = http.open(url, name, cancel, progress)?;
-        let (size, etag) = (download.size(), download.etag().map(str::to_owned));
-        let again = etag.is_some().then(|| Known { url: url.to_owned(), size, etag });
-        let keep = again.and_then(|again| {
-            fs::create_dir_all(folder).ok()?;
+        let opened = http.open(url, name, cancel, progress);
+        let again = opened.as_ref().ok().and_then(|download| {
+            let (size, etag) = (download.size(), download.etag().map(str::to_owned));
+            etag.is_some().then(|| Known { url: url.to_owned(), size, etag })
+        });
+        let begin = |again: Known| {
             fs::write(&known, serde_json::to_vec(&again).ok()?).ok()?;
             File::create(&bytes).ok()
+        };
+        let keep = lock.and_then(|lock| match again.and_then(begin) {
+            Some(file) => Some((file, lock)),
+            None => {
+                remove(&bytes, &known);
+                None
+            }
         });
-        Ok(Self { bytes, known, there: None, keep, hash: Sha256::new(), download })
+        let (there, hash) = (None, Sha256::new());
+        Ok(Self { bytes, known, there, keep, hash, download: opened? })
     }
 
     /// Everything's sha256, in hexadecimal.
@@ -87,10 +99,9 @@ impl<'a> Partial<'a> {
 
     /// Forgets what was kept: the archive is whole, or is of no use.
     pub(crate) fn forget(&mut self) {
-        self.keep = None;
-        // What stays is found not to fit by whoever goes on with it.
-        let _ = fs::remove_file(&self.bytes);
-        let _ = fs::remove_file(&self.known);
+        if let Some((_, _lock)) = self.keep.take() {
+            remove(&self.bytes, &self.known);
+        }
     }
 }
 
@@ -111,7 +122,7 @@ impl Read for Partial<'_> {
         let n = self.download.read(buffer)?;
         self.hash.update(&buffer[..n]);
         // A full disk costs the next process the bytes, and not this one the build.
-        if self.keep.as_mut().is_some_and(|file| file.write_all(&buffer[..n]).is_err()) {
+        if self.keep.as_mut().is_some_and(|(file, _)| file.write_all(&buffer[..n]).is_err()) {
             self.forget();
         }
         Ok(n)
@@ -124,6 +135,52 @@ fn left(bytes: &Path, known: &Path) -> Option<(Known, u64)> {
     let there = fs::metadata(bytes).ok()?.len();
     let fits = before.etag.is_some() && before.size.is_none_or(|size| there <= size);
     (there > 0 && fits).then_some((before, there))
+}
+
+/// The name of what came from an address.
+fn stem(url: &str) -> String {
+    format!("{:032x}", xxhash_rust::xxh3::xxh3_128(url.as_bytes()))
+}
+
+/// The lock of a download; none where somebody else has it.
+fn alone(bytes: &Path) -> Option<Lock> {
+    let lock = Lock::open(bytes.to_owned()).ok()?;
+    lock.try_hold(Hold::Alone).is_ok_and(|free| free).then_some(lock)
+}
+
+/// What stays is found not to fit by whoever goes on with it.
+fn remove(bytes: &Path, known: &Path) {
+    let _ = fs::remove_file(bytes);
+    let _ = fs::remove_file(known);
+}
+
+/// Bytes of all that is kept.
+pub(crate) fn bytes(folder: &Path) -> u64 {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum()
+}
+
+/// Removes the oldest download that nobody is at and whose address is none of these. Returns its address.
+pub(crate) fn evict(folder: &Path, spared: &[&str]) -> Option<String> {
+    let mut each: Vec<_> = fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.path().extension().is_none())
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    each.sort();
+    each.into_iter().find_map(|(_, bytes)| {
+        let known = bytes.with_extension("json");
+        let _lock = alone(&bytes)?;
+        let text = fs::read(&known).unwrap_or_default();
+        let url = serde_json::from_slice(&text).map_or_else(|_| String::new(), |k: Known| k.url);
+        if spared.contains(&url.as_str()) {
+            return None;
+        }
+        remove(&bytes, &known);
+        Some(url)
+    })
 }
 
 /// Removes what nobody went on with.

@@ -8,21 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use download::{Failure, Http};
-use rocm::{Spec, Stack};
+use rocm::{FileLock as Lock, Hold, LONGEST_WAIT, Spec, Stack};
 use serde::{Deserialize, Serialize};
 
 use crate::blobs::Blobs;
 use crate::loads::check_loads;
-use crate::lock::{Hold, Lock};
-use crate::partial::Partial;
+use crate::partial::{self, Partial};
 use crate::unpack::{Format, Unpacker};
 use crate::{Archive, Build, Components, Place, Unusable};
 
 /// In a prefix, written last: a prefix without it is not complete.
 const RECORD: &str = ".rocrepro-build.json";
-
-/// The largest build at 4 MB/s takes less: somebody who has a build in work for longer does not work on it.
-const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// A family tarball unpacks to six times its size (gfx1150 7.11.0: 2.3 GB to 13 GB).
 const UNPACKED: u64 = 6;
@@ -69,9 +65,9 @@ pub enum Event<'a> {
         /// When it goes on.
         after: Duration,
     },
-    /// A build was removed to make room.
+    /// A build, or what had come of a download, was removed to make room.
     Evicted {
-        /// The build.
+        /// Its name.
         id: &'a str,
     },
 }
@@ -121,8 +117,8 @@ impl Store {
         Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
     }
 
-    /// The same store with a limit, in bytes, that builds are evicted for. What is pinned or in use stays, even
-    /// above the limit.
+    /// The same store with a limit, in bytes, that builds and unfinished downloads are evicted for. What is pinned or in use stays,
+    /// even above the limit.
     pub fn with_budget(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
         self
@@ -259,14 +255,14 @@ impl Store {
                 continue;
             }
             let expected: u64 = archives.iter().filter_map(|archive| archive.size).sum();
-            self.keep_to_budget(expected.saturating_mul(UNPACKED), progress);
+            self.keep_to_budget(expected.saturating_mul(UNPACKED), archives, progress);
             downloaded = match self.make(build, &key, archives, cancel, progress) {
-                Err(Unusable::NoSpace { .. }) if self.evict(0, progress) > 0 => {
+                Err(Unusable::NoSpace { .. }) if self.evict(0, archives, progress) > 0 => {
                     self.make(build, &key, archives, cancel, progress)?
                 }
                 other => other?,
             };
-            self.keep_to_budget(0, progress);
+            self.keep_to_budget(0, archives, progress);
         }
     }
 
@@ -332,8 +328,7 @@ impl Store {
             download::Event::Retry { reason, after } => progress(Event::Retry { reason, after }),
             _ => {}
         };
-        let folder = self.folder.join("partial");
-        let mut download = Partial::open(&folder, &self.http, (url, name), cancel, &told)?;
+        let mut download = Partial::open(&self.partial(), &self.http, (url, name), cancel, &told)?;
         let unpacked = if format == Format::Wheel {
             // A zip file's table is at its end.
             let at = unpacker.prefix.with_extension("whl");
@@ -385,7 +380,7 @@ impl Store {
         let (None, Some(url)) = (&archive.sha256, &archive.sha256_url) else {
             return Ok(archive.sha256.as_ref().map(|sum| sum.to_lowercase()));
         };
-        match self.http.text_unless(url, "text/plain", cancel) {
+        match self.http.text(url, "text/plain", cancel) {
             // As sha256sum writes it: the sum, and the name.
             Ok((text, _)) => Ok(text.split_whitespace().next().map(str::to_lowercase)),
             Err(Failure::Missing { .. }) => Ok(None),
@@ -469,15 +464,25 @@ impl Store {
         Ok(obtained)
     }
 
-    fn keep_to_budget(&self, room: u64, progress: &Progress<'_>) {
+    fn keep_to_budget(&self, room: u64, archives: &[Archive], progress: &Progress<'_>) {
         if let Some(budget) = self.budget {
-            self.evict(budget.saturating_sub(room), progress);
+            self.evict(budget.saturating_sub(room), archives, progress);
         }
     }
 
-    /// Removes builds, the longest unused first, until their files are at most `limit` bytes. Returns how many.
-    fn evict(&self, limit: u64, progress: &Progress<'_>) -> usize {
+    /// Removes downloads that nobody is at, but for those of these archives, and then builds, the longest unused first, until all
+    /// files are at most `limit` bytes. Returns how many.
+    fn evict(&self, limit: u64, archives: &[Archive], progress: &Progress<'_>) -> usize {
         let blobs = self.blobs();
+        let bytes = || blobs.bytes() + partial::bytes(&self.partial());
+        let spared: Vec<&str> = archives.iter().map(|archive| archive.url.as_str()).collect();
+        let mut evicted = 0;
+        while bytes() > limit
+            && let Some(url) = partial::evict(&self.partial(), &spared)
+        {
+            evicted += 1;
+            progress(Event::Evicted { id: &format!("what had come of {url}") });
+        }
         let mut builds: Vec<(SystemTime, String)> = fs::read_dir(self.prefixes())
             .into_iter()
             .flatten()
@@ -489,9 +494,8 @@ impl Store {
             })
             .collect();
         builds.sort();
-        let mut evicted = 0;
         for (_, key) in builds {
-            if blobs.bytes() <= limit {
+            if bytes() <= limit {
                 break;
             }
             // Somebody who uses it, or pins it, holds it shared.
@@ -514,6 +518,10 @@ impl Store {
         Blobs::at(self.folder.join("files"))
     }
 
+    fn partial(&self) -> PathBuf {
+        self.folder.join("partial")
+    }
+
     fn prefixes(&self) -> PathBuf {
         self.folder.join("prefixes")
     }
@@ -523,7 +531,7 @@ impl Store {
     }
 
     fn lock(&self, key: &str) -> Result<Lock, Unusable> {
-        Lock::open(self.prefixes().join(format!(".{key}.lock")))
+        Ok(Lock::open(self.prefixes().join(format!(".{key}.lock")))?)
     }
 }
 

@@ -1,9 +1,28 @@
 //! Histories from every kind of listing, with what lies in the real ones.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
 
-use builds::{Error, History, Place, Sources, Wanted, list, read_components};
+use builds::{Error, History, Place, Sources, Wanted};
 use standin::{Fake, Listing, Server, Site, Trouble};
+
+/// Nobody ends the waiting.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+fn list(sources: &Sources, wanted: &Wanted) -> Result<History, Error> {
+    builds::list(sources, wanted, &NEVER)
+}
+
+fn read_components(
+    sources: &Sources,
+    history: &mut History,
+    range: std::ops::Range<usize>,
+) -> usize {
+    builds::read_components(sources, history, range, &NEVER)
+}
 
 fn sources(text: &str, server: &Server) -> Sources {
     let text = text.replace("HOST", &server.url(""));
@@ -286,4 +305,29 @@ fn a_person_names_builds() {
     check("2026-07-03", "the one before is 7.15.0a20260702, the one after is 7.15.0a20260704");
     check("2026-08-03", "the one before is 10.0.0a20260730, the one after is none");
     check("7.16", "there are 3, from 7.15.0a20260702 to 10.0.0a20260730");
+}
+
+/// A host that says nothing, and one that stops in the middle of its list, are left as soon as somebody has had enough.
+#[test]
+fn a_listing_is_called_off_at_once() {
+    for trouble in [Trouble::Silent, Trouble::Stall(10)] {
+        let mut site = Site::default();
+        site.listing("/b/", Listing::S3(100)).ill("/b/", trouble.clone());
+        let server = site.serve();
+        let sources =
+            sources("[[source]]\nname = 'b'\nkind = 's3-xml'\nurl = 'HOST/b/'\n", &server);
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| builds::list(&sources, &all("gfx1151"), &stop));
+            while server.requests().is_empty() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+            let asked = Instant::now();
+            stop.store(true, Ordering::Relaxed);
+            let got = waits.join().unwrap();
+            assert!(matches!(got, Err(Error::Cancelled)), "{trouble:?}: {got:?}");
+            assert!(asked.elapsed() < Duration::from_secs(2), "{trouble:?}: {:?}", asked.elapsed());
+        });
+    }
 }

@@ -1,50 +1,21 @@
 //! What hosts and archives do to a download, and what the store makes of it.
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use builds::{
-    Archive, Build, Component, Event, History, Obtained, Place, Sources, Store, Unusable, Wanted,
-    list,
-};
+use builds::{Build, Component, Event, History, Obtained, Place, Sources, Unusable, Wanted, list};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, runtime, tar};
 
-fn store(folder: &Path) -> Store {
-    Store::new(rocm::Store::at(folder.join("cache"))).with_backoff(Duration::from_millis(1))
-}
-
-/// A build of archives, each with its sha256 if that is known.
-fn build(server: &Server, id: &str, archives: &[(&str, Option<&str>)]) -> Build {
-    let archive = |(path, sha256): &(&str, Option<&str>)| Archive {
-        name: path.rsplit('/').next().unwrap().to_owned(),
-        url: server.url(path),
-        size: None,
-        sha256: sha256.map(str::to_owned),
-        sha256_url: None,
-    };
-    Build {
-        id: id.to_owned(),
-        version: id.to_owned(),
-        date: None,
-        family: "gfx1151".into(),
-        run: None,
-        places: vec![Place::Archives {
-            source: "test".into(),
-            archives: archives.iter().map(archive).collect(),
-        }],
-        components: None,
-    }
-}
+use common::{A, build, store};
 
 fn told(result: Result<Obtained, Unusable>) -> String {
     result.map_or_else(|e| format!("{e}"), |o| format!("{} from {} archives", o.id, o.sha256.len()))
 }
-
-const A: &str = "/a/one.tar.gz";
 
 /// Obtains the fake build at [`A`] and looks at what happened; the store is left with nothing half made.
 fn check(prepare: &dyn Fn(&mut Site, &str), archives: &[(&str, Option<&str>)], expected: &str) {
@@ -317,7 +288,7 @@ fn the_next_place_serves_what_the_first_lacks() {
     let names = [server.url("/old/"), server.url("/new/")].map(|url| format!("index-html={url}"));
     let sources = Sources::load(None).unwrap().select(&names).unwrap();
     let wanted = Wanted { gfx: "gfx1151".into(), from: None, to: None, beside_main: Vec::new() };
-    let History { builds, .. } = list(&sources, &wanted).unwrap();
+    let History { builds, .. } = list(&sources, &wanted, &AtomicBool::new(false)).unwrap();
     assert_eq!(builds[0].places.len(), 2);
     let folder = tempfile::tempdir().unwrap();
     assert!(store(folder.path()).obtain(&builds[0], &|_| ()).is_ok());
@@ -457,6 +428,24 @@ fn a_build_from_its_second_place_is_not_waited_for() {
     drop(held);
 }
 
+/// A small text that stops in the middle is not waited for either.
+#[test]
+fn a_stalled_checksum_is_asked_for_again() {
+    let tarball = Fake::new("1.0.0").tarball();
+    let sum = format!("{}  one.tar.gz\n", standin::sha256(&tarball));
+    let mut site = Site::default();
+    site.file(A, tarball).file("/a/sum", sum.into()).trouble("/a/sum", &[Trouble::Stall(10)]);
+    let server = site.serve();
+    let folder = tempfile::tempdir().unwrap();
+    let mut one = build(&server, "one", &[(A, None)]);
+    if let Place::Archives { archives, .. } = &mut one.places[0] {
+        archives[0].sha256_url = Some(server.url("/a/sum"));
+    }
+    let store = store(folder.path()).with_stall(Duration::from_millis(200));
+    assert_eq!(told(store.obtain(&one, &|_| ())), "one from 1 archives");
+    assert_eq!(server.requests().iter().filter(|r| r.contains("/a/sum")).count(), 2);
+}
+
 /// A connection that is open and silent is given up, and the download goes on by a range.
 #[test]
 fn a_stalled_connection_is_given_up() {
@@ -474,93 +463,6 @@ fn a_stalled_connection_is_given_up() {
     assert_eq!(told(got), "one from 1 archives");
     assert_eq!(*reasons.lock().unwrap(), ["nothing came for 0 s"]);
     assert_eq!(server.requests()[1..], [format!("GET {A} bytes=300-")]);
-}
-
-/// A build that takes a while, whose download a first process does not finish.
-struct Unfinished {
-    server: Server,
-    build: Build,
-    whole: Vec<u8>,
-    folder: tempfile::TempDir,
-}
-
-impl Unfinished {
-    fn new() -> Unfinished {
-        let mut entries = Fake::new("1.0.0").entries();
-        // What hardly compresses.
-        let noise = (0..1_u32 << 18).flat_map(|n| n.wrapping_mul(2_654_435_761).to_be_bytes());
-        entries.push(Entry::file("lib/large", noise.collect::<Vec<u8>>()));
-        let whole = pack(&entries, "tar.gz");
-        let mut site = Site::default();
-        site.file(A, whole.clone()).slow(400_000);
-        let server = site.serve();
-        let build = build(&server, "one", &[(A, None)]);
-        let folder = tempfile::tempdir().unwrap();
-        let cancel = AtomicBool::new(false);
-        let progress = |event: Event<'_>| {
-            if matches!(event, Event::Download { done, .. } if done > 100_000) {
-                cancel.store(true, Ordering::Relaxed);
-            }
-        };
-        let got = store(folder.path()).obtain_unless(&build, &cancel, &progress);
-        assert!(matches!(got, Err(Unusable::Cancelled)), "{got:?}");
-        server.change(|site| {
-            site.slow(100_000_000);
-        });
-        Unfinished { server, build, whole, folder }
-    }
-
-    /// What is kept of it.
-    fn kept(&self) -> Vec<PathBuf> {
-        let entries = fs::read_dir(self.folder.path().join("cache/builds/partial")).unwrap();
-        entries.map(|entry| entry.unwrap().path()).collect()
-    }
-
-    fn obtain(&self) -> Result<Obtained, Unusable> {
-        store(self.folder.path()).obtain(&self.build, &|_| ())
-    }
-
-    /// The first byte that the last request asked for.
-    fn start(&self) -> usize {
-        let last = self.server.requests().pop().unwrap();
-        let range =
-            last.split_once(" bytes=").map_or("0", |(_, range)| range.trim_end_matches('-'));
-        range.parse().unwrap()
-    }
-}
-
-#[test]
-fn a_later_process_goes_on_with_a_download() {
-    let one = Unfinished::new();
-    let got = one.obtain().unwrap();
-    assert!(one.start() > 100_000 && one.start() < one.whole.len(), "{:?}", one.server.requests());
-    assert_eq!(got.sha256[0].1, standin::sha256(&one.whole));
-    assert_eq!(got.downloaded, one.whole.len() as u64);
-    assert!(one.kept().is_empty(), "{:?}", one.kept());
-}
-
-#[test]
-fn what_was_kept_of_another_file_is_of_no_use() {
-    let one = Unfinished::new();
-    let other = Fake::new("2.0.0").tarball();
-    one.server.change(|site| {
-        site.file(A, other.clone());
-    });
-    assert_eq!(one.obtain().unwrap().sha256[0].1, standin::sha256(&other));
-    assert_eq!(one.start(), 0, "{:?}", one.server.requests());
-}
-
-#[test]
-fn what_was_kept_and_is_damaged_is_thrown_away() {
-    let one = Unfinished::new();
-    let part = one.kept().into_iter().find(|path| path.extension().is_none()).unwrap();
-    let mut bytes = fs::read(&part).unwrap();
-    bytes[50_000] ^= 1;
-    fs::write(&part, bytes).unwrap();
-    let damaged = one.obtain().unwrap_err().to_string();
-    assert!(damaged.contains("is damaged"), "{damaged}");
-    assert_eq!(one.obtain().unwrap().sha256[0].1, standin::sha256(&one.whole));
-    assert_eq!(one.start(), 0, "{:?}", one.server.requests());
 }
 
 /// Nobody waits a minute for a host that does not say a word.

@@ -8,6 +8,8 @@ use plan::{
     Reference, Step, StreamKind, races, reference,
 };
 
+mod surround;
+
 use crate::{
     At, Case, Diagnostic, Trial,
     buffers::{Initial, read_buffer, refuse_large},
@@ -19,6 +21,9 @@ use crate::{
     read::Reader,
     yaml::{Node, Value},
 };
+
+/// Streams of a case. Each may wait for each other, so the analysis of their order takes the square of them.
+const MOST_STREAMS: usize = 1000;
 
 /// Kernel sources by name.
 pub type Kernels = BTreeMap<String, String>;
@@ -190,6 +195,10 @@ impl Scope<'_> {
             return None;
         }
         if name != DEFAULT_STREAM {
+            if self.streams.len() >= MOST_STREAMS && !self.streams.contains_key(name) {
+                reader.mistake(node.at, format!("a case has at most {MOST_STREAMS} streams"));
+                return None;
+            }
             self.streams.entry(name.to_owned()).or_insert(StreamKind::Blocking);
         }
         Some(name.to_owned())
@@ -402,7 +411,7 @@ fn assemble(
     if let Some(node) = fields.get("buffers") {
         refuse_large(reader, node, &plan);
     }
-    Some(surround(plan, scope, &initial))
+    Some(surround::surround(plan, scope, &initial))
 }
 
 /// Whether it is a step, and none that `expect` takes.
@@ -419,166 +428,4 @@ fn stamp(steps: &mut [Step]) {
             _ => {}
         }
     }
-}
-
-/// Adds what stands around the body: set-up, guards, teardown.
-fn surround(mut plan: Plan, mut scope: Scope, initial: &BTreeMap<String, Initial>) -> Plan {
-    let calls: Vec<Call> = plan.steps().into_iter().map(|s| s.call.clone()).collect();
-    let by_step = |buffer: &str, freed: bool| {
-        calls.iter().any(|c| match c {
-            Call::Alloc { buffer: b, .. } => !freed && b == buffer,
-            Call::Free { buffer: b, .. } => freed && b == buffer,
-            _ => false,
-        })
-    };
-    let stream = || DEFAULT_STREAM.to_owned();
-    let (mut setup, mut verify, mut teardown) = (Vec::new(), Vec::new(), Vec::new());
-    let lines = kernel_lines(&plan);
-    let mut push = |steps: &mut Vec<Step>, call| steps.push(scope.step(call, 0));
-    // Newest first, as a careful program would.
-    for step in plan.steps().into_iter().rev() {
-        // What a later step makes under the same name takes the place of what was there.
-        if let Some(destroy) = destroyed_by(step, &calls)
-            && !teardown.iter().any(|s: &Step| s.call == destroy)
-        {
-            push(&mut teardown, destroy);
-        }
-    }
-
-    let mut launched: Vec<&str> = Vec::new();
-    for call in &calls {
-        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = call.work()
-            && !launched.contains(&kernel.as_str())
-        {
-            launched.push(kernel);
-        }
-    }
-    for name in launched {
-        push(&mut setup, Call::Compile { kernel: name.to_owned() });
-        push(&mut setup, Call::Load { kernel: name.to_owned() });
-        push(&mut teardown, Call::Unload { kernel: name.to_owned() });
-    }
-    for name in plan.streams.keys() {
-        let created =
-            calls.iter().any(|c| matches!(c, Call::StreamCreate { stream } if stream == name));
-        let destroyed =
-            calls.iter().any(|c| matches!(c, Call::StreamDestroy { stream } if stream == name));
-        if !created {
-            push(&mut setup, Call::StreamCreate { stream: name.clone() });
-        }
-        if !destroyed {
-            push(&mut teardown, Call::StreamDestroy { stream: name.clone() });
-        }
-    }
-    for event in &plan.events {
-        let timed = |c: &Call| matches!(c, Call::EventElapsed { start, end } if start == event || end == event);
-        let timing = calls.iter().any(timed);
-        push(&mut setup, Call::EventCreate { event: event.clone(), timing });
-        push(&mut teardown, Call::EventDestroy { event: event.clone() });
-    }
-    let mut staging = BTreeMap::new();
-    for (name, buffer) in &plan.buffers {
-        if by_step(name, false) || buffer.memory == Memory::DeviceAsync {
-            continue;
-        }
-        let place = |b: &str| Place { buffer: b.to_owned(), offset: 0 };
-        push(&mut setup, Call::Alloc { buffer: name.clone(), stream: stream() });
-        push(&mut setup, Call::Poison { buffer: name.clone() });
-        match initial.get(name).copied().unwrap_or(Initial::Poison) {
-            Initial::Poison => {}
-            Initial::Zero => {
-                let (to, bytes) = (place(name), buffer.bytes);
-                push(
-                    &mut setup,
-                    Call::Set {
-                        to,
-                        value: 0,
-                        words: false,
-                        bytes,
-                        asynchronous: false,
-                        stream: stream(),
-                    },
-                );
-            }
-            Initial::Pattern if buffer.memory.on_host() => {
-                push(&mut setup, Call::Fill { buffer: name.clone(), stamp: 0 });
-            }
-            Initial::Pattern => {
-                let from = format!("{name}{INITIAL}");
-                staging.insert(from.clone(), beside(buffer));
-                push(&mut setup, Call::Alloc { buffer: from.clone(), stream: stream() });
-                push(&mut setup, Call::Poison { buffer: from.clone() });
-                push(&mut setup, Call::Fill { buffer: from.clone(), stamp: 0 });
-                let copy = Call::Copy {
-                    to: place(name),
-                    from: place(&from),
-                    bytes: buffer.bytes,
-                    api: CopyApi::Memcpy,
-                    stream: stream(),
-                };
-                push(&mut setup, copy);
-            }
-        }
-        if !by_step(name, true) {
-            if buffer.guarded {
-                push(&mut verify, Call::Guards { buffer: name.clone() });
-            }
-            push(&mut teardown, Call::Free { buffer: name.clone(), stream: stream() });
-        }
-    }
-    for name in staging.keys() {
-        push(&mut teardown, Call::Free { buffer: name.clone(), stream: stream() });
-    }
-    for step in &mut setup {
-        if let Call::Compile { kernel } | Call::Load { kernel } = &step.call {
-            step.line = lines.get(kernel).copied().unwrap_or(0);
-        }
-    }
-    plan.buffers.extend(staging);
-    // Set-up ends with an idle device, so that the body starts from a known state.
-    push(&mut setup, Call::DeviceSynchronize);
-    if !verify.is_empty() {
-        verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
-    }
-    for name in calls.iter().filter_map(|c| match c.work() {
-        Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } => Some(kernel),
-        _ => None,
-    }) {
-        plan.kernels.insert(name.clone(), scope.source(name));
-        if let Some(place) = scope.place_of_own(name) {
-            plan.own_kernels.insert(name.clone(), place);
-        }
-    }
-    stamp(&mut setup);
-    Plan { setup, verify, teardown, ..plan }
-}
-
-/// The first line at which each kernel is used: what compiling and loading it are for.
-fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
-    let mut lines = BTreeMap::new();
-    for step in plan.steps() {
-        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = step.call.work() {
-            lines.entry(kernel.clone()).or_insert(step.line);
-        }
-    }
-    lines
-}
-
-/// The call that undoes a step's creation, unless the case makes it itself. A creation that may fail
-/// leaves nothing behind that could be destroyed.
-fn destroyed_by(step: &Step, calls: &[Call]) -> Option<Call> {
-    if !step.checked() {
-        return None;
-    }
-    let destroy = match &step.call {
-        Call::EndCapture { graph, .. } | Call::EmptyGraph { graph, .. } => {
-            Call::GraphDestroy { graph: graph.clone() }
-        }
-        Call::GraphInstantiate { exec, .. } => Call::GraphExecDestroy { exec: exec.clone() },
-        Call::RandCreate { generator, .. } => Call::RandDestroy { generator: generator.clone() },
-        Call::BlasltCreate { handle } => Call::BlasltDestroy { handle: handle.clone() },
-        Call::RocblasCreate { handle } => Call::RocblasDestroy { handle: handle.clone() },
-        _ => return None,
-    };
-    (!calls.contains(&destroy)).then_some(destroy)
 }

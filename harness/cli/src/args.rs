@@ -428,7 +428,10 @@ pub(crate) enum Rocm {
     },
     /// Print the folder of a stack
     Path {
-        /// Such as `debian:7.2.4` or `system`
+        /// Such as `debian:7.2.4`, `system`, or a build of a source that was fetched: `nightly:2026-07-02`
         spec: String,
+        /// Of a night, the architecture that it is for [default: that of this machine's GPU, or else gfx1151]
+        #[arg(long, value_name = "GFX")]
+        gfx: Option<String>,
     },
 }

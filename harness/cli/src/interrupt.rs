@@ -1,6 +1,6 @@
 //! The wish of whoever sits before the machine to stop: one for the whole process, whatever it waits for.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, atomic::AtomicBool};
 
 use supervise::Cancel;
 
@@ -17,4 +17,10 @@ pub(crate) fn cancel() -> Result<Cancel, Stop> {
     let made = Cancel::new().and_then(|cancel| cancel.on_signals().map(|()| cancel));
     let cancel = made.map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
     Ok(asked.insert(cancel).clone())
+}
+
+/// What becomes true at the first signal where a command looks at it. Where none does yet, the signal ends the process, which is as quick.
+pub(crate) fn wish() -> Arc<AtomicBool> {
+    let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
+    asked.as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()
 }

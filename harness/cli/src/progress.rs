@@ -3,12 +3,12 @@
 use std::{
     collections::HashMap,
     io::IsTerminal,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Mutex,
     time::{Duration, Instant},
 };
 
-use builds::{Sources, Wanted};
+use builds::{Build, Sources, Wanted};
 use indicatif::{ProgressBar, ProgressStyle};
 use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
 
@@ -37,8 +37,8 @@ pub(crate) fn get(
     let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
     // Packages of a distribution may be for all architectures; a night is for one.
     let one = || architectures.first().cloned().or_else(|| card::first(Path::new("/")));
-    if let Some(stack) = night(spec, &one)? {
-        return Ok(stack);
+    if let Some(night) = night(spec, &one)? {
+        return obtained(spec, &night);
     }
     let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
     let with = with
@@ -47,10 +47,14 @@ pub(crate) fn get(
         .collect::<Result<Vec<_>, _>>()?;
     let store = Store::from_environment().map_err(|e| usage(&e))?;
     let view = View::new(spec.to_string());
-    let options = FetchOptions { mirror, with, architectures };
+    let stop = interrupt::wish();
+    let options = FetchOptions { mirror, with, architectures, stop };
     let stack = fetch(&spec, &options, &store, &|event| view.show(event));
     view.bar.finish_and_clear();
-    stack.map_err(|e| usage(&e))
+    stack.map_err(|error| match error.is_environment() {
+        true => Stop::no_verdict(format!("error: {}", chain(&error))),
+        false => usage(&error),
+    })
 }
 
 /// Whether a name is of a build of a configured source.
@@ -65,8 +69,26 @@ fn sources_of(spec: &str, channel: &str) -> Option<Sources> {
     Sources::load(None).ok()?.select(&[channel.to_owned()]).ok()
 }
 
-/// The stack of `nightly:2026-07-02`: a build of a configured source, fetched where it is not there yet; none for other names.
-fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Stack>, Stop> {
+/// The folder of a stack that is there. Nothing is fetched; of a night its source is asked which build is meant.
+pub(crate) fn located(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<PathBuf, Stop> {
+    let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
+    let store = Store::from_environment().map_err(|e| usage(&e))?;
+    let Some(night) = night(spec, gfx)? else {
+        let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
+        return Ok(rocm::locate(&spec, &store).map_err(|e| usage(&e))?.root);
+    };
+    if !builds::Store::new(store).has(&night) {
+        let gfx = gfx().map_or_else(String::new, |gfx| format!(" --gfx {gfx}"));
+        return Err(Stop::usage(format!(
+            "error: {} has not been fetched; run `rocrepro rocm fetch {spec}{gfx}`",
+            night.id
+        )));
+    }
+    obtained(spec, &night).map(|stack| stack.root)
+}
+
+/// The build that `nightly:2026-07-02` means, of a configured source; none for other names.
+fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Build>, Stop> {
     let Some((channel, build)) = spec.split_once(':') else { return Ok(None) };
     let usage = |error: builds::Error| Stop::usage(format!("error: {}", chain(&error)));
     let Some(sources) = sources_of(spec, channel) else { return Ok(None) };
@@ -78,20 +100,25 @@ fn night(spec: &str, gfx: &dyn Fn() -> Option<String>) -> Result<Option<Stack>, 
     })?;
     // All of them, so that a day without a build has neighbours to offer.
     let wanted = Wanted { from: None, to: None, ..Wanted::between(&gfx, build, build) };
-    let history = builds::list(&sources, &wanted).map_err(usage)?;
+    let cancel = interrupt::cancel()?;
+    let mut history = builds::list(&sources, &wanted, cancel.flag()).map_err(usage)?;
     let at = history.find(build).map_err(|error| {
         let holes = history.holes.iter().map(|hole| format!("\nbuilds may be missing: {hole}"));
         Stop::usage(format!("error: `{spec}`: {}{}", chain(&error), holes.collect::<String>()))
     })?;
+    Ok(Some(history.builds.swap_remove(at)))
+}
+
+/// The stack of a night, fetched where it is not there yet.
+fn obtained(spec: &str, night: &Build) -> Result<Stack, Stop> {
     let stacks =
         Store::from_environment().map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let fetching = Fetching::default();
     let cancel = interrupt::cancel()?;
-    let obtained =
-        builds::Store::new(stacks)
-            .obtain_unless(&history.builds[at], cancel.flag(), &|event| fetching.tell(event));
+    let store = builds::Store::new(stacks);
+    let obtained = store.obtain_unless(night, cancel.flag(), &|event| fetching.tell(event));
     obtained
-        .map(|obtained| Some(obtained.stack))
+        .map(|obtained| obtained.stack)
         .map_err(|error| Stop::no_verdict(format!("error: {spec}: {}", chain(&error))))
 }
 
@@ -165,13 +192,19 @@ fn so_far(name: &str, done: u64, total: Option<u64>, new: u64, seconds: f64) -> 
         text.push_str(&format!(", {:.1} MB/s", speed / 1e6));
         if let Some(total) = total.filter(|total| *total > done) {
             let left = (total - done) as f64 / speed;
-            text.push_str(&match left {
-                s if s < 90.0 => format!(", {s:.0} s left"),
-                s => format!(", {:.0} min left", s / 60.0),
-            });
+            text.push_str(&format!(", {} left", how_long(left)));
         }
     }
     text
+}
+
+/// `25 s`, `8 min`, `3 h`.
+pub(crate) fn how_long(seconds: f64) -> String {
+    match seconds {
+        s if s < 90.0 => format!("{s:.0} s"),
+        s if s < 90.0 * 60.0 => format!("{:.0} min", s / 60.0),
+        s => format!("{:.0} h", s / 3600.0),
+    }
 }
 
 struct View {
@@ -191,7 +224,9 @@ impl View {
 
     fn show(&self, event: Event<'_>) {
         let (stage, text, position) = match event {
-            Event::Waiting => ("wait", "waiting for another fetch of it".to_owned(), None),
+            Event::Waiting { holder } => {
+                ("wait", format!("{holder} is fetching it; waiting"), None)
+            }
             Event::Moved { package, mirror } => (
                 "moved",
                 format!(
@@ -238,7 +273,7 @@ fn style(bar: bool) -> ProgressStyle {
 
 #[cfg(test)]
 mod tests {
-    use super::so_far;
+    use super::{how_long, so_far};
 
     #[test]
     fn a_download_tells_bytes_speed_and_time() {
@@ -262,5 +297,6 @@ mod tests {
         );
         check(2_000_000_000, Some(2_000_000_000), 40_000_000, 10.0, "a: 2000.0 MB, 4.0 MB/s");
         check(40_000_000, None, 40_000_000, 10.0, "a: 40.0 MB, 4.0 MB/s");
+        assert_eq!([30.0, 300.0, 9000.0].map(how_long), ["30 s", "5 min", "2 h"]);
     }
 }

@@ -149,19 +149,11 @@ impl Http {
         self
     }
 
-    /// A whole text, with the content type that the host gave it.
+    /// A whole text, with the content type that the host gave it; called off by the flag.
     ///
     /// # Errors
     /// [`Failure`], after several attempts where they may help.
-    pub fn text(&self, url: &str, accept: &str) -> Result<(String, String), Failure> {
-        self.text_unless(url, accept, &AtomicBool::new(false))
-    }
-
-    /// The same, called off by the flag.
-    ///
-    /// # Errors
-    /// Those of [`Http::text`], and [`Failure::Cancelled`].
-    pub fn text_unless(
+    pub fn text(
         &self,
         url: &str,
         accept: &str,
@@ -172,10 +164,9 @@ impl Http {
             let request = self.agent.get(url).header(header::ACCEPT, accept);
             let reason = match called(request, cancel) {
                 Err(Call::Off) => return Err(Failure::Cancelled),
-                Ok(mut response) if response.status().is_success() => {
+                Ok(response) if response.status().is_success() => {
                     let kind = text_header(&response, header::CONTENT_TYPE).unwrap_or_default();
-                    let body = response.body_mut().with_config().limit(LONGEST_TEXT);
-                    match body.read_to_string() {
+                    match self.whole(response, cancel) {
                         Ok(text) => return Ok((text, kind)),
                         Err(error) => Trouble::from(error.to_string()),
                     }
@@ -193,6 +184,18 @@ impl Http {
                 true => Failure::Cancelled,
                 false => reason.failure(url),
             })?;
+        }
+    }
+
+    fn whole(&self, response: Response<Body>, cancel: &AtomicBool) -> io::Result<String> {
+        let body = response.into_body().into_with_config().limit(LONGEST_TEXT).reader();
+        let mut incoming = Incoming::of(body)?;
+        let (mut text, mut buffer) = (Vec::new(), vec![0; 1 << 16]);
+        loop {
+            match incoming.read(&mut buffer, self.stall, cancel)? {
+                0 => return String::from_utf8(text).map_err(io::Error::other),
+                n => text.extend_from_slice(&buffer[..n]),
+            }
         }
     }
 
@@ -444,12 +447,20 @@ impl Download<'_> {
                 }
             }
         }
-        let mut body = response.into_body().into_reader();
-        if skip > 0 {
-            io::copy(&mut body.by_ref().take(skip), &mut io::sink())
-                .map_err(|error| self.fail(network(self.url, &error)))?;
+        let mut body = Incoming::of(response.into_body().into_reader())?;
+        let mut buffer = vec![0; 1 << 16];
+        while skip > 0 {
+            let wanted = buffer.len().min(usize::try_from(skip).unwrap_or(usize::MAX));
+            match body.read(&mut buffer[..wanted], self.http.stall, self.cancel) {
+                Ok(0) => return Err(self.fail(network(self.url, "the connection ended early"))),
+                Ok(n) => skip -= n as u64,
+                Err(_) if self.cancel.load(Ordering::Relaxed) => {
+                    return Err(self.fail(Failure::Cancelled));
+                }
+                Err(error) => return Err(self.fail(network(self.url, &error))),
+            }
         }
-        self.body = Some(Incoming::of(body)?);
+        self.body = Some(body);
         Ok(())
     }
 

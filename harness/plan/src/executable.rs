@@ -1,6 +1,6 @@
 //! What no run of a plan could do: work with what it does not declare, reach device memory from the host, leave a capture open.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, may_succeed};
 
@@ -11,8 +11,9 @@ use crate::{Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, may_
 pub fn impossible(plan: &Plan) -> Vec<(&Step, String)> {
     let mut found = Vec::new();
     let mut open: BTreeMap<&str, &Step> = BTreeMap::new();
+    let events: BTreeSet<&str> = plan.events.iter().map(String::as_str).collect();
     for step in plan.steps() {
-        found.extend(check_call(plan, &step.call).err().map(|why| (step, why)));
+        found.extend(check_call(plan, &events, &step.call).err().map(|why| (step, why)));
         match &step.call {
             Call::BeginCapture { stream, .. } if may_succeed(step) => {
                 open.insert(stream, step);
@@ -36,7 +37,7 @@ fn has_direction(to: Memory, from: Memory) -> bool {
     [to, from].into_iter().any(|memory| memory == Memory::Managed || !memory.on_host())
 }
 
-fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
+fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), String> {
     let buffer = |name: &str| -> Result<&Buffer, String> {
         plan.buffers.get(name).ok_or_else(|| format!("there is no buffer `{name}`"))
     };
@@ -50,7 +51,7 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("there is no stream `{name}`")),
     };
-    let event = |name: &String| match plan.events.contains(name) {
+    let event = |name: &String| match events.contains(name.as_str()) {
         true => Ok(()),
         false => Err(format!("there is no event `{name}`")),
     };
@@ -65,7 +66,7 @@ fn check_call(plan: &Plan, call: &Call) -> Result<(), String> {
         }
         Call::AddNode { node, .. } => match **node {
             Call::Copy { .. } | Call::Set { .. } | Call::Launch { .. } | Call::HostFunc { .. } => {
-                check_call(plan, node)
+                check_call(plan, events, node)
             }
             _ => Err("only copies, sets, launches and host functions are nodes by hand".into()),
         },

@@ -338,6 +338,20 @@ pub struct Bisected {
     /// Commands that repeat the two decisive runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rerun: Vec<String>,
+    /// The good and the bad build of the search over whole nights that this one went on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub within: Option<(String, String)>,
+}
+
+impl Bisected {
+    /// The folder of a search that went on from another, in the folder of that one.
+    pub const FINER: &str = "commits";
+
+    /// Whether it went on from the answer of another search: a later answer has other builds.
+    pub fn went_on_from(&self, before: &Bisected) -> bool {
+        let ends = before.last_good.clone().zip(before.first_bad.clone());
+        ends.is_some() && self.within == ends
+    }
 }
 
 /// A threshold that is random.

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::NotHeld;
+
 /// Why a stack could not be found or fetched. Every message says what to do; causes chain as sources.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -200,6 +202,19 @@ pub enum Error {
         /// What was being written.
         path: PathBuf,
     },
+    /// Somebody has had the stack in work for longer than it is waited for.
+    #[error("{path} is held by {holder}, and was waited for long enough; end that, and try again")]
+    Locked {
+        /// The lock's file.
+        path: PathBuf,
+        /// A process, as the kernel names it.
+        holder: String,
+    },
+    /// Somebody ended the fetch.
+    #[error(
+        "the fetch was called off; what came of it is kept, and the next one goes on with that"
+    )]
+    CalledOff,
     /// Any other failure of the file system.
     #[error("cannot {action} {path}")]
     Io {
@@ -212,7 +227,29 @@ pub enum Error {
     },
 }
 
+impl From<NotHeld> for Error {
+    fn from(not_held: NotHeld) -> Self {
+        match not_held {
+            NotHeld::Io { action, path, source } => Self::io(action, &path)(source),
+            NotHeld::Late { path, holder } => Self::Locked { path, holder },
+            NotHeld::CalledOff => Self::CalledOff,
+        }
+    }
+}
+
 impl Error {
+    /// Whether the machine or its network is at fault, not what was asked for: later the same may work.
+    pub fn is_environment(&self) -> bool {
+        matches!(
+            self,
+            Self::Mirror { .. }
+                | Self::DiskFull { .. }
+                | Self::Io { .. }
+                | Self::Locked { .. }
+                | Self::CalledOff
+        )
+    }
+
     /// For `map_err`: an I/O error with what was attempted.
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();

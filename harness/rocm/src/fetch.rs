@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
@@ -34,6 +34,8 @@ pub struct FetchOptions {
     /// GPU architectures whose kernel files to unpack from the libraries, such as `gfx1151`; none means all,
     /// which takes up to 4 GB.
     pub architectures: Vec<String>,
+    /// Becomes true when somebody has had enough of waiting.
+    pub stop: Arc<AtomicBool>,
 }
 
 /// What a fetch is doing. Sizes are in bytes.
@@ -41,7 +43,10 @@ pub struct FetchOptions {
 #[non_exhaustive]
 pub enum Event<'a> {
     /// Another process is fetching the same stack; this one goes on when that has ended.
-    Waiting,
+    Waiting {
+        /// Who.
+        holder: &'a str,
+    },
     /// No mirror has a locked package any more; the index of this one is read for what has taken its place.
     Moved {
         /// The package and its version.
@@ -106,7 +111,7 @@ pub fn lock(
     mirror: Option<&str>,
     now: String,
 ) -> Result<Lock, Error> {
-    let held = store.lock(release, || ())?;
+    let held = store.lock(release, &AtomicBool::new(false), &|_| ())?;
     let mirror = match mirror {
         Some(mirror) => mirror.to_owned(),
         None => mirror::host_mirror(Path::new("/etc"))?,
@@ -120,6 +125,12 @@ pub fn lock(
         groups.push((group, apt.plan(&spec, release.runtime(), &packages)?));
     }
     Lock::join(release, now, groups).map_err(|detail| Error::Lock { detail })
+}
+
+/// How somebody waits for a fetch.
+struct Asked<'a> {
+    stop: &'a AtomicBool,
+    progress: &'a Progress<'a>,
 }
 
 /// Where packages come from, and who vouches for them.
@@ -229,28 +240,30 @@ fn fetch_release(
     source: impl FnOnce() -> Source,
 ) -> Result<Stack, Error> {
     let spec = Spec::Debian(release);
-    let asked = Wanted::new(release, options)?;
+    let named = Wanted::new(release, options)?;
     let missing = || match store.root(release).and_then(|root| Manifest::read(&root)) {
-        Some(manifest) => asked.beyond(&manifest),
-        None => Some(asked.clone()),
+        Some(manifest) => named.beyond(&manifest),
+        None => Some(named.clone()),
     };
     if missing().is_none() {
         return locate(&spec, store);
     }
     let source = source();
-    let lock = store.lock(release, || progress(Event::Waiting))?;
+    let waiting = |holder: &str| progress(Event::Waiting { holder });
+    let lock = store.lock(release, &options.stop, &waiting)?;
     // The process that held the lock may have fetched it.
     let Some(wanted) = missing() else {
         return locate(&spec, store);
     };
     store.clean(release, &lock)?;
     let archives = store.apt(release).join("archives");
+    let asked = Asked { stop: &options.stop, progress };
     let (plan, mirror) =
-        download_packages(release, &source, &wanted.with, &archives, store, &lock, progress)?;
+        download_packages(release, &source, &wanted.with, &archives, store, &lock, &asked)?;
 
     let root = store.new_root(release, &lock)?;
     let architectures: Vec<String> = wanted.architectures.iter().cloned().collect();
-    let built = unpack_all(&plan, &archives, &root, &architectures, progress).and_then(|done| {
+    let built = unpack_all(&plan, &archives, &root, &architectures, &asked).and_then(|done| {
         let manifest = Manifest {
             spec: release.to_string(),
             rocm: release.version(),
@@ -280,14 +293,14 @@ fn download_packages(
     archives: &Path,
     store: &Store,
     lock: &File,
-    progress: &Progress<'_>,
+    asked: &Asked<'_>,
 ) -> Result<(Vec<Planned>, String), Error> {
     let get = |plan: Vec<Planned>, mirrors: &[String]| {
         let absent = absent(&plan, archives)?;
         let from = if absent.is_empty() {
             Vec::new()
         } else {
-            Mirrors::new(mirrors).download(&absent, archives, progress)?
+            Mirrors::new(mirrors).download(&absent, archives, asked.stop, asked.progress)?
         };
         Ok((plan, from.join(" and ")))
     };
@@ -298,7 +311,7 @@ fn download_packages(
     };
     // Debian has moved on. What it has now may be as good: another revision of the same release.
     let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
-    progress(Event::Moved { package: &gone, mirror });
+    (asked.progress)(Event::Moved { package: &gone, mirror });
     let (suites, packages) = wanted_packages(release, with);
     let spec = release.to_string();
     let apt = source
@@ -374,7 +387,7 @@ fn unpack_all(
     archives: &Path,
     root: &Path,
     architectures: &[String],
-    progress: &Progress<'_>,
+    asked: &Asked<'_>,
 ) -> Result<Vec<Package>, Error> {
     unpack::prepare(root)?;
     let total = plan.iter().map(|package| package.size).sum();
@@ -393,11 +406,11 @@ fn unpack_all(
         }
         unpack::unpack(&path, root, &architectures, &|read| {
             let done = done.fetch_add(read, Ordering::Relaxed) + read;
-            progress(Event::Unpack { done: done.min(total), total });
+            (asked.progress)(Event::Unpack { done: done.min(total), total });
         })
     };
     let work = || {
-        while !failed.load(Ordering::Relaxed) {
+        while !failed.load(Ordering::Relaxed) && !asked.stop.load(Ordering::Relaxed) {
             let Some(package) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
             let result = one(package);
             failed.fetch_or(result.is_err(), Ordering::Relaxed);
@@ -406,6 +419,9 @@ fn unpack_all(
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get().min(4));
     download::crew(threads, work);
+    if asked.stop.load(Ordering::Relaxed) {
+        return Err(Error::CalledOff);
+    }
     let mut results = results.into_inner().unwrap_or_else(|e| e.into_inner());
     results.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let mut packages = Vec::new();
@@ -425,7 +441,7 @@ fn unpack_all(
     for (deb, links) in links {
         unpack::link(&deb, root, &links)?;
     }
-    progress(Event::Unpack { done: total, total });
+    (asked.progress)(Event::Unpack { done: total, total });
     Ok(packages)
 }
 

@@ -15,6 +15,9 @@ use crate::{Error, Event, Progress, fetch::verify};
 /// Before the second attempt at a file; it doubles.
 const BACKOFF: Duration = Duration::from_millis(250);
 
+/// How often it is looked whether the downloads have ended, or should.
+const LOOK: Duration = Duration::from_millis(20);
+
 /// Packages downloaded at once: most are small, and a host takes its time to answer each.
 const CONNECTIONS: usize = 4;
 
@@ -59,6 +62,7 @@ impl<'a> Mirrors<'a> {
         &self,
         plan: &[&Planned],
         folder: &Path,
+        stop: &AtomicBool,
         progress: &Progress<'_>,
     ) -> Result<Vec<String>, Absent> {
         fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
@@ -82,7 +86,23 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        download::crew(CONNECTIONS.min(plan.len()), work);
+        let ended = AtomicBool::new(false);
+        let watch = || {
+            // Every download looks at one flag, for the failure of another and for whoever has had enough.
+            while !ended.load(Ordering::Relaxed) {
+                failed.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
+                std::thread::sleep(LOOK);
+            }
+        };
+        std::thread::scope(|scope| {
+            // Without a thread for it the downloads end when they end.
+            let _watches = std::thread::Builder::new().spawn_scoped(scope, watch);
+            download::crew(CONNECTIONS.min(plan.len()), work);
+            ended.store(true, Ordering::Relaxed);
+        });
+        if stop.load(Ordering::Relaxed) {
+            return Err(Error::CalledOff.into());
+        }
         let results = results.into_inner().unwrap_or_else(|e| e.into_inner());
         let mut from: Vec<_> = results.into_iter().collect::<Result<Vec<_>, _>>()?;
         from.sort();

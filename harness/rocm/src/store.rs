@@ -3,9 +3,9 @@
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 
-use rustix::fs::{FlockOperation, flock};
-
+use crate::held::{FileLock, Hold, LONGEST_WAIT};
 use crate::{Error, Extra, Manifest, RELEASES, Release, Spec, Stack, locate, system_stacks};
 
 /// The cache directory: `stacks/` holds the stacks, `apt/` one isolated apt state with its .debs for each.
@@ -62,30 +62,15 @@ impl Store {
     ///
     /// The right is a lock on a file, so that it goes with the process however that dies. A child that
     /// inherits the file keeps it.
-    pub(crate) fn lock(&self, release: &Release, waiting: impl FnOnce()) -> Result<File, Error> {
-        let directory = self.stacks();
-        fs::create_dir_all(&directory).map_err(Error::io("create", &directory))?;
-        let path = directory.join(format!(".{}.lock", name(release)));
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .read(true)
-            .open(&path)
-            .map_err(Error::io("create", &path))?;
-        let lock = |how| loop {
-            match flock(&file, how) {
-                Err(rustix::io::Errno::INTR) => {}
-                other => return other,
-            }
-        };
-        if lock(FlockOperation::NonBlockingLockExclusive).is_err() {
-            waiting();
-            lock(FlockOperation::LockExclusive)
-                .map_err(std::io::Error::from)
-                .map_err(Error::io("lock", &path))?;
-        }
-        Ok(file)
+    pub(crate) fn lock(
+        &self,
+        release: &Release,
+        stop: &AtomicBool,
+        waiting: &dyn Fn(&str),
+    ) -> Result<File, Error> {
+        let lock = FileLock::open(self.stacks().join(format!(".{}.lock", name(release))))?;
+        lock.hold(Hold::Alone, LONGEST_WAIT, stop, waiting)?;
+        Ok(lock.into_file())
     }
 
     /// Removes roots that no stack stands on: of fetches that died, and of stacks since replaced. They are
@@ -176,6 +161,9 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
+    /// Nobody ends the waiting.
+    static NEVER: AtomicBool = AtomicBool::new(false);
+
     use super::*;
     use crate::Version;
 
@@ -204,7 +192,7 @@ mod tests {
         assert_eq!(store.root(release), None);
         assert!(!store.path().exists(), "asking must not create anything");
 
-        let lock = store.lock(release, || panic!("nobody else is here")).unwrap();
+        let lock = store.lock(release, &NEVER, &|_| panic!("nobody else is here")).unwrap();
         let root = store.new_root(release, &lock).unwrap();
         assert_eq!(store.root(release), None);
         store.publish(release, &root, &lock).unwrap();
@@ -216,7 +204,7 @@ mod tests {
     #[test]
     fn an_interrupted_fetch_leaves_nothing_that_lasts() {
         let (_directory, store, release) = store();
-        let lock = store.lock(release, || ()).unwrap();
+        let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
         let dead = store.new_root(release, &lock).unwrap();
         fs::write(dead.join("half"), "x").unwrap();
         store.clean(release, &lock).unwrap();
@@ -240,26 +228,28 @@ mod tests {
     #[test]
     fn a_second_fetch_waits_for_the_first() {
         let (_directory, store, release) = store();
-        let lock = store.lock(release, || ()).unwrap();
+        let lock = store.lock(release, &NEVER, &|_| ()).unwrap();
         let (sender, receiver) = mpsc::channel();
         let other = store.clone();
         let thread = std::thread::spawn(move || {
             let waiting = sender.clone();
-            let _lock = other.lock(release, || waiting.send("waiting").unwrap()).unwrap();
-            sender.send("locked").unwrap();
+            let _lock = other
+                .lock(release, &NEVER, &|holder| waiting.send(holder.to_owned()).unwrap())
+                .unwrap();
+            sender.send("locked".to_owned()).unwrap();
         });
         let long = Duration::from_secs(60);
-        assert_eq!(receiver.recv_timeout(long), Ok("waiting"));
+        assert_eq!(receiver.recv_timeout(long), Ok("this process".to_owned()));
         assert!(receiver.try_recv().is_err(), "it must not go on while the lock is held");
         drop(lock);
-        assert_eq!(receiver.recv_timeout(long), Ok("locked"));
+        assert_eq!(receiver.recv_timeout(long), Ok("locked".to_owned()));
         thread.join().unwrap();
     }
 
     #[test]
     fn releases_do_not_share_a_lock() {
         let (_directory, store, release) = store();
-        let _one = store.lock(release, || panic!("free")).unwrap();
-        let _other = store.lock(&RELEASES[0], || panic!("free")).unwrap();
+        let _one = store.lock(release, &NEVER, &|_| panic!("free")).unwrap();
+        let _other = store.lock(&RELEASES[0], &NEVER, &|_| panic!("free")).unwrap();
     }
 }

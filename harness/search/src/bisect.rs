@@ -24,6 +24,7 @@ mod answer;
 mod band;
 mod choice;
 mod earlier;
+mod left;
 mod math;
 mod posterior;
 mod rates;
@@ -31,6 +32,7 @@ mod state;
 
 pub use answer::{Answer, Edge};
 pub use band::{Band, band};
+pub use left::Left;
 pub use posterior::{Posterior, Stretch};
 pub use state::{Budget, DEFAULT_RUNS, Event, Seen, Setup, State, Tally};
 
@@ -104,13 +106,13 @@ pub fn next(state: &State) -> Action {
     if let Some(action) = exchanged(state) {
         return action;
     }
-    if seen.bad < RATE_RUNS[usize::from(seen.good > 0)] {
+    if seen.bad < RATE_RUNS[usize::from(seen.good > 0)] || state.doubtful(bad) {
         if seen.good >= setup.patience * (1 + seen.bad) {
             return Action::Finish(Answer::NotReproducible { runs: seen.runs(), bad: seen.bad });
         }
         return within_budget(state, bad, None);
     }
-    if state.tally(0).runs() < BAD_RUNS {
+    if state.tally(0).runs() < BAD_RUNS || state.doubtful(0) {
         return within_budget(state, 0, None);
     }
 
@@ -179,9 +181,14 @@ fn several_at_times(state: &State, posterior: &Posterior) -> Option<Vec<Edge>> {
     edges.iter().all(tight).then_some(edges)
 }
 
+/// Failures that the first bad build must show, where bad builds fail at this rate.
+fn closing_failures(rate: f64) -> u32 {
+    CLOSING_FAILURES[usize::from(rate > OFTEN)]
+}
+
 /// The build to run next for the closing check, or none when it is complete.
 fn closing(state: &State, edge: &Edge) -> Option<usize> {
-    let failures = CLOSING_FAILURES[usize::from(edge.rate > OFTEN)];
+    let failures = closing_failures(edge.rate);
     if state.alternations(edge.last_good, edge.first_bad) < ALTERNATIONS
         || state.own(edge.first_bad).bad < failures
     {

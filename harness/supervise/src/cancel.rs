@@ -20,7 +20,7 @@ pub struct Cancel(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    requested: AtomicBool,
+    requested: Arc<AtomicBool>,
     /// Written once and never read, so it wakes every thread that polls it, now or later.
     wake: OwnedFd,
 }
@@ -32,7 +32,7 @@ impl Cancel {
     /// When the process or the system is out of file descriptors.
     pub fn new() -> io::Result<Cancel> {
         let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Cancel(Arc::new(Inner { requested: AtomicBool::new(false), wake })))
+        Ok(Cancel(Arc::new(Inner { requested: Arc::default(), wake })))
     }
 
     /// Makes the request: each [`run`](crate::run) kills its group and returns, and
@@ -50,7 +50,7 @@ impl Cancel {
     }
 
     /// The same as a flag, for whoever looks at one now and then: it becomes true and stays so.
-    pub fn flag(&self) -> &AtomicBool {
+    pub fn flag(&self) -> &Arc<AtomicBool> {
         &self.0.requested
     }
 

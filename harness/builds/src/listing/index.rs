@@ -1,10 +1,9 @@
 //! The index page that TheRock's `index_generation_s3_tar.py` writes: HTML without links, which a script makes from
 //! `const files = [{"name": "therock-dist-...tar.gz", "mtime": 1769990000.0}, ...];`.
 
-use download::Http;
 use serde::Deserialize;
 
-use super::{Entry, PORTAL, escaped, text};
+use super::{Asking, Entry, PORTAL, escaped};
 use crate::{Date, Source};
 
 #[derive(Deserialize)]
@@ -13,8 +12,8 @@ struct File {
     mtime: Option<f64>,
 }
 
-pub(super) fn list(source: &Source, http: &Http) -> Result<Vec<Entry>, String> {
-    let (page, _) = text(http, &source.url, "text/html")?;
+pub(super) fn list(source: &Source, http: &Asking<'_>) -> Result<Vec<Entry>, String> {
+    let (page, _) = http.text(&source.url, "text/html")?;
     let files = files(&page).map_err(|reason| format!("{}: {reason}", source.url))?;
     let entry = |file: File| Entry {
         url: format!("{}{}", source.url, escaped(&file.name)),

@@ -1,9 +1,9 @@
 //! CI runs: their parts as builds, and their manifests.
 
-use download::{Failure, Http};
+use download::Failure;
 use serde::Deserialize;
 
-use super::{escaped, text};
+use super::{Asking, escaped};
 use crate::{Archive, Build, Components, Date, Place, Source};
 
 /// Days of status files that are asked for when nobody says from when.
@@ -24,7 +24,7 @@ pub(super) fn list(
     families: &[String],
     from: Option<Date>,
     to: Option<Date>,
-    http: &Http,
+    http: &Asking<'_>,
 ) -> Result<Vec<Build>, String> {
     let to = to.unwrap_or_else(Date::today);
     let from = from.unwrap_or_else(|| to.plus(-DAYS));
@@ -79,9 +79,9 @@ impl Status {
 }
 
 /// The status of a day; none where there is none.
-fn status(template: &str, day: Date, http: &Http) -> Result<Option<Status>, String> {
+fn status(template: &str, day: Date, http: &Asking<'_>) -> Result<Option<Status>, String> {
     let url = template.replace("{date}", &day.compact());
-    match http.text(&url, "application/json") {
+    match http.get(&url, "application/json") {
         Ok((text, _)) => serde_json::from_str(&text)
             .map(Some)
             .map_err(|error| format!("{url}: not a status: {error}")),
@@ -94,7 +94,7 @@ fn status(template: &str, day: Date, http: &Http) -> Result<Option<Status>, Stri
 ///
 /// # Errors
 /// A status that cannot be read: whether there was a nightly is then not known.
-fn nightlies(template: &str, from: Date, to: Date, http: &Http) -> Result<Vec<Run>, String> {
+fn nightlies(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let mut runs = Vec::new();
     let mut day = from;
     while day <= to {
@@ -125,12 +125,12 @@ struct Push {
 }
 
 /// One run for each push, oldest first. The order within a day is that of the runs, which the version's number keeps.
-fn pushes(template: &str, from: Date, to: Date, http: &Http) -> Result<Vec<Run>, String> {
+fn pushes(template: &str, from: Date, to: Date, http: &Asking<'_>) -> Result<Vec<Run>, String> {
     let filled = template.replace("{from}", &from.to_string()).replace("{to}", &to.to_string());
     let mut runs: Vec<(u64, Run)> = Vec::new();
     for page in 1..=MOST_PAGES {
         let url = if page == 1 { filled.clone() } else { format!("{filled}&page={page}") };
-        let (body, _) = text(http, &url, "application/vnd.github+json")?;
+        let (body, _) = http.text(&url, "application/vnd.github+json")?;
         let list: Pushes = serde_json::from_str(&body)
             .map_err(|error| format!("{url}: not a list of runs: {error}"))?;
         let before = runs.len();
@@ -151,12 +151,12 @@ fn pushes(template: &str, from: Date, to: Date, http: &Http) -> Result<Vec<Run>,
 }
 
 /// The commits of a build, from its run's manifest.
-pub(crate) fn components(source: &Source, build: &Build, http: &Http) -> Option<Components> {
+pub(crate) fn components(source: &Source, build: &Build, http: &Asking<'_>) -> Option<Components> {
     let manifest = source.manifest.as_ref()?;
     let run = build
         .run
         .clone()
         .or_else(|| status(source.status.as_ref()?, build.date?, http).ok()??.run())?;
     let url = manifest.replace("{run}", &run);
-    Components::parse(&text(http, &url, "application/json").ok()?.0)
+    Components::parse(&http.text(&url, "application/json").ok()?.0)
 }

@@ -1,16 +1,15 @@
 //! S3's ListObjectsV2: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html.
 
-use download::Http;
 use quick_xml::Reader;
 use quick_xml::events::Event;
 
-use super::{Entry, PORTAL, escaped, text};
+use super::{Asking, Entry, PORTAL, escaped};
 use crate::{Date, Source};
 
 /// A page holds 1000 keys; two years of all families are under 40 pages.
 const MOST_PAGES: usize = 1000;
 
-pub(super) fn list(source: &Source, http: &Http) -> Result<Vec<Entry>, String> {
+pub(super) fn list(source: &Source, http: &Asking<'_>) -> Result<Vec<Entry>, String> {
     let mut entries = Vec::new();
     let mut token = String::new();
     for _ in 0..MOST_PAGES {
@@ -18,7 +17,7 @@ pub(super) fn list(source: &Source, http: &Http) -> Result<Vec<Entry>, String> {
         if !token.is_empty() {
             url.push_str(&format!("&continuation-token={}", query(&token)));
         }
-        let page = page(&text(http, &url, "application/xml")?.0)
+        let page = page(&http.text(&url, "application/xml")?.0)
             .map_err(|reason| format!("{url}: not a listing: {reason}"))?;
         for object in page.objects {
             let Some(name) = object.key.rsplit('/').next().filter(|name| !name.is_empty()) else {

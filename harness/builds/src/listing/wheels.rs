@@ -1,11 +1,11 @@
 //! Python package indexes: PEP 503 pages of links, or PEP 691 JSON.
 
-use download::{Failure, Http};
+use download::Failure;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Offered, joined};
+use super::{Asking, Offered, joined};
 use crate::{Archive, Build, Date, Place, Source, names};
 
 const ACCEPT: &str = "application/vnd.pypi.simple.v1+json, text/html;q=0.1";
@@ -15,7 +15,7 @@ pub(super) fn list(
     source: &Source,
     families: &[String],
     gfx: &str,
-    http: &Http,
+    http: &Asking<'_>,
 ) -> Result<Offered, String> {
     let per_family = source.url.contains("{family}")
         || source.parts.iter().any(|part| part.contains("{family}"));
@@ -54,13 +54,18 @@ impl From<String> for Trouble {
     }
 }
 
-fn of_family(source: &Source, family: &str, gfx: &str, http: &Http) -> Result<Vec<Build>, Trouble> {
+fn of_family(
+    source: &Source,
+    family: &str,
+    gfx: &str,
+    http: &Asking<'_>,
+) -> Result<Vec<Build>, Trouble> {
     let filled = |template: &str| template.replace("{family}", family).replace("{gfx}", gfx);
     let mut complete: BTreeMap<String, (Option<Date>, Vec<Archive>)> = BTreeMap::new();
     for (at, part) in source.parts.iter().enumerate() {
         let package = names::normalised(&filled(part));
         let page_url = format!("{}{package}/", filled(&source.url));
-        let (page, kind) = http.text(&page_url, ACCEPT).map_err(|failure| match failure {
+        let (page, kind) = http.get(&page_url, ACCEPT).map_err(|failure| match failure {
             Failure::Missing { .. } => Trouble::Absent(failure.to_string()),
             other => Trouble::Other(other.to_string()),
         })?;

@@ -16,7 +16,7 @@ mod subject;
 mod told;
 mod verdict;
 
-use std::{fs::File, path::Path, process::ExitCode};
+use std::{fs::File, path::Path, process::ExitCode, sync::atomic::AtomicBool};
 
 use device::Planted;
 use report::count;
@@ -86,7 +86,8 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
             gfx
         }),
     };
-    let axis = axis(args, &subject, &gfx, before)?;
+    let cancel = interrupt::cancel()?;
+    let axis = axis(args, &subject, &gfx, before, cancel.flag())?;
     let case_name = match &subject {
         Subject::Trial { case, .. } => case.id.as_str(),
         Subject::Command(Wanted { program: Some(program), .. }) => {
@@ -118,7 +119,6 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
     axis.silent.iter().for_each(|silent| note(format_args!("note: {silent}")));
     axis.holes().for_each(|hole| note(format_args!("note: builds may be missing: {hole}")));
 
-    let cancel = interrupt::cancel()?;
     let stacks = rocm::Store::from_environment()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
     let mut state = begun.state();
@@ -188,7 +188,9 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         gfx: &gfx,
         emulated: bench.options.device != DeviceChoice::Gpu,
         store: &bench.store,
+        stop: bench.cancel.flag(),
         crossed,
+        within: before.map(Nights::names),
         rerun: &|ends| rerun::command(args, &axis, &bench.options.device, &skipped, ends),
     };
     let (text, problems) = found.write(&folder);
@@ -300,12 +302,15 @@ fn axis(
     subject: &Subject<'_>,
     gfx: &str,
     before: Option<&Nights>,
+    stop: &AtomicBool,
 ) -> Result<Axis, Stop> {
     let file = args.sources_file.as_deref();
     let axis = match (before, &args.axis, &args.good, &args.bad) {
-        (Some(nights), ..) => Axis::finer(&args.source.concat(), file, gfx, nights)?,
+        (Some(nights), ..) => Axis::finer(&args.source.concat(), file, gfx, nights, stop)?,
         (None, Some(text), good, bad) => Axis::parse(text, good.as_deref(), bad.as_deref())?,
-        (None, None, Some(good), Some(bad)) => Axis::builds(&args.source, file, gfx, good, bad)?,
+        (None, None, Some(good), Some(bad)) => {
+            Axis::builds(&args.source, file, gfx, (good, bad), stop)?
+        }
         _ => {
             return Err(Stop::usage(
                 "error: a bisect between builds needs both --good and --bad, such as `--good debian:6.4.3 --bad debian:7.2.4`",

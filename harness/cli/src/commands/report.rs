@@ -73,6 +73,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
                 .to_owned();
         logs.insert(0, Log { title, text: redact(&stacks, &who) });
     }
+    let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
         about: subject.selected.case.about.clone(),
@@ -85,7 +86,8 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         controls,
         minimised,
         mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
-        bisected: about::<Bisected>(&folder, &failed, |found| &found.trial)?,
+        finer: finer(&folder, bisected.as_ref(), &failed)?,
+        bisected,
         kernel_log: doctor::kernel_log_since(before, &session.processes.all(), &who),
         environment,
         variables: variables(&session, &job.lowered.plan.environment),
@@ -131,6 +133,16 @@ fn about<E: Evidence>(
 ) -> Result<Option<E>, Stop> {
     let found = evidence::read::<E>(folder)?;
     Ok(found.filter(|found| *trial(found) == failed.trial))
+}
+
+/// What a second search found between the two builds of the first; one that went on from an earlier answer stays out.
+fn finer(
+    folder: &Path,
+    bisected: Option<&Bisected>,
+    failed: &Record,
+) -> Result<Option<Bisected>, Stop> {
+    let finer = about::<Bisected>(&folder.join(Bisected::FINER), failed, |found| &found.trial)?;
+    Ok(finer.filter(|finer| bisected.is_some_and(|bisected| finer.went_on_from(bisected))))
 }
 
 /// The packages of a fetched stack whose libraries were in the failing process. In the place of libhsa-runtime64 stands the

@@ -1,9 +1,9 @@
 use std::{path::Path, process::ExitCode};
 
 use builds::{Build, Sources, Wanted};
-use rocm::{Spec, Stack, Store, list, locate};
+use rocm::{Stack, Store, list};
 
-use crate::{Stop, args::Rocm, card, outputs, progress, stop::chain};
+use crate::{Stop, args::Rocm, card, interrupt, outputs, progress, stop::chain};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -16,11 +16,9 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
             let stack = progress::get(&spec, &with, architectures(&spec, gfx), mirror)?;
             describe(&stack, &mut text);
         }
-        Rocm::Path { spec } => {
-            let usage = |e: rocm::Error| Stop::usage(format!("error: {}", chain(&e)));
-            let spec: Spec = spec.parse().map_err(usage)?;
-            let store = Store::from_environment().map_err(usage)?;
-            text.push_str(&format!("{}\n", locate(&spec, &store).map_err(usage)?.root.display()));
+        Rocm::Path { spec, gfx } => {
+            let gfx = || architectures(&spec, gfx.clone().into_iter().collect()).into_iter().next();
+            text.push_str(&format!("{}\n", progress::located(&spec, &gfx)?.display()));
         }
     }
     outputs::print(&text)?;
@@ -48,7 +46,8 @@ fn show_builds(
     let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
     let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(usage)?;
     let wanted = Wanted { gfx: gfx.to_owned(), from: None, to: None, beside_main: Vec::new() };
-    let history = builds::list(&sources, &wanted).map_err(usage)?;
+    let cancel = interrupt::cancel()?;
+    let history = builds::list(&sources, &wanted, cancel.flag()).map_err(usage)?;
     history.builds.iter().for_each(|build| text.push_str(&line(build)));
     history.silent.iter().for_each(|silent| outputs::note(format_args!("note: {silent}")));
     for hole in &history.holes {

@@ -1,7 +1,7 @@
 //! Bisects from end to end: the command, listings and downloads over loopback, fake builds that fail as told.
 //!
 //! `cargo test` does a few. All of the published table:
-//! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test builds -- --nocapture`.
+//! `ROCREPRO_BISECTS=200 cargo test -p rocrepro --test cli builds:: -- --nocapture`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

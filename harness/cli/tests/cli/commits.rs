@@ -4,9 +4,11 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
-use standin::{Entry, Fake, Listing, Server, Site, pack, sha256};
+use crate::machine::{Machine, PROBE};
+use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
 /// Pushes a day, and the one that breaks it: the second of the fourth of July.
 const A_DAY: u32 = 3;
@@ -89,50 +91,39 @@ const SOURCES: &str = "[[source]]\nname = 'july'\nchannel = 'july'\nkind = 's3-x
                        [[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
                        runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n";
 
-/// A machine with a cache of its own.
-struct Machine {
-    folder: tempfile::TempDir,
-}
+/// A machine that is told of both sources by a file.
+struct July(Machine, String);
 
-impl Machine {
-    fn new(server: &Server) -> Machine {
-        let machine = Machine { folder: tempfile::tempdir().expect("a folder") };
-        let sources = SOURCES.replace("HOST", &server.url(""));
-        fs::write(machine.at("sources.toml"), sources).expect("a file");
-        fs::write(machine.at("state"), "1").expect("a file");
-        machine
+impl July {
+    fn new(server: &Server) -> July {
+        let machine = Machine::new();
+        let sources = machine.knows(server, SOURCES);
+        July(machine, sources)
     }
 
     fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.0.at(name)
     }
 
     fn command(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-        command
-            .args(["bisect", "--source=july", "--to=commits", "--gfx=gfx1151", "--out"])
-            .arg(self.at("out"))
-            .arg(format!("--sources-file={}", self.at("sources.toml").display()))
-            .args(options)
-            .args(["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""])
-            .env("XDG_CACHE_HOME", self.at("cache"))
-            .env("FAKE_STATE", self.at("state"))
-            .env("ROCREPRO_DEVICE_KIND", "emulated")
-            .stdin(Stdio::null());
+        let two = ["bisect", "--source=july", "--to=commits", "--gfx=gfx1151", "--out=out"];
+        let mut command = self.0.command(&[&two[..], &[&self.1], options, &PROBE].concat());
+        command.env_remove("XDG_CONFIG_HOME");
         command
     }
 
-    /// Runs it and checks its exit code and parts of what it prints; gives what is on stdout.
+    /// Runs it and checks its exit code and parts of what it prints; gives what is on stdout and on stderr.
     #[track_caller]
-    fn check(&self, options: &[&str], code: i32, parts: &[&str]) -> String {
+    fn check(&self, options: &[&str], code: i32, parts: &[&str]) -> (String, String) {
         let Output { status, stdout, stderr } = self.command(options).output().expect("it starts");
         let stdout = String::from_utf8_lossy(&stdout).into_owned();
-        let text = format!("{stdout}\n--- stderr\n{}", String::from_utf8_lossy(&stderr));
+        let stderr = String::from_utf8_lossy(&stderr).into_owned();
+        let text = format!("{stdout}\n--- stderr\n{stderr}");
         assert_eq!(status.code(), Some(code), "{text}");
         for part in parts {
             assert!(text.contains(part), "no {part:?}: {text}");
         }
-        stdout
+        (stdout, stderr)
     }
 }
 
@@ -141,7 +132,7 @@ const ENDS: [&str; 2] = ["--good=first", "--bad=last"];
 #[test]
 fn the_push_between_two_nights_is_found_by_one_command() {
     let server = PLAIN.serve();
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let night = "last good 7.15.0a20260704, first bad 7.15.0a20260705";
     let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
     let link = |from: u32, to: u32| {
@@ -149,7 +140,7 @@ fn the_push_between_two_nights_is_found_by_one_command() {
         format!("https://github.com/ROCm/rocm-systems/compare/{from}...{to}")
     };
     let (nights, pushes) = (link(last_push(4), last_push(5)), link(BREAKS - 1, BREAKS));
-    let text = machine.check(&ENDS, 0, &[night, &push, &nights, &pushes]);
+    let (text, told) = machine.check(&ENDS, 0, &[night, &push, &nights, &pushes]);
     assert!(text.find(night) < text.find(&push), "{text}");
     // The nights' own commits are the ends, and so the push of the fifth itself is among them.
     let journal = fs::read_to_string(machine.at("out/commits/bisect.jsonl")).expect("a journal");
@@ -158,6 +149,10 @@ fn the_push_between_two_nights_is_found_by_one_command() {
     assert!(begun.contains(&ends.0) && begun.contains(&ends.1), "{begun}");
     let points = format!("\"points\":{}", last_push(5) - last_push(4) + 1);
     assert!(begun.contains(&points) && begun.contains("exit:1:wrong bytes"), "{begun}");
+    // What is told while it runs: what would be the answer, and about what is left.
+    let mut progress = told.lines().filter(|line| line.contains("if stopped now: between"));
+    assert!(progress.clone().count() > 5, "{told}");
+    assert!(progress.all(|line| line.contains("; about ") && line.contains(" left, ")), "{told}");
     for file in ["out/bisect.json", "out/commits/bisect.json"] {
         assert!(machine.at(file).is_file(), "{file}");
     }
@@ -166,10 +161,8 @@ fn the_push_between_two_nights_is_found_by_one_command() {
     let words = again["again".len()..].trim();
     let own = Path::new(env!("CARGO_BIN_EXE_rocrepro")).parent().expect("a folder");
     let path = format!("{}:{}", own.display(), std::env::var("PATH").expect("a path"));
-    let mut shell = Command::new("sh");
-    shell.args(["-c", words]).current_dir(machine.folder.path()).stdin(Stdio::null());
-    shell.env("PATH", path).env("XDG_CACHE_HOME", machine.at("cache"));
-    let output = shell.env("FAKE_STATE", machine.at("state")).output().expect("it starts");
+    let mut shell = machine.0.started("sh");
+    let output = shell.args(["-c", words]).env("PATH", path).output().expect("it starts");
     let repeated = String::from_utf8_lossy(&output.stdout);
     assert!(repeated.contains(&push), "{words}\n{repeated}\n{output:?}");
     let asked = server.requests().into_iter().rfind(|request| request.contains("created="));
@@ -183,7 +176,7 @@ fn the_push_between_two_nights_is_found_by_one_command() {
 #[test]
 fn a_fix_is_found_in_the_same_way() {
     let server = World { fix: true, ..PLAIN }.serve();
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let push = format!("first good {}, last bad {}", commit(BREAKS), commit(BREAKS - 1));
     let night = "first good 7.15.0a20260705, last bad 7.15.0a20260704";
     machine.check(&["--fixed", "--good=last", "--bad=first"], 0, &[night, &push]);
@@ -193,7 +186,7 @@ fn a_fix_is_found_in_the_same_way() {
 #[test]
 fn a_night_without_a_push_of_its_own_is_found_by_its_day() {
     let server = World { late_push: false, ..PLAIN }.serve();
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let late = commit(last_push(5));
     let told = format!("{late}, of which 7.15.0a20260705 was made, is no build of commits");
     let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
@@ -204,11 +197,42 @@ fn a_night_without_a_push_of_its_own_is_found_by_its_day() {
 #[test]
 fn another_failure_of_the_pushes_is_not_the_one() {
     let server = World { says: Some("no device"), ..PLAIN }.serve();
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let look = ["--good=first", "--bad=last", "--dry-run"];
     machine.check(&look, 0, &["then        the builds of commits between the two that are found"]);
     let refused = "in another way than the one that is looked for: exit:1:no device";
     machine.check(&ENDS, 3, &["first bad 7.15.0a20260705", refused]);
+}
+
+/// Whoever has had enough while a host is asked for its pushes is not kept waiting, and goes on later.
+#[test]
+fn the_second_listing_is_interrupted_at_once() {
+    let server = PLAIN.serve();
+    server.change(|site| {
+        site.trouble("/runs", &[Trouble::Silent]);
+    });
+    let machine = July::new(&server);
+    let child = machine.command(&ENDS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let child = child.expect("it starts");
+    let waited = Instant::now();
+    while !server.requests().iter().any(|request| request.contains("/runs")) {
+        assert!(waited.elapsed() < Duration::from_secs(60), "no pushes are asked for");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
+    let asked = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{text}");
+    assert!(text.contains("the listing was called off") && text.contains("--resume"), "{text}");
+    let night = "last good 7.15.0a20260704, first bad 7.15.0a20260705";
+    assert!(String::from_utf8_lossy(&output.stdout).contains(night));
+    let before = fs::read_to_string(machine.at("state")).expect("a file");
+    let push = format!("last good {}, first bad {}", commit(BREAKS - 1), commit(BREAKS));
+    machine.check(&[ENDS[0], ENDS[1], "--resume"], 0, &[night, &push]);
+    assert_ne!(fs::read_to_string(machine.at("state")).expect("a file"), before);
 }
 
 #[test]
@@ -220,7 +244,7 @@ fn two_nights_of_one_push_leave_the_answer_as_it_is() {
         let again = Fake { conf: "1000".into(), ..fake(version, last_push(5), true) };
         site.file(&format!("/bucket/therock-dist-linux-gfx1151-{version}.tar.gz"), again.tarball());
     });
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let ends = ["--good=first", "--bad=2026-07-06"];
     let why = format!("7.15.0a20260705 and 7.15.0a20260706 both hold {}", commit(last_push(5)));
     let parts = ["first bad 7.15.0a20260706", &why, "the answer above stands"];

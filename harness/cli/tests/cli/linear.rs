@@ -63,6 +63,49 @@ fn four_times_as_much_takes_about_four_times_as_long() {
     let keys = |n: u32| (0..n).map(|i| format!("key{i}: 1\n")).collect::<String>();
     check("unknown keys", 2, 5000, |at, n| one(at, &case(&keys(n))));
     check("keys given twice", 2, 5000, |at, n| one(at, &case(&"about: x\n".repeat(n as usize))));
+    let steps = |n: u32, step: fn(u32) -> String| {
+        let steps: String = (0..n).map(step).collect();
+        case("").replace("steps:\n", &format!("steps:\n{steps}"))
+    };
+    check("steps", 0, 5000, |at, n| one(at, &steps(n, |_| "  - fill: src\n".to_owned())));
+    check("events", 0, 2500, |at, n| {
+        one(
+            at,
+            &steps(n, |i| {
+                format!(
+                    "  - record: {{event: e{i}, stream: s}}\n  - wait: {{event: e{i}, stream: t}}\n"
+                )
+            }),
+        )
+    });
+    check("graphs", 0, 1000, |at, n| {
+        one(
+            at,
+            &steps(n, |i| {
+                format!(
+                    "  - empty_graph: {{graph: g{i}, nodes: 1}}\n  - instantiate: {{exec: x{i}, graph: g{i}}}\n  - launch_graph: {{exec: x{i}}}\n"
+                )
+            }),
+        )
+    });
+    check("streams", 2, 2500, |at, n| {
+        one(
+            at,
+            &steps(n, |i| {
+                format!(
+                    "  - set: {{to: dst, value: 1, async: true, stream: s{i}}}\n  - sync: s{i}\n"
+                )
+            }),
+        )
+    });
+    let buffers = |n: u32| {
+        let buffers: String = (0..n)
+            .map(|i| format!("buffers:\n  b{i}: {{on: device, bytes: 64, fill: zero}}\n"))
+            .collect();
+        let buffers = buffers.replace("\nbuffers:", "");
+        steps(n, |i| format!("  - copy: {{to: b{i}, from: src}}\n")).replace("buffers:\n", &buffers)
+    };
+    check("buffers", 0, 2000, |at, n| one(at, &buffers(n)));
     check("case files", 0, 2500, |at, n| {
         for i in 0..n {
             std::fs::write(at.join(format!("case{i}.yaml")), case("")).expect("a file");

@@ -13,6 +13,7 @@ mod export;
 mod faults;
 mod late;
 mod linear;
+mod machine;
 mod minimise;
 mod mutate;
 mod nights;

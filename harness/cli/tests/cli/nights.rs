@@ -1,53 +1,30 @@
 //! Nights of a source as somebody uses them: listed, fetched, looked at before a search, left out, interrupted.
 
 use std::{
-    fs,
-    path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Output, Stdio},
     time::{Duration, Instant},
 };
 
+use crate::machine::{Machine, PROBE};
 use standin::{Fake, Listing, Server, Site, pack};
 
 /// A machine whose configuration knows the stand-in as its nightlies.
-struct Machine {
-    folder: tempfile::TempDir,
-}
+struct July(Machine);
 
-impl Machine {
-    fn new(server: &Server) -> Machine {
-        let machine = Machine { folder: tempfile::tempdir().expect("a folder") };
-        let config = machine.at("config/rocrepro");
-        fs::create_dir_all(&config).expect("a folder");
+impl July {
+    fn new(server: &Server) -> July {
         let source =
             "[[source]]\nname = 'july'\nchannel = 'july'\nkind = 's3-xml'\nurl = 'HOST/bucket/'\n";
-        let text = source.replace("HOST", &server.url(""));
-        fs::write(config.join("sources.toml"), text).expect("a file");
-        fs::write(machine.at("state"), "1").expect("a file");
-        machine
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-        command
-            .args(arguments)
-            .env("XDG_CONFIG_HOME", self.at("config"))
-            .env("XDG_CACHE_HOME", self.at("cache"))
-            .env("FAKE_STATE", self.at("state"))
-            .env("ROCREPRO_DEVICE_KIND", "emulated")
-            .stdin(Stdio::null());
-        command
+        let july = July(Machine::new());
+        july.0.knows(server, source);
+        july
     }
 
     /// Runs it and checks its exit code and parts of what it prints.
     #[track_caller]
     fn check(&self, arguments: &[&str], code: i32, parts: &[&str]) -> String {
         let Output { status, stdout, stderr } =
-            self.command(arguments).output().expect("it starts");
+            self.0.command(arguments).output().expect("it starts");
         let text =
             String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(code), "{arguments:?}\n{text}");
@@ -58,10 +35,9 @@ impl Machine {
     }
 
     fn bisect(&self, options: &[&str]) -> Vec<String> {
-        let out = self.at("out").display().to_string();
+        let out = self.0.at("out").display().to_string();
         let head = ["bisect", "--source=july", "--good=first", "--bad=last", "--out", &out];
-        let tail = ["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""];
-        head.iter().chain(options).chain(&tail).map(|word| (*word).to_owned()).collect()
+        head.iter().chain(options).chain(&PROBE).map(|word| (*word).to_owned()).collect()
     }
 }
 
@@ -93,7 +69,7 @@ fn words(all: &[String]) -> Vec<&str> {
 #[test]
 fn nights_are_listed_and_fetched() {
     let server = serve(6, None);
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let list = ["rocm", "list", "--source", "july"];
     let text =
         machine.check(&list, 0, &["7.15.0a20260702              2026-07-02 ", " MB  gfx1151"]);
@@ -108,12 +84,20 @@ fn nights_are_listed_and_fetched() {
     let before = server.requests().len();
     machine.check(&["rocm", "fetch", "july:7.15.0a20260702", "--gfx", "gfx1151"], 0, &[]);
     assert_eq!(server.requests().len(), before + 1);
+    // Where it is tells a command of its own, which fetches nothing.
+    let path = machine.check(&["rocm", "path", "july:2026-07-02"], 0, &[]);
+    assert_eq!(path.trim(), fetched.lines().next().unwrap_or_default().trim(), "{fetched}");
+    let archives = || server.requests().iter().filter(|r| r.contains(".tar.gz")).count();
+    let before = archives();
+    let hint = "run `rocrepro rocm fetch july:2026-07-03 --gfx gfx1151`";
+    machine.check(&["rocm", "path", "july:2026-07-03"], 2, &["7.15.0a20260703", hint]);
+    assert_eq!(archives(), before);
     let nearest = "the one before is 7.15.0a20260709, the one after is none";
     machine.check(&["rocm", "fetch", "july:2026-07-12"], 2, &["no build \"2026-07-12\"", nearest]);
     machine.check(&["rocm", "fetch", "juli:2026-07-12"], 2, &["juli"]);
     // What is fetched is a fake, so a trial on it gets as far as its libraries.
     let run = ["run", "graphs/empty", "--rocm", "july:2026-07-02", "--device", "emulated"];
-    let text = machine.command(&run).output().expect("it starts");
+    let text = machine.0.command(&run).output().expect("it starts");
     let text =
         String::from_utf8_lossy(&text.stdout).into_owned() + &String::from_utf8_lossy(&text.stderr);
     assert!(text.contains("7.15.0a20260702-gfx1151"), "{text}");
@@ -122,20 +106,20 @@ fn nights_are_listed_and_fetched() {
 #[test]
 fn a_search_is_looked_at_before_it_begins() {
     let server = serve(6, None);
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let text = machine.check(&words(&machine.bisect(&["--list"])), 0, &["7.15.0a20260709"]);
     assert_eq!(text.lines().count(), 9, "{text}");
     let expected =
         ["points      9", "expect      about", "if bad ones fail at every run", "min at 4 MB/s"];
     machine.check(&words(&machine.bisect(&["--dry-run"])), 0, &expected);
     let archives = server.requests().iter().filter(|r| r.contains(".tar.gz")).count();
-    assert_eq!((archives, machine.at("out").exists()), (0, false));
+    assert_eq!((archives, machine.0.at("out").exists()), (0, false));
 }
 
 #[test]
 fn what_a_person_skips_is_left_out() {
     let server = serve(6, None);
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let skips = ["--skip", "2026-07-05", "--skip", "7.15.0a20260706"];
     machine.check(
         &words(&machine.bisect(&skips)),
@@ -146,9 +130,9 @@ fn what_a_person_skips_is_left_out() {
         ],
     );
     assert!(server.requests().iter().all(|r| !r.contains("20260705") && !r.contains("20260706")));
-    let journal = machine.at("out/bisect.jsonl").display().to_string();
+    let journal = machine.0.at("out/bisect.jsonl").display().to_string();
     machine.check(&["bisect", "--replay", &journal], 0, &["first bad 7.15.0a20260707"]);
-    let other = Machine::new(&server);
+    let other = July::new(&server);
     let wrong = ["--skip", "2026-07-01", "--skip", "2026-07-22"];
     let ends = ["`--skip 2026-07-01`: this is an end", "`--skip 2026-07-22`: nothing between"];
     other.check(&words(&other.bisect(&wrong)), 2, &ends);
@@ -158,9 +142,10 @@ fn what_a_person_skips_is_left_out() {
 #[test]
 fn a_download_is_interrupted_at_once_and_the_search_goes_on_later() {
     let server = serve(6, Some(200_000));
-    let machine = Machine::new(&server);
+    let machine = July::new(&server);
     let search = machine.bisect(&["--resume"]);
-    let child = machine.command(&words(&search)).stderr(Stdio::piped()).spawn().expect("it starts");
+    let child =
+        machine.0.command(&words(&search)).stderr(Stdio::piped()).spawn().expect("it starts");
     let waited = Instant::now();
     while server.sent() < 100_000 {
         assert!(waited.elapsed() < Duration::from_secs(60), "nothing is downloaded");

@@ -3,16 +3,12 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output},
+    process::Output,
     time::Instant,
 };
 
+use crate::machine::{Machine, PROBE};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack};
-
-/// A machine with a cache of its own.
-struct Machine {
-    folder: tempfile::TempDir,
-}
 
 /// What a command printed.
 struct Told {
@@ -22,37 +18,23 @@ struct Told {
     seconds: f64,
 }
 
-impl Machine {
-    fn new() -> Machine {
-        let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join("state"), "1").expect("a file");
-        Machine { folder }
+/// What is searched on one machine.
+struct Search(Machine);
+
+impl Search {
+    fn new() -> Search {
+        Search(Machine::new())
     }
 
     fn at(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Writes a file of sources; `HOST` is the server.
-    fn sources(&self, server: &Server, text: &str) -> String {
-        let path = self.at("sources.toml");
-        fs::write(&path, text.replace("HOST", &server.url(""))).expect("a file");
-        format!("--sources-file={}", path.display())
+        self.0.at(name)
     }
 
     fn bisect(&self, arguments: &[&str]) -> Told {
         let begun = Instant::now();
-        let output = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
-            .args(["bisect", "--gfx", "gfx1151", "--out"])
-            .arg(self.at("out"))
-            .args(arguments)
-            .args(["--", "sh", "-c", "\"$ROCREPRO_PREFIX/bin/probe\""])
-            .env("XDG_CACHE_HOME", self.at("cache"))
-            .env("FAKE_STATE", self.at("state"))
-            .env("ROCREPRO_DEVICE_KIND", "emulated")
-            .output()
-            .expect("it starts");
-        let Output { status, stdout, stderr } = output;
+        let search = ["bisect", "--gfx", "gfx1151", "--out=out"];
+        let output = self.0.command(&[&search, arguments, &PROBE].concat()).output();
+        let Output { status, stdout, stderr } = output.expect("it starts");
         Told {
             code: status.code(),
             out: String::from_utf8_lossy(&stdout).into_owned(),
@@ -126,13 +108,13 @@ fn builds_beside_the_main_branch_are_left_out_unless_asked_for() {
         site.file(&format!("/bucket/{}", tarball(version)), fake(version, true).tarball());
     }
     let server = site.serve();
-    let machine = Machine::new();
+    let machine = Search::new();
     let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
     let left_out = "2 builds that are no nights of the main branch (+bkc, .dev0) were left out";
     told.check(0, &["last good 7.15.0a20260705, first bad 7.15.0a20260706", left_out], &[]);
     assert!(!machine.journal().contains("bkc"));
     let asked = format!("--bad={bkc}");
-    let told = Machine::new().bisect(&[&source(&server), "--good=7.15.0a20260701", &asked]);
+    let told = Search::new().bisect(&[&source(&server), "--good=7.15.0a20260701", &asked]);
     told.check(0, &["first bad 7.15.0a20260702+bkc.20260703"], &[]);
 }
 
@@ -143,11 +125,11 @@ fn a_release_stands_where_its_branch_began() {
     nights(&mut site, "/bucket/", 1..=6, 4);
     site.file(&format!("/bucket/{}", tarball("7.14.0")), fake("7.14.0", false).tarball());
     let server = site.serve();
-    let told = Machine::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
+    let told = Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=last"]);
     let why = "7.14.0 is a release, from a branch of its own: it stands behind the last night of its version";
     told.check(0, &["last good 7.15.0a20260703, first bad 7.15.0a20260704", why], &[]);
     let exchanged =
-        Machine::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=2026-07-06", "--fixed"]);
+        Search::new().bisect(&[&source(&server), "--good=7.14.0", "--bad=2026-07-06", "--fixed"]);
     exchanged.check(2, &[], &["7.15.0a20260706 is after 7.14.0"]);
 }
 
@@ -159,7 +141,7 @@ fn two_builds_a_day_are_two_points_in_their_order() {
     let jumped = "10.0.0a20260704";
     site.file(&format!("/bucket/{}", tarball(jumped)), fake(jumped, true).tarball());
     let server = site.serve();
-    let machine = Machine::new();
+    let machine = Search::new();
     let told = machine.bisect(&[&source(&server), "--good=2026-07-01", "--bad=2026-07-04"]);
     let several = "of 2026-07-04 there are 2 builds; the last, 10.0.0a20260704, is meant";
     told.check(0, &["last good 7.15.0a20260704, first bad 10.0.0a20260704", several], &[several]);
@@ -170,7 +152,7 @@ fn a_build_made_again_is_not_mixed_with_what_it_was() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=9, 6);
     let server = site.serve();
-    let machine = Machine::new();
+    let machine = Search::new();
     let source = source(&server);
     let few = [&source, ALL[0], ALL[1], "--budget-runs=2"];
     machine.bisect(&few).check(4, &["the budget of runs is spent"], &[]);
@@ -191,7 +173,7 @@ fn a_build_made_again_is_not_mixed_with_what_it_was() {
         &[],
         &["7.15.0a20260709 was built again", &sum, &now, "begin anew in another folder"],
     );
-    let told = Machine::new().bisect(&[&source, ALL[0], ALL[1]]);
+    let told = Search::new().bisect(&[&source, ALL[0], ALL[1]]);
     let good = standin::sha256(&fake(&night(5), false).tarball());
     told.check(0, &[&format!("7.15.0a20260705 has sha256 {good}")], &[]);
 }
@@ -207,8 +189,8 @@ fn check_hole(trouble: Trouble, said: &str) {
     nights(&mut site, "/new/", 1..=9, 6);
     site.ill("/new/", trouble);
     let server = site.serve();
-    let machine = Machine::new();
-    let sources = machine.sources(&server, TWO);
+    let machine = Search::new();
+    let sources = machine.0.knows(&server, TWO);
     let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
     let claim = "% the change is between 7.15.0a20260705 and 7.15.0a20260706; these may be no neighbours, because new did not say";
     told.check(0, &[claim, "builds may be missing: new: ", said], &["builds may be missing"]);
@@ -236,9 +218,9 @@ fn a_hole_elsewhere_lowers_nothing() {
     let mut site = Site::default();
     nights(&mut site, "/old/", 1..=9, 6);
     let server = site.serve();
-    let machine = Machine::new();
+    let machine = Search::new();
     let new = TWO.replace("url = 'HOST/new/'", "url = 'HOST/new/'\nfrom = '2026-07-08'");
-    let sources = machine.sources(&server, &new);
+    let sources = machine.0.knows(&server, &new);
     let told = machine.bisect(&[&sources, "--source=two", ALL[0], ALL[1]]);
     told.check(
         0,
@@ -255,7 +237,7 @@ fn trouble_with_one_build_skips_it_and_trouble_with_all_stops() {
         nights(&mut site, "/bucket/", 1..=9, 6);
         site.ill(path, trouble);
         let server = site.serve();
-        let machine = Machine::new();
+        let machine = Search::new();
         machine.bisect(&[&source(&server), ALL[0], ALL[1]])
     };
     let (one, all) = (format!("/bucket/{}", tarball(&night(5))), "/bucket/therock");
@@ -293,8 +275,8 @@ fn nights_are_the_pushes_of_the_day_before() {
     let page = serde_json::json!({"total_count": runs.len(), "workflow_runs": runs});
     site.file("/runs", page.to_string().into_bytes());
     let server = site.serve();
-    let machine = Machine::new();
-    let sources = machine.sources(
+    let machine = Search::new();
+    let sources = machine.0.knows(
         &server,
         "[[source]]\nname = 'commits'\nchannel = 'commits'\nkind = 'shards'\nurl = 'HOST/ci/{run}-linux/'\n\
          runs = 'HOST/runs?created={from}..{to}'\nparts = ['all']\n",
@@ -334,7 +316,7 @@ fn on_a_slow_line_little_is_fetched_in_vain() {
     }
     site.listing("/bucket/", Listing::S3(100)).slow(4_000_000);
     let server = site.serve();
-    let machine = Machine::new();
+    let machine = Search::new();
     let told = machine.bisect(&[&source(&server), ALL[0], ALL[1]]);
     told.check(0, &["last good 7.15.0a20260719, first bad 7.15.0a20260720"], &[]);
     let journal = machine.journal();
@@ -360,7 +342,7 @@ fn the_files_are_where_the_answer_says() {
     let mut site = Site::default();
     nights(&mut site, "/bucket/", 1..=3, 2);
     let server = site.serve();
-    let machine = Machine::new();
+    let machine = Search::new();
     machine.bisect(&[&source(&server), ALL[0], ALL[1]]).check(0, &["files "], &[]);
     for file in ["bisect.json", "bisect.html", "bisect.jsonl"] {
         assert!(Path::new(&machine.at("out").join(file)).is_file(), "{file}");

@@ -64,6 +64,21 @@ fn a_planted_fault_becomes_a_report() {
     }
     assert!(text.contains("This points to: copy engine (SDMA)"), "{text}");
 
+    // What a bisect in two phases left.
+    let build = |trial: &str, good: &str, bad: &str, within: Option<[&str; 2]>| {
+        serde_json::json!({"trial": trial, "axis": "builds", "rates": [], "signature": "x",
+            "last_good": good, "first_bad": bad, "within": within,
+            "on": {"rocrepro": "0", "date": "", "stack": "", "gfx": "", "emulated": true, "again": ""}})
+    };
+    let nights = ["7.15.0a20260704", "7.15.0a20260705"];
+    let found = folder.path().join("found");
+    std::fs::create_dir_all(found.join("commits")).expect("a folder");
+    let write = |name: &str, value: serde_json::Value| {
+        std::fs::write(found.join(name), value.to_string()).expect("a file");
+    };
+    write("bisect.json", build(trial, nights[0], nights[1], None));
+    write("commits/bisect.json", build(trial, "361a3e7", "9f00d11", Some(nights)));
+
     let (code, text, stderr) =
         rocrepro(folder.path(), &command(&["report", "--open", "--repeat", "3"]));
     assert_eq!(code, Some(0), "{stderr}");
@@ -73,6 +88,9 @@ fn a_planted_fault_becomes_a_report() {
     for wanted in [
         "### Problem Description",
         "planted on purpose",
+        "Last good: **7.15.0a20260704**. First bad: **7.15.0a20260705**.",
+        "#### Between these two",
+        "Last good: **361a3e7**. First bad: **9f00d11**.",
         "Please confirm on hardware",
         "| no fault planted | 0/3 | passes |",
         "| `HSA_ENABLE_SDMA=0` | 0/6 |",

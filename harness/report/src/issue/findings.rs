@@ -36,6 +36,8 @@ pub struct Findings {
     pub mitigations: Option<Mitigations>,
     /// What the bisection found.
     pub bisected: Option<Bisected>,
+    /// What a second one found between the two builds of the first.
+    pub finer: Option<Bisected>,
     /// The machine, redacted.
     pub environment: Environment,
     /// Variables that the trial was run with.

@@ -40,7 +40,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     }
     findings.minimised.iter_mut().for_each(minimised);
     findings.mitigations.iter_mut().for_each(mitigations);
-    findings.bisected.iter_mut().for_each(bisected);
+    findings.bisected.iter_mut().chain(&mut findings.finer).for_each(bisected);
     findings
 }
 

@@ -6,24 +6,37 @@ use super::{
     Findings,
     write::{fenced, percent, sentence},
 };
+use crate::evidence::Bisected;
 
-/// Releases that fail and that do not.
+/// Releases that fail and that do not, and what a second search found between two of them.
 pub(super) fn versions(findings: &Findings) -> Option<String> {
     let found = findings.bisected.as_ref()?;
-    let mut text = format!("#### Since when ({})\n\n", found.axis);
+    let when = if found.fix { "Until when" } else { "Since when" };
+    let mut text = format!("#### {when} ({})\n\n{}", found.axis, answer(found));
+    if let Some(finer) = &findings.finer {
+        let _ = write!(text, "\n\n#### Between these two\n\n{}", answer(finer));
+    }
+    Some(text)
+}
+
+/// An answer with what it rests on.
+fn answer(found: &Bisected) -> String {
+    let mut text = String::new();
+    let (good, bad) =
+        if found.fix { ("First good", "Last bad") } else { ("Last good", "First bad") };
     match (&found.last_good, &found.first_bad) {
         _ if found.band.is_some() => {
             let band = found.band.as_ref().map(|band| band.sentence());
             text.push_str(&sentence_from(&band.unwrap_or_default()));
         }
-        (Some(good), Some(bad)) => {
-            let _ = write!(text, "Last good: **{good}**. First bad: **{bad}**.");
+        (Some(a), Some(b)) => {
+            let _ = write!(text, "{good}: **{a}**. {bad}: **{b}**.");
         }
         (None, Some(_)) => {
             text.push_str("Every build that could be tested has it: not a regression within them.")
         }
-        (Some(good), None) => {
-            let _ = write!(text, "No build that could be tested has it up to {good}.");
+        (Some(up_to), None) => {
+            let _ = write!(text, "No build that could be tested has it up to {up_to}.");
         }
         (None, None) => text.push_str("No answer."),
     }
@@ -47,7 +60,8 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
         }
     }
     if !found.components.is_empty() {
-        text.push_str("\n\n| component | last good | first bad |\n| --- | --- | --- |");
+        let (good, bad) = (good.to_lowercase(), bad.to_lowercase());
+        let _ = write!(text, "\n\n| component | {good} | {bad} |\n| --- | --- | --- |");
         for component in &found.components {
             let name = match &component.compare_url {
                 Some(url) => format!("[{}]({url})", component.name),
@@ -59,7 +73,7 @@ pub(super) fn versions(findings: &Findings) -> Option<String> {
     if !found.rerun.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("sh", &found.rerun.join("\n")));
     }
-    Some(text)
+    text
 }
 
 /// A sentence that begins with an article.

@@ -135,7 +135,9 @@ fn planted() -> Findings {
                 why: "does not start".to_owned(),
             }],
             rerun: vec!["rocrepro run x --rocm debian:6.4.3".to_owned()],
+            within: None,
         }),
+        finer: None,
         environment: super::environment::example(),
         variables: Vec::new(),
         logs: vec![
@@ -161,6 +163,30 @@ fn planted() -> Findings {
         again: "rocrepro report x".to_owned(),
         record,
     }
+}
+
+/// A second search goes on from one answer only, and a fix has words of its own.
+#[test]
+fn a_second_search_belongs_to_the_answer_that_it_went_on_from() {
+    let mut findings = planted();
+    let nights = findings.bisected.clone().expect("a bisection");
+    let ends = |good: &str, bad: &str| Some((good.to_owned(), bad.to_owned()));
+    let finer = |within| Bisected {
+        last_good: Some("361a3e7".to_owned()),
+        first_bad: Some("9f00d11".to_owned()),
+        within,
+        ..nights.clone()
+    };
+    assert!(finer(ends("6.4.3", "7.2.4")).went_on_from(&nights));
+    for other in [None, ends("6.4.3", "7.2.3"), ends("5.7.1", "7.2.4")] {
+        assert!(!finer(other.clone()).went_on_from(&nights), "{other:?}");
+    }
+    findings.finer = Some(finer(ends("6.4.3", "7.2.4")));
+    findings.bisected.iter_mut().chain(&mut findings.finer).for_each(|found| found.fix = true);
+    let text = super::since::versions(&findings).expect("a section");
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}: {text}"));
+    assert!(at("Until when") < at("First good: **6.4.3**. Last bad: **7.2.4**."));
+    assert!(at("#### Between these two") < at("First good: **361a3e7**. Last bad: **9f00d11**."));
 }
 
 /// A crash on a GPU, with nothing but the runs.
@@ -190,6 +216,7 @@ fn real() -> Findings {
         minimised: None,
         mitigations: None,
         bisected: None,
+        finer: None,
         variables: vec![("HSA_XNACK".to_owned(), "1".to_owned())],
         logs: Vec::new(),
         kernel_log: Vec::new(),

@@ -20,6 +20,7 @@ struct World {
     events: Mutex<Vec<String>>,
     lock: Lock,
     mirrors: Vec<String>,
+    stop: Arc<AtomicBool>,
 }
 
 impl World {
@@ -74,6 +75,7 @@ impl World {
             events: Mutex::new(Vec::new()),
             lock,
             mirrors: vec![mirror],
+            stop: Arc::default(),
             directory,
         }
     }
@@ -100,6 +102,7 @@ impl World {
             mirror: None,
             with: with.to_vec(),
             architectures: architectures.iter().map(|a| (*a).to_owned()).collect(),
+            stop: Arc::clone(&self.stop),
         };
         let progress = |event: Event<'_>| {
             let text = format!("{event:?}");
@@ -306,4 +309,42 @@ fn what_is_no_release_is_only_located() {
     let spec = Spec::Directory("/nonexistent/rocm".into());
     let error = fetch(&spec, &FetchOptions::default(), &store, &|_| ()).unwrap_err();
     assert!(matches!(error, Error::Io { .. }), "{error}");
+}
+
+/// Whoever has had enough is not kept waiting, and the next fetch goes on with what came.
+#[test]
+fn a_fetch_is_called_off_at_once() {
+    let mut world = World::new("5.7.1-6");
+    let mut site = world.site();
+    site.trouble(PACKAGE, &[Trouble::Stall(40)]);
+    let server = site.serve();
+    world.mirrors = vec![server.url("/debian")];
+    let stop = Arc::clone(&world.stop);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| world.fetch(&[], &[]).0);
+        while !server.requests().iter().any(|request| request.contains(PACKAGE)) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        let asked = std::time::Instant::now();
+        stop.store(true, Ordering::Relaxed);
+        let error = waits.join().unwrap().unwrap_err();
+        assert!(matches!(error, Error::CalledOff) && error.is_environment(), "{error}");
+        assert!(asked.elapsed() < std::time::Duration::from_secs(2), "{:?}", asked.elapsed());
+    });
+    world.stop.store(false, Ordering::Relaxed);
+    assert!(world.fetch(&[], &[]).0.is_ok());
+    let ranges = server.requests();
+    assert!(ranges.iter().any(|r| r.contains(PACKAGE) && r.contains("bytes=40-")), "{ranges:?}");
+}
+
+/// A lock that another process has is waited for no longer than somebody wants to.
+#[test]
+fn a_wait_for_another_fetch_is_called_off_at_once() {
+    let world = World::new("5.7.1-6");
+    let held = world.store.lock(world.release, &world.stop, &|_| ()).unwrap();
+    world.stop.store(true, Ordering::Relaxed);
+    let (got, events) = world.fetch(&[], &[]);
+    assert!(matches!(got, Err(Error::CalledOff)), "{events:?}");
+    drop(held);
 }

@@ -1,6 +1,6 @@
 //! One bisect of a world, and whether what it says is true.
 
-use search::bisect::{Action, Answer, Event, Seen, Setup, State, next};
+use search::bisect::{Action, Answer, Edge, Event, Seen, Setup, State, next};
 
 use super::worlds::{Lab, Model, Random, World};
 
@@ -27,37 +27,47 @@ pub(crate) fn bisect(model: &Model, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let world = (model.make)(&mut random);
     let mut lab = Lab::new(&world, &mut random);
-    let mut state = State::new(Setup::new(world.rates.len() - 1));
+    let listed = world.listed();
+    let mut state = State::new(Setup::new(listed.len() - 1));
     let answer = loop {
         let event = match next(&state) {
-            Action::Install(build) if lab.install(build) => {
+            Action::Install(build) if lab.install(listed[build]) => {
                 Event::Installed { build, seconds: 0.0 }
             }
             Action::Install(build) => Event::Unusable { build, seconds: 0.0 },
             Action::Run(build) => {
-                let seen = if lab.run(build) { Seen::Bad } else { Seen::Good };
+                let seen = if lab.run(listed[build]) { Seen::Bad } else { Seen::Good };
                 Event::Ran { build, seen, seconds: 0.0 }
             }
             Action::Finish(answer) => break answer,
         };
         state.observe(event);
     };
-    let said = judged(&answer, &world);
+    let said = judged(&answer, &world, &listed);
     Outcome { said, runs: state.runs(), builds: state.installs(), answer, world }
 }
 
-fn judged(answer: &Answer, world: &World) -> Said {
-    let holds = |good: usize, bad: usize| world.changes.iter().any(|c| good < *c && *c <= bad);
+/// The claim of a place is that its newer build brings the change, and not one that is hidden before it.
+fn judged(answer: &Answer, world: &World, listed: &[usize]) -> Said {
+    let hidden = |edge: &Edge| world.hidden_between(listed[edge.last_good], listed[edge.first_bad]);
+    let holds = |good: usize, bad: usize| {
+        let (good, bad) = (listed[good], listed[bad]);
+        world.changes.iter().any(|c| good < *c && *c <= bad)
+    };
+    let brings = |edge: &Edge| match hidden(edge) {
+        0 => holds(edge.last_good, edge.first_bad),
+        _ => world.changes.contains(&listed[edge.first_bad]),
+    };
     let first = world.changes[0];
     match answer {
         Answer::Found(edge) => Said::Place {
-            stated: edge.confidence,
-            right: holds(edge.last_good, edge.first_bad),
-            first: edge.last_good < first && first <= edge.first_bad,
+            stated: edge.own_share(hidden(edge)),
+            right: brings(edge),
+            first: listed[edge.last_good] < first && first <= listed[edge.first_bad],
         },
         Answer::Worse { after, until, edge, .. } => Said::Wider {
-            stated: edge.confidence,
-            right: holds(*after, *until) && holds(edge.last_good, edge.first_bad),
+            stated: edge.own_share(hidden(edge)),
+            right: holds(*after, *until) && brings(edge),
         },
         Answer::Several { edges } => Said::Wider {
             stated: edges[0].confidence,

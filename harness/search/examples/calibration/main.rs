@@ -1,73 +1,152 @@
 //! Is an answer wrong more often than it says? Simulated bisects of many worlds. What the search claims at most was
 //! set by most of them, so these are no independent evidence of it; the others are marked.
 //!
-//! `cargo run --release -p search --example calibration [-- BISECTS [MODEL]]`
+//! `cargo run --release -p search --example calibration [-- BISECTS [MODEL [FIRST]]]`
+//!
+//! With the first seed one model's bisects are done in pieces: each prints a line of sums, and `calibration -- sum` makes rows of
+//! those on its standard input.
 
 mod judge;
 mod worlds;
 
-use judge::{Said, at_least, bisect};
-use worlds::{INDEPENDENT, MODELS};
+use std::{collections::BTreeMap, io::BufRead};
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    let bisects = arguments.next().and_then(|n| n.parse().ok()).unwrap_or(1000);
-    let only = arguments.next().unwrap_or_default();
-    println!(
-        "{bisects} simulated bisects of 256 builds a row. Wrong: what the answer names holds no change. Chance: of so many wrong \
-         answers or more, if they were as sure as they say.\nNot the first: one place that holds a change, but an earlier one \
-         is rarer or elsewhere.\n"
-    );
-    println!(
-        "| model | one place | wider | none | stated % | wrong | chance | not the first | runs | builds |"
-    );
-    println!("|---|---|---|---|---|---|---|---|---|---|");
-    let show = std::env::var_os("SHOW_WRONG").is_some();
-    let exact = MODELS.iter().any(|model| model.name == only);
-    let wanted = |name: &str| if exact { name == only } else { name.contains(&only) };
-    for model in MODELS.iter().filter(|model| wanted(model.name)) {
-        let (mut place, mut wider, mut none, mut wrong, mut later) = (0, 0, 0, 0, 0);
-        let (mut doubt, mut runs, mut builds) = (0.0, 0, 0);
-        for seed in 1..=bisects {
+use judge::{Said, at_least, bisect};
+use worlds::{INDEPENDENT, MODELS, Model};
+
+/// What the bisects of a model add up to.
+#[derive(Default)]
+struct Row {
+    place: usize,
+    wider: usize,
+    none: usize,
+    wrong: usize,
+    /// Right, but not about the first change.
+    later: usize,
+    doubt: f64,
+    runs: f64,
+    builds: f64,
+}
+
+impl Row {
+    fn of(model: &Model, seeds: impl Iterator<Item = usize>) -> Row {
+        let show = std::env::var_os("SHOW_WRONG").is_some();
+        let mut row = Row::default();
+        for seed in seeds {
             let outcome = bisect(model, seed as u64);
-            runs += outcome.runs;
-            builds += outcome.builds;
-            let mut count = |stated: f64, right: bool| {
-                doubt += 1.0 - stated;
-                wrong += usize::from(!right);
-                if show && !right {
-                    println!("{seed}: {:?}, but {:?}", outcome.answer, outcome.world.changes);
-                }
-            };
+            row.runs += f64::from(outcome.runs);
+            row.builds += f64::from(outcome.builds);
             match outcome.said {
-                Said::Place { stated, right, first } => {
-                    count(stated, right);
-                    place += 1;
-                    later += usize::from(right && !first);
+                Said::Place { right, first, .. } => {
+                    row.place += 1;
+                    row.later += usize::from(right && !first);
                 }
-                Said::Wider { stated, right } => {
-                    count(stated, right);
-                    wider += 1;
+                Said::Wider { .. } => row.wider += 1,
+                Said::Nothing => row.none += 1,
+            }
+            let claim = match outcome.said {
+                Said::Place { stated, right, .. } | Said::Wider { stated, right } => {
+                    Some((stated, right))
                 }
-                Said::Nothing => {
-                    none += 1;
-                    if show {
-                        println!("{seed}: {:?}", outcome.answer);
-                    }
-                }
+                Said::Nothing => None,
+            };
+            if let Some((stated, right)) = claim {
+                row.doubt += 1.0 - stated;
+                row.wrong += usize::from(!right);
+            }
+            if show && claim.is_none_or(|(_, right)| !right) {
+                println!("{seed}: {:?}, but {:?}", outcome.answer, outcome.world.changes);
             }
         }
-        let answered: usize = place + wider;
-        let doubt = doubt / answered.max(1) as f64;
-        let mean = |sum: u32| f64::from(sum) / bisects as f64;
-        let mark = if INDEPENDENT.contains(&model.name) { " (independent)" } else { "" };
+        row
+    }
+
+    fn add(&mut self, other: &Row) {
+        self.place += other.place;
+        self.wider += other.wider;
+        self.none += other.none;
+        self.wrong += other.wrong;
+        self.later += other.later;
+        self.doubt += other.doubt;
+        self.runs += other.runs;
+        self.builds += other.builds;
+    }
+
+    fn print(&self, model: &str) {
+        let answered = self.place + self.wider;
+        let bisects = answered + self.none;
+        let doubt = self.doubt / answered.max(1) as f64;
+        let share = |part: usize| 100.0 * part as f64 / bisects.max(1) as f64;
         println!(
-            "| {}{mark} | {place} | {wider} | {none} | {:.2} | {wrong} | {:.3} | {later} | {:.1} | {:.1} |",
-            model.name,
+            "| {model}{} | {bisects} | {} | {:.1} % | {:.1} % | {:.2} | {:.1} | {} | {:.3} | {} | {:.1} | {:.1} |",
+            if INDEPENDENT.contains(&model) { " *(independent)*" } else { "" },
+            self.place,
+            share(self.wider),
+            share(self.none),
             100.0 * (1.0 - doubt),
-            at_least(wrong, answered, doubt),
-            mean(runs),
-            mean(builds),
+            100.0 * (answered - self.wrong) as f64 / answered.max(1) as f64,
+            self.wrong,
+            at_least(self.wrong, answered, doubt),
+            self.later,
+            self.runs / bisects.max(1) as f64,
+            self.builds / bisects.max(1) as f64,
         );
     }
+
+    /// What [`Row::read`] reads.
+    fn print_sums(&self, model: &str) {
+        let Row { place, wider, none, wrong, later, doubt, runs, builds } = self;
+        println!("{model}: {place} {wider} {none} {wrong} {later} {doubt} {runs} {builds}");
+    }
+
+    fn read(line: &str) -> Option<(&str, Row)> {
+        let (model, sums) = line.rsplit_once(": ")?;
+        let sums: Vec<f64> = sums.split(' ').map(|sum| sum.parse().ok()).collect::<Option<_>>()?;
+        let [place, wider, none, wrong, later, doubt, runs, builds] = sums.try_into().ok()?;
+        let [place, wider, none, wrong, later] =
+            [place, wider, none, wrong, later].map(|sum| sum as usize);
+        Some((model, Row { place, wider, none, wrong, later, doubt, runs, builds }))
+    }
+}
+
+fn head() {
+    println!(
+        "| model | bisects | one place | range | none | stated % | right % | wrong | chance | not the first | runs | builds |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|");
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |at: usize| arguments.get(at).and_then(|n| n.parse::<usize>().ok());
+    if arguments.first().is_some_and(|word| word == "sum") {
+        let mut rows: BTreeMap<String, Row> = BTreeMap::new();
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if let Some((model, row)) = Row::read(&line) {
+                rows.entry(model.to_owned()).or_default().add(&row);
+            }
+        }
+        head();
+        let known = MODELS.iter().filter_map(|model| Some((model.name, rows.get(model.name)?)));
+        known.for_each(|(model, row)| row.print(model));
+        return;
+    }
+    let bisects = number(0).unwrap_or(1000);
+    let only = arguments.get(1).cloned().unwrap_or_default();
+    let exact = MODELS.iter().any(|model| model.name == only);
+    let wanted = |name: &str| if exact { name == only } else { name.contains(&only) };
+    let models = MODELS.iter().filter(|model| wanted(model.name));
+    if let Some(first) = number(2) {
+        models.for_each(|model| {
+            Row::of(model, first..first + bisects).print_sums(model.name);
+        });
+        return;
+    }
+    println!(
+        "Simulated bisects of 256 builds. Range: the share that names more than one place. Wrong: what the answer names holds no \
+         change. Chance: of so many wrong answers or more, if they were as sure as they say.\nNot the first: one place that \
+         holds a change, but an earlier one is rarer or elsewhere.\n"
+    );
+    head();
+    models.for_each(|model| Row::of(model, 1..bisects + 1).print(model.name));
 }

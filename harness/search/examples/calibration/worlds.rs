@@ -68,12 +68,24 @@ pub(crate) struct World {
     pub(crate) rates: Vec<f64>,
     /// Builds that cannot be tested.
     pub(crate) broken: Vec<bool>,
+    /// Builds that no listing names, because a source did not say what it has.
+    pub(crate) hidden: Vec<bool>,
     /// Builds at which it begins to fail, or to fail much more often: the right answers.
     pub(crate) changes: Vec<usize>,
     pub(crate) machine: Machine,
 }
 
 impl World {
+    /// The builds that a listing names, the ends among them.
+    pub(crate) fn listed(&self) -> Vec<usize> {
+        (0..self.rates.len()).filter(|build| !self.hidden[*build]).collect()
+    }
+
+    /// How many builds a listing hides between two of them.
+    pub(crate) fn hidden_between(&self, good: usize, bad: usize) -> u32 {
+        (good + 1..bad).filter(|build| self.hidden[*build]).count() as u32
+    }
+
     /// One change at `first_bad`, with a rate for each build from there on.
     fn once(
         builds: usize,
@@ -85,6 +97,7 @@ impl World {
         World {
             rates: (0..=builds).map(rate).collect(),
             broken: vec![false; builds + 1],
+            hidden: vec![false; builds + 1],
             changes: vec![first_bad],
             machine: Machine::Steady,
         }
@@ -127,16 +140,17 @@ fn bell(random: &mut Random) -> f64 {
 }
 
 /// Models that nobody looked at while what an answer claims at most was set: these are independent evidence of it.
-pub(crate) const INDEPENDENT: [&str; 6] = [
+pub(crate) const INDEPENDENT: [&str; 7] = [
     "a machine that comes and goes, p .7",
     "p heavy-tailed for each build",
     "two changes of any rates",
     "q heavy-tailed for each good build, p .8",
     "p swings with the seasons",
     "a third cannot be tested, in rows, p .7",
+    "days missing from the listing, p .7",
 ];
 
-pub(crate) const MODELS: [Model; 27] = [
+pub(crate) const MODELS: [Model; 28] = [
     Model { name: "always", make: |r| steady(r, 1.0, 0.0, Machine::Steady) },
     Model { name: "p .6", make: |r| steady(r, 0.6, 0.0, Machine::Steady) },
     Model { name: "p .2", make: |r| steady(r, 0.2, 0.0, Machine::Steady) },
@@ -291,6 +305,19 @@ pub(crate) const MODELS: [Model; 27] = [
             for build in 1..BUILDS {
                 broken = if broken { r.share() > 0.125 } else { r.share() < 0.06 };
                 world.broken[build] = broken;
+            }
+            world
+        },
+    },
+    Model {
+        // A source that answers for some days and not for others; each of these has a build.
+        name: "days missing from the listing, p .7",
+        make: |r| {
+            let mut world = steady(r, 0.7, 0.0, Machine::Steady);
+            let mut hole = false;
+            for build in 1..BUILDS {
+                hole = if hole { r.share() > 0.3 } else { r.share() < 0.1 };
+                world.hidden[build] = hole;
             }
             world
         },

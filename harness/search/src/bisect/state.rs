@@ -2,6 +2,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sequential::lower_bound;
+
+/// The share of runs with another failure above which a build says nothing of the one that is looked for, and the probability with
+/// which fewer may pass for more by chance: two of two are enough, of ten it takes five. An end that fails in two ways is run until
+/// that is clear, which also tells which is the more frequent.
+const OTHERS: f64 = 0.2;
+const CHANCE: f64 = 0.05;
+
 /// Runs that a search may spend where nobody said another number: a failure that shows in one of twenty runs takes half of them.
 pub const DEFAULT_RUNS: u32 = 2000;
 
@@ -151,9 +159,10 @@ impl Tally {
         self.good + self.bad
     }
 
-    /// Whether nothing can be learned from this build: it is broken, or more than a fifth of its runs failed in another way.
+    /// Whether nothing can be learned from this build: it is broken, or surely fails in another way too often.
     pub fn unusable(&self) -> bool {
-        self.broken || (self.other >= 2 && 5 * self.other > self.runs() + self.other)
+        let often = || lower_bound(self.other, self.runs() + self.other, CHANCE) > OTHERS;
+        self.broken || (self.other >= 2 && often())
     }
 }
 
@@ -250,6 +259,14 @@ impl State {
         self.tallies.get(&build).is_some_and(Tally::unusable)
     }
 
+    /// Whether it takes more runs of a build to tell whether it fails in another way too often.
+    pub(super) fn doubtful(&self, build: usize) -> bool {
+        let tally = self.tally(build);
+        let seems = tally.other >= 2
+            && f64::from(tally.other) > OTHERS * f64::from(tally.runs() + tally.other);
+        seems && !tally.unusable()
+    }
+
     /// The usable build between two builds that is nearest to `after`, or none.
     pub(super) fn usable_between(&self, after: usize, until: usize) -> Option<usize> {
         (after + 1..until).find(|build| !self.unusable(*build))
@@ -338,5 +355,26 @@ impl State {
         let of_good_end = || self.runs.iter().filter(|(build, _)| *build == 0);
         let failures = of_good_end().rev().take_while(|(_, seen)| *seen == Seen::Bad).count();
         (self.tally(0).good, failures as u32)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Tally;
+
+    #[test]
+    fn a_build_says_nothing_once_it_surely_fails_in_another_way_too_often() {
+        let check = |runs: u32, other: u32, expected: bool| {
+            let tally = Tally { good: runs - other, other, ..Tally::default() };
+            assert_eq!(tally.unusable(), expected, "{other} of {runs}");
+        };
+        check(1, 1, false);
+        check(2, 2, true);
+        check(5, 2, false);
+        check(6, 4, true);
+        check(8, 4, false);
+        check(10, 5, true);
+        check(100, 25, false);
+        check(100, 30, true);
     }
 }

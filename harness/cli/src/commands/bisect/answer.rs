@@ -1,6 +1,6 @@
 //! From what was observed to what people read.
 
-use std::path::Path;
+use std::{path::Path, sync::atomic::AtomicBool};
 
 use report::{
     Dot, Record, SearchPage, Stretch, Tested, count,
@@ -58,7 +58,11 @@ pub(super) struct Found<'a> {
     pub(super) gfx: &'a str,
     pub(super) emulated: bool,
     pub(super) store: &'a builds::Store,
+    /// Ends the waiting for what is only said beside the answer.
+    pub(super) stop: &'a AtomicBool,
     pub(super) crossed: Vec<Crossed>,
+    /// The two builds of the search that this one went on from.
+    pub(super) within: Option<(String, String)>,
     /// The command that searches between two points only, the good one first.
     pub(super) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
@@ -259,7 +263,7 @@ impl Found<'_> {
         let confidence = match self.answer {
             Answer::Found(edge) | Answer::Worse { edge, .. } => {
                 let hidden = self.axis.hidden(edge.last_good, edge.first_bad);
-                Some(edge.confidence / (1.0 + f64::from(hidden)))
+                Some(edge.own_share(hidden))
             }
             Answer::Several { edges } => edges.first().map(|edge| edge.confidence),
             Answer::Range { mass, .. } if *mass > 0.0 => Some(*mass),
@@ -292,6 +296,7 @@ impl Found<'_> {
             crossed: self.crossed.clone(),
             skipped: skipped.collect(),
             rerun,
+            within: self.within.clone(),
         }
     }
 
@@ -360,7 +365,8 @@ impl Found<'_> {
         let build = self.axis.build(point)?;
         let known = build.components.clone();
         let fetched = build.places.iter().any(|p| !matches!(p, builds::Place::Debian(_)));
-        known.or_else(|| fetched.then(|| self.store.obtain(build, &|_| ()).ok()?.components)?)
+        let obtain = || self.store.obtain_unless(build, self.stop, &|_| ());
+        known.or_else(|| fetched.then(|| obtain().ok()?.components)?)
     }
 
     /// What differs between the two builds: commits where the builds say them, else the libraries that the trial loaded.

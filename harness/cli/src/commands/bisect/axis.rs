@@ -1,10 +1,16 @@
 //! What a bisect searches along: an ordered row of points, seen from the good end to the bad one.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use builds::{Build, History, Hole, Sources, Wanted};
 
-use super::finer::{Night, Nights};
+use super::{
+    bench::interrupted,
+    finer::{Night, Nights},
+};
 use crate::{Stop, select::nearest, stop::chain};
 
 /// The points of an axis, in its own order.
@@ -53,14 +59,13 @@ impl Axis {
         names: &[String],
         file: Option<&Path>,
         gfx: &str,
-        good: &str,
-        bad: &str,
+        (good, bad): (&str, &str),
+        stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
-        let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
         let names = if names.is_empty() { &["debian".to_owned()] } else { names };
-        let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(usage)?;
+        let sources = Sources::load(file).and_then(|all| all.select(names)).map_err(unlisted)?;
         let wanted = Wanted::between(gfx, good, bad);
-        let mut history = builds::list(&sources, &wanted).map_err(usage)?;
+        let mut history = builds::list(&sources, &wanted, stop).map_err(unlisted)?;
         let find = |history: &History, what: &str, text: &str| {
             history.find(text).map_err(|e| format!("error: `--{what} {text}`: {}", chain(&e)))
         };
@@ -74,7 +79,7 @@ impl Axis {
                 history.silent.push(meant);
             }
         }
-        Axis::of_history(&sources, history, ends)
+        Axis::of_history(&sources, history, ends, stop)
     }
 
     /// The builds of another source between two that were found.
@@ -83,17 +88,17 @@ impl Axis {
         file: Option<&Path>,
         gfx: &str,
         nights: &Nights,
+        stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
-        let usage = |e: builds::Error| Stop::usage(format!("error: {}", chain(&e)));
         let sources = Sources::load(file).and_then(|all| all.select(&[source.to_owned()]));
-        let sources = sources.map_err(usage)?;
+        let sources = sources.map_err(unlisted)?;
         let days = nights.good.day.zip(nights.bad.day);
         let wanted = Wanted {
             from: days.map(|(a, b)| a.min(b)),
             to: days.map(|(a, b)| a.max(b)),
             ..Wanted::between(gfx, "", "")
         };
-        let mut history = builds::list(&sources, &wanted).map_err(usage)?;
+        let mut history = builds::list(&sources, &wanted, stop).map_err(unlisted)?;
         let mut notes = Vec::new();
         let mut find = |night: &Night| {
             night.among(&history, source, &mut notes).map_err(|why| format!("error: {why}"))
@@ -108,17 +113,22 @@ impl Axis {
             )));
         }
         history.silent.extend(notes);
-        Axis::of_history(&sources, history, ends)
+        Axis::of_history(&sources, history, ends, stop)
     }
 
     fn of_history(
         sources: &Sources,
         mut history: History,
         ends: (Result<usize, String>, Result<usize, String>),
+        stop: &AtomicBool,
     ) -> Result<Axis, Stop> {
         if let (Ok(good), Ok(bad)) = &ends {
             // Builds whose commits are known without fetching them get their prior weights.
-            builds::read_components(sources, &mut history, *good.min(bad)..good.max(bad) + 1);
+            let range = *good.min(bad)..good.max(bad) + 1;
+            builds::read_components(sources, &mut history, range, stop);
+            if stop.load(Ordering::Relaxed) {
+                return Err(unlisted(builds::Error::Cancelled));
+            }
         }
         let History { builds, silent, holes } = history;
         Axis::between(Kind::Builds, Points::Builds(builds), ends, silent)
@@ -335,6 +345,15 @@ impl Points {
                 (*low..=*high).contains(&n).then(|| (n - low) as usize)
             }
         }
+    }
+}
+
+/// Why there is no history to search.
+fn unlisted(error: builds::Error) -> Stop {
+    let text = format!("error: {}", chain(&error));
+    match error {
+        builds::Error::Cancelled => interrupted(&text),
+        _ => Stop::usage(text),
     }
 }
 

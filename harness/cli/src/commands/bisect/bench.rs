@@ -46,8 +46,9 @@ impl Bench<'_> {
     ) -> Result<(), Stop> {
         journal::write(&mut self.journal, &Entry::Seen(observation.clone()))?;
         state.observe(observation.event);
-        note(told::progress(state, &observation, &|n| self.axis.label(n)));
-        self.observations.push(observation);
+        self.observations.push(observation.clone());
+        let name = |n| self.axis.label(n);
+        note(told::progress(state, &self.observations, &observation, &name));
         Ok(())
     }
 

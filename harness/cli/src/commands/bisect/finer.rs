@@ -3,11 +3,9 @@
 use std::path::PathBuf;
 
 use builds::Date;
+use report::evidence::Bisected;
 
 use crate::args::Bisect;
-
-/// The folder of the second phase, in that of the first.
-const FOLDER: &str = "commits";
 
 /// What the first phase leaves to the second.
 pub(super) struct Nights {
@@ -27,6 +25,11 @@ pub(super) struct Night {
 }
 
 impl Nights {
+    /// Both, as the answer of the second phase names them.
+    pub(super) fn names(&self) -> (String, String) {
+        (self.good.id.clone(), self.bad.id.clone())
+    }
+
     /// The same search between the two, over the builds of another source.
     pub(super) fn search(&self, args: &Bisect, to: &str) -> Bisect {
         Bisect {
@@ -35,7 +38,7 @@ impl Nights {
             source: vec![to.to_owned()],
             // Names of nights are none of pushes.
             skip: Vec::new(),
-            out: Some(self.folder.join(FOLDER)),
+            out: Some(self.folder.join(Bisected::FINER)),
             to: None,
             ..args.clone()
         }

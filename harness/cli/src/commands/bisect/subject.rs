@@ -166,8 +166,11 @@ impl<'a> Subject<'a> {
         if matches!(axis.kind, Kind::Builds | Kind::Stacks)
             && let Err(stop) = stack(&options)
         {
-            let text = stop.to_string();
-            return Ok(Err(Refused::Unusable(text.trim_start_matches("error: ").to_owned())));
+            let text = stop.to_string().trim_start_matches("error: ").to_owned();
+            return Ok(Err(match stop.is_usage() {
+                true => Refused::Unusable(text),
+                false => Refused::Trouble(text),
+            }));
         }
         self.ready(axis, &label, options, obtained).map(Ok)
     }

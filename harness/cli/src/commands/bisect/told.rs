@@ -1,9 +1,12 @@
 //! What was seen, in sentences.
 
+use std::collections::BTreeSet;
+
 use report::count;
 use search::bisect::{Answer, Edge, Event, Posterior, Seen, State};
 
 use super::journal::{Begun, LEFT_OUT, Observation};
+use crate::progress::how_long;
 
 /// What the sentences are made from.
 pub(super) struct Told<'a> {
@@ -59,6 +62,17 @@ impl Told<'_> {
                 let between = self.between(*last_good, *first_bad);
                 format!("{good} {}, {bad} {}{between}", name(*last_good), name(*first_bad))
             }
+            Answer::Worse { after, until, rate, edge } if self.begun.fix => {
+                format!(
+                    "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and that ends between {} \
+                     and {}",
+                    name(edge.first_bad),
+                    name(edge.last_good),
+                    100.0 * rate,
+                    name(*until),
+                    name(*after)
+                )
+            }
             Answer::Worse { after, until, rate, edge } => {
                 format!(
                     "it gets worse between {} and {}; before that it fails more rarely, in about {:.0} % of runs, and that begins \
@@ -69,6 +83,15 @@ impl Told<'_> {
                     name(*after),
                     name(*until)
                 )
+            }
+            Answer::Several { edges } if self.begun.fix => {
+                // The oldest first, which is the farthest from the good end.
+                let places: Vec<_> = edges
+                    .iter()
+                    .rev()
+                    .map(|e| format!("between {} and {}", name(e.first_bad), name(e.last_good)))
+                    .collect();
+                format!("not one change: it is fixed {}", places.join(", and again "))
             }
             Answer::Several { edges } => {
                 let places: Vec<_> = edges
@@ -181,6 +204,7 @@ impl Told<'_> {
             if fix { "still be there" } else { "be older" }
         ));
         notes.extend(self.several_ways(edge.first_bad));
+        notes.extend(self.others(state));
         let earlier =
             || state.tallies().filter(|(point, t)| *point < edge.first_bad && !t.unusable());
         let ran = earlier().filter(|(_, tally)| tally.runs() > 0);
@@ -231,6 +255,25 @@ impl Told<'_> {
         }
     }
 
+    /// Failures that count for nothing, of points that were tested all the same.
+    fn others(&self, state: &State) -> Option<String> {
+        let tested = state.tallies().filter(|(_, tally)| tally.other > 0 && !tally.unusable());
+        let each: Vec<_> = tested
+            .map(|(point, _)| {
+                let ways = ways(self.seen, point).into_iter().filter(|way| !way.counts);
+                format!("{}: {}", (self.name)(point), listed(&ways.collect::<Vec<_>>()))
+            })
+            .collect();
+        let (some, rest) = each.split_at(each.len().min(3));
+        let more = match rest.len() {
+            0 => String::new(),
+            n => format!("; and {} more", count(n, "point")),
+        };
+        (!each.is_empty()).then(|| {
+            format!("other failures count neither as good nor as bad: {}{more}", some.join("; "))
+        })
+    }
+
     /// That the point, or another, failed in more ways than the answer has room for: `--regress any` and its like let all of
     /// them count.
     fn several_ways(&self, first_bad: usize) -> Option<String> {
@@ -266,9 +309,38 @@ pub(super) fn line(observation: &Observation) -> String {
     format!("{:<28} {what:<8} {seconds:>6.1} s  {detail}", observation.label).trim_end().to_owned()
 }
 
-/// An observation with what is known after it.
+/// About what a search will still take, by what its runs and builds took so far.
+fn left(posterior: &Posterior, state: &State, seen: &[Observation]) -> String {
+    let left = posterior.left(state);
+    let mean = |of: &dyn Fn(&Event) -> Option<f64>| {
+        let each: Vec<f64> = seen.iter().filter_map(|o| of(&o.event)).collect();
+        each.iter().sum::<f64>() / each.len().max(1) as f64
+    };
+    let run = mean(&|event| match event {
+        Event::Ran { seconds, .. } => Some(*seconds),
+        _ => None,
+    });
+    // To go back to a build takes no time to speak of, so each counts once.
+    let mut known = BTreeSet::new();
+    let mut install = 0.0;
+    for observation in seen {
+        if let Event::Installed { build, seconds } = observation.event
+            && known.insert(build)
+        {
+            install += seconds;
+        }
+    }
+    let seconds = left.runs * run + left.builds * install / known.len().max(1) as f64;
+    let (runs, builds) = (left.runs.round() as u32, left.builds.round() as u32);
+    let of =
+        if builds > 0 { format!(" and {}", count(builds, "new build")) } else { String::new() };
+    format!("about {}{of} left, {}", count(runs, "run"), how_long(seconds))
+}
+
+/// An observation with what is known after it; it is the last of those that were seen.
 pub(super) fn progress(
     state: &State,
+    seen: &[Observation],
     observation: &Observation,
     name: &dyn Fn(usize) -> String,
 ) -> String {
@@ -278,9 +350,10 @@ pub(super) fn progress(
         text.push_str(&format!("  ({} good, {} bad)", tally.good, tally.bad));
         let last = state.setup().bad();
         if state.tally(0).runs() > 0 && state.tally(last).bad > 0 {
-            let (good, bad, _) = Posterior::of(state).range();
-            let (good, bad) = (name(good), name(bad));
-            text.push_str(&format!("  if stopped now: between {good} and {bad}"));
+            let posterior = Posterior::of(state);
+            let (good, bad, _) = posterior.range();
+            let (good, bad, left) = (name(good), name(bad), left(&posterior, state, seen));
+            text.push_str(&format!("  if stopped now: between {good} and {bad}; {left}"));
         }
     }
     text
@@ -298,5 +371,50 @@ pub(super) fn label_of(begun: &Begun, seen: &[Observation], point: usize) -> Str
         (None, 0) => begun.good.clone(),
         (None, point) if point + 1 == begun.points => begun.bad.clone(),
         (None, point) => format!("point {point}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is seen from the good end is told in the order of time, in the words of what was looked for.
+    #[test]
+    fn a_fix_has_words_of_its_own() {
+        let ends = ("new".to_owned(), "old".to_owned());
+        let mut begun = Begun::new("trial".to_owned(), "builds".to_owned(), ends, 10);
+        let name = |point: usize| format!("b{point}");
+        let edge = |last_good: usize| Edge {
+            last_good,
+            first_bad: last_good + 1,
+            confidence: 0.9,
+            rate: 0.9,
+            noise: 0.0,
+            before: 0.1,
+        };
+        let worse = Answer::Worse { after: 2, until: 3, rate: 0.1, edge: edge(6) };
+        let several = Answer::Several { edges: vec![edge(2), edge(6)] };
+        let mut check = |fix: bool, answer: &Answer, expected: &str| {
+            begun.fix = fix;
+            let got = Told { begun: &begun, seen: &[], name: &name }.sentence(answer);
+            assert!(got.starts_with(expected), "{got}");
+        };
+        check(
+            false,
+            &worse,
+            "it gets worse between b6 and b7; before that it fails more rarely, in about 10 %",
+        );
+        let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that ends between b3 and b2";
+        check(true, &worse, better);
+        check(
+            false,
+            &several,
+            "not one change: it breaks between b2 and b3, and again between b6 and b7",
+        );
+        check(
+            true,
+            &several,
+            "not one change: it is fixed between b7 and b6, and again between b3 and b2",
+        );
     }
 }

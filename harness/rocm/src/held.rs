@@ -1,6 +1,7 @@
 //! Locks on files: they go with the process, however it dies.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,43 +9,88 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::Unusable;
-
 /// How often a lock that somebody else has is asked for.
 const POLL: Duration = Duration::from_millis(20);
 
+/// The largest build at 4 MB/s takes less: somebody who has a stack in work for longer does not work on it.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(2 * 60 * 60);
+
 /// A lock file, open.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct FileLock {
     file: File,
     path: PathBuf,
 }
 
 /// How a lock is held.
-#[derive(Clone, Copy)]
-pub(crate) enum Hold {
+#[derive(Clone, Copy, Debug)]
+pub enum Hold {
     /// With others that use the same build.
     Shared,
     /// Alone, to make or remove the build.
     Alone,
 }
 
-impl Lock {
-    pub(crate) fn open(path: PathBuf) -> Result<Self, Unusable> {
+/// Why a lock could not be had.
+#[derive(Debug, thiserror::Error)]
+pub enum NotHeld {
+    /// A file or folder of this machine.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+    /// Somebody has had it for longer than it is waited for.
+    #[error("{path} is held by {holder}, and was waited for long enough; end that, and try again")]
+    Late {
+        /// The lock's file.
+        path: PathBuf,
+        /// A process, as the kernel names it.
+        holder: String,
+    },
+    /// Somebody ended the waiting.
+    #[error("the wait was called off")]
+    CalledOff,
+}
+
+impl NotHeld {
+    fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}
+
+impl FileLock {
+    /// Opens the file of a lock, which is made with its folder where it is missing.
+    ///
+    /// # Errors
+    /// [`NotHeld::Io`].
+    pub fn open(path: PathBuf) -> Result<Self, NotHeld> {
         let parent = path.parent().unwrap_or(Path::new("."));
-        fs::create_dir_all(parent).map_err(Unusable::io("create", parent))?;
+        fs::create_dir_all(parent).map_err(NotHeld::io("create", parent))?;
         let file = File::options()
             .create(true)
             .truncate(false)
             .read(true)
             .write(true)
             .open(&path)
-            .map_err(Unusable::io("create", &path))?;
+            .map_err(NotHeld::io("create", &path))?;
         Ok(Self { file, path })
     }
 
+    /// The open file: whoever has it holds the lock too.
+    pub fn into_file(self) -> File {
+        self.file
+    }
+
     /// Takes the lock or changes how it is held; `false` where somebody else is in the way.
-    pub(crate) fn try_hold(&self, hold: Hold) -> Result<bool, Unusable> {
+    ///
+    /// # Errors
+    /// [`NotHeld::Io`].
+    pub fn try_hold(&self, hold: Hold) -> Result<bool, NotHeld> {
         let operation = match hold {
             Hold::Shared => FlockOperation::NonBlockingLockShared,
             Hold::Alone => FlockOperation::NonBlockingLockExclusive,
@@ -54,7 +100,7 @@ impl Lock {
                 Ok(()) => Ok(true),
                 Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
                 Err(rustix::io::Errno::INTR) => continue,
-                Err(errno) => Err(Unusable::io("lock", &self.path)(errno.into())),
+                Err(errno) => Err(NotHeld::io("lock", &self.path)(errno.into())),
             };
         }
     }
@@ -62,22 +108,22 @@ impl Lock {
     /// Takes the lock; `waiting` is called once if somebody has it, with who that is.
     ///
     /// # Errors
-    /// [`Unusable::Locked`] after `longest`.
-    pub(crate) fn hold(
+    /// [`NotHeld::Late`] after `longest`, [`NotHeld::CalledOff`] once `cancel` is true.
+    pub fn hold(
         &self,
         hold: Hold,
         longest: Duration,
         cancel: &AtomicBool,
         waiting: &dyn Fn(&str),
-    ) -> Result<(), Unusable> {
+    ) -> Result<(), NotHeld> {
         let begun = Instant::now();
         let mut told = false;
         while !self.try_hold(hold)? {
             if cancel.load(Ordering::Relaxed) {
-                return Err(Unusable::Cancelled);
+                return Err(NotHeld::CalledOff);
             }
             if begun.elapsed() >= longest {
-                return Err(Unusable::Locked { path: self.path.clone(), holder: self.holder() });
+                return Err(NotHeld::Late { path: self.path.clone(), holder: self.holder() });
             }
             if !told {
                 waiting(&self.holder());
@@ -120,7 +166,8 @@ mod tests {
     fn a_wait_ends_and_tells_who_holds_the_lock() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let (first, second) = (Lock::open(path.clone()).unwrap(), Lock::open(path).unwrap());
+        let (first, second) =
+            (FileLock::open(path.clone()).unwrap(), FileLock::open(path).unwrap());
         assert!(first.try_hold(Hold::Alone).unwrap());
         let told = std::cell::RefCell::new(String::new());
         let waiting = |holder: &str| told.borrow_mut().push_str(holder);
@@ -129,7 +176,6 @@ mod tests {
         let error = second.hold(Hold::Shared, wait, &never, &waiting).unwrap_err();
         assert_eq!(told.into_inner(), "this process");
         assert!(error.to_string().contains("held by this process"), "{error}");
-        assert!(error.is_environment());
         drop(first);
         second.hold(Hold::Alone, wait, &never, &|_| ()).unwrap();
     }

@@ -1,0 +1,183 @@
+//! The commands of docs/recipes whose output is shown there, run as they stand: what they print is compared with what is shown, or
+//! put in its place.
+
+use std::fmt::Write;
+
+use xshell::{Shell, cmd};
+
+use crate::Done;
+
+const PAGES: &str = "docs/recipes";
+
+/// Pages whose commands cannot be repeated here.
+const ELSEWHERE: [(&str, &str); 2] = [
+    ("performance.md", "times are of the machine and of what else it does"),
+    ("pytorch.md", "the environments stand for wheels of torch"),
+];
+
+/// Parts of an answer that are the same in every search; of the others only the numbers may differ.
+const SAME: [&str; 4] = ["answer", "signature", "device", "moved"];
+
+/// What stands at the left of an answer's lines.
+const KEY: usize = 11;
+
+/// A command with the lines that are shown of what it prints.
+#[derive(Debug, PartialEq)]
+struct Recipe {
+    /// What has to be done before: files that the page makes.
+    before: String,
+    command: String,
+    /// Number and text of each line, without its indent.
+    shown: Vec<(usize, String)>,
+}
+
+/// Runs them and compares; with `write` the pages get what was printed.
+pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
+    cmd!(sh, "cargo build --quiet --locked -p rocrepro").run()?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let programs = sh.current_dir().join(target).join("debug");
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap_or_default());
+    let mut stale = String::new();
+    for page in sh.read_dir(PAGES)? {
+        let name = page.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some((_, why)) = ELSEWHERE.iter().find(|(page, _)| *page == name) {
+            println!("{name}: not run, because {why}");
+            continue;
+        }
+        let text = sh.read_file(&page)?;
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        for Recipe { before, command, shown } in read(&text) {
+            println!("{name}: {command}");
+            let folder = sh.create_temp_dir()?;
+            let script = format!("{before}\n{command}");
+            let here = sh.clone();
+            here.change_dir(folder.path());
+            let output = cmd!(here, "sh -c {script}").env("PATH", &path).ignore_status();
+            let printed = output.quiet().ignore_stderr().read()?;
+            for (number, was, now) in compared(&shown, &printed) {
+                match now {
+                    Some(now) if write => {
+                        let indent = lines[number].len() - lines[number].trim_start().len();
+                        lines[number] = format!("{}{now}", " ".repeat(indent));
+                    }
+                    Some(now) if lasting(&was) == lasting(&now) => {}
+                    now => {
+                        let now = now.unwrap_or_else(|| "nothing like it".to_owned());
+                        let _ = write!(stale, "\n{name}:{}: {was}\n  now: {now}", number + 1);
+                    }
+                }
+            }
+        }
+        if write {
+            sh.write_file(&page, lines.join("\n") + "\n")?;
+        }
+    }
+    if stale.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("what is shown is not printed:{stale}").into())
+    }
+}
+
+/// The commands of a page that show what they print: an indented block of one, and one of lines behind it.
+fn read(page: &str) -> Vec<Recipe> {
+    let (mut recipes, mut before) = (Vec::new(), String::new());
+    let mut lines = page.lines().enumerate().peekable();
+    let mut last: Option<Recipe> = None;
+    while let Some((number, line)) = lines.next() {
+        let (text, indent) = (line.trim_start(), line.len() - line.trim_start().len());
+        if text.is_empty() {
+            continue;
+        }
+        if indent < 4 {
+            recipes.extend(last.take().filter(|recipe| !recipe.shown.is_empty()));
+        } else if text.starts_with("cat >") {
+            before.push_str(text);
+            // The file and what is done with it, to the end of the block.
+            while let Some((_, line)) = lines.next_if(|(_, line)| !line.is_empty()) {
+                before.push('\n');
+                before.push_str(line.get(indent..).unwrap_or_default());
+            }
+            before.push('\n');
+        } else if text.starts_with("rocrepro ") {
+            recipes.extend(last.take().filter(|recipe| !recipe.shown.is_empty()));
+            let (before, command) = (before.clone(), text.to_owned());
+            last = Some(Recipe { before, command, shown: Vec::new() });
+        } else if let Some(recipe) = &mut last {
+            recipe.shown.push((number, text.to_owned()));
+        }
+    }
+    recipes.extend(last.filter(|recipe| !recipe.shown.is_empty()));
+    recipes
+}
+
+/// Each shown line with the printed one in its place: of several with one key the one of the same rank.
+fn compared(shown: &[(usize, String)], printed: &str) -> Vec<(usize, String, Option<String>)> {
+    let with_rank = shown.iter().enumerate().map(|(at, (number, was))| {
+        let rank = shown[..at].iter().filter(|(_, other)| key(other) == key(was)).count();
+        let now = printed.lines().filter(|line| key(line) == key(was)).nth(rank);
+        (*number, was.clone(), now.map(str::to_owned))
+    });
+    with_rank.collect()
+}
+
+fn key(line: &str) -> &str {
+    line.get(..KEY).unwrap_or(line).trim_end()
+}
+
+/// A line without the numbers of one search.
+fn lasting(line: &str) -> String {
+    if SAME.contains(&key(line)) {
+        return line.to_owned();
+    }
+    let mut text = String::new();
+    for c in line.chars() {
+        match c {
+            '0'..='9' if text.ends_with('#') => {}
+            '0'..='9' => text.push('#'),
+            c => text.push(c),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_read_with_what_they_show() {
+        let page = "Text\n\n    cat > a.sh <<'END'\n    x\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro list\n\n\
+                    2. Search:\n\n       rocrepro bisect -- ./a.sh\n\n       answer      last good a\n       spent       3 runs, 1 s\n\n   Text\n";
+        let before = "cat > a.sh <<'END'\nx\nEND\nchmod +x a.sh\n".to_owned();
+        let shown =
+            vec![(15, "answer      last good a".into()), (16, "spent       3 runs, 1 s".into())];
+        let command = "rocrepro bisect -- ./a.sh".to_owned();
+        assert_eq!(read(page), [Recipe { before, command, shown }]);
+    }
+
+    #[test]
+    fn only_what_an_answer_rests_on_must_be_the_same() {
+        let shown = [(0, "answer      a 1".to_owned()), (1, "note        x 10 %".to_owned())];
+        let differs = |printed: &str| {
+            let each = compared(&shown, printed).into_iter();
+            each.filter(|(_, was, now)| now.as_ref().is_none_or(|now| lasting(was) != lasting(now)))
+                .count()
+        };
+        assert_eq!(differs("trial       t\nanswer      a 1\nnote        x 7 %\n"), 0);
+        assert_eq!(differs("answer      a 2\nnote        y 7 %\n"), 2);
+        assert_eq!(differs("answer      a 1\n"), 1);
+    }
+
+    /// A page that is written in another way would not be tried, and nobody would know.
+    #[test]
+    fn the_pages_have_commands_that_are_tried() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");
+        for (page, commands) in
+            [("deterministic.md", 1), ("fix.md", 1), ("flaky.md", 1), ("hang.md", 1)]
+        {
+            let text = std::fs::read_to_string(format!("{folder}/{page}")).expect(page);
+            assert_eq!(read(&text).len(), commands, "{page}");
+        }
+    }
+}
