@@ -402,7 +402,7 @@ impl Between {
                 };
                 let rival = look.rivals(then, address, why);
                 if then == cell.write && rival.both_write() {
-                    let bytes = (address..address + size).map(|address| read(address));
+                    let bytes = (address..address + size).map(&mut *read);
                     rivals.add_if_it_changes(rival, bytes.collect());
                 } else {
                     rivals.add(rival);
