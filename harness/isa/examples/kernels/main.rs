@@ -10,8 +10,10 @@
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels races [-O3] [gfx90a ...]
 //!
-//! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits` takes one wait or barrier at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random,
-//! against what `cc` makes of the same text for the host.
+//! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
+//! takes one wait, barrier or fence at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form
+//! of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random, against what `cc` makes of the
+//! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
 
 mod checks;

@@ -1,8 +1,8 @@
 //! What the sanitizer says of real code with one wait, barrier or fence less: of each kernel each is taken out once.
 //!
 //! What is not reported needs a reason of its own, which a walk through what the kernel executed finds ([`reasons`]). It shares
-//! nothing with the sanitizer. Kernels that work alone are also run without the wait while results come as late as may be. What has no reason,
-//! or wrong numbers then, was missed.
+//! nothing with the sanitizer. Kernels that work alone are also run without the wait while results come as late as may be. What
+//! has no reason, or wrong numbers then, was missed.
 
 mod reasons;
 pub(crate) mod trace;

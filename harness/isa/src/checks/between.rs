@@ -1,10 +1,11 @@
 //! Races between workgroups of a launch: accesses to the same bytes of memory by waves of two of them, one of them a write and
 //! one of them not atomic, with nothing that orders the two.
 //!
-//! What orders waves of different workgroups are synchronising accesses ([`scope`](super::scope)): a wave that writes a place by one lets
-//! go of what it did before and waited for, and of what it knows; a wave that reads the place by one knows that from then on, for plain reads once it has
-//! dropped the lines of its caches. So each wave has a clock of what is ordered before what it does next, whichever order the
-//! workgroups are executed in. The waves of a workgroup learn of each other at barriers, and by atomics on the LDS.
+//! What orders waves of different workgroups are synchronising accesses ([`scope`](super::scope)): a wave that writes a place by
+//! one lets go of what it did before and waited for, and of what it knows; a wave that reads the place by one knows that from
+//! then on, for plain reads once it has dropped the lines of its caches. So each wave has a clock of what is ordered before
+//! what it does next, whichever order the workgroups are executed in. The waves of a workgroup learn of each other at
+//! barriers, and by atomics on the LDS.
 //!
 //! Where in doubt two accesses are ordered. What is found is told when the launch ends: only then it is known which places
 //! others touched by atomics.
@@ -401,7 +402,7 @@ impl Between {
                 };
                 let rival = look.rivals(then, address, why);
                 if then == cell.write && rival.both_write() {
-                    let bytes = (address..address + size).map(|address| read(address));
+                    let bytes = (address..address + size).map(&mut *read);
                     rivals.add_if_it_changes(rival, bytes.collect());
                 } else {
                     rivals.add(rival);

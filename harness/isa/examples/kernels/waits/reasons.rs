@@ -90,6 +90,9 @@ fn in_any_order(text: &str) -> bool {
 
 type Register = (char, u16);
 
+/// What a wave touches, and between which barriers.
+type Between = (u32, usize, Touched);
+
 /// The registers that a piece of text names.
 fn registers(text: &str) -> BTreeSet<Register> {
     let mut all = BTreeSet::new();
@@ -250,7 +253,7 @@ impl Run<'_> {
                     *other == counter
                         && (*left == 0 || !in_any_order(self.text(producer)) && *left <= behind)
                 };
-                if waits(text).iter().any(|wait| is_done(wait)) {
+                if waits(text).iter().any(is_done) {
                     if others_may_know && result.is_empty() {
                         return self.others_touch(wave[asked], *index);
                     }
@@ -318,7 +321,7 @@ impl Run<'_> {
         // By wave, how many barriers it has passed, and by workgroup those that would be gone.
         let mut passed: HashMap<_, usize> = HashMap::new();
         let mut gone: HashMap<_, BTreeSet<usize>> = HashMap::new();
-        let mut touches: HashMap<_, Vec<(u32, usize, Touched)>> = HashMap::new();
+        let mut touches: HashMap<_, Vec<Between>> = HashMap::new();
         for step in self.steps {
             let group = (step.launch, step.workgroup);
             let number = passed.entry((group, step.wave)).or_default();
@@ -335,7 +338,7 @@ impl Run<'_> {
         for (group, gone) in &gone {
             // Intervals that run into each other have the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
-            let mut by_byte: HashMap<(bool, u64), Vec<(u32, usize, Touched)>> = HashMap::new();
+            let mut by_byte: HashMap<(bool, u64), Vec<Between>> = HashMap::new();
             let beside = |interval: &usize| {
                 gone.contains(interval)
                     || interval.checked_sub(1).is_some_and(|n| gone.contains(&n))
