@@ -6,6 +6,7 @@ mod checks;
 mod examples;
 mod exports;
 mod filing;
+mod mutants;
 mod nightly;
 mod recipes;
 mod tidy;
@@ -60,6 +61,7 @@ usage: cargo run -p ci -- TASK
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
+  mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
@@ -83,6 +85,10 @@ fn main() -> ExitCode {
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
         "order" => order(),
+        "mutants" => {
+            let only: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| mutants::mutants(&sh, &only))
+        }
         "fuzz" => shell().and_then(|sh| drawn(&sh, FUZZ)),
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use device::{Fault, Planted};
-use plan::{Call, Effect, Misbehaviour, Plan, Step, accepts, api};
+use plan::{Call, Effect, Misbehaviour, Plan, Step, accepts, api, captured};
 
 /// Milliseconds; longer than any limit on a trial.
 const FOREVER: u64 = 86_400_000;
@@ -34,16 +34,18 @@ pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
             |step, _| matches!(step.call, Call::BlasltHeuristic { .. }).then_some(Effect::Return(7))
         }
         // HIPRAND_STATUS_PREEXISTING_FAILURE, hiprand.h: what a generator answers after a failed launch.
-        Fault::RngCaptureError => |step, capturing| {
-            (capturing && matches!(step.call, Call::RandGenerate { .. }))
+        Fault::RngCaptureError => |step, captured| {
+            (captured && matches!(step.call, Call::RandGenerate { .. }))
                 .then_some(Effect::Return(202))
         },
         Fault::GraphNodeLost => {
-            |step, capturing| makes_node(&step.call, capturing).then_some(Effect::Return(0))
+            |step, captured| (captured && makes_node(&step.call)).then_some(Effect::Return(0))
         }
         // hipErrorStreamCaptureUnsupported, hip/hip_runtime_api.h.
-        Fault::CaptureRefused => |step, capturing| {
-            (capturing && makes_node(&step.call, true)).then_some(Effect::Return(900))
+        // A graph that is made node by node is no capture.
+        Fault::CaptureRefused => |step, captured| {
+            let added = matches!(step.call, Call::AddNode { .. });
+            (captured && !added && makes_node(&step.call)).then_some(Effect::Return(900))
         },
         Fault::GraphUpdateIgnored => {
             |step, _| matches!(step.call, Call::GraphExecUpdate { .. }).then_some(Effect::Return(0))
@@ -67,16 +69,16 @@ pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
         }
         _ => return,
     };
+    let inside = captured(plan).inside;
     let after_launch = fault == Fault::GraphOverwriteOutput;
-    let misbehaves = |step: &Step, capturing| {
-        effect(step, capturing).map(|effect| Misbehaviour { fault, effect })
-    };
+    let misbehaves =
+        |step: &Step, captured| effect(step, captured).map(|effect| Misbehaviour { fault, effect });
     let phase = match fault {
         Fault::CompileError => &mut plan.setup,
         Fault::TeardownCrash => &mut plan.teardown,
         _ => &mut plan.body,
     };
-    plant_in(phase, &misbehaves, &mut false, &mut !after_launch);
+    plant_in(phase, &misbehaves, &inside, &mut !after_launch);
 }
 
 /// Plants at each call of one function but those of the teardown, where failing is a matter of its own.
@@ -89,7 +91,7 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
         named.contains(&step.id).then(|| Misbehaviour { fault, effect: effect.clone() })
     };
     for phase in [&mut plan.setup, &mut plan.body, &mut plan.verify] {
-        plant_in(phase, &misbehaves, &mut false, &mut true);
+        plant_in(phase, &misbehaves, &BTreeSet::new(), &mut true);
     }
 }
 
@@ -102,7 +104,7 @@ fn plant_at_generation(plan: &mut Plan, number: u64) {
         let (fault, effect) = (Fault::RngSkips, Effect::Twice);
         (Some(step.id) == the_one).then_some(Misbehaviour { fault, effect })
     };
-    plant_in(&mut plan.body, &misbehaves, &mut false, &mut true);
+    plant_in(&mut plan.body, &misbehaves, &BTreeSet::new(), &mut true);
 }
 
 /// The number of a status of HIP, hip/hip_runtime_api.h.
@@ -126,12 +128,9 @@ fn states(step: &Step, such: fn(&[String]) -> bool) -> bool {
     step.returns.as_ref().is_some_and(|by| by.0.iter().any(|(_, n)| stated(n) && such(n)))
 }
 
-fn makes_node(call: &Call, capturing: bool) -> bool {
-    match call {
-        Call::AddNode { .. } => true,
-        Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. } => capturing,
-        _ => false,
-    }
+fn makes_node(call: &Call) -> bool {
+    let added = matches!(call, Call::AddNode { .. });
+    added || matches!(call, Call::Launch { .. } | Call::Copy { .. } | Call::HostFunc { .. })
 }
 
 fn makes_handle(call: &Call) -> bool {
@@ -141,22 +140,17 @@ fn makes_handle(call: &Call) -> bool {
 fn plant_in(
     steps: &mut [Step],
     misbehaves: &dyn Fn(&Step, bool) -> Option<Misbehaviour>,
-    capturing: &mut bool,
+    inside: &BTreeSet<u32>,
     armed: &mut bool,
 ) {
     for step in steps {
         if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
-            plant_in(body, misbehaves, capturing, armed);
+            plant_in(body, misbehaves, inside, armed);
             continue;
         }
         if *armed {
-            step.planted.extend(misbehaves(step, *capturing));
+            step.planted.extend(misbehaves(step, inside.contains(&step.id)));
         }
-        match &step.call {
-            Call::BeginCapture { .. } => *capturing = true,
-            Call::EndCapture { .. } => *capturing = false,
-            Call::GraphLaunch { .. } => *armed = true,
-            _ => {}
-        }
+        *armed |= matches!(step.call, Call::GraphLaunch { .. });
     }
 }

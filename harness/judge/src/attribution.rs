@@ -295,7 +295,6 @@ impl<'a> Evidence<'a> {
             Some(Call::Fill { .. }) => {
                 format!("the pattern written {line} (fill of {buffer}{iteration})")
             }
-            Some(Call::Poison { .. }) => format!("the poison written {line} ({buffer}{iteration})"),
             Some(Call::Set { value, words: true, .. }) => {
                 format!("the words {value:#010x} set {line} ({buffer}{iteration})")
             }

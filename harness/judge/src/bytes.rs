@@ -90,5 +90,7 @@ mod tests {
             excerpt(("got", &bytes), ("right", &[0; 17]), 17),
             ["  got at 0x0010: 10 11 12 13".to_owned(), "right at 0x0010: 00".to_owned()]
         );
+        let [line, _] = excerpt(("got", &[7; 64]), ("right", &[0; 64]), 40);
+        assert_eq!(line, format!("  got at 0x0020:{}", " 07".repeat(16)));
     }
 }

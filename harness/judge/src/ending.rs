@@ -102,8 +102,7 @@ fn teardown(seen: &Observation, trail: &Trail, site: Site) -> Option<Outcome> {
             format!("the trial was over, and the process ended badly {text}: {}", ended(end)),
         ),
     };
-    let at = Location { phase: Some(plan::Phase::Teardown), ..site.at };
-    Some(outcome.at(at).with(site.others).with(last_words(seen)))
+    Some(outcome.at(site.at).with(site.others).with(last_words(seen)))
 }
 
 /// Where the process was when it ended.

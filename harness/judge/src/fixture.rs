@@ -31,6 +31,10 @@ pub(crate) struct Run {
     pub(crate) able: Able,
     /// None where the trial is for a GPU.
     pub(crate) emulated: Option<Config>,
+    /// The architecture that the trial is for.
+    pub(crate) gfx: &'static str,
+    /// How the user names the stack.
+    pub(crate) spec: &'static str,
 }
 
 /// What a worker says first that found all as it was told.
@@ -192,6 +196,8 @@ impl Run {
             late: false,
             able: Able::Unknown,
             emulated: Some(config()),
+            gfx: "gfx1151",
+            spec: "debian:7.2.4",
         }
     }
 
@@ -263,9 +269,9 @@ impl Run {
             able: self.able,
             limits: &limits(),
             wanted: &wanted,
-            spec: "debian:7.2.4",
+            spec: self.spec,
             rocm: self.rocm.clone(),
-            expect_gfx: Some("gfx1151"),
+            expect_gfx: Some(self.gfx),
             emulated: self.emulated.as_ref(),
             stack_root: Some(Path::new(ROOT)),
             spool: &|name| self.files.get(name).cloned(),

@@ -31,6 +31,8 @@ mod tests;
 mod tests_bytes;
 #[cfg(test)]
 mod tests_proof;
+#[cfg(test)]
+mod tests_told;
 
 pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};

@@ -28,11 +28,8 @@ impl Rate {
     }
 }
 
-/// Probability of at most `hits` hits in `runs` independent runs.
+/// Probability of at most `hits` hits in `runs` independent runs, of a `p` between 0 and 1, neither of them included.
 fn at_most(hits: u32, runs: u32, p: f64) -> f64 {
-    if p <= 0.0 || p >= 1.0 {
-        return if p <= 0.0 || hits >= runs { 1.0 } else { 0.0 };
-    }
     // In logarithms: (1 - p)^n is no f64 above zero for many runs.
     let (yes, no) = (p.ln(), (-p).ln_1p());
     let mut ways = 0.0;
@@ -78,6 +75,9 @@ mod tests {
         check(1, 20, 0.0013, 0.2487);
         check(50, 100, 0.3983, 0.6017);
         check(3, 10_000, 0.0001, 0.0009);
+        // What always happened may happen always, and what never did, never.
+        assert_eq!(Rate { hits: 30, runs: 30 }.interval().1, 1.0);
+        assert_eq!(Rate { hits: 0, runs: 30 }.interval().0, 0.0);
     }
 
     #[test]

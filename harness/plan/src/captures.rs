@@ -18,7 +18,7 @@
 //! 2. hip_runtime_api.h of 7.2.4, the statuses 900 to 908.
 //! 3. hip_runtime_api.h, hipStreamEndCapture; capture/stream-after-invalidated-capture tells which releases do otherwise.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Plan, Step};
 
@@ -39,7 +39,7 @@ pub enum Role<'a> {
 pub struct Captures<'a> {
     plan: &'a Plan,
     /// Captured streams.
-    streams: BTreeMap<&'a str, Captured<'a>>,
+    streams: BTreeMap<&'a str, Member<'a>>,
     events: HashMap<&'a str, Recorded<'a>>,
     /// By the stream that began them.
     open: BTreeMap<&'a str, Capture<'a>>,
@@ -58,7 +58,7 @@ pub struct Captures<'a> {
 /// How many nodes of each captured stream come before.
 type Before<'a> = BTreeMap<&'a str, u32>;
 
-struct Captured<'a> {
+struct Member<'a> {
     /// The stream that began the capture.
     origin: &'a str,
     before: Before<'a>,
@@ -232,7 +232,7 @@ impl<'a> Captures<'a> {
             Call::EventRecord { event, .. } => {
                 let recorded = match self.streams.get(stream) {
                     None => Recorded::Stream,
-                    Some(Captured { origin, before }) => {
+                    Some(Member { origin, before }) => {
                         let number = self.open.get(origin)?.number;
                         Recorded::Capture { number, origin, before: before.clone() }
                     }
@@ -241,10 +241,8 @@ impl<'a> Captures<'a> {
             }
             Call::StreamWaitEvent { event, .. } => {
                 let (origin, before) = self.captured(event)?;
-                let captured = self
-                    .streams
-                    .entry(stream)
-                    .or_insert(Captured { origin, before: Before::new() });
+                let captured =
+                    self.streams.entry(stream).or_insert(Member { origin, before: Before::new() });
                 captured.origin = origin;
                 for (name, count) in before {
                     let slot = captured.before.entry(name).or_insert(0);
@@ -298,7 +296,7 @@ impl<'a> Captures<'a> {
             Call::BeginCapture { stream, .. } => {
                 self.begun += 1;
                 self.end(stream);
-                self.streams.insert(stream, Captured { origin: stream, before: Before::new() });
+                self.streams.insert(stream, Member { origin: stream, before: Before::new() });
                 self.open.insert(stream, Capture { number: self.begun, nodes: Vec::new() });
             }
             Call::EndCapture { stream, graph } => {
@@ -364,6 +362,41 @@ impl<'a> Captures<'a> {
             .cloned()
             .ok_or_else(|| format!("graph `{graph}` was not made before"))
     }
+}
+
+/// Where the steps of the body stand to its captures, by their ids.
+#[derive(Debug, Default, PartialEq)]
+pub struct Captured {
+    /// Made while anything is captured, on whatever stream, from the beginning of a capture to its end.
+    pub during: BTreeSet<u32>,
+    /// They become part of a capture, or a node of a graph that is made node by node.
+    pub inside: BTreeSet<u32>,
+}
+
+/// What the captures of a body take.
+pub fn captured(plan: &Plan) -> Captured {
+    fn walk<'a>(steps: &'a [Step], captures: &mut Captures<'a>, found: &mut Captured) {
+        for step in steps {
+            if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {
+                walk(body, captures, found);
+                continue;
+            }
+            let before = captures.capturing();
+            // What is wrong is told elsewhere.
+            let role = captures.visit(step);
+            if before || captures.capturing() {
+                found.during.insert(step.id);
+            }
+            if let Ok(Role::Captured(_) | Role::Added(_)) = role {
+                found.inside.insert(step.id);
+            }
+        }
+    }
+    let mut found = Captured::default();
+    let mut captures = Captures::new(plan);
+    // Allocations and streams of the set-up are none of a capture.
+    walk(&plan.body, &mut captures, &mut found);
+    found
 }
 
 /// Whether a step with declared statuses may succeed; a call that must fail has no effect.

@@ -22,7 +22,7 @@ mod promise;
 
 pub use api::{APIS, api};
 pub use call::*;
-pub use captures::{Captures, Role, accepts, may_succeed, recorded};
+pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;
 pub use executable::impossible;
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, kernel};

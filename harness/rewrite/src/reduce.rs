@@ -94,7 +94,7 @@ fn one(plan: &mut Plan, edit: &Edit) {
         Edit::DropBuffer(name) => drop(plan.buffers.remove(name)),
         Edit::DropStream(name) => drop(plan.streams.remove(name)),
         Edit::DropVariable(name) => drop(plan.environment.remove(name)),
-        Edit::Ungraph => tidied(plan, |plan| plan.body = graphs::ungraph(&plan.body)),
+        Edit::Ungraph => tidied(plan, |plan| plan.body = graphs::ungraph(plan)),
         Edit::EmptyGraph(id) => tidied(plan, |plan| graphs::empty(&mut plan.body, *id)),
         Edit::ByHand(id) => tidied(plan, |plan| graphs::by_hand(&mut plan.body, *id)),
         Edit::Nodes(id, most) => change(plan, *id, |call| {

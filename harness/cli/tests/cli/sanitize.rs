@@ -172,8 +172,11 @@ fn workgroups_that_wait_for_nobody_are_told_to_hang() {
     let (status, stdout) = at(ADD_CASE, ("add_u32", &kernel), &options);
     assert_eq!(status, Some(1), "{stdout}");
     assert!(stdout.contains("hang:"), "{stdout}");
+    // The instruction that looks, and that others could not have set the flag.
     let line = stdout.lines().find(|line| line.contains("The device says what does not end"));
-    insta::assert_snapshot!(plain(line.unwrap_or_default().trim()));
+    let line = line.unwrap_or_default();
+    assert!(line.contains("kernel add_u32: wave 0 of workgroup 0 waits at `"), "{stdout}");
+    assert!(line.contains("for another value at 0x"), "{stdout}");
 }
 
 /// Each without something that orders them, and the right one.
@@ -196,9 +199,19 @@ fn races_of_workgroups_are_found() {
     assert!(right.contains("last = ") && right.contains("unsigned arrived;"), "{right}");
     assert_eq!(report(&case, ("add_u32", &right)), "");
     let unfenced = kernel(last, "asm volatile(\"\" ::: \"memory\")");
-    insta::assert_snapshot!("without_fences", report(&case, ("add_u32", &unfenced)));
+    let found = report(&case, ("add_u32", &unfenced));
+    let is_missing = |why: &str| found.contains(why);
+    assert!(found.starts_with("race of workgroups at "), "{found}");
+    assert!(
+        is_missing("before its earlier write has come")
+            || is_missing("has not dropped what its caches"),
+        "{found}"
+    );
+    assert!(found.contains("in wave 0 of workgroup "), "{found}");
     let counts = kernel("if (i < n) { dst[i] = src[i] + k; arrived += src[i] | 1; }", "");
-    insta::assert_snapshot!("without_atomics", report(&case, ("add_u32", &counts)));
+    let found = report(&case, ("add_u32", &counts));
+    assert!(found.starts_with("race of workgroups at "), "{found}");
+    assert!(found.contains("nothing orders them"), "{found}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, StreamKind};
+use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, captured};
 
 /// A plan that does the same work by other calls.
 #[derive(Clone, Debug)]
@@ -148,34 +148,27 @@ fn memory(plan: &mut Plan, from: Memory, to: Memory) -> bool {
 
 /// Rebuilds every list of steps, in blocks too; what is inside of a capture stays as it is.
 fn outside(plan: &mut Plan, edit: &mut dyn FnMut(Step, &mut Vec<Step>)) -> bool {
+    let during = captured(plan).during;
     let body = std::mem::take(&mut plan.body);
-    plan.body = outside_of(body, &mut false, edit);
+    plan.body = outside_of(body, &during, edit);
     true
 }
 
 fn outside_of(
     steps: Vec<Step>,
-    capturing: &mut bool,
+    during: &BTreeSet<u32>,
     edit: &mut dyn FnMut(Step, &mut Vec<Step>),
 ) -> Vec<Step> {
     let mut out = Vec::with_capacity(steps.len());
     for mut step in steps {
-        match &mut step.call {
-            Call::Repeat { body, .. } | Call::Thread { body } => {
-                *body = outside_of(std::mem::take(body), capturing, edit);
-                out.push(step);
-                continue;
-            }
-            Call::BeginCapture { .. } => *capturing = true,
-            _ => {}
-        }
-        let ends = matches!(step.call, Call::EndCapture { .. });
-        if *capturing {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+            *body = outside_of(std::mem::take(body), during, edit);
+            out.push(step);
+        } else if during.contains(&step.id) {
             out.push(step);
         } else {
             edit(step, &mut out);
         }
-        *capturing &= !ends;
     }
     out
 }

@@ -1,19 +1,22 @@
 //! A plan without its graphs.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    ops::RangeInclusive,
-};
+use std::{collections::HashMap, ops::RangeInclusive};
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Step};
+use plan::{Call, Captures, CopyApi, DEFAULT_STREAM, Plan, Role, Step};
 
 use crate::uses::{block, calls};
 
 /// The steps with each graph launch replaced by the captured calls, on the stream of the launch.
-pub(super) fn ungraph(steps: &[Step]) -> Vec<Step> {
-    let highest = calls(steps).iter().map(|s| s.id).max().unwrap_or(0);
-    let mut state = State { next_id: highest + 1000, ..State::default() };
-    state.steps(steps)
+pub(super) fn ungraph(plan: &Plan) -> Vec<Step> {
+    let highest = calls(&plan.body).iter().map(|s| s.id).max().unwrap_or(0);
+    let mut state = State {
+        next_id: highest + 1000,
+        captures: Captures::new(plan),
+        open: HashMap::new(),
+        graphs: HashMap::new(),
+        execs: HashMap::new(),
+    };
+    state.steps(&plan.body)
 }
 
 /// Replaces the capture that a step begins by a graph of empty nodes, as many as calls are recorded.
@@ -102,21 +105,17 @@ struct Captured {
     steps: Vec<Step>,
 }
 
-#[derive(Default)]
-struct State {
+struct State<'a> {
     next_id: u32,
-    /// Streams that are captured, with the stream at which their capture began.
-    capturing: BTreeMap<String, String>,
-    captures: HashMap<String, Vec<Step>>,
-    /// Events that were recorded in a capture.
-    events: HashMap<String, String>,
-    generators: HashMap<String, String>,
-    graphs: HashMap<String, Captured>,
-    execs: HashMap<String, Captured>,
+    captures: Captures<'a>,
+    /// What was captured so far, by the stream at which the capture began.
+    open: HashMap<&'a str, Vec<Step>>,
+    graphs: HashMap<&'a str, Captured>,
+    execs: HashMap<&'a str, Captured>,
 }
 
-impl State {
-    fn steps(&mut self, steps: &[Step]) -> Vec<Step> {
+impl<'a> State<'a> {
+    fn steps(&mut self, steps: &'a [Step]) -> Vec<Step> {
         let mut out = Vec::new();
         for step in steps {
             self.step(step, &mut out);
@@ -124,7 +123,7 @@ impl State {
         out
     }
 
-    fn step(&mut self, step: &Step, out: &mut Vec<Step>) {
+    fn step(&mut self, step: &'a Step, out: &mut Vec<Step>) {
         if let Some(body) = block(&step.call) {
             let body = self.steps(body);
             let call = match &step.call {
@@ -136,32 +135,35 @@ impl State {
             }
             return;
         }
-        match &step.call {
-            Call::BeginCapture { stream, .. } => {
-                self.capturing.insert(stream.clone(), stream.clone());
-                self.captures.insert(stream.clone(), Vec::new());
+        match self.captures.visit(step) {
+            Ok(Role::Captured(origin)) => self.open.entry(origin).or_default().push(step.clone()),
+            Ok(Role::Added(graph)) => {
+                if let Some(made) = self.graphs.get_mut(graph) {
+                    made.steps.push(Step { call: step.call.work().clone(), ..plain(step) });
+                }
             }
+            Ok(Role::Nothing | Role::Now) | Err(_) => self.call(step, out),
+        }
+    }
+
+    fn call(&mut self, step: &'a Step, out: &mut Vec<Step>) {
+        match &step.call {
+            Call::BeginCapture { stream, .. } => drop(self.open.insert(stream, Vec::new())),
             Call::EndCapture { stream, graph } => {
-                self.capturing.retain(|_, origin| origin != stream);
-                let steps = self.captures.remove(stream).unwrap_or_default();
-                self.graphs.insert(graph.clone(), Captured { origin: stream.clone(), steps });
+                let steps = self.open.remove(stream.as_str()).unwrap_or_default();
+                self.graphs.insert(graph, Captured { origin: stream.clone(), steps });
             }
             Call::EmptyGraph { graph, .. } => {
                 let empty = Captured { origin: DEFAULT_STREAM.to_owned(), steps: Vec::new() };
-                self.graphs.insert(graph.clone(), empty);
-            }
-            Call::AddNode { graph, node } => {
-                if let Some(made) = self.graphs.get_mut(graph) {
-                    made.steps.push(Step { call: (**node).clone(), ..plain(step) });
-                }
+                self.graphs.insert(graph, empty);
             }
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
-                if let Some(captured) = self.graphs.get(graph) {
-                    self.execs.insert(exec.clone(), captured.clone());
+                if let Some(captured) = self.graphs.get(graph.as_str()) {
+                    self.execs.insert(exec, captured.clone());
                 }
             }
             Call::GraphLaunch { exec, stream } => {
-                let captured = self.execs.get(exec).cloned().unwrap_or_default();
+                let captured = self.execs.get(exec.as_str()).cloned().unwrap_or_default();
                 for mut inner in captured.steps {
                     self.next_id += 1;
                     inner.id = self.next_id;
@@ -177,41 +179,7 @@ impl State {
             | Call::GraphNodeCount { .. }
             | Call::GraphExecDestroy { .. }
             | Call::GraphDestroy { .. } => {}
-            _ => self.call(step, out),
-        }
-    }
-
-    fn call(&mut self, step: &Step, out: &mut Vec<Step>) {
-        match &step.call {
-            Call::RandStream { generator, stream } => {
-                self.generators.insert(generator.clone(), stream.clone());
-            }
-            Call::EventRecord { event, stream } => {
-                match self.capturing.get(stream) {
-                    Some(origin) => self.events.insert(event.clone(), origin.clone()),
-                    None => self.events.remove(event),
-                };
-            }
-            Call::StreamWaitEvent { stream, event } => {
-                if let Some(origin) = self.events.get(event)
-                    && self.captures.contains_key(origin)
-                {
-                    self.capturing.insert(stream.clone(), origin.clone());
-                }
-            }
-            _ => {}
-        }
-        let on = match &step.call {
-            Call::RandGenerate { generator, .. } => {
-                self.generators.get(generator).map(String::as_str)
-            }
-            Call::RandStream { .. } => None,
-            call => call.stream(),
-        };
-        let origin = on.and_then(|name| self.capturing.get(name));
-        match origin.and_then(|origin| self.captures.get_mut(origin)) {
-            Some(captured) => captured.push(step.clone()),
-            None => out.push(step.clone()),
+            _ => out.push(step.clone()),
         }
     }
 }

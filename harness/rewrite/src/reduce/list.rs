@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind};
+use plan::{
+    Call, Captured, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, captured,
+};
 use search::reduce::Tree;
 
 use super::{Edit, sizes, words::brings_back};
@@ -12,7 +14,9 @@ use crate::uses::{Kind, block, buffers, calls, objects, reads, writes};
 /// is left out first.
 pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
     let all = calls(&plan.body);
-    let captured = captured(&all);
+    // What a capture forbids is not tried, nor on another stream.
+    let Captured { mut during, inside } = captured(plan);
+    during.extend(inside);
     let edits = |edits: Vec<Edit>| edits.into_iter().map(|e| Tree::Edit(vec![e])).collect();
     let mut slices = Vec::new();
     if let Some(failing) = failing {
@@ -35,7 +39,7 @@ pub fn reductions(plan: &Plan, failing: Option<u32>) -> Tree<Edit> {
         Tree::Halves(blocks(&plan.body)),
         Tree::Halves(streams(plan, &all)),
         Tree::Halves(edits(unused(plan, &all))),
-        Tree::Halves(edits(simpler(plan, &all, &captured))),
+        Tree::Halves(edits(simpler(plan, &all, &during))),
         Tree::Halves(edits(guards(plan))),
         Tree::Edit(sizes::targets(plan).into_iter().map(Edit::Scale).collect()),
     ]);
@@ -59,22 +63,6 @@ fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
         Tree::Edit(shorter.map(|n| Edit::Nodes(id, n)).collect())
     };
     chains.map(levels).collect()
-}
-
-/// Calls between the beginning and the end of a capture, on whatever stream, and those that are nodes.
-fn captured(all: &[&Step]) -> BTreeSet<u32> {
-    let mut open = 0_u32;
-    let mut found = BTreeSet::new();
-    for step in all {
-        match step.call {
-            Call::BeginCapture { .. } => open += 1,
-            Call::EndCapture { .. } => open = open.saturating_sub(1),
-            Call::AddNode { .. } => drop(found.insert(step.id)),
-            _ if open > 0 => drop(found.insert(step.id)),
-            _ => {}
-        }
-    }
-    found
 }
 
 fn later(all: &[&Step], failing: u32) -> Vec<u32> {

@@ -385,25 +385,25 @@ impl Run<'_> {
             })
         };
         if writes_back {
-            // What the waves of the workgroup wrote before it, and no other one writes back.
-            for (at, step) in self.steps.iter().enumerate().filter(|(_, s)| s.pc == removed) {
-                let before = self.steps[..at].iter().rev().filter(|other| other.is_of(step));
-                let since = before
-                    .take_while(|other| !writes_back_too(self.text(other)) || other.pc == removed);
-                let plain = |other: &&Step| {
-                    self.text(other).contains("_store_") && !self.text(other).contains("sc1")
-                };
-                let mut wrote = since.filter(plain);
+            // What a wave wrote, until it writes back by one that is left.
+            for (at, step) in self.steps.iter().enumerate() {
+                let own =
+                    self.steps[at..].iter().enumerate().filter(|(_, other)| other.is_of(step));
+                let mut fences = own.filter(|(_, other)| writes_back_too(self.text(other)));
+                let is_plain =
+                    self.text(step).contains("_store_") && !self.text(step).contains("sc1");
+                let Some((_, first)) = fences.clone().next().filter(|_| is_plain) else { continue };
+                let kept = fences.find(|(_, other)| other.pc != removed);
+                let end = kept.map_or(self.steps.len(), |(behind, _)| at + behind);
                 if self.arch == Arch::Gfx942
-                    && wrote.any(|other| {
-                        other.touched.iter().any(|touched| foreign(self.steps, other, touched))
-                    })
+                    && first.pc == removed
+                    && step.touched.iter().any(|t| foreign(&self.steps[at..end], step, t))
                 {
                     return None;
                 }
             }
             let why = if self.arch == Arch::Gfx942 {
-                "nobody else touches what was written before it"
+                "nobody else touches what was written before it, until another one like it"
             } else {
                 "all workgroups share the cache that it writes back"
             };
@@ -418,7 +418,7 @@ impl Run<'_> {
                 // Since the last fence of the same name that is left; the waves of a workgroup share their caches.
                 let before = self.steps[..at].iter().enumerate().rev();
                 let own = before.filter(|(_, other)| other.is_of_workgroup(step));
-                let mut same = own.filter(|(_, other)| self.text(other) == fence);
+                let mut same = own.filter(|(_, other)| does_as_much(self.text(other), fence));
                 let Some((_, last)) = same.clone().next() else { continue };
                 let kept = same.find(|(_, other)| other.pc != removed).map_or(0, |(at, _)| at);
                 // Where the last one is kept, this one does nothing for the read.
@@ -431,6 +431,13 @@ impl Run<'_> {
             "what others write is read without marks behind another fence like it alone, if at all";
         Some(BTreeSet::from([why.to_owned()]))
     }
+}
+
+/// Whether a fence does all that another one does.
+fn does_as_much(text: &str, fence: &str) -> bool {
+    let name = |text: &str| text.split_whitespace().next().map(str::to_owned);
+    let is_wide = ["SCOPE_DEV", "SCOPE_SYS", "sc1"].iter().any(|scope| text.contains(scope));
+    text == fence || is_wide && name(text) == name(fence)
 }
 
 /// Whether a load has the bits of atomic and volatile ones.

@@ -1,0 +1,133 @@
+//! Mutation testing of what decides: each line of `plan`, `judge` and `case` is changed, and the crate's own tests must notice.
+
+use std::{collections::BTreeMap, path::Path};
+
+use xshell::{Shell, cmd};
+
+/// The crates that decide what is right and what a run means.
+const CRATES: [&str; 3] = ["plan", "judge", "case"];
+
+/// The mutants that may survive, one a line, as cargo-mutants names them without line and column; behind ` # ` stands why.
+const ACCEPTED: &str = include_str!("../mutants.txt");
+
+/// Seconds that the tests of a mutant may take, and its build. One that loops for ever is noticed by that.
+const LIMITS: [&str; 4] = ["--timeout", "300", "--build-timeout", "300"];
+
+/// Runs all mutants of all crates, or of those that are named, which takes hours.
+///
+/// # Errors
+/// A mutant survives that is not accepted, or one that is accepted does not.
+pub(crate) fn mutants(sh: &Shell, only: &[String]) -> Result<(), Box<dyn std::error::Error>> {
+    if cmd!(sh, "cargo mutants --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+        cmd!(sh, "cargo install --quiet --locked cargo-mutants").run()?;
+    }
+    if let Some(unknown) = only.iter().find(|name| !CRATES.contains(&name.as_str())) {
+        return Err(format!("`{unknown}` is not one of {}", CRATES.join(", ")).into());
+    }
+    let accepted = accepted(ACCEPTED)?;
+    let mut problems = Vec::new();
+    for name in CRATES.iter().filter(|name| only.is_empty() || only.iter().any(|o| o == *name)) {
+        let out = format!("target/mutants/{name}");
+        sh.remove_path(&out)?;
+        sh.create_dir(&out)?;
+        // It answers 2 for survivors and 3 for mutants that took too long; both are in its files.
+        cmd!(sh, "cargo mutants --package {name} --output {out} {LIMITS...} -- --lib --tests")
+            .ignore_status()
+            .run()?;
+        let folder = Path::new(&out).join("mutants.out");
+        let survived = sh.read_file(folder.join("missed.txt")).map_err(|error| {
+            format!("cargo-mutants did not come to its end for `{name}`: {error}")
+        })?;
+        // Where nothing was caught, nothing was tried.
+        if sh.read_file(folder.join("caught.txt"))?.trim().is_empty() {
+            return Err(format!(
+                "no mutant of `{name}` was tried; what cargo-mutants said is above"
+            )
+            .into());
+        }
+        let of_crate = |file: &str| file.starts_with(&format!("harness/{name}/"));
+        let expected: Vec<&str> = accepted.keys().copied().filter(|m| of_crate(m)).collect();
+        problems.extend(differences(&expected, &accepted, &survived));
+    }
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
+}
+
+/// How often each accepted mutant may survive: two places of a function can have the same name.
+fn accepted(text: &str) -> Result<BTreeMap<&str, usize>, String> {
+    let mut all = BTreeMap::new();
+    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+        match line.split_once(" # ") {
+            Some((mutant, reason)) if !reason.trim().is_empty() => {
+                *all.entry(mutant.trim()).or_insert(0) += 1;
+            }
+            _ => return Err(format!("ci/mutants.txt: no reason stands behind ` # `: {line}")),
+        }
+    }
+    Ok(all)
+}
+
+/// What survived and is not accepted, and what is accepted and did not survive.
+fn differences(expected: &[&str], accepted: &BTreeMap<&str, usize>, survived: &str) -> Vec<String> {
+    let mut counts: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in survived.lines() {
+        counts.entry(nameless(line)).or_default().push(line);
+    }
+    let mut problems = Vec::new();
+    for (mutant, places) in &counts {
+        let may = accepted.get(mutant.as_str()).copied().unwrap_or(0);
+        if places.len() > may {
+            let places = places.join("\n  ");
+            problems.push(format!("{} of these may survive, and not all:\n  {places}", may));
+        }
+    }
+    for mutant in expected {
+        let found = counts.get(*mutant).map_or(0, Vec::len);
+        if found < accepted[mutant] {
+            problems
+                .push(format!("a test notices it now; take it out of ci/mutants.txt: {mutant}"));
+        }
+    }
+    problems
+}
+
+/// A mutant without its line and column: `src/a.rs:3:5: replace x` becomes `src/a.rs: replace x`.
+fn nameless(line: &str) -> String {
+    let mut parts = line.splitn(4, ':');
+    match (parts.next(), parts.next(), parts.next(), parts.next()) {
+        (Some(file), Some(_), Some(_), Some(what)) => format!("{file}:{what}"),
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_accepted_mutant_has_a_reason_and_a_file() {
+        let accepted = accepted(ACCEPTED).expect("each line has a reason");
+        for mutant in accepted.keys() {
+            let (file, _) = mutant.split_once(": ").expect("a file, and what is done to it");
+            assert!(Path::new("..").join(file).is_file(), "there is no {file}");
+        }
+        assert!(super::accepted("a.rs: replace f").is_err());
+        assert!(super::accepted("a.rs: replace f # ").is_err());
+    }
+
+    #[test]
+    fn a_new_survivor_and_a_stale_entry_are_told() {
+        let accepted = accepted("# ours\na.rs: replace f # equal\na.rs: replace g # equal\n");
+        let accepted = accepted.expect("they have reasons");
+        let check = |survived: &str, told: &[&str]| {
+            let found = differences(&["a.rs: replace f", "a.rs: replace g"], &accepted, survived);
+            assert_eq!(found.len(), told.len(), "{found:?}");
+            assert!(found.iter().zip(told).all(|(f, t)| f.contains(t)), "{found:?}");
+        };
+        check("a.rs:1:2: replace f\na.rs:3:4: replace g\n", &[]);
+        check("a.rs:1:2: replace f\n", &["take it out of ci/mutants.txt: a.rs: replace g"]);
+        let new = "a.rs:1:2: replace f\na.rs:3:4: replace g\na.rs:9:9: replace h\n";
+        check(new, &["a.rs:9:9: replace h"]);
+        // The same name at a second place.
+        check("a.rs:1:2: replace f\na.rs:3:4: replace g\na.rs:5:6: replace g\n", &["a.rs:5:6"]);
+    }
+}
