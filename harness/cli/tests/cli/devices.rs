@@ -85,7 +85,7 @@ fn check(gfx: &str, given: &str, expected: &str) {
     let myself = std::env::current_exe().expect("it runs");
     let mut command = rocrepro(&["exec", "--gfx", gfx]);
     command.arg(format!("--env={INSIDE}=1")).args(options(given)).arg(myself);
-    command.args(["--exact", "hip_sees_what_the_device_is", "--nocapture"]);
+    command.args(["--exact", "devices::hip_sees_what_the_device_is", "--nocapture"]);
     let output = command.output().expect("it starts");
     let stdout = String::from_utf8_lossy(&output.stdout);
     let told: Vec<&str> =

@@ -202,15 +202,39 @@ impl Bench<'_> {
                 times[times.len() / 2]
             ));
         }
-        let seconds = (medians[0] * medians[1]).sqrt();
+        let seconds = between(medians[0], medians[1]);
         journal::write(&mut self.journal, &Entry::Threshold { seconds })?;
         self.verdicts.set_threshold(seconds);
         Ok(())
     }
 }
 
+/// How much later a process may begin on a busy machine, in seconds.
+const START: f64 = 0.05;
+
+/// The time that tells one from the other: as many times the one as the other is of it, but for what a busy machine adds.
+fn between(one: f64, other: f64) -> f64 {
+    ((one + START) * (other + START)).sqrt() - START
+}
+
 pub(super) fn interrupted(why: &str) -> Stop {
     Stop::no_verdict(format!(
         "{why}\nwhat was seen is kept; the same command with --resume goes on"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    #[test]
+    fn a_late_start_is_not_slow() {
+        let check = |one: f64, other: f64, least: f64, most: f64| {
+            let time = between(one, other);
+            assert!((least..most).contains(&time), "{one} and {other}: {time}");
+            assert_eq!(time, between(other, one));
+        };
+        check(0.001, 0.4, 0.08, 0.2);
+        check(1.0, 4.0, 1.99, 2.02);
+    }
 }
