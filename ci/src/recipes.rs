@@ -1,5 +1,5 @@
-//! The commands of docs/recipes whose output is shown there, run as they stand: what they print is compared with what is shown, or
-//! put in its place.
+//! The commands of docs/recipes whose output is shown there, run as they stand: what they print is compared with what
+//! is shown, or put in its place.
 
 use std::fmt::Write;
 
@@ -148,7 +148,8 @@ mod tests {
     #[test]
     fn commands_are_read_with_what_they_show() {
         let page = "Text\n\n    cat > a.sh <<'END'\n    x\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro list\n\n\
-                    2. Search:\n\n       rocrepro bisect -- ./a.sh\n\n       answer      last good a\n       spent       3 runs, 1 s\n\n   Text\n";
+                    2. Search:\n\n       rocrepro bisect -- ./a.sh\n\n       answer      last good a\n\
+       \u{20}      spent       3 runs, 1 s\n\n   Text\n";
         let before = "cat > a.sh <<'END'\nx\nEND\nchmod +x a.sh\n".to_owned();
         let shown =
             vec![(15, "answer      last good a".into()), (16, "spent       3 runs, 1 s".into())];

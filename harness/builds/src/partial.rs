@@ -29,8 +29,8 @@ pub(crate) struct Partial<'a> {
     known: PathBuf,
     /// What is there and was not read yet.
     there: Option<io::Take<File>>,
-    /// Where new bytes go; none where the disk does not take them, the host does not say by what to know the file again, or somebody
-    /// else downloads the same. Nobody else touches the file while the lock is held.
+    /// Where new bytes go; none where the disk does not take them, the host does not say by what to know the file
+    /// again, or somebody else downloads the same. Nobody else touches the file while the lock is held.
     keep: Option<(File, Lock)>,
     hash: Sha256,
     /// The rest.

@@ -117,8 +117,8 @@ impl Store {
         Self { stacks, folder, budget: None, http: Http::new(BACKOFF), pins }
     }
 
-    /// The same store with a limit, in bytes, that builds and unfinished downloads are evicted for. What is pinned or in use stays,
-    /// even above the limit.
+    /// The same store with a limit, in bytes, that builds and unfinished downloads are evicted for. What is pinned or
+    /// in use stays, even above the limit.
     pub fn with_budget(mut self, bytes: u64) -> Self {
         self.budget = Some(bytes);
         self
@@ -470,8 +470,8 @@ impl Store {
         }
     }
 
-    /// Removes downloads that nobody is at, but for those of these archives, and then builds, the longest unused first, until all
-    /// files are at most `limit` bytes. Returns how many.
+    /// Removes downloads that nobody is at, but for those of these archives, and then builds, the longest unused first,
+    /// until all files are at most `limit` bytes. Returns how many.
     fn evict(&self, limit: u64, archives: &[Archive], progress: &Progress<'_>) -> usize {
         let blobs = self.blobs();
         let bytes = || blobs.bytes() + partial::bytes(&self.partial());

@@ -99,7 +99,8 @@ fn what_was_kept_and_is_damaged_is_thrown_away() {
     assert_eq!(one.start(), 0, "{:?}", one.server.requests());
 }
 
-/// What somebody interrupted counts for the budget, and goes before any build; the download that is gone on with is spared.
+/// What somebody interrupted counts for the budget, and goes before any build; the download that is gone on with is
+/// spared.
 #[test]
 fn an_unfinished_download_takes_room_too() {
     let one = Unfinished::new();

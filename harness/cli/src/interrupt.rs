@@ -19,7 +19,8 @@ pub(crate) fn cancel() -> Result<Cancel, Stop> {
     Ok(asked.insert(cancel).clone())
 }
 
-/// What becomes true at the first signal where a command looks at it. Where none does yet, the signal ends the process, which is as quick.
+/// What becomes true at the first signal where a command looks at it. Where none does yet, the signal ends the process,
+/// which is as quick.
 pub(crate) fn wish() -> Arc<AtomicBool> {
     let asked = ASKED.lock().unwrap_or_else(PoisonError::into_inner);
     asked.as_ref().map(|cancel| Arc::clone(cancel.flag())).unwrap_or_default()

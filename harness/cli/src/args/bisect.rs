@@ -104,7 +104,8 @@ pub(crate) struct Bisect {
     #[arg(long, value_name = "S")]
     pub(crate) budget_seconds: Option<f64>,
 
-    /// Gibibytes of fetched builds and unfinished downloads to keep at most; the last good and the first bad build stay in any case
+    /// Gibibytes of fetched builds and unfinished downloads to keep at most; the last good and the first bad build stay
+    /// in any case
     #[arg(long, value_name = "GIB")]
     pub(crate) disk_budget: Option<u32>,
 

@@ -162,7 +162,8 @@ fn another_failure_now_and_then_is_told_beside_the_answer() {
     let count = folder.path().join("count");
     std::fs::write(&count, "0").expect("a file");
     let script = format!(
-        "n=$(cat {0}); echo $((n + 1)) > {0}; [ $n = 2 ] && {{ echo noise >&2; exit 9; }}; test $ROCREPRO_VALUE -lt 617",
+        "n=$(cat {0}); echo $((n + 1)) > {0}; [ $n = 2 ] && {{ echo noise >&2; exit 9; }}; \
+         test $ROCREPRO_VALUE -lt 617",
         count.display()
     );
     let note = "other failures count neither as good nor as bad: 1000: exit:9:noise in 1";

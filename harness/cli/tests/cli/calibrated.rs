@@ -58,8 +58,8 @@ fn day(build: usize) -> builds::Date {
     first.plus(build as i64)
 }
 
-/// Publishes the nights of a world; those that cannot be tested are listed and missing. A source that should have those that no
-/// listing names answers with something else.
+/// Publishes the nights of a world; those that cannot be tested are listed and missing. A source that should have those
+/// that no listing names answers with something else.
 fn publish(world: &World) -> (Server, String) {
     let mut site = Site::default();
     site.listing("/bucket/", Listing::S3(100)).ill("/hole/", Trouble::Portal);
@@ -102,8 +102,8 @@ fn serve(lab: &mut Lab<'_>, ask: &Path, tell: &Path) {
     }
 }
 
-/// The model of a bisect: a few are of many kinds, and as many as there are models are of every one. `ROCREPRO_MODEL=NAME` makes all of
-/// them of one.
+/// The model of a bisect: a few are of many kinds, and as many as there are models are of every one.
+/// `ROCREPRO_MODEL=NAME` makes all of them of one.
 fn of(n: usize) -> &'static Model {
     const STEP: usize = 9;
     let only = std::env::var("ROCREPRO_MODEL").ok();

@@ -23,8 +23,8 @@ impl Machine {
         machine
     }
 
-    /// Gives its configuration these sources; `HOST` is the server. The option that names the same file is for whoever looks at no
-    /// configuration.
+    /// Gives its configuration these sources; `HOST` is the server. The option that names the same file is for whoever
+    /// looks at no configuration.
     pub(crate) fn knows(&self, server: &Server, sources: &str) -> String {
         let config = self.at("config/rocrepro");
         fs::create_dir_all(&config).expect("a folder");

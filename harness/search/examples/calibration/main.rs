@@ -3,8 +3,8 @@
 //!
 //! `cargo run --release -p search --example calibration [-- BISECTS [MODEL [FIRST]]]`
 //!
-//! With the first seed one model's bisects are done in pieces: each prints a line of sums, and `calibration -- sum` makes rows of
-//! those on its standard input.
+//! With the first seed one model's bisects are done in pieces: each prints a line of sums, and `calibration -- sum`
+//! makes rows of those on its standard input.
 
 mod judge;
 mod worlds;

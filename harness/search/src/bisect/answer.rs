@@ -19,8 +19,8 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// How sure it is that the newer of the two builds brings the change, where so many builds may be hidden between them: a
-    /// source did not say what it has, and each of these is as likely a place as any.
+    /// How sure it is that the newer of the two builds brings the change, where so many builds may be hidden between
+    /// them: a source did not say what it has, and each of these is as likely a place as any.
     pub fn own_share(&self, hidden: u32) -> f64 {
         self.confidence / (1.0 + f64::from(hidden))
     }

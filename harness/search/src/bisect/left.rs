@@ -20,8 +20,8 @@ pub struct Left {
 }
 
 impl Posterior {
-    /// About how much is left, if bad builds go on to fail as often as they did: as many runs as the bits that are missing about the
-    /// place of the change, and those of the closing check.
+    /// About how much is left, if bad builds go on to fail as often as they did: as many runs as the bits that are
+    /// missing about the place of the change, and those of the closing check.
     pub fn left(&self, state: &State) -> Left {
         let places = |stretch: &Stretch| {
             let (after, until) = (stretch.after, stretch.until);

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sequential::lower_bound;
 
-/// The share of runs with another failure above which a build says nothing of the one that is looked for, and the probability with
-/// which fewer may pass for more by chance: two of two are enough, of ten it takes five. An end that fails in two ways is run until
-/// that is clear, which also tells which is the more frequent.
+/// The share of runs with another failure above which a build says nothing of the one that is looked for, and the
+/// probability with which fewer may pass for more by chance: two of two are enough, of ten it takes five. An end that
+/// fails in two ways is run until that is clear, which also tells which is the more frequent.
 const OTHERS: f64 = 0.2;
 const CHANCE: f64 = 0.05;
 

@@ -64,8 +64,8 @@ impl Told<'_> {
             }
             Answer::Worse { after, until, rate, edge } if self.begun.fix => {
                 format!(
-                    "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and that ends between {} \
-                     and {}",
+                    "it gets better between {} and {}; after that it still fails, in about {:.0} % of runs, and \
+                     that ends between {} and {}",
                     name(edge.first_bad),
                     name(edge.last_good),
                     100.0 * rate,
@@ -404,7 +404,8 @@ mod tests {
             &worse,
             "it gets worse between b6 and b7; before that it fails more rarely, in about 10 %",
         );
-        let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that ends between b3 and b2";
+        let better = "it gets better between b7 and b6; after that it still fails, in about 10 % of runs, and that \
+                      ends between b3 and b2";
         check(true, &worse, better);
         check(
             false,
