@@ -51,7 +51,9 @@ pub(crate) fn get(
     let options = FetchOptions { mirror, with, architectures, stop };
     let stack = fetch(&spec, &options, &store, &|event| view.show(event));
     view.bar.finish_and_clear();
-    stack.map_err(|error| match error.is_environment() {
+    // A folder that cannot be read is the wrong one.
+    let fetched = matches!(spec, Spec::Debian(_));
+    stack.map_err(|error| match fetched && error.is_environment() {
         true => Stop::no_verdict(format!("error: {}", chain(&error))),
         false => usage(&error),
     })

@@ -14,7 +14,7 @@ fn case(more: &str) -> String {
 }
 
 /// Processor time of a check, in seconds: other work on the machine counts little.
-fn seconds(path: &Path, code: i32) -> f64 {
+fn seconds(what: &str, path: &Path, code: i32) -> f64 {
     let mut child = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["check", "--cases-from"])
         .arg(path)
@@ -29,7 +29,7 @@ fn seconds(path: &Path, code: i32) -> f64 {
     // SAFETY: the child is ours and not waited for, and both pointers are to live locals.
     let reaped = unsafe { libc::wait4(child.id() as i32, &mut status, 0, &mut usage) };
     assert_eq!(reaped, child.id() as i32);
-    assert_eq!(libc::WEXITSTATUS(status), code, "{}", path.display());
+    assert_eq!(libc::WEXITSTATUS(status), code, "{what}");
     // It has been waited for.
     let _ = child.try_wait();
     let time = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
@@ -41,7 +41,7 @@ fn check(what: &str, code: i32, small: u32, make: impl Fn(&Path, u32)) {
     let time = |n: u32| {
         let folder = tempfile::tempdir().expect("a folder");
         make(folder.path(), n);
-        seconds(folder.path(), code)
+        seconds(what, folder.path(), code)
     };
     let (one, four) = (time(small), time(4 * small));
     assert!(
@@ -65,7 +65,7 @@ fn four_times_as_much_takes_about_four_times_as_long() {
     check("keys given twice", 2, 5000, |at, n| one(at, &case(&"about: x\n".repeat(n as usize))));
     let steps = |n: u32, step: fn(u32) -> String| {
         let steps: String = (0..n).map(step).collect();
-        case("").replace("steps:\n", &format!("steps:\n{steps}"))
+        case("").replace("fill: src\n", &format!("fill: src\n{steps}"))
     };
     check("steps", 0, 5000, |at, n| one(at, &steps(n, |_| "  - fill: src\n".to_owned())));
     check("events", 0, 2500, |at, n| {
