@@ -351,6 +351,14 @@ fn reached(numbers: &mut Numbers) -> &'static str {
     }
 }
 
+/// What a host function writes. ROCm since 6.0 reads pageable memory before it has:
+/// copies/pageable-copy-waits-for-host-function.
+fn counted(numbers: &mut Numbers) -> String {
+    let buffer = numbers.of(&HOST);
+    let written = if buffer == "pageable" { "pinned" } else { buffer };
+    written.to_owned()
+}
+
 /// A call that gives work to the device, on any stream and by any function.
 fn work(numbers: &mut Numbers) -> Call {
     let stream = numbers.name(&STREAMS);
@@ -368,7 +376,7 @@ fn work(numbers: &mut Numbers) -> Call {
         }
         2 => {
             let api = numbers.of(&[HostFuncApi::AddCallback, HostFuncApi::LaunchHostFunc]);
-            Call::HostFunc { buffer: numbers.name(&HOST), api, stream }
+            Call::HostFunc { buffer: counted(numbers), api, stream }
         }
         3..=4 => launch(numbers, stream),
         _ => {
@@ -528,7 +536,7 @@ fn node(numbers: &mut Numbers, stream: &str) -> Call {
         }
         1 => set(numbers, true, stream),
         2 => {
-            let buffer = numbers.name(&HOST);
+            let buffer = counted(numbers);
             Call::HostFunc { buffer, api: HostFuncApi::LaunchHostFunc, stream }
         }
         3..=5 => launch(numbers, stream),
