@@ -197,7 +197,8 @@ fn about_the_run(findings: &Findings, home: &Home) -> Vec<Block> {
 fn logs(findings: &Findings) -> Vec<Block> {
     let logs = findings.logs.iter().map(|log| (log.title.clone(), log.text.clone()));
     let kernel = findings.kernel_log.join("\n");
-    let title = "Kernel log during the runs".to_owned();
+    let title = "Kernel log of the runs, those of the attempts to shorten the program among them"
+        .to_owned();
     let kernel = (!kernel.is_empty()).then_some((title, kernel));
     let block = |(title, text): (String, String)| {
         // A replay line of a library is short and worth more than a log.

@@ -203,10 +203,8 @@ fn duplicates(
             {
                 continue;
             }
-            let upstream = known.upstream.iter().chain(&case.upstream);
-            let mut upstream: Vec<_> = upstream.cloned().collect();
-            upstream.sort();
-            upstream.dedup();
+            // The issues of its case may be about another failure of it.
+            let upstream = known.upstream.iter().cloned().collect();
             let known = judge::Known {
                 gfx: known.gfx.clone(),
                 rocm: known.rocm.clone(),

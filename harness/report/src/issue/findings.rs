@@ -107,6 +107,6 @@ pub struct Duplicate {
     pub case: String,
     /// The window in which it fails.
     pub known: Known,
-    /// The case's issues.
+    /// The issues that the window names.
     pub upstream: Vec<String>,
 }

@@ -69,7 +69,7 @@ pub fn home(record: &Record, libraries: &[Library]) -> Home {
         return runtime("clr", why.to_owned());
     }
     let called = if libraries.is_empty() {
-        "the program calls nothing but HIP"
+        "the program calls no library above HIP"
     } else {
         "no library call is involved in the failure"
     };

@@ -29,8 +29,15 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     if !tested.is_empty() {
         text.push_str("\n\n| element | with | without |\n| --- | --- | --- |");
     }
+    let measured = !tested.is_empty();
     for needed in tested {
         let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
+    }
+    if measured {
+        text.push_str(
+            "\n\nThe numbers are failures of runs of the smaller case with and without it. A case without it counts as failing only where \
+             it comes to the same call and fails there in the same way, and passes where the case itself does.",
+        );
     }
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
         text.push_str(
@@ -42,7 +49,11 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
     };
     let groups = [
-        ("Without any one of these no case is left that could fail in this way", structural),
+        (
+            "Without any one of these the case breaks a rule of rocrepro (a capture ends, what is read was written, an expectation \
+             rests on something), so nothing was run without it; the program may do without",
+            structural,
+        ),
         ("Whether these are needed was not tried", open),
     ];
     for (what, elements) in groups {
@@ -60,12 +71,12 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             .collect();
         let _ = write!(
             text,
-            "\n\nSome smaller variants failed in another way and were kept apart: {}.",
+            "\n\nSome smaller variants did otherwise than their case wants, in another way: {}. That may be the variant's own doing and no bug.",
             others.join(", ")
         );
     }
     let program = findings.program.as_ref().and_then(|program| program.exported.as_ref());
-    if program.is_some_and(|exported| exported.tries.is_some()) {
+    if program.is_some_and(|exported| exported.tries.is_some_and(|tries| tries > 0)) {
         text.push_str(
             "\n\nThe program was then shortened on its own, by compiling and running it.",
         );
