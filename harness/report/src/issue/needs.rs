@@ -50,8 +50,8 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     };
     let groups = [
         (
-            "Without any one of these the case breaks a rule of rocrepro (a capture ends, what is read was written, an expectation \
-             rests on something), so nothing was run without it; the program may do without",
+            "Nothing was run without these, as the case would break a rule of rocrepro (a capture ends, what is read was written, \
+             an expectation rests on something)",
             structural,
         ),
         ("Whether these are needed was not tried", open),
