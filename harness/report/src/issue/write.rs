@@ -365,8 +365,8 @@ pub(super) fn steps(findings: &Findings) -> String {
     if exported.build.contains("/opt/rocm") {
         let _ = write!(
             text,
-            "\n\nThe paths are those of an installation in /opt/rocm; here the same command was given the headers and libraries of \
-             `{}`.",
+            "\n\nThe paths are those of an installation in /opt/rocm; here it was built with the headers of `{}`, and with those of \
+             these libraries that it has.",
             findings.record.stack.spec
         );
     }
