@@ -44,17 +44,17 @@ fn excludes(a: &Row, b: &Row) -> bool {
         &["case", "signal"],
         &["limit"],
     ];
-    // Who ends a worker by a signal that is ignored does not end it.
-    // Of a foreign case the wrong bytes are few, which no file is needed for. A large environment needs more room than such a
-    // stack has, so that no command starts at all.
-    // A command without memory for one more thread has some for a scratch, and is aborted later.
     const NAMES: [[&str; 2]; 5] = [
-        ["limit/memory-64m", "case/"],
+        // Who ends a worker by a signal that is ignored does not end it.
+        ["launcher/ignores-signals", "launcher/ends-a-hanging-worker"],
         // Who hangs as it exits hangs in the call that exits.
         ["preload/hang-at-exit", "runtime/malloc-exits"],
-        ["launcher/ignores-signals", "launcher/ends-a-hanging-worker"],
+        // Of a foreign case the wrong bytes are few, and no file is needed for them.
         ["disk/spool-vanishes-with-wrong-data", "case/"],
+        // A large environment has no room on such a stack, so no command starts.
         ["limit/stack-", "environment/"],
+        // A command without memory for one more thread has some for a scratch, and is aborted later.
+        ["limit/memory-64m", "case/"],
     ];
     let both = |[one, other]: &[&str; 2], a: &Row, b: &Row| {
         a.name.starts_with(one) && b.name.starts_with(other)
