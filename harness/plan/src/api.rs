@@ -69,7 +69,9 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
             Call::Launch { .. } => "hipGraphAddKernelNode",
             Call::Copy { .. } => "hipGraphAddMemcpyNode1D",
             Call::Set { .. } => "hipGraphAddMemsetNode",
-            _ => "hipGraphAddHostNode",
+            Call::HostFunc { .. } => "hipGraphAddHostNode",
+            // `impossible` refuses every other.
+            _ => api(node, plan),
         },
         Call::IsCapturing { .. } => "hipStreamIsCapturing",
         Call::GraphNodeCount { .. } => "hipGraphGetNodes",

@@ -4,10 +4,9 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
-    time::{Duration, Instant},
 };
 
-use crate::machine::{Machine, PROBE};
+use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Entry, Fake, Listing, Server, Site, Trouble, pack, sha256};
 
 /// Pushes a day, and the one that breaks it: the second of the fourth of July.
@@ -214,16 +213,8 @@ fn the_second_listing_is_interrupted_at_once() {
     let machine = July::new(&server);
     let child = machine.command(&ENDS).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
     let child = child.expect("it starts");
-    let waited = Instant::now();
-    while !server.requests().iter().any(|request| request.contains("/runs")) {
-        assert!(waited.elapsed() < Duration::from_secs(60), "no pushes are asked for");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
-    let asked = Instant::now();
-    let output = child.wait_with_output().expect("it ends");
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    let asked = || server.requests().iter().any(|request| request.contains("/runs"));
+    let output = interrupted(child, asked);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{text}");
     assert!(text.contains("the listing was called off") && text.contains("--resume"), "{text}");

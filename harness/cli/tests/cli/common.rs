@@ -1,10 +1,24 @@
-//! What tests that run trials in their own process share.
+//! What tests share.
 
 use std::path::PathBuf;
 
 use device::{Arch, Config};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
 use supervise::Cancel;
+
+/// A good case of one copy.
+pub(crate) const CASE: &str = "\
+title: A case
+source: [this test]
+buffers:
+  src: {on: host.pageable, bytes: 64}
+  dst: {on: device, bytes: 64}
+steps:
+  - fill: src
+  - copy: {to: dst, from: src}
+  - check: dst
+faults: [copy.zero]
+";
 
 /// The built-in cases.
 pub(crate) fn library() -> CaseLibrary {

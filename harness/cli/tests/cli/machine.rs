@@ -3,7 +3,8 @@
 use std::{
     fs,
     path::PathBuf,
-    process::{Command, Stdio},
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 use standin::Server;
@@ -56,4 +57,20 @@ impl Machine {
         command.args(arguments);
         command
     }
+}
+
+/// Interrupts a command once something is so; it ends at once.
+#[track_caller]
+pub(crate) fn interrupted(child: Child, so: impl Fn() -> bool) -> Output {
+    let waited = Instant::now();
+    while !so() {
+        assert!(waited.elapsed() < Duration::from_secs(60), "it never comes to that");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
+    let asked = Instant::now();
+    let output = child.wait_with_output().expect("it ends");
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    output
 }

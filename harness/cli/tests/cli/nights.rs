@@ -1,11 +1,8 @@
 //! Nights of a source as somebody uses them: listed, fetched, looked at before a search, left out, interrupted.
 
-use std::{
-    process::{Output, Stdio},
-    time::{Duration, Instant},
-};
+use std::process::{Output, Stdio};
 
-use crate::machine::{Machine, PROBE};
+use crate::machine::{Machine, PROBE, interrupted};
 use standin::{Fake, Listing, Server, Site, pack};
 
 /// A machine whose configuration knows the stand-in as its nightlies.
@@ -146,16 +143,7 @@ fn a_download_is_interrupted_at_once_and_the_search_goes_on_later() {
     let search = machine.bisect(&["--resume"]);
     let child =
         machine.0.command(&words(&search)).stderr(Stdio::piped()).spawn().expect("it starts");
-    let waited = Instant::now();
-    while server.sent() < 100_000 {
-        assert!(waited.elapsed() < Duration::from_secs(60), "nothing is downloaded");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
-    let asked = Instant::now();
-    let output = child.wait_with_output().expect("it ends");
-    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    let output = interrupted(child, || server.sent() >= 100_000);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{text}");
     assert!(text.contains("called off") && text.contains("--resume goes on"), "{text}");

@@ -9,18 +9,7 @@ use std::{
 
 use report::Record;
 
-const CASE: &str = "\
-title: A case
-source: [this test]
-buffers:
-  src: {on: host.pageable, bytes: 64}
-  dst: {on: device, bytes: 64}
-steps:
-  - fill: src
-  - copy: {to: dst, from: src}
-  - check: dst
-faults: [copy.zero]
-";
+use crate::common::CASE;
 
 /// Every option on which a result depends, none as it is by itself.
 const OPTIONS: &[&str] = &[

@@ -7,18 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-const CASE: &str = "\
-title: A case
-source: [this test]
-buffers:
-  src: {on: host.pageable, bytes: 64}
-  dst: {on: device, bytes: 64}
-steps:
-  - fill: src
-  - copy: {to: dst, from: src}
-  - check: dst
-faults: [copy.zero]
-";
+use crate::common::CASE;
 
 fn rocrepro(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));

@@ -29,11 +29,10 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     if !tested.is_empty() {
         text.push_str("\n\n| element | with | without |\n| --- | --- | --- |");
     }
-    let measured = !tested.is_empty();
-    for needed in tested {
+    for needed in &tested {
         let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
     }
-    if measured {
+    if !tested.is_empty() {
         text.push_str(
             "\n\nThe numbers are failures of runs of the smaller case with and without it. A case without it counts as failing only where \
              it comes to the same call and fails there in the same way, and passes where the case itself does.",
