@@ -14,18 +14,20 @@ pub(crate) mod access;
 pub(crate) mod between;
 mod counters;
 pub(crate) mod flow;
+mod polls;
 pub(crate) mod races;
 mod scope;
 pub(crate) mod scoreboard;
 pub(crate) mod shadow;
 pub(crate) mod taint;
 
-use std::{ops::Range, sync::Arc};
+use std::{cell::RefCell, ops::Range, sync::Arc};
 
 use access::{Data, Kind, Piece};
 use between::{Access, Between, Worker};
 use counters::{Counter, Effect};
 use flow::{Flow, Register, Rule};
+use polls::Looks;
 use races::Races;
 use scope::Scope;
 use scoreboard::{Before, Early, Origin, Scoreboard};
@@ -33,9 +35,11 @@ use shadow::Shadow;
 use taint::{Change, Registers};
 
 use crate::{
+    AddressSpace,
     exec::{Bound, Exec},
     ops::memory::{BEYOND_ANY_LDS, Location},
-    text::{Text, Unsupported},
+    program::Code,
+    text::{Site, Text, Unsupported},
     wave::{Machine, Step, Wave, active},
 };
 
@@ -107,6 +111,7 @@ struct Touch {
 /// An instruction of a launch that is watched.
 struct Checked {
     exec: Box<dyn Exec>,
+    site: Site,
     origin: Origin,
     effect: Effect,
     scope: Option<Scope>,
@@ -116,7 +121,7 @@ struct Checked {
 }
 
 /// The same instruction, looked at while it runs.
-pub(crate) fn checked(exec: Bound, pc: u64, text: &str, parsed: &[Text]) -> Bound {
+pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> Bound {
     let (mut pieces, mut flows, mut address) = (Vec::new(), Vec::new(), Vec::new());
     for text in parsed {
         // After an access that cannot be told apart, nothing is known of the registers.
@@ -137,8 +142,14 @@ pub(crate) fn checked(exec: Bound, pc: u64, text: &str, parsed: &[Text]) -> Boun
     if pieces.is_empty() && flows.is_empty() && effect.is_nothing() && scope.is_none() {
         return Ok(exec);
     }
-    let origin = Origin { pc, text: Arc::from(text) };
-    Ok(Box::new(Checked { exec, origin, effect, scope, pieces, address, flows }))
+    let origin = Origin { pc: site.address, text: Arc::from(text) };
+    Ok(Box::new(Checked { exec, site: *site, origin, effect, scope, pieces, address, flows }))
+}
+
+/// What the code at an address does with what it reads there.
+fn looks(space: &dyn AddressSpace, site: &Site, pc: u64) -> Looks {
+    let code = RefCell::new(Code::new(site.arch, site.lanes, false, space));
+    Looks::at(pc, &|address| code.borrow_mut().texts(address))
 }
 
 /// What is in memory; nothing where there is none.
@@ -174,7 +185,7 @@ impl Checks {
     /// A workgroup of so many waves begins.
     pub(crate) fn begin(&mut self, waves: usize) {
         self.workers.clear();
-        self.races.begin();
+        self.races.begin(waves);
         self.shadow.begin();
         self.registers.resize_with(waves, Registers::default);
         self.registers.iter_mut().for_each(Registers::clean);
@@ -193,6 +204,11 @@ impl Checks {
             between.meet(&mut self.workers);
         }
         self.races.barrier(self.boards.iter().map(|board| board.local().1));
+    }
+
+    /// What waves did to each other that is told when the launch has ended; all of its checks together know what is none.
+    pub(crate) fn end<'a>(all: impl Iterator<Item = &'a mut Checks>) -> Vec<Found> {
+        Races::end(all.map(|checks| &mut checks.races).collect())
     }
 
     fn run(&mut self, checked: &Checked, wave: &mut Wave, machine: &mut Machine<'_>) -> Step {
@@ -370,6 +386,8 @@ impl Checks {
         if before.is_empty() {
             return;
         }
+        let space = machine.space();
+        let mut looks = |pc| looks(space, &checked.site, pc);
         let Machine { lds, found, .. } = machine;
         let Origin { pc, text } = &checked.origin;
         self.races.runs(*pc, text);
@@ -382,8 +400,9 @@ impl Checks {
             let Some(now) = lds.get(start..start + piece.bytes as usize) else { continue };
             let Some((was, rest)) = before.split_at_checked(now.len()) else { break };
             before = rest;
-            let access = races::By { kind: piece.kind, wave: wave.index, pc: *pc, number };
-            self.races.touch(&access, *offset, (was, now), found);
+            let returns = piece.returned != Data::Nothing;
+            let access = races::By { kind: piece.kind, wave: wave.index, pc: *pc, number, returns };
+            self.races.touch(&access, *offset, (was, now), &mut looks, found);
         }
     }
 }

@@ -220,14 +220,22 @@ impl Grid<'_> {
         };
         let result = go_on(&mut residents);
         // However it ended.
-        let told = self.tell_races(&mut residents.group.machine);
+        let told = self.tell_races(&mut residents);
         told.and(result).map_err(stop)?;
         Ok(executed)
     }
 
-    /// Tells what the workgroups did to each other.
-    fn tell_races(&self, machine: &mut Machine<'_>) -> Result<(), Failed> {
-        let races = machine.between.as_mut().map(|between| between.end()).unwrap_or_default();
+    /// Tells what the waves of workgroups, and the workgroups, did to each other.
+    fn tell_races(&self, residents: &mut Residents<'_, '_>) -> Result<(), Failed> {
+        let found = Checks::end(residents.checks());
+        residents.group.tell(found).map_err(|trap| Box::new((0, trap)))?;
+        let races = residents
+            .group
+            .machine
+            .between
+            .as_mut()
+            .map(|between| between.end())
+            .unwrap_or_default();
         for race in races {
             let workgroup = race.sides[1].workgroup;
             let finding = race_between(race, self.descriptor.entry);

@@ -74,6 +74,13 @@ impl<'a> Code<'a> {
         Code { arch, lanes, checked, space, pages: Vec::new() }
     }
 
+    /// The instruction at `pc`, or the two that are issued at once; nothing where there is none.
+    pub(crate) fn texts(&mut self, pc: u64) -> Option<Vec<Text>> {
+        let instruction = self.page(pc).ok()?.instruction(pc).ok()?;
+        let texts = instruction.text.split(" :: ");
+        texts.map(|text| Text::parse(text, &instruction.site).ok()).collect()
+    }
+
     /// The page that holds `pc`.
     pub(crate) fn page(&mut self, pc: u64) -> Result<&Page, Missing> {
         let base = pc & !(PAGE - 1);
@@ -233,7 +240,7 @@ impl Detours {
                 let mut parsed = text.split(" :: ").map(parse).collect::<Result<Vec<_>, _>>()?;
                 let mut exec = bind_detour(&mut parsed, mode, m0)?;
                 if checked && let Some(unchecked) = exec {
-                    exec = Some(checks::checked(Ok(unchecked), site.address, text, &parsed)?);
+                    exec = Some(checks::checked(Ok(unchecked), site, text, &parsed)?);
                 }
                 place.insert(exec)
             }
@@ -270,7 +277,7 @@ fn bind_detour(
 pub(crate) fn watch(exec: Bound, text: &str, site: &Site) -> Bound {
     let parsed: Vec<Text> =
         text.split(" :: ").filter_map(|text| Text::parse(text, site).ok()).collect();
-    checks::checked(exec, site.address, text, &parsed)
+    checks::checked(exec, site, text, &parsed)
 }
 
 /// Two operations at once: both read their sources before either writes.

@@ -218,10 +218,20 @@ impl<'a, 'b> Residents<'a, 'b> {
                     one.forget_states();
                     self.present.push_back(one);
                 }
-                None => self.all_begun = true,
+                None => {
+                    self.all_begun = true;
+                    // What is known of those that were in this room is told at the end.
+                    self.spare.push(one);
+                }
             }
         }
         Ok(!self.present.is_empty())
+    }
+
+    /// What is known of the workgroups that there were, on a launch that is watched.
+    pub(crate) fn checks(&mut self) -> impl Iterator<Item = &mut Checks> {
+        let all = self.present.iter_mut().chain(&mut self.spare);
+        all.filter_map(|one| one.checks.as_deref_mut())
     }
 
     /// Gives each workgroup a turn; `ended` is told of the waves of those that have ended.

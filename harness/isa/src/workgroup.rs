@@ -134,6 +134,21 @@ impl Group<'_> {
         }
     }
 
+    /// Tells of what only shows when the launch has ended, if it is news.
+    pub(crate) fn tell(&mut self, found: Vec<Found>) -> Result<(), Trap> {
+        for found in found {
+            if !self.told.insert(mistake(&found, 0)) {
+                continue;
+            }
+            // Each of these names its instructions itself.
+            let finding = finding(found, At::default(), self.machine.lds_asked, self.entry);
+            if self.machine.space().found(&finding).is_break() {
+                return Err(Trap::Found(Box::new(finding)));
+            }
+        }
+        Ok(())
+    }
+
     /// The instruction at which a wave waits in a loop, and the first address that it looks at: the last access to memory
     /// before the loop begins again.
     pub(crate) fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {

@@ -1,4 +1,4 @@
-// What workgroups do to each other in memory: each way right, and with what orders it left out. `turned` makes the last workgroup
+// What workgroups do to each other in memory, and waves in the LDS: each way right, and with what orders it left out. `turned` makes the last workgroup
 // do what the first one does, so that both orders of execution are seen.
 #define K extern "C" __global__ void
 typedef unsigned int u32;
@@ -108,3 +108,100 @@ LOCKS(locks_it, TAKE; __threadfence(), __threadfence(); atomicExch(o, 0u))
 LOCKS(locks_by_store, TAKE; __threadfence(), __hip_atomic_store(o, 0u, __ATOMIC_RELEASE, AGENT))
 LOCKS(locks_nothing, , )
 LOCKS(locks_unfenced, TAKE, asm volatile("" ::: "memory"); atomicExch(o, 0u))
+
+// What waves of a workgroup do to each other in the LDS, without barriers where they need none.
+#define WORKGROUP __HIP_MEMORY_SCOPE_WORKGROUP
+#define WAVES u32 b = me(turned), l = threadIdx.x % warpSize, w = threadIdx.x / warpSize, n = blockDim.x / warpSize
+K waves_take_turns(u32 *o, u32 turned) {
+  __shared__ u32 turn, sum[64];
+  WAVES;
+  if (threadIdx.x < 64) sum[threadIdx.x] = 0;
+  if (threadIdx.x == 0) turn = 0;
+  __syncthreads();
+  while (__hip_atomic_load(&turn, __ATOMIC_ACQUIRE, WORKGROUP) != w) {}
+  sum[l] = sum[l] * 3 + w;
+  if (l == 0) __hip_atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE, WORKGROUP);
+  if (w == n - 1) o[b * 64 + l] = sum[l];
+}
+K waves_raise_a_flag(u32 *o, u32 turned) {
+  __shared__ volatile u32 flag;
+  __shared__ u32 data[64];
+  WAVES;
+  if (threadIdx.x == 0) flag = 0;
+  __syncthreads();
+  if (w == 0) {
+    data[l] = l + b; __threadfence_block();
+    if (l == 0) flag = 1;
+  } else {
+    while (flag == 0) {}
+    __threadfence_block();
+    if (w == 1) o[b * 64 + l] = data[l];
+  }
+}
+#define WAVES_LOCK(name, give)                                                          \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 lock, sum;                                                           \
+    WAVES;                                                                              \
+    if (threadIdx.x == 0) lock = sum = 0;                                               \
+    __syncthreads();                                                                    \
+    if (l == 0) {                                                                       \
+      while (atomicCAS(&lock, 0u, 1u) != 0) {}                                          \
+      __threadfence_block(); sum = sum + w + n; __threadfence_block(); give;            \
+    }                                                                                   \
+    __syncthreads();                                                                    \
+    if (threadIdx.x == 0) o[b] = sum;                                                   \
+  }
+WAVES_LOCK(waves_lock, atomicExch(&lock, 0u))
+WAVES_LOCK(waves_lock_by_store, __hip_atomic_store(&lock, 0u, __ATOMIC_RELEASE, WORKGROUP))
+#define LAST_WAVE(name, is_last)                                                        \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 count, part[64];                                                     \
+    WAVES;                                                                              \
+    if (threadIdx.x == 0) count = 0;                                                    \
+    __syncthreads();                                                                    \
+    if (l != 0) return;                                                                 \
+    part[w] = w + b; __threadfence_block();                                             \
+    u32 old = atomicAdd(&count, 1u);                                                    \
+    if (!(is_last)) return;                                                             \
+    __threadfence_block();                                                              \
+    u32 sum = 0;                                                                        \
+    for (u32 i = 0; i < n; i++) sum += part[i];                                         \
+    o[b * 64 + w] = sum + old;                                                          \
+  }
+LAST_WAVE(waves_count, old == n - 1)
+LAST_WAVE(waves_count_in_vain, old == 0)
+K waves_look_first(u32 *o, u32 turned) {
+  __shared__ u32 most;
+  u32 b = me(turned), v = threadIdx.x * 37 % 101 + b;
+  if (threadIdx.x == 0) most = 0;
+  __syncthreads();
+  if (v > *(volatile u32 *)&most) atomicMax(&most, v);
+  __syncthreads();
+  if (threadIdx.x == 0) o[b] = most;
+}
+K waves_sum_up(u32 *o, u32 turned) {
+  __shared__ u32 sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads(); atomicAdd(&sum, threadIdx.x); __syncthreads();
+  o[me(turned) * blockDim.x + threadIdx.x] = sum;
+}
+K waves_sum_up_early(u32 *o, u32 turned) {
+  __shared__ u32 sum;
+  if (threadIdx.x == 0) sum = 0;
+  __syncthreads(); atomicAdd(&sum, threadIdx.x);
+  o[me(turned) * blockDim.x + threadIdx.x] = sum;
+}
+K waves_sum_up_late(u32 *o, u32 turned) {
+  __shared__ u32 sum;
+  if (threadIdx.x == 0) sum = 7;
+  __syncthreads(); o[me(turned) * blockDim.x + threadIdx.x] = sum; atomicAdd(&sum, threadIdx.x);
+  __syncthreads(); o[2048 + me(turned) * blockDim.x + threadIdx.x] = sum;
+}
+K waves_begin_early(u32 *o, u32 turned) {
+  __shared__ u32 turn;
+  WAVES;
+  if (threadIdx.x == 0) turn = 0;
+  while (__hip_atomic_load(&turn, __ATOMIC_ACQUIRE, WORKGROUP) != w) {}
+  o[b * 64 + l] = w;
+  if (l == 0) __hip_atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE, WORKGROUP);
+}

@@ -124,7 +124,8 @@ pub(crate) fn check(arch: Arch, levels: &[&str]) -> Table {
         // A wave that waits in vain does so for ever.
         device.patience.set(Duration::from_secs(1));
         let image = device.code.image();
-        for kernel in races::right() {
+        // Waves that wait for each other in the LDS are for `races` alone: the walk does not know its one order.
+        for kernel in races::right().filter(|kernel| !kernel.starts_with("waves_")) {
             let check = |device: &Device| {
                 races::run(device, kernel, 0).and_then(|()| races::run(device, kernel, 1))
             };

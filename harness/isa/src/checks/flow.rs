@@ -43,7 +43,7 @@ pub(crate) struct Flow {
     pub(crate) sources: Vec<Vec<Register>>,
 }
 
-fn registers(base: &Base) -> Vec<Register> {
+pub(super) fn registers(base: &Base) -> Vec<Register> {
     match *base {
         Base::Vector { first, count } => {
             (first..first + count).map(|row| Register::Row(row.into())).collect()

@@ -1,8 +1,19 @@
-//! Races in the LDS: waves of a workgroup that touch the same bytes with no barrier between.
+//! Races in the LDS: waves of a workgroup that touch the same bytes with nothing that orders them.
 //!
-//! What two waves do between the same two barriers has no order. A conflict is a write and any other access of a second wave,
-//! by the byte. Two atomics are none, neither are an atomic and a read, which may be a wave that polls. Waves that write the
-//! bytes that are there already, such as a flag that each of them sets, are let pass.
+//! A conflict is a write and any other access of a second wave, or an atomic and a read, by the byte. Waves that write the
+//! bytes that are there already, such as a flag that each of them sets, are let pass, and so are two atomics.
+//!
+//! Barriers order waves, and so do atomics and what waits for them, as in the memory model of C++ and HIP: a wave that changes a place
+//! by an atomic lets go of what it did before, and one that is given the old value, or waits in a loop for another one
+//! ([`polls`](super::polls)), knows that from then on. LDS accesses of all waves are made in one order (LLVM's AMDGPU usage guide), so
+//! nothing else is needed for it. What an atomic itself meets it does not order: the waves could have come in the other order.
+//!
+//! Nothing tells an atomic read or write of the LDS from a plain one, so what may be one is told when the launch has ended, unless
+//! it has shown by then that it is:
+//!
+//! * a read that waits is an atomic or a volatile one. So is a write of what it waits for: a wave went on by it;
+//! * a read in front of an atomic of the same wave on the same place, for which it decides, is let pass: compilers begin loops that
+//!   compare and swap by one.
 //!
 //! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads.
 
@@ -11,7 +22,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{Found, access::Kind};
+use super::{Found, access::Kind, polls::Looks};
 
 /// One side of a race.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,34 +35,34 @@ pub(crate) struct Access {
     pub(crate) text: Arc<str>,
 }
 
+/// Instructions on the LDS so far; 0 stands for never.
+type Time = u32;
+
 /// Who touched a byte last, in one way. There are many of these.
 #[derive(Clone, Copy, Default)]
 struct Touch {
-    /// Between which barriers: 0 stands for never, and the number goes on from one workgroup to the next.
-    interval: u32,
+    time: Time,
     wave: u32,
     pc: u64,
-}
-
-impl Touch {
-    /// Whether another wave touched the byte in this interval.
-    fn is_of_another(&self, now: &Touch) -> bool {
-        self.interval == now.interval && self.wave != now.wave
-    }
 }
 
 /// What happened to one byte.
 #[derive(Clone, Default)]
 struct Byte {
     write: Touch,
-    /// Which of the accesses of its wave the write was.
-    number: u32,
+    /// The last atomic, and one of another wave.
+    atomics: [Touch; 2],
+    /// Which of the accesses of its wave the write was, and the last atomic.
+    numbers: [u32; 2],
     /// Several waves wrote the same.
     agreed: bool,
-    atomic: Touch,
-    /// The first read of the interval, and the first of another wave.
+    /// A read, and one of another wave.
     reads: [Touch; 2],
 }
+
+/// What is ordered before what a wave does next: by wave, the last of its accesses.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Clock(Vec<Time>);
 
 /// An access that is made.
 #[derive(Clone, Copy)]
@@ -61,163 +72,330 @@ pub(crate) struct By {
     pub(crate) pc: u64,
     /// How many accesses to the LDS the wave had made with it.
     pub(crate) number: u32,
+    /// An atomic gives back what was there.
+    pub(crate) returns: bool,
+}
+
+/// Accesses without an order: a race, unless one of them turns out to be what excuses them.
+struct Suspect {
+    excuse: Excuse,
+    found: Found,
+}
+
+/// What excuses a conflict, by the address of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Excuse {
+    /// A read that decides for an atomic behind it.
+    Guards(u64),
+    /// A write by which a wave goes on that has waited.
+    LetsGo(u64),
 }
 
 #[derive(Default)]
 pub(crate) struct Races {
     bytes: Vec<Byte>,
-    interval: u32,
-    /// The first interval of the workgroup.
-    begun: u32,
+    now: Time,
+    /// When the workgroup began, and when its waves last met.
+    begun: Time,
+    met: Time,
+    clocks: Vec<Clock>,
+    /// By dword that atomics went to since the waves last met, what they let go of.
+    places: HashMap<u64, Clock>,
     /// By wave, how many of its accesses had come for sure at the last barrier.
     come: Vec<u32>,
     texts: HashMap<u64, Arc<str>>,
+    looks: HashMap<u64, Looks>,
     /// The pairs of instructions that were told.
     told: HashSet<[u64; 2]>,
+    suspects: Vec<Suspect>,
+    excused: HashSet<Excuse>,
+    /// By wave, the instruction at which it waits, and the one that made what it saw last.
+    waiting: Vec<Option<(u64, u64)>>,
+}
+
+type Look<'a> = &'a mut dyn FnMut(u64) -> Looks;
+
+impl Clock {
+    fn knows(&self, touch: &Touch) -> bool {
+        self.0.get(touch.wave as usize).is_some_and(|last| touch.time <= *last)
+    }
+
+    fn join(&mut self, other: &Clock) {
+        self.0.resize(self.0.len().max(other.0.len()), 0);
+        for (known, more) in self.0.iter_mut().zip(&other.0) {
+            *known = (*known).max(*more);
+        }
+    }
 }
 
 impl Races {
-    /// A workgroup begins.
-    pub(crate) fn begin(&mut self) {
-        self.interval += 1;
-        self.begun = self.interval;
+    /// A workgroup of so many waves begins.
+    pub(crate) fn begin(&mut self, waves: usize) {
+        // Long before there are more than can be told apart.
+        if self.now > Time::MAX / 2 {
+            (self.now, self.bytes) = (0, Vec::new());
+        }
+        self.now += 1;
+        self.begun = self.now;
+        self.clocks.resize_with(waves, Clock::default);
+        self.meet();
+        self.waiting.resize(waves, None);
+    }
+
+    /// All waves know what each of them did.
+    fn meet(&mut self) {
+        self.met = self.now;
+        self.places.clear();
+        (0..self.waiting.len()).for_each(|wave| self.goes_on(wave));
+        let waves = self.clocks.len();
+        for clock in &mut self.clocks {
+            clock.0.clear();
+            clock.0.resize(waves, self.now);
+        }
     }
 
     /// The waves have met at a barrier; by wave, how many of its accesses have come for sure.
     pub(crate) fn barrier(&mut self, come: impl Iterator<Item = u32>) {
-        self.interval += 1;
+        self.meet();
         self.come.clear();
         self.come.extend(come);
     }
 
-    /// Notes the text of an instruction that touches the LDS.
+    /// Notes the text of an instruction that is about to touch the LDS.
     pub(crate) fn runs(&mut self, pc: u64, text: &Arc<str>) {
+        self.now += 1;
         self.texts.entry(pc).or_insert_with(|| text.clone());
     }
 
-    /// Notes an access to bytes that held `before` and hold `now`.
+    /// What is told when the launch has ended, of all that its workgroups did.
+    pub(crate) fn end(all: Vec<&mut Races>) -> Vec<Found> {
+        let mut all = all;
+        all.iter_mut().for_each(|races| races.meet());
+        let excused: HashSet<Excuse> =
+            all.iter().flat_map(|races| &races.excused).copied().collect();
+        let suspects = all.into_iter().flat_map(|races| races.suspects.drain(..));
+        let races = suspects.filter(|suspect| !excused.contains(&suspect.excuse));
+        races.map(|suspect| suspect.found).collect()
+    }
+
+    /// What the wave waited for has come.
+    fn goes_on(&mut self, wave: usize) {
+        if let Some((_, by)) = self.waiting[wave].take() {
+            self.excused.insert(Excuse::LetsGo(by));
+        }
+    }
+
+    /// Notes an access to bytes that held `before` and hold `now`; `look` says what code does with what it reads at an address.
     pub(crate) fn touch(
         &mut self,
         by: &By,
         offset: u64,
         (before, now): (&[u8], &[u8]),
+        look: Look<'_>,
         found: &mut Vec<Found>,
     ) {
-        let By { kind, wave, pc, number } = *by;
-        let touch = Touch { interval: self.interval, wave, pc };
+        let touch = Touch { time: self.now, wave: by.wave, pc: by.pc };
         let end = offset as usize + now.len();
         if self.bytes.len() < end {
             self.bytes.resize(end, Byte::default());
         }
-        let access = |kind, touch: Touch| {
-            let text = self.texts.get(&touch.pc).cloned().unwrap_or_default();
-            Access { wave: touch.wave, kind, pc: touch.pc, text }
-        };
-        let (begun, come) = (self.begun, &self.come);
-        for (index, byte) in self.bytes[offset as usize..end].iter_mut().enumerate() {
-            let at = offset + index as u64;
-            let write = byte.write;
-            if kind != Kind::Store
-                && (begun..touch.interval).contains(&write.interval)
-                && write.wave != wave
-                && come.get(write.wave as usize).is_some_and(|come| byte.number > *come)
-                && self.told.insert([write.pc, pc])
-            {
-                let (write, read) = (access(Kind::Store, write), access(kind, touch));
-                found.push(Found::LdsEarly { offset: at, write, read });
+        if self.waiting[by.wave as usize].is_some_and(|(pc, _)| pc != by.pc) {
+            self.goes_on(by.wave as usize);
+        }
+        let mut seen = Touch::default();
+        for (index, at) in (offset..offset + now.len() as u64).enumerate() {
+            self.comes_early(by, at, found);
+            let Byte { write, atomics: [atomic, _], .. } = &self.bytes[at as usize];
+            for last in [write, atomic] {
+                seen = if last.time > seen.time { *last } else { seen };
             }
-            if let Some((kind_before, other)) = byte.add(kind, &touch, before[index] != now[index])
-                && self.told.insert([other.pc, pc])
-            {
-                let (first, second) = (access(kind_before, other), access(kind, touch));
-                found.push(Found::LdsRace { offset: at, first, second });
+            let changed = before[index] != now[index];
+            let (byte, clock) = (&mut self.bytes[at as usize], &self.clocks[by.wave as usize]);
+            let rivals = byte.add(by.kind, &touch, changed, |other| {
+                other.time == 0 || other.wave == touch.wave || clock.knows(other)
+            });
+            match by.kind {
+                Kind::Store => byte.numbers[0] = by.number,
+                Kind::Atomic => byte.numbers[1] = by.number,
+                Kind::Load => {}
             }
-            if kind == Kind::Store {
-                byte.number = number;
+            let rivals = rivals.into_iter().flatten();
+            // One conflict of a byte is enough.
+            for rival in rivals {
+                if self.meets(at, rival, (by.kind, touch), look, found) {
+                    break;
+                }
+            }
+            if by.kind == Kind::Atomic {
+                self.guards(at, &touch, look);
             }
         }
+        if by.kind != Kind::Store && seen.wave != by.wave && seen.time > self.begun {
+            // Of most instructions nobody had to ask.
+            let waits = !self.looks.is_empty() && self.looks.get(&by.pc).is_some_and(|l| l.waits);
+            if waits {
+                self.waiting[by.wave as usize] = Some((by.pc, seen.pc));
+            }
+        }
+        if by.kind == Kind::Atomic {
+            let places = offset / 4..(offset + now.len() as u64).div_ceil(4);
+            places.for_each(|place| self.synchronises(place, by));
+        }
+    }
+
+    /// What the instruction at an address does with what it reads.
+    fn look(&mut self, pc: u64, look: Look<'_>) -> Looks {
+        *self.looks.entry(pc).or_insert_with(|| look(pc))
+    }
+
+    /// Two accesses meet with nothing that orders them, and whether that may be a race: it is none where one of them is an atomic and
+    /// the other one waits for it.
+    fn meets(
+        &mut self,
+        offset: u64,
+        (kind, other): (Kind, Touch),
+        (own, touch): (Kind, Touch),
+        look: Look<'_>,
+        found: &mut Vec<Found>,
+    ) -> bool {
+        let mut waits =
+            |kind: Kind, touch: &Touch| kind != Kind::Store && self.look(touch.pc, look).waits;
+        let (this_waits, other_waits) = (waits(own, &touch), waits(kind, &other));
+        if this_waits {
+            self.hears(offset / 4, kind, &other, touch.wave);
+        }
+        let one_waits = this_waits || other_waits;
+        if one_waits && kind != Kind::Store && own != Kind::Store {
+            return false;
+        }
+        if !self.told.insert([other.pc, touch.pc]) {
+            return true;
+        }
+        let [first, second] =
+            [(kind, other), (own, touch)].map(|(kind, touch)| self.access(kind, &touch));
+        let race = Found::LdsRace { offset, first, second };
+        let excuse = match (kind, own) {
+            (Kind::Store, _) if this_waits => Some(Excuse::LetsGo(other.pc)),
+            (_, Kind::Store) if other_waits => Some(Excuse::LetsGo(touch.pc)),
+            (Kind::Load, Kind::Atomic) => Some(Excuse::Guards(other.pc)),
+            (Kind::Atomic, Kind::Load) => Some(Excuse::Guards(touch.pc)),
+            _ => None,
+        };
+        match excuse {
+            Some(excuse) => self.suspects.push(Suspect { excuse, found: race }),
+            None => found.push(race),
+        }
+        true
+    }
+
+    fn access(&self, kind: Kind, touch: &Touch) -> Access {
+        let text = self.texts.get(&touch.pc).cloned().unwrap_or_default();
+        Access { wave: touch.wave, kind, pc: touch.pc, text }
+    }
+
+    /// Tells of a write that the barrier since then may not have waited for.
+    fn comes_early(&mut self, by: &By, offset: u64, found: &mut Vec<Found>) {
+        if by.kind == Kind::Store {
+            return;
+        }
+        let byte = &self.bytes[offset as usize];
+        let writes = [
+            (Kind::Store, byte.write, byte.numbers[0]),
+            (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
+        ];
+        for (kind, write, number) in writes {
+            if write.wave == by.wave || !(self.begun..=self.met).contains(&write.time) {
+                continue;
+            }
+            let is_open = || self.come.get(write.wave as usize).is_some_and(|come| number > *come);
+            let conflicts = (kind, by.kind) != (Kind::Atomic, Kind::Atomic);
+            if conflicts && is_open() && self.told.insert([write.pc, by.pc]) {
+                let read = Touch { time: self.now, wave: by.wave, pc: by.pc };
+                let (write, read) = (self.access(kind, &write), self.access(by.kind, &read));
+                found.push(Found::LdsEarly { offset, write, read });
+            }
+        }
+    }
+
+    /// The wave has read of this byte what it now changes by an atomic, and has decided by it.
+    fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
+        for read in self.bytes[offset as usize].reads {
+            let is_own = read.wave == touch.wave && read.time > self.met;
+            let excuse = Excuse::Guards(read.pc);
+            if is_own && !self.excused.contains(&excuse) && self.look(read.pc, look).decides {
+                self.excused.insert(excuse);
+            }
+        }
+    }
+
+    /// An atomic lets go of what its wave did, and learns what others let go of there if it gives back what was there.
+    fn synchronises(&mut self, place: u64, by: &By) {
+        let clock = &mut self.clocks[by.wave as usize];
+        let known = self.places.entry(place).or_default();
+        if by.returns {
+            clock.join(known);
+        }
+        known.join(clock);
+        known.0[by.wave as usize] = self.now;
+    }
+
+    /// A wave has waited for what another one wrote.
+    fn hears(&mut self, place: u64, kind: Kind, other: &Touch, wave: u32) {
+        let mut heard = match kind {
+            Kind::Atomic => self.places.get(&place).cloned().unwrap_or_default(),
+            // What the writer has learned since counts as well.
+            Kind::Store | Kind::Load => self.clocks[other.wave as usize].clone(),
+        };
+        heard.0.resize(self.clocks.len(), 0);
+        let last = &mut heard.0[other.wave as usize];
+        // A clock says of its own wave what it was when they met.
+        *last = (*last).max(other.time);
+        self.clocks[wave as usize].join(&heard);
     }
 }
 
 impl Byte {
-    /// Adds an access, and returns the one that it races with.
-    fn add(&mut self, kind: Kind, touch: &Touch, changed: bool) -> Option<(Kind, Touch)> {
-        let rival = |known: &Touch, kind| known.is_of_another(touch).then_some((kind, *known));
+    /// Adds an access, and returns those that it has a conflict with, the first to tell first; `is_before` says which are ordered
+    /// before it.
+    fn add(
+        &mut self,
+        kind: Kind,
+        touch: &Touch,
+        changed: bool,
+        is_before: impl Fn(&Touch) -> bool,
+    ) -> [Option<(Kind, Touch)>; 5] {
+        let rival = |known: &Touch, kind| (!is_before(known)).then_some((kind, *known));
+        let both = |known: [Touch; 2], kind| known.map(|touch| rival(&touch, kind));
+        let write = rival(&self.write, Kind::Store);
         match kind {
             Kind::Load => {
-                let write = rival(&self.write, Kind::Store).filter(|_| !self.agreed);
-                let [first, second] = &mut self.reads;
-                if first.interval != touch.interval {
-                    *first = *touch;
-                } else if first.wave != touch.wave && second.interval != touch.interval {
-                    *second = *touch;
+                let own = |read: &&mut Touch| read.wave == touch.wave || is_before(read);
+                if let Some(read) = self.reads.iter_mut().find(own) {
+                    *read = *touch;
                 }
-                write
+                let [first, second] = both(self.atomics, Kind::Atomic);
+                [write.filter(|_| !self.agreed), first, second, None, None]
             }
             Kind::Atomic => {
-                let write = rival(&self.write, Kind::Store);
-                self.atomic = *touch;
-                write
+                let [first, second] = both(self.reads, Kind::Load);
+                let [last, other] = self.atomics;
+                // What nothing orders is what later accesses may race with.
+                if last.wave != touch.wave && (is_before(&other) || !is_before(&last)) {
+                    self.atomics[1] = last;
+                }
+                self.atomics[0] = *touch;
+                [write, first, second, None, None]
             }
             Kind::Store => {
-                let write = rival(&self.write, Kind::Store);
-                let read = self.reads.iter().find_map(|read| rival(read, Kind::Load));
-                let first = rival(&self.atomic, Kind::Atomic).or(read);
+                let [first, second] = both(self.reads, Kind::Load);
+                let [last, other] = both(self.atomics, Kind::Atomic);
                 self.agreed = write.is_some() && !changed;
                 self.write = *touch;
-                write.filter(|_| changed).or(first)
+                [write.filter(|_| changed), last, other, first, second]
             }
         }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{Kind::*, *};
-
-    /// Accesses of waves to the same byte, `None` being a barrier; which of them race, by their places in the list.
-    #[track_caller]
-    fn check(list: &[Option<(u32, Kind, bool)>], expected: &[(u64, u64)]) {
-        let (mut races, mut found) = (Races::default(), Vec::new());
-        races.begin();
-        for (index, entry) in list.iter().enumerate() {
-            let Some((wave, kind, changed)) = *entry else {
-                races.barrier([u32::MAX; 3].into_iter());
-                continue;
-            };
-            let bytes = (&[0][..], &[u8::from(changed)][..]);
-            races.touch(&By { kind, wave, pc: index as u64, number: 1 }, 7, bytes, &mut found);
-        }
-        let pair = |found: &Found| match found {
-            Found::LdsRace { offset: 7, first, second } => (first.pc, second.pc),
-            other => panic!("{other:?}"),
-        };
-        assert_eq!(found.iter().map(pair).collect::<Vec<_>>(), expected, "{list:?}");
-    }
-
-    #[test]
-    fn a_write_and_an_access_of_another_wave_need_a_barrier_between() {
-        let write = |wave| Some((wave, Store, true));
-        let same = |wave| Some((wave, Store, false));
-        let read = |wave| Some((wave, Load, false));
-        let atomic = |wave| Some((wave, Atomic, true));
-        check(&[write(0), read(1)], &[(0, 1)]);
-        check(&[write(0), None, read(1)], &[]);
-        check(&[read(1), write(0)], &[(0, 1)]);
-        check(&[read(1), None, write(0)], &[]);
-        check(&[write(0), read(0), write(0)], &[]);
-        check(&[write(0), write(1)], &[(0, 1)]);
-        check(&[read(0), read(1), read(0)], &[]);
-        // A read by the writer itself hides no other one.
-        check(&[read(0), read(1), write(0)], &[(1, 2)]);
-        check(&[read(2), read(2), read(1), None, read(1), write(1)], &[]);
-        // Atomics order nothing, and count as writes against plain ones only.
-        check(&[atomic(0), atomic(1), read(2)], &[]);
-        check(&[write(0), atomic(1)], &[(0, 1)]);
-        check(&[atomic(1), write(0)], &[(0, 1)]);
-        // A flag that all set.
-        check(&[write(0), same(1), same(2), read(2)], &[]);
-        check(&[write(0), same(1), write(2)], &[(1, 2)]);
-        check(&[read(0), same(1)], &[(0, 1)]);
-    }
-}
+mod tests;

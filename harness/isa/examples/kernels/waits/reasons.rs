@@ -8,10 +8,6 @@ use isa::AccessKind;
 
 use super::trace::{Step, Touched};
 
-/// What the sanitizer leaves out on purpose.
-const POLLS: &str = "which the sanitizer takes for a wave that polls";
-const POLLS_ACROSS: &str = "an atomic and a read of the LDS alone meet across it, which the sanitizer takes for a wave that polls";
-
 /// A run of a kernel, in the order in which it was executed.
 pub(crate) struct Run<'a> {
     pub(crate) arch: Arch,
@@ -296,14 +292,6 @@ impl Run<'_> {
             let wait = self.named(&self.steps[waited]);
             return Some(format!("others touch what {name} writes behind {wait} alone"));
         }
-        let is_local = |step: &Step| step.touched.iter().all(|touched| touched.local);
-        let only = |step: &Step, kind| step.touched.iter().all(|touched| touched.kind == kind);
-        let behind = others(&self.steps[wrote + 1..]);
-        let polls = only(writer, AccessKind::Atomic)
-            && behind.iter().all(|step| is_local(step) && only(step, AccessKind::Load));
-        if polls {
-            return Some(format!("{name} and reads of the LDS alone meet, {POLLS}"));
-        }
         // All that anybody reads there has the marks of atomic loads, so these are atomics, which need no order.
         let all = others(self.steps);
         let is_marked = |step: &Step| {
@@ -334,7 +322,6 @@ impl Run<'_> {
             let own = step.touched.iter().map(|touched| (step.wave, *number, *touched));
             touches.entry(group).or_default().extend(own);
         }
-        let mut polls = false;
         for (group, gone) in &gone {
             // Intervals that run into each other have the same number.
             let merged = |interval: usize| (0..interval).filter(|n| !gone.contains(n)).count();
@@ -356,23 +343,13 @@ impl Run<'_> {
                             && merged(*interval) == merged(*number)
                             && touched.meets(against)
                     };
-                    for (.., against) in touches[index + 1..].iter().filter(|touch| needs(touch)) {
-                        let kinds = [touched.kind, against.kind];
-                        if touched.local
-                            && kinds.contains(&AccessKind::Atomic)
-                            && kinds.contains(&AccessKind::Load)
-                        {
-                            polls = true;
-                        } else {
-                            return None;
-                        }
+                    if touches[index + 1..].iter().any(needs) {
+                        return None;
                     }
                 }
             }
         }
-        let why =
-            if polls { POLLS_ACROSS } else { "no two waves touch the same bytes on its two sides" };
-        Some(BTreeSet::from([why.to_owned()]))
+        Some(BTreeSet::from(["no two waves touch the same bytes on its two sides".to_owned()]))
     }
 
     /// By what other workgroups write.

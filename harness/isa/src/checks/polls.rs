@@ -1,0 +1,393 @@
+//! What code does with a value that it reads of the LDS: whether it reads it again and again until it changes, or decides by it.
+//!
+//! Memory instructions of the LDS have no bits that tell an atomic or a volatile read from a plain one (LLVM's AMDGPU usage
+//! guide: "ds_load" is what they all become). But compilers read a place anew in each turn of a loop only where the program says
+//! so: a plain read of what nothing in the loop can have changed is made once, before it. So a read at the same place
+//! in each turn of a loop without a barrier, whose value decides whether the loop goes on, is one that waits.
+
+use std::collections::HashSet;
+
+use super::{
+    access::{Data, Kind, pieces},
+    flow::{Register, Rule, address, flow, registers},
+};
+use crate::text::{Base, Text, register};
+
+/// What code does with a value that it reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Looks {
+    /// It reads the same place until the value changes.
+    pub(crate) waits: bool,
+    /// Before the next barrier it decides by the value where to go, or changes the LDS by it.
+    pub(crate) decides: bool,
+}
+
+/// Instructions that are looked at behind a read, and of a loop.
+const MOST: usize = 1024;
+
+/// Instructions that are looked at for a decision by what is read.
+const NEAR: usize = 256;
+
+/// What an instruction needs and gives.
+struct Line {
+    address: u64,
+    next: u64,
+    /// Where a branch goes.
+    target: Option<u64>,
+    is_barrier: bool,
+    ends: bool,
+    parts: Vec<Part>,
+}
+
+#[derive(Default)]
+struct Part {
+    targets: Vec<Place>,
+    sources: Vec<Place>,
+    /// It decides where the wave goes, or which lanes run, or changes the LDS.
+    decides: bool,
+    /// It reads memory: of a place that nothing changes, it may give something else each time.
+    reads: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Row(usize),
+    Scalar(u16),
+    /// Where registers are spilled, as one.
+    Scratch,
+}
+
+impl From<Register> for Place {
+    fn from(register: Register) -> Place {
+        match register {
+            Register::Row(row) => Place::Row(row),
+            Register::Scalar(scalar) => Place::Scalar(scalar),
+        }
+    }
+}
+
+impl Looks {
+    /// Of the read or the atomic at an address; `code` gives the instruction at one, as text.
+    pub(crate) fn at(pc: u64, code: &dyn Fn(u64) -> Option<Vec<Text>>) -> Looks {
+        let lines = read(pc, u64::MAX, code);
+        let Some(first) = lines.first() else { return Looks::default() };
+        let near = lines.iter().take(NEAR).take_while(|line| !line.is_barrier && !line.ends);
+        let decides = decides(first, near);
+        let mut loops: Vec<_> = lines
+            .iter()
+            .filter_map(|l| Some((l.target.filter(|t| *t <= pc)?, l.address)))
+            .collect();
+        loops.sort_by_key(|(first, last)| last - first);
+        let waits =
+            loops.into_iter().any(|(begin, last)| is_waited_for(&read(begin, last, code), pc));
+        Looks { waits, decides }
+    }
+}
+
+/// The instructions from one address to another, as far as they are any.
+fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Vec<Text>>) -> Vec<Line> {
+    let mut next = from;
+    let line = || {
+        let line = (next <= last).then(|| code(next)).flatten().and_then(|texts| Line::of(&texts));
+        next = line.as_ref()?.next;
+        line
+    };
+    std::iter::from_fn(line).take(MOST).collect()
+}
+
+/// Whether the instruction at `pc` looks at the same place in each turn of a loop, which goes on or not by what it gives.
+fn is_waited_for(lines: &[Line], pc: u64) -> bool {
+    if lines.iter().any(|line| line.is_barrier) {
+        return false;
+    }
+    let Some(at) = lines.iter().position(|line| line.address == pc) else { return false };
+    // Behind it, and then from the beginning of the loop on.
+    let around = lines[at..].iter().chain(&lines[..at]);
+    decides(&lines[at], around) && has_same_address(lines, &lines[at])
+}
+
+/// Whether one of these instructions decides by what the first of them gives.
+fn decides<'a>(first: &Line, lines: impl Iterator<Item = &'a Line>) -> bool {
+    let mut known: HashSet<Place> = first
+        .parts
+        .iter()
+        .filter(|part| part.reads)
+        .flat_map(|part| part.targets.clone())
+        .collect();
+    for part in lines.skip(1).flat_map(|line| &line.parts) {
+        let follows = part.sources.iter().any(|source| known.contains(source));
+        if follows && part.decides {
+            return true;
+        }
+        for target in &part.targets {
+            // Other values may be in scratch beside it.
+            if follows {
+                known.insert(*target);
+            } else if *target != Place::Scratch {
+                known.remove(target);
+            }
+        }
+    }
+    false
+}
+
+/// Whether a line of a loop has the same address in each turn of it.
+fn has_same_address(lines: &[Line], line: &Line) -> bool {
+    let parts = || lines.iter().flat_map(|line| &line.parts);
+    let mut changing: HashSet<Place> = parts().flat_map(|part| part.targets.clone()).collect();
+    // What is spilled is mostly what it was before.
+    changing.remove(&Place::Scratch);
+    loop {
+        let changes = |part: &Part, place: &Place| {
+            part.targets.contains(place)
+                && (part.sources.iter().any(|source| changing.contains(source))
+                    || part.reads && !part.sources.contains(&Place::Scratch))
+        };
+        let is_same = |place: &&Place| !parts().any(|part| changes(part, place));
+        let same: Vec<Place> = changing.iter().filter(is_same).copied().collect();
+        if same.is_empty() {
+            break;
+        }
+        changing.retain(|place| !same.contains(place));
+    }
+    let reads = line.parts.iter().filter(|part| part.reads);
+    !reads.flat_map(|part| &part.sources).any(|source| changing.contains(source))
+}
+
+impl Line {
+    fn of(texts: &[Text]) -> Option<Line> {
+        let text = texts.first()?;
+        let name = text.mnemonic.as_str();
+        let branches = name.starts_with("s_branch") || name.starts_with("s_cbranch_");
+        Some(Line {
+            address: text.site.address,
+            next: text.next_address(),
+            target: branches.then(|| text.branch_target()),
+            is_barrier: matches!(name, "s_barrier" | "s_barrier_wait"),
+            ends: matches!(name, "s_endpgm" | "s_setpc_b64"),
+            parts: texts.iter().map(Part::of).collect(),
+        })
+    }
+}
+
+impl Part {
+    fn of(text: &Text) -> Part {
+        let name = text.mnemonic.as_str();
+        let places = |registers: Vec<Register>| registers.into_iter().map(Place::from);
+        let Some(flow) = flow(text) else { return Part::of_memory(text) };
+        let mut part = Part {
+            targets: places(flow.targets.clone()).collect(),
+            sources: flow.sources.into_iter().flat_map(places).collect(),
+            decides: flow.rule == Rule::Control,
+            reads: ["s_load", "s_buffer_load"].iter().any(|start| name.starts_with(start)),
+        };
+        if flow.rule == Rule::Swap {
+            part.sources.extend(part.targets.clone());
+        }
+        // The result of a choice hangs on what it is made by, too.
+        match flow.rule {
+            Rule::Select { mask } => part.sources.push(Place::Scalar(mask)),
+            Rule::SelectScalar => part.sources.push(Place::Scalar(register::SCC)),
+            _ => {}
+        }
+        if name.starts_with("s_") && part.targets.len() <= 2 && !name.starts_with("s_mov") {
+            part.targets.push(Place::Scalar(register::SCC));
+        }
+        part
+    }
+
+    fn of_memory(text: &Text) -> Part {
+        let name = text.mnemonic.as_str();
+        let Ok(pieces) = pieces(text) else { return Part::default() };
+        if pieces.is_empty() {
+            return Part::default();
+        }
+        let of = |data: Data, bytes: u64| -> Vec<Place> {
+            let words = bytes.div_ceil(4);
+            match data {
+                Data::Rows(row) | Data::UpperHalf(row) => {
+                    (row..row + words as usize).map(Place::Row).collect()
+                }
+                Data::Scalars(first) => (first..first + words as u16).map(Place::Scalar).collect(),
+                Data::Nothing => Vec::new(),
+            }
+        };
+        let (mut targets, mut sources) = (Vec::new(), Vec::new());
+        for piece in &pieces {
+            targets.extend(match piece.kind {
+                Kind::Load => of(piece.data, piece.bytes),
+                Kind::Store => Vec::new(),
+                Kind::Atomic => of(piece.returned, piece.bytes),
+            });
+        }
+        let is_load = pieces.iter().all(|piece| piece.kind == Kind::Load);
+        if is_load {
+            sources.extend(address(text).into_iter().map(Place::from));
+        } else {
+            let given = if targets.is_empty() { 0 } else { 1 };
+            let operands = text.operands.get(given..).unwrap_or_default();
+            sources.extend(operands.iter().flat_map(|o| registers(&o.base)).map(Place::from));
+        }
+        let off = |index: usize| text.operands.get(index).is_some_and(|o| o.base == Base::Off);
+        let is_scratch = name.starts_with("scratch_") || name.starts_with("buffer_") && off(1);
+        if is_scratch {
+            (if is_load { &mut sources } else { &mut targets }).push(Place::Scratch);
+        }
+        let is_atomic = pieces.iter().any(|piece| piece.kind == Kind::Atomic);
+        let decides = is_atomic && (name.starts_with("ds_") || name.starts_with("flat_"));
+        Part { reads: !targets.is_empty() && (is_load || is_atomic), targets, sources, decides }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use device::Arch;
+
+    use super::*;
+    use crate::text::Site;
+
+    /// The instructions as in memory, each of four bytes; what becomes of the value of that one.
+    #[track_caller]
+    fn check(lines: &str, at: usize, waits: bool, decides: bool) {
+        let lines: Vec<&str> = lines.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+        let code = |address: u64| {
+            let line = lines.get(address as usize / 4)?;
+            let words: Vec<&str> = line.split_whitespace().collect();
+            let immediate = words.last().and_then(|word| word.parse::<i16>().ok()).unwrap_or(0);
+            let site =
+                Site { address, size: 4, immediate: immediate as u16, ..Site::of(Arch::Gfx1151) };
+            Some(vec![Text::parse(line, &site).expect(line)])
+        };
+        assert_eq!(Looks::at(at as u64 * 4, &code), Looks { waits, decides }, "{lines:#?}");
+    }
+
+    #[test]
+    fn a_read_in_a_loop_that_goes_on_by_it_waits() {
+        let poll = "v_mov_b32 v1, 0
+            ds_load_b32 v0, v1 offset:4
+            s_waitcnt lgkmcnt(0)
+            v_cmp_eq_u32 vcc_lo, 0, v0
+            s_cbranch_vccnz -4
+            s_endpgm";
+        check(poll, 1, true, true);
+        // With the address made anew, and lane by lane.
+        check(
+            "s_mov_b32 s2, 0
+            v_mov_b32 v1, s4
+            ds_load_b32 v0, v1
+            v_cmp_ne_u32 vcc_lo, 0, v0
+            s_or_b32 s2, vcc_lo, s2
+            s_and_not1_b32 exec_lo, exec_lo, s2
+            s_cbranch_execnz -6
+            s_endpgm",
+            2,
+            true,
+            true,
+        );
+        // An atomic that takes a lock.
+        check(
+            "ds_cmpstore_rtn_b32 v0, v1, v2, v3
+            v_cmp_ne_u32 vcc_lo, 0, v0
+            s_cbranch_vccnz -3
+            s_endpgm",
+            0,
+            true,
+            true,
+        );
+        // By way of scratch, as without optimisation.
+        check(
+            "scratch_load_b32 v1, off, s33 offset:8
+            ds_load_b32 v0, v1
+            scratch_store_b32 off, v0, s33 offset:4
+            scratch_load_b32 v2, off, s33 offset:4
+            v_cmp_eq_u32 vcc_lo, 0, v2
+            s_cbranch_vccnz -6
+            s_endpgm",
+            1,
+            true,
+            true,
+        );
+    }
+
+    #[test]
+    fn a_read_of_other_places_or_across_barriers_waits_for_nobody() {
+        // A search: each turn looks elsewhere.
+        check(
+            "ds_load_b32 v0, v1
+            v_add_nc_u32 v1, 4, v1
+            v_cmp_eq_u32 vcc_lo, 0, v0
+            s_cbranch_vccnz -4
+            s_endpgm",
+            0,
+            false,
+            true,
+        );
+        check(
+            "s_add_u32 s4, s4, 4
+            v_mov_b32 v1, s4
+            ds_load_b32 v0, v1
+            v_cmp_eq_u32 vcc_lo, 0, v0
+            s_cbranch_vccnz -5
+            s_endpgm",
+            2,
+            false,
+            true,
+        );
+        // A chain: the next address is read itself.
+        check(
+            "ds_load_b32 v1, v1
+            v_cmp_eq_u32 vcc_lo, 0, v1
+            s_cbranch_vccnz -3
+            s_endpgm",
+            0,
+            false,
+            true,
+        );
+        // A sum, and a loop whose turns the waves begin together.
+        check(
+            "ds_load_b32 v0, v1
+            v_add_f32 v2, v2, v0
+            s_add_u32 s4, s4, -1
+            s_cmp_lg_u32 s4, 0
+            s_cbranch_scc1 -5
+            s_endpgm",
+            0,
+            false,
+            false,
+        );
+        check(
+            "ds_load_b32 v0, v1
+            v_cmp_eq_u32 vcc_lo, 0, v0
+            s_barrier
+            s_cbranch_vccnz -4
+            s_endpgm",
+            0,
+            false,
+            false,
+        );
+        // No loop, and no use.
+        check("ds_load_b32 v0, v1\n v_mov_b32 v0, 0\n v_cmpx_eq_u32 0, v0", 0, false, false);
+    }
+
+    #[test]
+    fn a_value_that_is_compared_and_swapped_decides() {
+        check(
+            "ds_load_b32 v0, v1
+            v_add_f32 v2, 1.0, v0
+            ds_cmpstore_rtn_b32 v3, v1, v2, v0
+            s_endpgm",
+            0,
+            false,
+            true,
+        );
+        check(
+            "ds_load_b32 v0, v1
+            global_store_b32 v4, v0, s[0:1]
+            ds_add_u32 v1, v2
+            s_endpgm",
+            0,
+            false,
+            false,
+        );
+    }
+}
