@@ -1,4 +1,4 @@
 static const char* name_of(hipStreamCaptureStatus status) {
-  if (status == hipStreamCaptureStatusNone) return "none";
-  return status == hipStreamCaptureStatusActive ? "active" : "invalidated";
+  static const char* const names[] = {"none", "active", "invalidated"};
+  return names[status];
 }
