@@ -138,7 +138,7 @@ fn planted() -> Findings {
                 BuildRate { version: "6.4.3".to_owned(), rate: rate(0, 30) },
                 BuildRate { version: "7.2.4".to_owned(), rate: rate(5, 10) },
             ],
-            notes: Vec::new(),
+            notes: vec!["the confidence is of the change, not of the build".to_owned()],
             fix: false,
             confidence: Some(0.995),
             signature: record.outcome.signature.clone(),
