@@ -5,15 +5,13 @@ mod gemm;
 mod launch;
 mod node;
 mod statuses;
-mod verbs;
 
 use plan::{
     Call, CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, HostFuncApi, Memory, Place,
-    RandKind, Step, StreamKind,
+    RandKind, Step, StreamKind, Verb, verbs,
 };
 
 pub(crate) use self::statuses::every as every_status;
-pub use self::verbs::VERBS;
 use crate::{
     At,
     diagnostic::suggest,
@@ -70,14 +68,13 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                     return;
                 }
             }
-            text => match VERBS.iter().find(|(name, ..)| *name == text) {
+            text => match verbs().find(|verb| verb.name == text) {
                 Some(_) if verb.is_some() => {
                     reader.mistake(key.at, "a step has one verb; start the next one with `-`");
                 }
-                Some((name, keys, _)) => verb = Some((*name, *keys, value)),
+                Some(known) => verb = Some((known, value)),
                 None => {
-                    let known =
-                        VERBS.iter().map(|(name, ..)| *name).chain(["returns", "gives", "when"]);
+                    let known = verbs().map(|verb| verb.name).chain(["returns", "gives", "when"]);
                     let near = crate::diagnostic::nearest(text, known);
                     let help = match near {
                         Some(word) => format!("did you mean `{word}`?"),
@@ -93,16 +90,16 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
             },
         }
     }
-    let Some((verb, keys, value)) = verb else {
+    let Some((verb, value)) = verb else {
         return reader.mistake(node.at, "a step needs a verb such as `copy`");
     };
     if let Some((_, value)) = entries.iter().find(|(key, _)| key.text == "returns") {
-        answers::check_returns(reader, verb, value);
+        answers::check_returns(reader, verb.name, value);
     }
     if let Some((key, value)) = entries.iter().find(|(key, _)| key.text == "gives") {
         answers::check_gives(reader, verb, key, value);
     }
-    if let Some(call) = read_call(reader, scope, verb, keys, value, node.at, out) {
+    if let Some(call) = read_call(reader, scope, verb, value, node.at, out) {
         let step =
             Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };
         out.push(step);
@@ -113,8 +110,7 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
 fn read_call(
     reader: &mut Reader,
     scope: &mut Scope,
-    verb: &str,
-    keys: &[&str],
+    &Verb { name: verb, keys, .. }: &Verb,
     node: &Node,
     at: At,
     before: &mut Vec<Step>,

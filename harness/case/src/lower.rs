@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use device::Planted;
 use plan::{
     Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
-    Reference, Step, StreamKind, races, reference,
+    Reference, Step, StreamKind, races, reference, verbs,
 };
 
 mod surround;
@@ -13,7 +13,7 @@ mod surround;
 use crate::{
     At, Case, Diagnostic, Trial,
     buffers::{Initial, read_buffer, refuse_large},
-    calls::{STREAM_KINDS, VERBS, read_step, read_steps},
+    calls::{STREAM_KINDS, read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -416,7 +416,7 @@ fn assemble(
 
 /// Whether it is a step, and none that `expect` takes.
 fn is_other_verb(name: &str) -> bool {
-    !["check", "equal", "differ"].contains(&name) && VERBS.iter().any(|(verb, ..)| *verb == name)
+    !["check", "equal", "differ"].contains(&name) && verbs().any(|verb| verb.name == name)
 }
 
 /// Gives every fill its own stamp: the step's id.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
     Arg, ByVersion, Call, CaptureMode, CopyApi, DEFAULT_STREAM, Dtype, HostFuncApi, MatmulProblem,
-    Place, Plan, RandKind, Step, VersionRange, kernel,
+    Named, Place, Plan, RandKind, Step, Thing, VersionRange, kernel,
 };
 
 use super::{
@@ -488,8 +488,8 @@ fn count(steps: &[Step], uses: &mut BTreeMap<String, usize>) {
             count(body, uses);
             continue;
         }
-        for name in named(&step.call) {
-            if name.ends_with(BACK) {
+        for Named { thing, name, .. } in step.call.all_named() {
+            if thing == Thing::Buffer && name.ends_with(BACK) {
                 *uses.entry(name.to_owned()).or_insert(0) += 1;
             }
         }
@@ -509,36 +509,5 @@ fn fold_count(plan: &Plan, steps: &[Step], uses: &mut BTreeMap<String, usize>) {
         }
         count(&steps[at..at + end], uses);
         at += end;
-    }
-}
-
-/// The buffers that a call names.
-fn named(call: &Call) -> Vec<&str> {
-    match call.work() {
-        Call::Alloc { buffer, .. }
-        | Call::Free { buffer, .. }
-        | Call::Poison { buffer }
-        | Call::Fill { buffer, .. }
-        | Call::FillNumbers { buffer, .. }
-        | Call::HostFunc { buffer, .. }
-        | Call::Check { buffer }
-        | Call::Guards { buffer } => vec![buffer],
-        Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
-            vec![&to.buffer, &from.buffer]
-        }
-        Call::Set { to, .. } | Call::RandGenerate { to, .. } => vec![&to.buffer],
-        Call::Equal { a, b } | Call::Differ { a, b } => vec![a, b],
-        Call::Launch { args, .. } => args
-            .iter()
-            .filter_map(|arg| match arg {
-                Arg::Address(place) => Some(place.buffer.as_str()),
-                _ => None,
-            })
-            .collect(),
-        Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
-            let bias = operands.bias.iter().map(String::as_str);
-            [operands.a.as_str(), &operands.b, &operands.d].into_iter().chain(bias).collect()
-        }
-        _ => Vec::new(),
     }
 }

@@ -1,0 +1,537 @@
+//! Every call: one declaration each, in a file per family, from which everything regular follows.
+//!
+//! A declaration has the fields of the call and what they are to it, and then, all of it mandatory and in this order:
+//!
+//! | row | what it says |
+//! | --- | --- |
+//! | `verb` | how a case writes it: `keys` (a key for each field), `value` (the one field, or nothing), `by_hand` (with its keys; the crate `case` reads and writes it), or `none` |
+//! | `makes` | the functions that it makes: the one whose status counts, then what else it needs; words with a space are what the host does itself |
+//! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
+//! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
+//! | `gives` | the value that it gives, a [`Gives`] |
+//! | `effect` | what it does to memory: a method of the reference model, or `nothing` |
+//! | `words` | what it is called where people read of it |
+//!
+//! What the fields are to the call, after `as`:
+//!
+//! | role | what it is |
+//! | --- | --- |
+//! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
+//! | `orders(Stream)` | the stream in whose order the work is done |
+//! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it, and must be able to |
+//! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
+//! | `node`, `block` | another call, or steps |
+//! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
+//! | `plain` | any other value |
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
+    Operands, Parameter, Place, Plan, RandKind, Step,
+    model::{Bytes, Model, Now},
+};
+
+/// Hands the declarations of one family on to those of the next, and those of the last to `table`.
+macro_rules! family {
+    ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
+    (@define ($d:tt) $name:ident $($calls:tt)*) => {
+        macro_rules! $name {
+            ([$d($d families:ident)*] $d($d before:tt)*) => {
+                gather! { [$d($d families)*] $d($d before)* $($calls)* }
+            };
+        }
+    };
+}
+
+macro_rules! gather {
+    ([] $($calls:tt)*) => { table! { $($calls)* } };
+    ([$family:ident $($rest:ident)*] $($calls:tt)*) => { $family! { [$($rest)*] $($calls)* } };
+}
+
+#[macro_use]
+mod blas;
+#[macro_use]
+mod capture;
+#[macro_use]
+mod copies;
+#[macro_use]
+mod events;
+#[macro_use]
+mod graphs;
+#[macro_use]
+mod host;
+#[macro_use]
+mod kernels;
+#[macro_use]
+mod memory;
+#[macro_use]
+mod queries;
+#[macro_use]
+mod rng;
+#[macro_use]
+mod streams;
+
+/// What a call names: a buffer, or an object of HIP or of a library above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is what its name says")]
+pub enum Thing {
+    Buffer,
+    Stream,
+    Kernel,
+    Event,
+    Graph,
+    Exec,
+    Generator,
+    Blaslt,
+    Rocblas,
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Thing::Buffer => "buffer",
+            Thing::Stream => "stream",
+            Thing::Kernel => "kernel",
+            Thing::Event => "event",
+            Thing::Graph => "graph",
+            Thing::Exec => "executable graph",
+            Thing::Generator => "generator",
+            Thing::Blaslt | Thing::Rocblas => "handle",
+        })
+    }
+}
+
+/// What a thing that a call names is to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NamedAs {
+    /// It is there after the call, if that succeeds.
+    Made,
+    /// It is gone after the call, if that succeeds.
+    Ended,
+    /// The call works with it.
+    Used,
+    /// The stream in whose order the work is done.
+    Orders,
+    /// A buffer that is read.
+    Read,
+    /// A buffer that is written.
+    Written,
+    /// A buffer that is read and written.
+    Updated,
+}
+
+/// Who reads or writes a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The host or the device, or nobody.
+    Any,
+    /// The host itself.
+    Host,
+}
+
+/// One thing that a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// What it is.
+    pub thing: Thing,
+    /// Its name in the plan.
+    pub name: &'a str,
+    /// What it is to the call.
+    pub role: NamedAs,
+    /// Who touches it, where it is a buffer.
+    pub by: By,
+}
+
+impl Named<'_> {
+    /// Whether it is a buffer whose bytes are read.
+    pub fn is_read(&self) -> bool {
+        matches!(self.role, NamedAs::Read | NamedAs::Updated)
+    }
+
+    /// Whether it is a buffer whose bytes are written.
+    pub fn is_written(&self) -> bool {
+        matches!(self.role, NamedAs::Written | NamedAs::Updated)
+    }
+}
+
+/// What a captured stream makes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InCapture {
+    /// It becomes a node.
+    Node,
+    /// It must fail.
+    Refused,
+    /// It takes effect when it is made, whatever is captured.
+    Now,
+}
+
+/// The value that a call gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// None that a case can speak of.
+    Nothing,
+    /// A number, of which the case may also say one of these words.
+    Number(&'static [&'static str]),
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+/// A verb of a case's steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verb {
+    /// How it is written.
+    pub name: &'static str,
+    /// The keys of its value; none where that is no mapping.
+    pub keys: &'static [&'static str],
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// What its call gives.
+    pub gives: Gives,
+}
+
+/// A field that may name buffers.
+trait Buffers {
+    fn buffer(&self) -> &str;
+}
+
+impl Buffers for Name {
+    fn buffer(&self) -> &str {
+        self
+    }
+}
+
+impl Buffers for Place {
+    fn buffer(&self) -> &str {
+        &self.buffer
+    }
+}
+
+fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
+    Named { thing, name, role, by: By::Any }
+}
+
+/// A kernel without a reference may read and write all that it gets.
+fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
+    let kernel = crate::kernel(kernel);
+    for (index, arg) in args.iter().enumerate() {
+        let Arg::Address(place) = arg else { continue };
+        let role = match kernel {
+            None => NamedAs::Updated,
+            Some(kernel) if kernel.parameters.get(index) != Some(&Parameter::Out) => NamedAs::Read,
+            Some(kernel) if kernel.updates => NamedAs::Updated,
+            Some(_) => NamedAs::Written,
+        };
+        see(named(Thing::Buffer, &place.buffer, role));
+    }
+}
+
+fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
+    let read = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
+    for name in read.into_iter().flatten() {
+        see(named(Thing::Buffer, name, NamedAs::Read));
+    }
+    see(named(Thing::Buffer, &operands.d, NamedAs::Written));
+}
+
+/// What a field names.
+macro_rules! names {
+    ($see:ident, $field:ident, makes $thing:ident) => {
+        $see(named(Thing::$thing, $field, NamedAs::Made))
+    };
+    ($see:ident, $field:ident, ends $thing:ident) => {
+        $see(named(Thing::$thing, $field, NamedAs::Ended))
+    };
+    ($see:ident, $field:ident, uses $thing:ident) => {
+        $see(named(Thing::$thing, $field, NamedAs::Used))
+    };
+    ($see:ident, $field:ident, orders Stream) => {
+        $see(named(Thing::Stream, $field, NamedAs::Orders))
+    };
+    ($see:ident, $field:ident, reads $by:ident) => {
+        names!(@buffer $see, $field, Read, $by)
+    };
+    ($see:ident, $field:ident, writes $by:ident) => {
+        names!(@buffer $see, $field, Written, $by)
+    };
+    ($see:ident, $field:ident, updates $by:ident) => {
+        names!(@buffer $see, $field, Updated, $by)
+    };
+    (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
+        $see(Named { by: By::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
+    };
+    ($see:ident, $field:ident, arguments $kernel:ident) => { arguments($kernel, $field, $see) };
+    ($see:ident, $field:ident, operands) => { operands($field, $see) };
+    ($see:ident, $field:ident, $plain:ident $($default:tt)*) => { names!(@plain $plain) };
+    (@plain node) => {};
+    (@plain block) => {};
+    (@plain number) => {};
+    (@plain flag) => {};
+    (@plain choice) => {};
+    (@plain text) => {};
+    (@plain plain) => {};
+}
+
+/// The stream that a field names, to be changed.
+macro_rules! stream_field {
+    ($found:ident, $field:ident, makes Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, ends Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, uses Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, orders Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, $($other:tt)*) => {};
+}
+
+/// The functions of a call, in the form in which it declares them.
+macro_rules! functions {
+    ([$($function:literal),* $(,)?]) => { &[$($function),*] };
+    ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }, $given:ident) => {{
+        let $plan = $given;
+        match $by { $($case => &[$($function),*]),* }
+    }};
+    ({ |$plan:ident| ($first:expr, $else:expr) }, $given:ident) => {{
+        let $plan = $given;
+        match $first { [] => $else, functions => functions }
+    }};
+    ([$($function:literal),* $(,)?], $given:ident) => { &[$($function),*] };
+}
+
+/// The name that each of these functions goes by: that of the first.
+macro_rules! first {
+    ([]) => { &[] };
+    ([$first:literal $(, $more:literal)* $(,)?]) => { &[$first] };
+    ({ |$plan:ident| $by:expr => { $($case:pat => [$first:literal $(, $more:literal)*]),* $(,)? } }) => {
+        &[$($first),*]
+    };
+    ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
+}
+
+/// All of these functions.
+macro_rules! every {
+    ([$($function:literal),* $(,)?]) => { &[$($function),*] };
+    ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }) => {
+        &[$($($function),*),*]
+    };
+    ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
+}
+
+/// The verb of a call, if it has one of its own.
+macro_rules! verb {
+    (none, $gives:expr, $($field:ident)*) => { &[] };
+    (keys [$name:literal $about:literal], $gives:expr, $($field:ident)*) => {
+        verb!(by_hand [$name [$($field),*] $about], $gives,)
+    };
+    (value [$name:literal $about:literal], $gives:expr, $($field:ident)?) => {
+        verb!(by_hand [$name [] $about], $gives,)
+    };
+    (by_hand [$name:literal [$($key:ident),*] $about:literal], $gives:expr, $($field:ident)*) => {
+        &[Verb { name: $name, keys: &[$(stringify!($key)),*], about: $about, gives: $gives }]
+    };
+}
+
+macro_rules! effect {
+    ($model:ident, $now:ident, nothing) => { () };
+    ($model:ident, $now:ident, $effect:ident $($arg:expr),*) => { $model.$effect($now, $($arg),*) };
+}
+
+macro_rules! table {
+    ($(
+        $(#[$about:meta])*
+        $call:ident $({
+            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?,)*
+        })?
+            verb: $form:ident $($verb:literal $([$($key:ident),*])? $says:literal)?;
+            makes: $makes:tt;
+            in_capture: $in_capture:expr;
+            by_hand: $by_hand:tt;
+            gives: $gives:expr;
+            effect: $effect:ident $(($($arg:expr),*))?;
+            words: ($($words:tt)*);
+    )*) => {
+        /// One call, or a block of calls.
+        #[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "call", rename_all = "snake_case")]
+        pub enum Call {
+            $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
+        }
+
+        #[allow(unused_variables, unused_mut, unused_assignments, reason = "each call has its own fields")]
+        impl Call {
+            fn each_name<'a>(&'a self, see: &mut dyn FnMut(Named<'a>)) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        $($(names!(see, $field, $role $($($of)*)?);)*)?
+                    })*
+                }
+            }
+
+            /// The stream that the call names, to be changed.
+            pub fn stream_mut(&mut self) -> Option<&mut Name> {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        let mut found = None;
+                        $($(stream_field!(found, $field, $role $($($of)*)?);)*)?
+                        found
+                    })*
+                }
+            }
+
+            /// The functions that the call makes, or what the host does instead; the first is the one whose status counts.
+            fn made(&self, given: &Plan) -> &'static [&'static str] {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
+                }
+            }
+
+            /// The function by which a node that does the same is added to a graph; none where there is none.
+            pub fn by_hand(&self) -> &'static [&'static str] {
+                match self {
+                    $(Call::$call { .. } => functions!($by_hand),)*
+                }
+            }
+
+            /// What a captured stream makes of the call.
+            pub fn in_capture(&self) -> InCapture {
+                use InCapture::{Node, Now, Refused};
+                match self {
+                    $(Call::$call { $($($field,)*)? } => $in_capture,)*
+                }
+            }
+
+            /// What the call is called where people read of it; empty for what only stands around a body.
+            pub fn words(&self) -> String {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => format!($($words)*),)*
+                }
+            }
+
+            /// What the call does to memory when it takes effect.
+            pub(crate) fn effect<'a, B: Bytes>(&'a self, model: &mut Model<'a, B>, now: Now<'a>) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(model, now, $effect $($($arg),*)?),)*
+                }
+            }
+        }
+
+        /// The verb of each call that has one of its own.
+        const OWN_VERBS: &[&[Verb]] = {
+            use Gives::{Nothing, Number, Word};
+            &[$(verb!($form $([$verb $([$($key),*])? $says])?, $gives, $($($field)*)?),)*]
+        };
+
+        /// What calls go by: the first of what each may make.
+        const FIRST: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
+
+        /// What calls may make.
+        const MADE: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
+    };
+}
+
+gather! { [memory copies kernels streams events capture graphs queries rng blas host] }
+
+impl Call {
+    /// Everything that the call itself names, in the order of its fields.
+    pub fn named(&self) -> Vec<Named<'_>> {
+        let mut found = Vec::new();
+        self.each_name(&mut |named| found.push(named));
+        found
+    }
+
+    /// Everything that the call names, and what a node that it adds does.
+    pub fn all_named(&self) -> Vec<Named<'_>> {
+        let mut found = self.named();
+        if let Call::AddNode { node, .. } = self {
+            found.extend(node.all_named());
+        }
+        found
+    }
+
+    /// The stream that the call names, whether it is ordered by it or not.
+    pub fn stream(&self) -> Option<&str> {
+        let mut stream = None;
+        self.each_name(&mut |named| {
+            if named.thing == Thing::Stream {
+                stream = Some(named.name);
+            }
+        });
+        stream
+    }
+
+    /// The stream in whose order the call's work is done.
+    pub(crate) fn ordered_by(&self) -> Option<&str> {
+        let mut stream = None;
+        self.each_name(&mut |named| {
+            if named.role == NamedAs::Orders {
+                stream = Some(named.name);
+            }
+        });
+        stream
+    }
+
+    /// The kernels that the call, or a node that it adds, launches or looks into.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
+        self.all_named().into_iter().filter(used).map(|n| n.name)
+    }
+
+    /// What is done to buffers: the call itself, or what it makes a node of.
+    pub fn work(&self) -> &Call {
+        if let Call::AddNode { node, .. } = self { node } else { self }
+    }
+
+    /// The same, to be changed.
+    pub fn work_mut(&mut self) -> &mut Call {
+        if let Call::AddNode { node, .. } = self { node } else { self }
+    }
+
+    /// The functions that the call needs.
+    pub fn functions(&self, plan: &Plan) -> &'static [&'static str] {
+        match self.made(plan) {
+            [first, ..] if is_of_the_host(first) => &[],
+            functions => functions,
+        }
+    }
+}
+
+/// Whether it is what the host does itself, and no function.
+fn is_of_the_host(name: &str) -> bool {
+    name.contains(' ') || ["repeat", "thread"].contains(&name)
+}
+
+/// The function that a call makes, or what the host does instead: the name by which signatures and
+/// reports speak of it.
+pub fn api(call: &Call, plan: &Plan) -> &'static str {
+    call.made(plan).first().copied().unwrap_or_default()
+}
+
+/// Everything that [`api`] answers, each once and in the order of the alphabet.
+pub fn apis() -> Vec<&'static str> {
+    each_once(FIRST).collect()
+}
+
+/// Every function that calls may need, each once and in the order of the alphabet.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    each_once(MADE).filter(|name| !is_of_the_host(name))
+}
+
+fn each_once(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str> {
+    let mut all: Vec<_> = lists.iter().copied().flatten().copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter()
+}
+
+/// Every verb of the steps of a case.
+pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
+    OWN_VERBS.iter().copied().flatten()
+}
