@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Planted;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
+    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
     Reference, Step, StreamKind, races, reference, verbs,
 };
 
@@ -13,7 +13,7 @@ mod surround;
 use crate::{
     At, Case, Diagnostic, Trial,
     buffers::{Initial, read_buffer, refuse_large},
-    calls::{STREAM_KINDS, read_step, read_steps},
+    calls::{read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -296,7 +296,7 @@ fn assemble(
             if [DEFAULT_STREAM, "device"].contains(&key.text.as_str()) {
                 reader.mistake(key.at, format!("`{}` has its own meaning", key.text));
             }
-            if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
+            if let Some(kind) = reader.choice(value, "a stream", StreamKind::ALL) {
                 scope.streams.insert(key.text.clone(), kind);
             }
         }

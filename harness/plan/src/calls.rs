@@ -28,29 +28,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::keys::{Choice, Keys, Written};
 use crate::{
     Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
     Operands, Parameter, Place, Plan, RandKind, Step,
     model::{Bytes, Model, Now},
 };
 
-/// Hands the declarations of one family on to those of the next, and those of the last to `table`.
-macro_rules! family {
-    ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
-    (@define ($d:tt) $name:ident $($calls:tt)*) => {
-        macro_rules! $name {
-            ([$d($d families:ident)*] $d($d before:tt)*) => {
-                gather! { [$d($d families)*] $d($d before)* $($calls)* }
-            };
-        }
-    };
-}
-
-macro_rules! gather {
-    ([] $($calls:tt)*) => { table! { $($calls)* } };
-    ([$family:ident $($rest:ident)*] $($calls:tt)*) => { $family! { [$($rest)*] $($calls)* } };
-}
-
+#[macro_use]
+mod table;
 #[macro_use]
 mod blas;
 #[macro_use]
@@ -73,6 +59,7 @@ mod queries;
 mod rng;
 #[macro_use]
 mod streams;
+mod keys;
 
 /// What a call names: a buffer, or an object of HIP or of a library above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -234,207 +221,6 @@ fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
         see(named(Thing::Buffer, name, NamedAs::Read));
     }
     see(named(Thing::Buffer, &operands.d, NamedAs::Written));
-}
-
-/// What a field names.
-macro_rules! names {
-    ($see:ident, $field:ident, makes $thing:ident) => {
-        $see(named(Thing::$thing, $field, NamedAs::Made))
-    };
-    ($see:ident, $field:ident, ends $thing:ident) => {
-        $see(named(Thing::$thing, $field, NamedAs::Ended))
-    };
-    ($see:ident, $field:ident, uses $thing:ident) => {
-        $see(named(Thing::$thing, $field, NamedAs::Used))
-    };
-    ($see:ident, $field:ident, orders Stream) => {
-        $see(named(Thing::Stream, $field, NamedAs::Orders))
-    };
-    ($see:ident, $field:ident, reads $by:ident) => {
-        names!(@buffer $see, $field, Read, $by)
-    };
-    ($see:ident, $field:ident, writes $by:ident) => {
-        names!(@buffer $see, $field, Written, $by)
-    };
-    ($see:ident, $field:ident, updates $by:ident) => {
-        names!(@buffer $see, $field, Updated, $by)
-    };
-    (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
-        $see(Named { by: By::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
-    };
-    ($see:ident, $field:ident, arguments $kernel:ident) => { arguments($kernel, $field, $see) };
-    ($see:ident, $field:ident, operands) => { operands($field, $see) };
-    ($see:ident, $field:ident, $plain:ident $($default:tt)*) => { names!(@plain $plain) };
-    (@plain node) => {};
-    (@plain block) => {};
-    (@plain number) => {};
-    (@plain flag) => {};
-    (@plain choice) => {};
-    (@plain text) => {};
-    (@plain plain) => {};
-}
-
-/// The stream that a field names, to be changed.
-macro_rules! stream_field {
-    ($found:ident, $field:ident, makes Stream) => {
-        $found = Some($field)
-    };
-    ($found:ident, $field:ident, ends Stream) => {
-        $found = Some($field)
-    };
-    ($found:ident, $field:ident, uses Stream) => {
-        $found = Some($field)
-    };
-    ($found:ident, $field:ident, orders Stream) => {
-        $found = Some($field)
-    };
-    ($found:ident, $field:ident, $($other:tt)*) => {};
-}
-
-/// The functions of a call, in the form in which it declares them.
-macro_rules! functions {
-    ([$($function:literal),* $(,)?]) => { &[$($function),*] };
-    ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }, $given:ident) => {{
-        let $plan = $given;
-        match $by { $($case => &[$($function),*]),* }
-    }};
-    ({ |$plan:ident| ($first:expr, $else:expr) }, $given:ident) => {{
-        let $plan = $given;
-        match $first { [] => $else, functions => functions }
-    }};
-    ([$($function:literal),* $(,)?], $given:ident) => { &[$($function),*] };
-}
-
-/// The name that each of these functions goes by: that of the first.
-macro_rules! first {
-    ([]) => { &[] };
-    ([$first:literal $(, $more:literal)* $(,)?]) => { &[$first] };
-    ({ |$plan:ident| $by:expr => { $($case:pat => [$first:literal $(, $more:literal)*]),* $(,)? } }) => {
-        &[$($first),*]
-    };
-    ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
-}
-
-/// All of these functions.
-macro_rules! every {
-    ([$($function:literal),* $(,)?]) => { &[$($function),*] };
-    ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }) => {
-        &[$($($function),*),*]
-    };
-    ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
-}
-
-/// The verb of a call, if it has one of its own.
-macro_rules! verb {
-    (none, $gives:expr, $($field:ident)*) => { &[] };
-    (keys [$name:literal $about:literal], $gives:expr, $($field:ident)*) => {
-        verb!(by_hand [$name [$($field),*] $about], $gives,)
-    };
-    (value [$name:literal $about:literal], $gives:expr, $($field:ident)?) => {
-        verb!(by_hand [$name [] $about], $gives,)
-    };
-    (by_hand [$name:literal [$($key:ident),*] $about:literal], $gives:expr, $($field:ident)*) => {
-        &[Verb { name: $name, keys: &[$(stringify!($key)),*], about: $about, gives: $gives }]
-    };
-}
-
-macro_rules! effect {
-    ($model:ident, $now:ident, nothing) => { () };
-    ($model:ident, $now:ident, $effect:ident $($arg:expr),*) => { $model.$effect($now, $($arg),*) };
-}
-
-macro_rules! table {
-    ($(
-        $(#[$about:meta])*
-        $call:ident $({
-            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?,)*
-        })?
-            verb: $form:ident $($verb:literal $([$($key:ident),*])? $says:literal)?;
-            makes: $makes:tt;
-            in_capture: $in_capture:expr;
-            by_hand: $by_hand:tt;
-            gives: $gives:expr;
-            effect: $effect:ident $(($($arg:expr),*))?;
-            words: ($($words:tt)*);
-    )*) => {
-        /// One call, or a block of calls.
-        #[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
-        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-        #[serde(tag = "call", rename_all = "snake_case")]
-        pub enum Call {
-            $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
-        }
-
-        #[allow(unused_variables, unused_mut, unused_assignments, reason = "each call has its own fields")]
-        impl Call {
-            fn each_name<'a>(&'a self, see: &mut dyn FnMut(Named<'a>)) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => {
-                        $($(names!(see, $field, $role $($($of)*)?);)*)?
-                    })*
-                }
-            }
-
-            /// The stream that the call names, to be changed.
-            pub fn stream_mut(&mut self) -> Option<&mut Name> {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => {
-                        let mut found = None;
-                        $($(stream_field!(found, $field, $role $($($of)*)?);)*)?
-                        found
-                    })*
-                }
-            }
-
-            /// The functions that the call makes, or what the host does instead; the first is the one whose status counts.
-            fn made(&self, given: &Plan) -> &'static [&'static str] {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
-                }
-            }
-
-            /// The function by which a node that does the same is added to a graph; none where there is none.
-            pub fn by_hand(&self) -> &'static [&'static str] {
-                match self {
-                    $(Call::$call { .. } => functions!($by_hand),)*
-                }
-            }
-
-            /// What a captured stream makes of the call.
-            pub fn in_capture(&self) -> InCapture {
-                use InCapture::{Node, Now, Refused};
-                match self {
-                    $(Call::$call { $($($field,)*)? } => $in_capture,)*
-                }
-            }
-
-            /// What the call is called where people read of it; empty for what only stands around a body.
-            pub fn words(&self) -> String {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => format!($($words)*),)*
-                }
-            }
-
-            /// What the call does to memory when it takes effect.
-            pub(crate) fn effect<'a, B: Bytes>(&'a self, model: &mut Model<'a, B>, now: Now<'a>) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(model, now, $effect $($($arg),*)?),)*
-                }
-            }
-        }
-
-        /// The verb of each call that has one of its own.
-        const OWN_VERBS: &[&[Verb]] = {
-            use Gives::{Nothing, Number, Word};
-            &[$(verb!($form $([$verb $([$($key),*])? $says])?, $gives, $($($field)*)?),)*]
-        };
-
-        /// What calls go by: the first of what each may make.
-        const FIRST: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
-
-        /// What calls may make.
-        const MADE: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
-    };
 }
 
 gather! { [memory copies kernels streams events capture graphs queries rng blas host] }

@@ -22,7 +22,8 @@ mod promise;
 
 pub use call::*;
 pub use calls::{
-    By, Call, Gives, InCapture, Named, NamedAs, Thing, Verb, api, apis, functions, verbs,
+    By, Call, Choice, Gives, InCapture, Keys, Named, NamedAs, ReadVerb, Thing, Verb, WriteVerb,
+    Written, api, apis, functions, verbs,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;

@@ -6,7 +6,7 @@ family! { blas
     BlasltCreate {
         handle: Name as makes(Blaslt),
     }
-        verb: value "blaslt_create" "create a hipBLASLt handle";
+        verb: value blaslt_create "create a hipBLASLt handle";
         makes: ["hipblasLtCreate"];
         in_capture: Now;
         by_hand: [];
@@ -19,7 +19,7 @@ family! { blas
         handle: Name as uses(Blaslt),
         problem: MatmulProblem as plain,
     }
-        verb: by_hand "blaslt_heuristic" [handle, dtype, m, n, k, transpose, bias]
+        verb: by_hand blaslt_heuristic [handle, dtype, m, n, k, transpose, bias]
             "ask for matmul algorithms; gives their number";
         makes: [
             "hipblasLtMatmulAlgoGetHeuristic",
@@ -45,7 +45,7 @@ family! { blas
         operands: Operands as operands,
         stream: Name as orders(Stream),
     }
-        verb: by_hand "blaslt_matmul" [handle, dtype, m, n, k, transpose, a, b, d, bias, stream]
+        verb: by_hand blaslt_matmul [handle, dtype, m, n, k, transpose, a, b, d, bias, stream]
             "multiply with hipBLASLt: d = a b, column-major, perhaps with a bias buffer";
         makes: [
             "hipblasLtMatmul",
@@ -69,7 +69,7 @@ family! { blas
     BlasltDestroy {
         handle: Name as ends(Blaslt),
     }
-        verb: value "blaslt_destroy" "destroy a hipBLASLt handle";
+        verb: value blaslt_destroy "destroy a hipBLASLt handle";
         makes: ["hipblasLtDestroy"];
         in_capture: Now;
         by_hand: [];
@@ -81,7 +81,7 @@ family! { blas
     RocblasCreate {
         handle: Name as makes(Rocblas),
     }
-        verb: value "rocblas_create" "create a rocBLAS handle";
+        verb: value rocblas_create "create a rocBLAS handle";
         makes: ["rocblas_create_handle"];
         in_capture: Now;
         by_hand: [];
@@ -96,7 +96,7 @@ family! { blas
         operands: Operands as operands,
         stream: Name as orders(Stream),
     }
-        verb: by_hand "rocblas_gemm" [handle, dtype, m, n, k, transpose, a, b, d, stream]
+        verb: by_hand rocblas_gemm [handle, dtype, m, n, k, transpose, a, b, d, stream]
             "multiply with rocBLAS: d = a b, column-major";
         makes: ["rocblas_gemm_ex", "rocblas_set_stream"];
         in_capture: Node;
@@ -109,7 +109,7 @@ family! { blas
     RocblasDestroy {
         handle: Name as ends(Rocblas),
     }
-        verb: value "rocblas_destroy" "destroy a rocBLAS handle";
+        verb: value rocblas_destroy "destroy a rocBLAS handle";
         makes: ["rocblas_destroy_handle"];
         in_capture: Now;
         by_hand: [];

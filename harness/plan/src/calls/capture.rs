@@ -7,7 +7,7 @@ family! { capture
         stream: Name as uses(Stream),
         mode: CaptureMode as choice(CaptureMode::Global),
     }
-        verb: keys "begin_capture" "begin to capture a stream";
+        verb: keys begin_capture "begin to capture a stream";
         makes: ["hipStreamBeginCapture"];
         in_capture: Now;
         by_hand: [];
@@ -20,7 +20,7 @@ family! { capture
         stream: Name as uses(Stream),
         graph: Name as makes(Graph),
     }
-        verb: keys "end_capture" "end a capture and keep its graph";
+        verb: keys end_capture "end a capture and keep its graph";
         makes: ["hipStreamEndCapture"];
         in_capture: Now;
         by_hand: [];
@@ -32,7 +32,7 @@ family! { capture
     IsCapturing {
         stream: Name as uses(Stream),
     }
-        verb: value "is_capturing" "give a stream's capture status: none, active or invalidated";
+        verb: value is_capturing "give a stream's capture status: none, active or invalidated";
         makes: ["hipStreamIsCapturing"];
         in_capture: Now;
         by_hand: [];

@@ -10,7 +10,7 @@ family! { copies
         api: CopyApi as choice,
         stream: Name as orders(Stream),
     }
-        verb: by_hand "copy" [to, from, bytes, to_offset, from_offset, api, stream, graph]
+        verb: by_hand copy [to, from, bytes, to_offset, from_offset, api, stream, graph]
             "copy a flat range; with `graph`, a node of that graph does it";
         makes: { |plan| (api, plan.ends_on_host(from, to)) => {
             (CopyApi::Memcpy, _) => ["hipMemcpy"],
@@ -40,7 +40,7 @@ family! { copies
         asynchronous: bool as flag,
         stream: Name as orders(Stream),
     }
-        verb: by_hand "copy_2d" [to, to_pitch, from, from_pitch, width, height, async, stream]
+        verb: by_hand copy_2d [to, to_pitch, from, from_pitch, width, height, async, stream]
             "copy rows; pitches and width in bytes";
         makes: { |_plan| asynchronous => {
             false => ["hipMemcpy2D"],
@@ -62,7 +62,7 @@ family! { copies
         asynchronous: bool as flag,
         stream: Name as orders(Stream),
     }
-        verb: by_hand "set" [to, value, words, bytes, offset, async, stream, graph]
+        verb: by_hand set [to, value, words, bytes, offset, async, stream, graph]
             "set bytes to a value, or 32-bit `words`; with `graph`, a node of that graph does it";
         makes: { |_plan| (words, asynchronous) => {
             (true, false) => ["hipMemsetD32"],

@@ -33,7 +33,7 @@ family! { events
         event: Name as uses(Event),
         stream: Name as orders(Stream),
     }
-        verb: keys "record" "record an event in a stream";
+        verb: keys record "record an event in a stream";
         makes: ["hipEventRecord"];
         in_capture: Now;
         by_hand: [];
@@ -46,7 +46,7 @@ family! { events
         stream: Name as orders(Stream),
         event: Name as uses(Event),
     }
-        verb: keys "wait" "make a stream wait for an event";
+        verb: keys wait "make a stream wait for an event";
         makes: ["hipStreamWaitEvent"];
         in_capture: Now;
         by_hand: [];
@@ -58,7 +58,7 @@ family! { events
     EventSynchronize {
         event: Name as uses(Event),
     }
-        verb: value "sync_event" "wait for an event";
+        verb: value sync_event "wait for an event";
         makes: ["hipEventSynchronize"];
         in_capture: Now;
         by_hand: [];
@@ -70,7 +70,7 @@ family! { events
     EventQuery {
         event: Name as uses(Event),
     }
-        verb: value "query_event" "ask whether an event has happened";
+        verb: value query_event "ask whether an event has happened";
         makes: ["hipEventQuery"];
         in_capture: Now;
         by_hand: [];
@@ -83,7 +83,7 @@ family! { events
         start: Name as uses(Event),
         end: Name as uses(Event),
     }
-        verb: keys "elapsed"
+        verb: keys elapsed
             "give the microseconds between two events, which are made with timing; `gives: steady` wants at most 20 times what the first such one gave and a second";
         makes: ["hipEventElapsedTime"];
         in_capture: Now;

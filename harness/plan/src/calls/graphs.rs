@@ -7,7 +7,7 @@ family! { graphs
         graph: Name as makes(Graph),
         nodes: u32 as number,
     }
-        verb: keys "empty_graph"
+        verb: keys empty_graph
             "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node behind the last one";
         makes: ["hipGraphAddEmptyNode", "hipGraphCreate"];
         in_capture: Now;
@@ -22,7 +22,7 @@ family! { graphs
         graph: Name as uses(Graph),
         node: Box<Call> as node,
     }
-        verb: none;
+        verb: part node "graph";
         makes: { |plan| (node.by_hand(), node.made(plan)) };
         in_capture: Now;
         by_hand: [];
@@ -34,7 +34,7 @@ family! { graphs
     GraphNodeCount {
         graph: Name as uses(Graph),
     }
-        verb: value "node_count" "give the number of nodes of a graph";
+        verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
         in_capture: Now;
         by_hand: [];
@@ -47,7 +47,7 @@ family! { graphs
         exec: Name as makes(Exec),
         graph: Name as uses(Graph),
     }
-        verb: keys "instantiate" "make an executable graph";
+        verb: keys instantiate "make an executable graph";
         makes: ["hipGraphInstantiate"];
         in_capture: Now;
         by_hand: [];
@@ -60,7 +60,7 @@ family! { graphs
         exec: Name as uses(Exec),
         stream: Name as orders(Stream),
     }
-        verb: keys "launch_graph" "launch an executable graph";
+        verb: keys launch_graph "launch an executable graph";
         makes: ["hipGraphLaunch"];
         in_capture: Refused;
         by_hand: [];
@@ -73,7 +73,7 @@ family! { graphs
         exec: Name as uses(Exec),
         graph: Name as uses(Graph),
     }
-        verb: keys "update_graph" "update an executable graph from a graph";
+        verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];
         in_capture: Now;
         by_hand: [];
@@ -85,7 +85,7 @@ family! { graphs
     GraphExecDestroy {
         exec: Name as ends(Exec),
     }
-        verb: value "destroy_exec" "destroy an executable graph";
+        verb: value destroy_exec "destroy an executable graph";
         makes: ["hipGraphExecDestroy"];
         in_capture: Now;
         by_hand: [];
@@ -97,7 +97,7 @@ family! { graphs
     GraphDestroy {
         graph: Name as ends(Graph),
     }
-        verb: value "destroy_graph" "destroy a graph";
+        verb: value destroy_graph "destroy a graph";
         makes: ["hipGraphDestroy"];
         in_capture: Now;
         by_hand: [];

@@ -8,7 +8,7 @@ family! { host
         buffer: Name as writes(Host),
         stamp: u32 as plain,
     }
-        verb: by_hand "fill" [buffer, numbers]
+        verb: by_hand fill [buffer, numbers]
             "write a fresh pattern from the host, or small whole `numbers` of a type";
         makes: ["host fill"];
         in_capture: Now;
@@ -23,7 +23,7 @@ family! { host
         dtype: Dtype as choice,
         stamp: u32 as plain,
     }
-        verb: none;
+        verb: part fill_numbers "fill";
         makes: ["host fill"];
         in_capture: Now;
         by_hand: [];
@@ -35,7 +35,7 @@ family! { host
     Check {
         buffer: Name as reads(Host),
     }
-        verb: by_hand "check" [] "the buffer must hold what program order says";
+        verb: by_hand check [] "the buffer must hold what program order says";
         makes: ["host read"];
         in_capture: Now;
         by_hand: [];
@@ -48,7 +48,7 @@ family! { host
         a: Name as reads(Host),
         b: Name as reads(Host),
     }
-        verb: by_hand "equal" [] "two buffers must hold the same bytes";
+        verb: by_hand equal [] "two buffers must hold the same bytes";
         makes: ["host read"];
         in_capture: Now;
         by_hand: [];
@@ -61,7 +61,7 @@ family! { host
         a: Name as reads(Host),
         b: Name as reads(Host),
     }
-        verb: by_hand "differ" [] "two buffers must hold different bytes";
+        verb: by_hand differ [] "two buffers must hold different bytes";
         makes: ["host read"];
         in_capture: Now;
         by_hand: [];
@@ -88,7 +88,7 @@ family! { host
     Sleep {
         ms: u64 as number,
     }
-        verb: by_hand "sleep" [] "let the host sleep, in milliseconds";
+        verb: by_hand sleep [] "let the host sleep, in milliseconds";
         makes: ["host sleep"];
         in_capture: Now;
         by_hand: [];
@@ -101,7 +101,7 @@ family! { host
         count: u32 as number,
         body: Vec<Step> as block,
     }
-        verb: by_hand "repeat" [count, steps] "run steps several times";
+        verb: block repeat [count, steps] "run steps several times";
         makes: ["repeat"];
         in_capture: Now;
         by_hand: [];
@@ -113,7 +113,7 @@ family! { host
     Thread {
         body: Vec<Step> as block,
     }
-        verb: by_hand "thread" [] "run steps on a second host thread and join it";
+        verb: block thread [] "run steps on a second host thread and join it";
         makes: ["thread"];
         in_capture: Now;
         by_hand: [];

@@ -54,7 +54,7 @@ family! { kernels
         args: Vec<Arg> as arguments(kernel),
         stream: Name as orders(Stream),
     }
-        verb: by_hand "launch" [kernel, args, items, grid, block, stream, graph]
+        verb: by_hand launch [kernel, args, items, grid, block, stream, graph]
             "launch a kernel; with `graph`, a node of that graph does it";
         makes: ["hipModuleLaunchKernel"];
         in_capture: Node;
@@ -69,7 +69,7 @@ family! { kernels
         symbol: String as text,
         variable: bool as flag,
     }
-        verb: keys "find_symbol"
+        verb: keys find_symbol
             "look for a function in a kernel's module, or for a `variable`, which gives its size in bytes";
         makes: { |_plan| variable => {
             false => ["hipModuleGetFunction"],

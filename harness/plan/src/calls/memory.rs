@@ -7,7 +7,7 @@ family! { memory
         buffer: Name as makes(Buffer),
         stream: Name as orders(Stream),
     }
-        verb: by_hand "alloc" [buffer, stream] "allocate a buffer here instead of before the steps";
+        verb: by_hand alloc [buffer, stream] "allocate a buffer here instead of before the steps";
         makes: { |plan| plan.memory(buffer) => {
             Some(Memory::DevicePitched) => ["hipMallocPitch"],
             Some(Memory::DeviceAsync) => ["hipMallocAsync"],
@@ -28,7 +28,7 @@ family! { memory
         buffer: Name as ends(Buffer),
         stream: Name as orders(Stream),
     }
-        verb: by_hand "free" [buffer, stream] "free a buffer here instead of after the steps";
+        verb: by_hand free [buffer, stream] "free a buffer here instead of after the steps";
         makes: { |plan| plan.memory(buffer) => {
             Some(Memory::DeviceAsync) => ["hipFreeAsync"],
             Some(Memory::HostPageable) => ["host free"],
@@ -46,7 +46,7 @@ family! { memory
     FreeAddress {
         address: u64 as number,
     }
-        verb: value "free_address" "free an address that is no buffer's";
+        verb: value free_address "free an address that is no buffer's";
         makes: ["hipFree"];
         in_capture: Now;
         by_hand: [];

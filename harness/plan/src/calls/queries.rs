@@ -4,7 +4,7 @@ family! { queries
 
     /// hipGetLastError; the status is what it returns.
     GetLastError
-        verb: value "get_last_error" "read and clear the last error";
+        verb: value get_last_error "read and clear the last error";
         makes: ["hipGetLastError"];
         in_capture: Now;
         by_hand: [];
@@ -14,7 +14,7 @@ family! { queries
 
     /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo
-        verb: value "mem_info"
+        verb: value mem_info
             "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that; more than the total is none of these";
         makes: ["hipMemGetInfo"];
         in_capture: Now;
@@ -28,7 +28,7 @@ family! { queries
         attribute: DeviceAttribute as choice,
         device: u32 as number(0),
     }
-        verb: keys "device_attribute"
+        verb: keys device_attribute
             "give warp_size, max_threads_per_block or multiprocessor_count of a device";
         makes: ["hipDeviceGetAttribute"];
         in_capture: Now;
@@ -39,7 +39,7 @@ family! { queries
 
     /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
     TrimPool
-        verb: value "trim_pool" "give unused memory of the default pool back";
+        verb: value trim_pool "give unused memory of the default pool back";
         makes: ["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"];
         in_capture: Now;
         by_hand: [];

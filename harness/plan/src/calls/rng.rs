@@ -8,7 +8,7 @@ family! { rng
         kind: RandKind as choice(RandKind::Xorwow),
         host: bool as flag,
     }
-        verb: keys "rand_create" "create a random generator";
+        verb: keys rand_create "create a random generator";
         makes: { |_plan| host => {
             false => ["hiprandCreateGenerator"],
             true => ["hiprandCreateGeneratorHost"],
@@ -24,7 +24,7 @@ family! { rng
         generator: Name as uses(Generator),
         seed: u64 as number,
     }
-        verb: keys "rand_seed" "seed a generator";
+        verb: keys rand_seed "seed a generator";
         makes: ["hiprandSetPseudoRandomGeneratorSeed"];
         in_capture: Now;
         by_hand: [];
@@ -37,7 +37,7 @@ family! { rng
         generator: Name as uses(Generator),
         offset: u64 as number,
     }
-        verb: keys "rand_offset" "set a generator's offset";
+        verb: keys rand_offset "set a generator's offset";
         makes: ["hiprandSetGeneratorOffset"];
         in_capture: Now;
         by_hand: [];
@@ -50,7 +50,7 @@ family! { rng
         generator: Name as uses(Generator),
         stream: Name as uses(Stream),
     }
-        verb: keys "rand_stream" "set a generator's stream";
+        verb: keys rand_stream "set a generator's stream";
         makes: ["hiprandSetStream"];
         in_capture: Now;
         by_hand: [];
@@ -64,7 +64,7 @@ family! { rng
         to: Place as writes(Any),
         count: u64 as number,
     }
-        verb: by_hand "rand_generate" [generator, to, count] "generate 32-bit words";
+        verb: by_hand rand_generate [generator, to, count] "generate 32-bit words";
         makes: ["hiprandGenerate"];
         in_capture: Node;
         by_hand: [];
@@ -76,7 +76,7 @@ family! { rng
     RandDestroy {
         generator: Name as ends(Generator),
     }
-        verb: value "rand_destroy" "destroy a generator";
+        verb: value rand_destroy "destroy a generator";
         makes: ["hiprandDestroyGenerator"];
         in_capture: Now;
         by_hand: [];

@@ -6,7 +6,7 @@ family! { streams
     StreamCreate {
         stream: Name as makes(Stream),
     }
-        verb: by_hand "create_stream" [] "create a stream here instead of before the steps";
+        verb: value create_stream "create a stream here instead of before the steps";
         makes: ["hipStreamCreateWithFlags"];
         in_capture: Now;
         by_hand: [];
@@ -18,7 +18,7 @@ family! { streams
     StreamDestroy {
         stream: Name as ends(Stream),
     }
-        verb: value "destroy_stream" "destroy a stream here instead of after the steps";
+        verb: value destroy_stream "destroy a stream here instead of after the steps";
         makes: ["hipStreamDestroy"];
         in_capture: Now;
         by_hand: [];
@@ -30,7 +30,7 @@ family! { streams
     StreamSynchronize {
         stream: Name as uses(Stream),
     }
-        verb: by_hand "sync" [] "wait for a stream, or for the `device`";
+        verb: by_hand sync [] "wait for a stream, or for the `device`";
         makes: ["hipStreamSynchronize"];
         in_capture: Refused;
         by_hand: [];
@@ -40,7 +40,7 @@ family! { streams
 
     /// hipDeviceSynchronize.
     DeviceSynchronize
-        verb: none;
+        verb: part sync_device "sync";
         makes: ["hipDeviceSynchronize"];
         in_capture: Now;
         by_hand: [];
@@ -52,7 +52,7 @@ family! { streams
     StreamQuery {
         stream: Name as uses(Stream),
     }
-        verb: value "query" "ask whether a stream is idle";
+        verb: value query "ask whether a stream is idle";
         makes: ["hipStreamQuery"];
         in_capture: Refused;
         by_hand: [];
@@ -66,7 +66,7 @@ family! { streams
         api: HostFuncApi as choice(HostFuncApi::LaunchHostFunc),
         stream: Name as orders(Stream),
     }
-        verb: by_hand "host_func" [buffer, api, stream, graph]
+        verb: by_hand host_func [buffer, api, stream, graph]
             "let a host function in a stream, or in a node of a `graph`, add one to every byte of a host buffer";
         makes: { |_plan| api => {
             HostFuncApi::AddCallback => ["hipStreamAddCallback"],
