@@ -482,7 +482,8 @@ impl Printer<'_> {
         let status = self.names.fresh(Kind::Value, "capture_status");
         self.line(format!("hipStreamCaptureStatus {status} = hipStreamCaptureStatusNone;"));
         let call = format!("hipStreamIsCapturing({stream}, &{status})");
-        let got = format!("std::to_string({status})");
+        self.need(Helper::NameCapture);
+        let got = format!("std::string(name_of({status}))");
         self.value(step, &call, HIP, "hipStreamIsCapturing", &got, |wanted| {
             let name = match wanted {
                 "active" => "hipStreamCaptureStatusActive",

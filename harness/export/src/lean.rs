@@ -82,9 +82,9 @@ impl Printer<'_> {
     /// A value that the failing step gives.
     pub(crate) fn lean_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
-        self.line(format!(
-            "  std::printf(\"FAIL: {function} gave %s; expected was {wanted}\\n\", ({got}).c_str());"
-        ));
+        let text = format!("  std::printf(\"FAIL: {function} gave %s; expected was {wanted}\\n\",");
+        self.line(text);
+        self.line(format!("              ({got}).c_str());"));
         self.line("  std::exit(1);");
         self.line("}");
     }
