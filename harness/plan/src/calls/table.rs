@@ -310,6 +310,12 @@ macro_rules! table {
         }
 
         /// Writes verbs: those with fields like their calls' all in the same way, the others one by one.
+        #[allow(
+            clippy::too_many_arguments,
+            clippy::ptr_arg,
+            clippy::borrowed_box,
+            reason = "they take the fields of calls as they are"
+        )]
         pub trait WriteVerb {
             /// A verb with keys.
             fn keys(&self, verb: &str, keys: Vec<Written<'_>>) -> String;
