@@ -11,6 +11,7 @@
 //! | `gives` | the value that it gives, a [`Gives`] |
 //! | `effect` | what it does to memory: a method of the reference model, or `nothing` |
 //! | `words` | what it is called where people read of it |
+//! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!
 //! What the fields are to the call, after `as`:
 //!
@@ -28,7 +29,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::keys::{Choice, Keys, Written};
+pub use self::keys::{Choice, Field, Holds, Keys};
 use crate::{
     Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
     Operands, Parameter, Place, Plan, RandKind, Step,
@@ -164,6 +165,71 @@ pub enum Gives {
     Number(&'static [&'static str]),
     /// One of these words.
     Word(&'static [&'static str]),
+}
+
+/// How a call is written in C++.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cpp {
+    /// As a call of this function: `{field}` is the variable, the number or the word, in the spelling of an enumerator, of a
+    /// field, and `&{count: int}` the place for the value that the call gives.
+    Function(&'static str),
+    /// By the crate `export` itself, as what is done to memory.
+    Memory,
+    /// By the crate `export` itself, as a copy or memset.
+    Transfer,
+    /// By the crate `export` itself, as what is done with kernels.
+    Kernel,
+    /// By the crate `export` itself, as what is done with streams and events.
+    Stream,
+    /// By the crate `export` itself, as what is done with graphs.
+    Graph,
+    /// By the crate `export` itself, as what is done with random numbers.
+    Random,
+    /// By the crate `export` itself, as a product.
+    Product,
+    /// By the crate `export` itself, as a check.
+    Check,
+    /// By the crate `export` itself, as what the host does.
+    Host,
+    /// As a block around its steps.
+    Block,
+}
+
+/// The parts of how a call is written: text, and what stands between braces.
+fn parts(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    template.split('}').map(|part| match part.split_once('{') {
+        Some((text, inside)) => (text, Some(inside)),
+        None => (part, None),
+    })
+}
+
+impl Cpp {
+    /// The text of a [`Cpp::Function`], each part with what stands between the braces behind it.
+    pub fn parts(self) -> Vec<(&'static str, Option<&'static str>)> {
+        match self {
+            Cpp::Function(template) => parts(template).collect(),
+            Cpp::Memory
+            | Cpp::Transfer
+            | Cpp::Kernel
+            | Cpp::Stream
+            | Cpp::Graph
+            | Cpp::Random
+            | Cpp::Product
+            | Cpp::Check
+            | Cpp::Host
+            | Cpp::Block => Vec::new(),
+        }
+    }
+}
+
+/// Whether this argument of a function, counted from 0, is a place for what the function makes or gives. None where no call is
+/// written in C++ by [`Cpp::Function`] of that function.
+pub fn is_result(function: &str, argument: usize) -> Option<bool> {
+    IN_CPP.iter().find_map(|(cpp, _)| {
+        let Cpp::Function(template) = cpp else { return None };
+        let arguments = template.strip_prefix(function)?.strip_prefix('(')?;
+        Some(arguments.split(", ").nth(argument).is_some_and(|text| text.starts_with("&{")))
+    })
 }
 
 /// A verb of a case's steps.
@@ -320,4 +386,57 @@ fn each_once(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str> {
 /// Every verb of the steps of a case.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
     OWN_VERBS.iter().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_in_cpp_is_a_field_or_a_result() {
+        for (cpp, fields) in IN_CPP {
+            for (text, inside) in cpp.parts() {
+                let Some(inside) = inside else { continue };
+                let result = inside.split_once(": ").is_some() && text.ends_with('&');
+                assert!(result || fields.contains(&inside), "{cpp:?} has no field `{inside}`");
+            }
+        }
+    }
+
+    #[test]
+    fn results_are_found() {
+        assert_eq!(is_result("hipGraphGetNodes", 2), Some(true));
+        assert_eq!(is_result("hipGraphGetNodes", 0), Some(false));
+        assert_eq!(is_result("hipStreamEndCapture", 1), Some(true));
+        assert_eq!(is_result("hipGraph", 0), None);
+    }
+
+    #[test]
+    fn managed_memory_is_the_devices_for_a_directed_copy() {
+        use Memory::{Device, HostPinned, Managed};
+        for (from, to, function) in [
+            (HostPinned, Device, "hipMemcpyHtoD"),
+            (Device, HostPinned, "hipMemcpyDtoH"),
+            (HostPinned, Managed, "hipMemcpyHtoD"),
+            (Managed, HostPinned, "hipMemcpyDtoH"),
+            (Managed, Device, "hipMemcpyDtoD"),
+            (Device, Device, "hipMemcpyDtoD"),
+        ] {
+            let mut plan = Plan::nothing();
+            for (name, memory) in [("from", from), ("to", to)] {
+                let buffer = crate::Buffer { memory, bytes: 4, guarded: false };
+                plan.buffers.insert(name.to_owned(), buffer);
+            }
+            let place = |name: &str| Place { buffer: name.to_owned(), offset: 0 };
+            let call = Call::Copy {
+                to: place("to"),
+                from: place("from"),
+                bytes: 4,
+                api: CopyApi::MemcpyDirected,
+                stream: crate::DEFAULT_STREAM.to_owned(),
+            };
+            assert_eq!(api(&call, &plan), function, "{from:?} to {to:?}");
+            assert_eq!(call.functions(&plan), [function]);
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Arg, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, HostFuncApi, MatmulProblem, Name,
-    Named, Operands, Place, Plan, Step, Thing, VersionRange, WriteVerb, Written, kernel,
+    Arg, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, Holds, HostFuncApi,
+    MatmulProblem, Name, Named, Operands, Place, Plan, Step, Thing, VersionRange, WriteVerb,
+    kernel,
 };
 
 use super::{
@@ -126,19 +127,22 @@ impl Line<'_> {
     }
 }
 
-fn value(written: &Written<'_>) -> String {
-    if written.text { plain(&written.value) } else { written.value.to_string() }
+fn value(field: &Field<'_>) -> String {
+    match field.holds {
+        Holds::Name(..) | Holds::Text => plain(&field.value),
+        Holds::Number | Holds::Word => field.value.to_string(),
+    }
 }
 
 impl WriteVerb for Line<'_> {
-    fn keys(&self, name: &str, keys: Vec<Written<'_>>) -> String {
-        let told = keys.iter().filter(|written| !written.usual);
-        verb(name, told.map(|written| (written.key, value(written))).collect())
+    fn keys(&self, name: &str, keys: Vec<Field<'_>>) -> String {
+        let told = keys.iter().filter(|field| !field.usual);
+        verb(name, told.map(|field| (field.key, value(field))).collect())
     }
 
-    fn value(&self, name: &str, written: Option<Written<'_>>) -> String {
-        match written {
-            Some(written) => format!("{name}: {}", value(&written)),
+    fn value(&self, name: &str, field: Option<Field<'_>>) -> String {
+        match field {
+            Some(field) => format!("{name}: {}", value(&field)),
             None => format!("{name}:"),
         }
     }

@@ -13,6 +13,7 @@ family! { blas
         gives: Nothing;
         effect: make_handle(handle);
         words: ("creation of handle {handle}");
+        cpp: Function("hipblasLtCreate(&{handle})");
 
     /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
     BlasltHeuristic {
@@ -37,6 +38,7 @@ family! { blas
         gives: Number(&[]);
         effect: use_handle(handle);
         words: ("heuristic of hipBLASLt");
+        cpp: Product;
 
     /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED` where there is none.
     BlasltMatmul {
@@ -64,6 +66,7 @@ family! { blas
         gives: Nothing;
         effect: product(handle, problem, operands);
         words: ("product by hipBLASLt to {}", operands.d);
+        cpp: Product;
 
     /// hipblasLtDestroy.
     BlasltDestroy {
@@ -76,6 +79,7 @@ family! { blas
         gives: Nothing;
         effect: end_handle(handle);
         words: ("destruction of handle {handle}");
+        cpp: Function("hipblasLtDestroy({handle})");
 
     /// rocblas_create_handle.
     RocblasCreate {
@@ -88,6 +92,7 @@ family! { blas
         gives: Nothing;
         effect: make_handle(handle);
         words: ("creation of handle {handle}");
+        cpp: Function("rocblas_create_handle(&{handle})");
 
     /// rocblas_set_stream and rocblas_gemm_ex.
     RocblasGemm {
@@ -104,6 +109,7 @@ family! { blas
         gives: Nothing;
         effect: product(handle, problem, operands);
         words: ("product by rocBLAS to {}", operands.d);
+        cpp: Product;
 
     /// rocblas_destroy_handle.
     RocblasDestroy {
@@ -116,4 +122,5 @@ family! { blas
         gives: Nothing;
         effect: end_handle(handle);
         words: ("destruction of handle {handle}");
+        cpp: Function("rocblas_destroy_handle({handle})");
 }

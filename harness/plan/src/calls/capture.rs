@@ -14,6 +14,7 @@ family! { capture
         gives: Nothing;
         effect: nothing;
         words: ("begin of the capture of {stream}");
+        cpp: Function("hipStreamBeginCapture({stream}, hipStreamCaptureMode{mode})");
 
     /// hipStreamEndCapture.
     EndCapture {
@@ -27,6 +28,7 @@ family! { capture
         gives: Nothing;
         effect: nothing;
         words: ("end of the capture of {stream}");
+        cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 
     /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
     IsCapturing {
@@ -39,4 +41,5 @@ family! { capture
         gives: Word(&["none", "active", "invalidated"]);
         effect: nothing;
         words: ("capture status of {stream}");
+        cpp: Graph;
 }

@@ -28,6 +28,7 @@ family! { copies
         gives: Nothing;
         effect: copy(to, from, *bytes);
         words: ("copy of {} to {}", from.buffer, to.buffer);
+        cpp: Transfer;
 
     /// Copies `height` rows of `width` bytes; pitches are in bytes.
     Copy2d {
@@ -51,6 +52,7 @@ family! { copies
         gives: Nothing;
         effect: rows((to, *to_pitch), (from, *from_pitch), *width, *height);
         words: ("copy of {} to {}", from.buffer, to.buffer);
+        cpp: Transfer;
 
     /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`: hipMemset, hipMemsetD32.
     Set {
@@ -75,4 +77,5 @@ family! { copies
         gives: Nothing;
         effect: set(to, *value, *words, *bytes);
         words: ("memset of {}", to.buffer);
+        cpp: Transfer;
 }

@@ -15,6 +15,7 @@ family! { events
         gives: Nothing;
         effect: nothing;
         words: ("");
+        cpp: Stream;
 
     /// hipEventDestroy.
     EventDestroy {
@@ -27,6 +28,7 @@ family! { events
         gives: Nothing;
         effect: nothing;
         words: ("");
+        cpp: Function("hipEventDestroy({event})");
 
     /// hipEventRecord.
     EventRecord {
@@ -40,6 +42,7 @@ family! { events
         gives: Nothing;
         effect: nothing;
         words: ("record of {event} in stream {stream}");
+        cpp: Function("hipEventRecord({event}, {stream})");
 
     /// hipStreamWaitEvent.
     StreamWaitEvent {
@@ -53,6 +56,7 @@ family! { events
         gives: Nothing;
         effect: nothing;
         words: ("wait of stream {stream} for {event}");
+        cpp: Function("hipStreamWaitEvent({stream}, {event}, 0)");
 
     /// hipEventSynchronize.
     EventSynchronize {
@@ -65,6 +69,7 @@ family! { events
         gives: Nothing;
         effect: nothing;
         words: ("sync of event {event}");
+        cpp: Function("hipEventSynchronize({event})");
 
     /// hipEventQuery.
     EventQuery {
@@ -77,6 +82,7 @@ family! { events
         gives: Nothing;
         effect: nothing;
         words: ("query of event {event}");
+        cpp: Function("hipEventQuery({event})");
 
     /// hipEventElapsedTime; gives whole microseconds.
     EventElapsed {
@@ -91,4 +97,5 @@ family! { events
         gives: Number(&["steady"]);
         effect: nothing;
         words: ("time from {start} to {end}");
+        cpp: Stream;
 }

@@ -15,6 +15,7 @@ family! { graphs
         gives: Nothing;
         effect: nothing;
         words: ("graph of {nodes} empty nodes");
+        cpp: Graph;
 
     /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made: by the function
     /// that the call names as `by_hand`.
@@ -29,6 +30,7 @@ family! { graphs
         gives: Nothing;
         effect: nothing;
         words: ("{} as a node of {graph}", node.words());
+        cpp: Graph;
 
     /// hipGraphGetNodes; gives the number of nodes.
     GraphNodeCount {
@@ -41,6 +43,7 @@ family! { graphs
         gives: Number(&[]);
         effect: nothing;
         words: ("node count of {graph}");
+        cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
     /// hipGraphInstantiate.
     GraphInstantiate {
@@ -54,6 +57,7 @@ family! { graphs
         gives: Nothing;
         effect: nothing;
         words: ("instantiation of {exec}");
+        cpp: Graph;
 
     /// hipGraphLaunch.
     GraphLaunch {
@@ -67,6 +71,7 @@ family! { graphs
         gives: Nothing;
         effect: launch_graph(exec);
         words: ("launch of graph {exec}");
+        cpp: Function("hipGraphLaunch({exec}, {stream})");
 
     /// hipGraphExecUpdate; gives the update result (`success` or the reason), of which cases say nothing.
     GraphExecUpdate {
@@ -80,6 +85,7 @@ family! { graphs
         gives: Nothing;
         effect: nothing;
         words: ("update of {exec}");
+        cpp: Graph;
 
     /// hipGraphExecDestroy.
     GraphExecDestroy {
@@ -92,6 +98,7 @@ family! { graphs
         gives: Nothing;
         effect: nothing;
         words: ("destruction of {exec}");
+        cpp: Function("hipGraphExecDestroy({exec})");
 
     /// hipGraphDestroy.
     GraphDestroy {
@@ -104,4 +111,5 @@ family! { graphs
         gives: Nothing;
         effect: nothing;
         words: ("destruction of {graph}");
+        cpp: Function("hipGraphDestroy({graph})");
 }

@@ -16,6 +16,7 @@ family! { host
         gives: Nothing;
         effect: fill(buffer, *stamp);
         words: ("fill of {buffer}");
+        cpp: Host;
 
     /// Host stores: small whole numbers of a type, as [`numbers`](crate::numbers) says.
     FillNumbers {
@@ -30,6 +31,7 @@ family! { host
         gives: Nothing;
         effect: fill_numbers(buffer, *dtype, *stamp);
         words: ("fill of {buffer}");
+        cpp: Host;
 
     /// Reads a host-accessible buffer; its bytes must be what program order says.
     Check {
@@ -42,6 +44,7 @@ family! { host
         gives: Nothing;
         effect: check(buffer);
         words: ("check of {buffer}");
+        cpp: Check;
 
     /// Reads two host-accessible buffers whose bytes must be the same.
     Equal {
@@ -55,6 +58,7 @@ family! { host
         gives: Nothing;
         effect: compare(a, b);
         words: ("comparison of {a} and {b}");
+        cpp: Check;
 
     /// Reads two host-accessible buffers whose bytes must differ.
     Differ {
@@ -68,6 +72,7 @@ family! { host
         gives: Nothing;
         effect: compare(a, b);
         words: ("difference of {a} and {b}");
+        cpp: Check;
 
     /// Reads the guards of a buffer, which nothing may have touched.
     Guards {
@@ -83,6 +88,7 @@ family! { host
         gives: Nothing;
         effect: guards(buffer);
         words: ("");
+        cpp: Check;
 
     /// The host sleeps, in milliseconds.
     Sleep {
@@ -95,6 +101,7 @@ family! { host
         gives: Nothing;
         effect: nothing;
         words: ("sleep of {ms} ms");
+        cpp: Host;
 
     /// The body, `count` times.
     Repeat {
@@ -108,6 +115,7 @@ family! { host
         gives: Nothing;
         effect: nothing;
         words: ("{count} iterations");
+        cpp: Block;
 
     /// The body on a second host thread, joined at the end of the block.
     Thread {
@@ -120,4 +128,5 @@ family! { host
         gives: Nothing;
         effect: nothing;
         words: ("second host thread");
+        cpp: Block;
 }

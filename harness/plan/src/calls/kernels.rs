@@ -21,6 +21,7 @@ family! { kernels
         gives: Nothing;
         effect: nothing;
         words: ("");
+        cpp: Kernel;
 
     /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
     Load {
@@ -33,6 +34,7 @@ family! { kernels
         gives: Nothing;
         effect: nothing;
         words: ("");
+        cpp: Kernel;
 
     /// Unloads a kernel's module.
     Unload {
@@ -45,6 +47,7 @@ family! { kernels
         gives: Nothing;
         effect: nothing;
         words: ("");
+        cpp: Kernel;
 
     /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup.
     Launch {
@@ -62,6 +65,7 @@ family! { kernels
         gives: Nothing;
         effect: launch(kernel, grid, block, args);
         words: ("launch of {kernel}");
+        cpp: Kernel;
 
     /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the variable's size in bytes.
     FindSymbol {
@@ -80,4 +84,5 @@ family! { kernels
         gives: Number(&[]);
         effect: nothing;
         words: ("look for {symbol}");
+        cpp: Kernel;
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Thing;
+use super::{NamedAs, Thing};
 use crate::{
     CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory, Name,
     RandKind, StreamKind,
@@ -29,30 +29,49 @@ pub trait Keys {
     fn nothing(&mut self);
 }
 
-/// The value of a key, as it is written.
+/// A field of a call that holds one value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written<'a> {
-    /// The key.
+pub struct Field<'a> {
+    /// Its name, which is that of its key too.
     pub key: &'static str,
     /// Its value.
     pub value: Cow<'a, str>,
-    /// Whether it is a name or a text, which may have to be quoted.
-    pub text: bool,
+    /// What sort of value.
+    pub holds: Holds,
     /// Whether it means the same to leave the key out.
     pub usual: bool,
 }
 
-impl<'a> Written<'a> {
-    pub(super) fn stream(key: &'static str, name: &'a str) -> Self {
-        Written { usual: name == DEFAULT_STREAM, ..Written::text(key, name) }
+/// What sort of value a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// The name of a thing, and what that is to the call.
+    Name(Thing, NamedAs),
+    /// Any text.
+    Text,
+    /// A number or a flag.
+    Number,
+    /// One of a few words.
+    Word,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn name(key: &'static str, name: &'a str, thing: Thing, role: NamedAs) -> Self {
+        let usual = thing == Thing::Stream && name == DEFAULT_STREAM;
+        Field { key, value: name.into(), holds: Holds::Name(thing, role), usual }
     }
 
     pub(super) fn text(key: &'static str, text: &'a str) -> Self {
-        Written { key, value: text.into(), text: true, usual: false }
+        Field { key, value: text.into(), holds: Holds::Text, usual: false }
     }
 
-    pub(super) fn plain(key: &'static str, value: impl ToString, usual: bool) -> Self {
-        Written { key, value: value.to_string().into(), text: false, usual }
+    pub(super) fn plain(
+        key: &'static str,
+        holds: Holds,
+        value: impl ToString,
+        usual: bool,
+    ) -> Self {
+        Field { key, value: value.to_string().into(), holds, usual }
     }
 }
 

@@ -22,6 +22,7 @@ family! { memory
         gives: Nothing;
         effect: alloc(buffer);
         words: ("allocation of {buffer}");
+        cpp: Memory;
 
     /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address is freed again.
     Free {
@@ -41,6 +42,7 @@ family! { memory
         gives: Nothing;
         effect: free(buffer);
         words: ("free of {buffer}");
+        cpp: Memory;
 
     /// hipFree of an address that no buffer of the plan has.
     FreeAddress {
@@ -53,6 +55,7 @@ family! { memory
         gives: Nothing;
         effect: nothing;
         words: ("free of address {address:#x}");
+        cpp: Memory;
 
     /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its guards, before
     /// anything else: host stores for host memory, hipMemset otherwise.
@@ -69,4 +72,5 @@ family! { memory
         gives: Nothing;
         effect: poison(buffer);
         words: ("");
+        cpp: Memory;
 }

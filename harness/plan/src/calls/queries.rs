@@ -11,6 +11,7 @@ family! { queries
         gives: Nothing;
         effect: nothing;
         words: ("look at the last error");
+        cpp: Function("hipGetLastError()");
 
     /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo
@@ -22,6 +23,7 @@ family! { queries
         gives: Number(&["returned", "unchanged"]);
         effect: nothing;
         words: ("look at the free memory");
+        cpp: Memory;
 
     /// hipDeviceGetAttribute; gives the number.
     DeviceAttribute {
@@ -36,6 +38,7 @@ family! { queries
         gives: Number(&[]);
         effect: nothing;
         words: ("look at an attribute of the device");
+        cpp: Function("hipDeviceGetAttribute(&{attribute: int}, hipDeviceAttribute{attribute}, {device})");
 
     /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
     TrimPool
@@ -46,4 +49,5 @@ family! { queries
         gives: Nothing;
         effect: nothing;
         words: ("trim of the pool");
+        cpp: Memory;
 }

@@ -18,6 +18,7 @@ family! { rng
         gives: Nothing;
         effect: make_handle(generator);
         words: ("creation of generator {generator}");
+        cpp: Random;
 
     /// hiprandSetPseudoRandomGeneratorSeed.
     RandSeed {
@@ -31,6 +32,7 @@ family! { rng
         gives: Nothing;
         effect: use_handle(generator);
         words: ("seed of {generator}");
+        cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
 
     /// hiprandSetGeneratorOffset.
     RandOffset {
@@ -44,6 +46,7 @@ family! { rng
         gives: Nothing;
         effect: use_handle(generator);
         words: ("offset of {generator}");
+        cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
 
     /// hiprandSetStream.
     RandStream {
@@ -57,6 +60,7 @@ family! { rng
         gives: Nothing;
         effect: use_handle(generator);
         words: ("stream of {generator}");
+        cpp: Function("hiprandSetStream({generator}, {stream})");
 
     /// hiprandGenerate: `count` 32-bit words.
     RandGenerate {
@@ -71,6 +75,7 @@ family! { rng
         gives: Nothing;
         effect: rand_generate(generator, to, *count);
         words: ("numbers of {generator} to {}", to.buffer);
+        cpp: Random;
 
     /// hiprandDestroyGenerator.
     RandDestroy {
@@ -83,4 +88,5 @@ family! { rng
         gives: Nothing;
         effect: end_handle(generator);
         words: ("destruction of {generator}");
+        cpp: Function("hiprandDestroyGenerator({generator})");
 }

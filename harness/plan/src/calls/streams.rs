@@ -13,6 +13,7 @@ family! { streams
         gives: Nothing;
         effect: nothing;
         words: ("creation of stream {stream}");
+        cpp: Stream;
 
     /// hipStreamDestroy.
     StreamDestroy {
@@ -25,6 +26,7 @@ family! { streams
         gives: Nothing;
         effect: nothing;
         words: ("destruction of stream {stream}");
+        cpp: Function("hipStreamDestroy({stream})");
 
     /// hipStreamSynchronize.
     StreamSynchronize {
@@ -37,6 +39,7 @@ family! { streams
         gives: Nothing;
         effect: nothing;
         words: ("sync of stream {stream}");
+        cpp: Function("hipStreamSynchronize({stream})");
 
     /// hipDeviceSynchronize.
     DeviceSynchronize
@@ -47,6 +50,7 @@ family! { streams
         gives: Nothing;
         effect: nothing;
         words: ("sync of the device");
+        cpp: Function("hipDeviceSynchronize()");
 
     /// hipStreamQuery.
     StreamQuery {
@@ -59,6 +63,7 @@ family! { streams
         gives: Nothing;
         effect: nothing;
         words: ("query of stream {stream}");
+        cpp: Function("hipStreamQuery({stream})");
 
     /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the stream.
     HostFunc {
@@ -80,4 +85,5 @@ family! { streams
         gives: Nothing;
         effect: host_func(buffer);
         words: ("host function on {buffer}");
+        cpp: Stream;
 }

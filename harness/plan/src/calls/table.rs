@@ -168,47 +168,44 @@ macro_rules! value {
     };
 }
 
-/// The value of a field, as it is written.
-macro_rules! written {
-    ($field:ident, makes Stream) => {
-        Written::stream(stringify!($field), $field)
+/// What a field holds, where that can be written as one value.
+macro_rules! field {
+    ($found:ident, $field:ident, makes $thing:ident) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
     };
-    ($field:ident, ends Stream) => {
-        Written::stream(stringify!($field), $field)
+    ($found:ident, $field:ident, ends $thing:ident) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Ended))
     };
-    ($field:ident, uses Stream) => {
-        Written::stream(stringify!($field), $field)
+    ($found:ident, $field:ident, uses $thing:ident) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Used))
     };
-    ($field:ident, orders Stream) => {
-        Written::stream(stringify!($field), $field)
+    ($found:ident, $field:ident, orders Stream) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::Stream, NamedAs::Orders))
     };
-    ($field:ident, makes $thing:ident) => {
-        Written::text(stringify!($field), $field)
+    ($found:ident, $field:ident, text) => {
+        $found.push(Field::text(stringify!($field), $field))
     };
-    ($field:ident, ends $thing:ident) => {
-        Written::text(stringify!($field), $field)
+    ($found:ident, $field:ident, flag) => {
+        $found.push(Field::plain(stringify!($field), Holds::Number, $field, !*$field))
     };
-    ($field:ident, uses $thing:ident) => {
-        Written::text(stringify!($field), $field)
+    ($found:ident, $field:ident, number) => {
+        $found.push(Field::plain(stringify!($field), Holds::Number, $field, false))
     };
-    ($field:ident, text) => {
-        Written::text(stringify!($field), $field)
+    ($found:ident, $field:ident, number $default:expr) => {
+        $found.push(Field::plain(stringify!($field), Holds::Number, $field, *$field == $default))
     };
-    ($field:ident, flag) => {
-        Written::plain(stringify!($field), $field, !*$field)
+    ($found:ident, $field:ident, choice) => {
+        $found.push(Field::plain(stringify!($field), Holds::Word, $field.word(), false))
     };
-    ($field:ident, number) => {
-        Written::plain(stringify!($field), $field, false)
+    ($found:ident, $field:ident, choice $default:expr) => {
+        $found.push(Field::plain(
+            stringify!($field),
+            Holds::Word,
+            $field.word(),
+            *$field == $default,
+        ))
     };
-    ($field:ident, number $default:expr) => {
-        Written::plain(stringify!($field), $field, *$field == $default)
-    };
-    ($field:ident, choice) => {
-        Written::plain(stringify!($field), $field.word(), false)
-    };
-    ($field:ident, choice $default:expr) => {
-        Written::plain(stringify!($field), $field.word(), *$field == $default)
-    };
+    ($found:ident, $field:ident, $($other:tt)*) => {};
 }
 
 /// Reads a call, if its verb is this one.
@@ -243,16 +240,16 @@ macro_rules! read {
 
 /// Writes a call.
 macro_rules! write {
-    ($to:ident, keys $name:ident, [$(($field:ident $($role:tt)*))*]) => {
-        $to.keys(stringify!($name), vec![$(written!($field, $($role)*)),*])
+    ($to:ident, $call:ident, keys $name:ident, [$($field:ident)*]) => {
+        $to.keys(stringify!($name), $call.fields())
     };
-    ($to:ident, value $name:ident, [$(($field:ident $($role:tt)*))*]) => {
-        $to.value(stringify!($name), vec![$(written!($field, $($role)*)),*].pop())
+    ($to:ident, $call:ident, value $name:ident, [$($field:ident)*]) => {
+        $to.value(stringify!($name), $call.fields().pop())
     };
-    ($to:ident, by_hand $name:ident, [$(($field:ident $($role:tt)*))*]) => { $to.$name($($field),*) };
-    ($to:ident, part $name:ident, [$(($field:ident $($role:tt)*))*]) => { $to.$name($($field),*) };
-    ($to:ident, block $name:ident, $fields:tt) => { String::new() };
-    ($to:ident, none, $fields:tt) => { String::new() };
+    ($to:ident, $call:ident, by_hand $name:ident, [$($field:ident)*]) => { $to.$name($($field),*) };
+    ($to:ident, $call:ident, part $name:ident, [$($field:ident)*]) => { $to.$name($($field),*) };
+    ($to:ident, $call:ident, block $name:ident, $fields:tt) => { String::new() };
+    ($to:ident, $call:ident, none, $fields:tt) => { String::new() };
 }
 
 /// The method that reads a verb by hand.
@@ -295,6 +292,7 @@ macro_rules! table {
             gives: $gives:expr;
             effect: $effect:ident $(($($arg:expr),*))?;
             words: ($($words:tt)*);
+            cpp: $cpp:expr;
     )*) => {
         /// One call, or a block of calls.
         #[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
@@ -318,9 +316,9 @@ macro_rules! table {
         )]
         pub trait WriteVerb {
             /// A verb with keys.
-            fn keys(&self, verb: &str, keys: Vec<Written<'_>>) -> String;
+            fn keys(&self, verb: &str, keys: Vec<Field<'_>>) -> String;
             /// A verb with one value, or none.
-            fn value(&self, verb: &str, value: Option<Written<'_>>) -> String;
+            fn value(&self, verb: &str, value: Option<Field<'_>>) -> String;
             $(writer! { $form [$($verb)?] $($($field: $type),*)? })*
         }
 
@@ -384,10 +382,30 @@ macro_rules! table {
 
             /// The step that reads as this call; empty for blocks, and for what has no verb.
             pub fn write(&self, to: &impl WriteVerb) -> String {
+                let call = self;
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
-                        write!(to, $form $($verb)?, [$($(($field $role $($($of)*)?))*)?])
+                        write!(to, call, $form $($verb)?, [$($($field)*)?])
                     })*
+                }
+            }
+
+            /// The fields that hold one value, in their order.
+            pub fn fields(&self) -> Vec<Field<'_>> {
+                let mut found = Vec::new();
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        $($(field!(found, $field, $role $($($of)*)?);)*)?
+                    })*
+                }
+                found
+            }
+
+            /// How the call is written in C++.
+            pub fn cpp(&self) -> Cpp {
+                use Cpp::*;
+                match self {
+                    $(Call::$call { .. } => $cpp,)*
                 }
             }
 
@@ -403,6 +421,12 @@ macro_rules! table {
         const OWN_VERBS: &[&[Verb]] = {
             use Gives::{Nothing, Number, Word};
             &[$(verb!($form $([$verb $([$($key),*])? $says])?, $gives, $($($field)*)?),)*]
+        };
+
+        /// How calls are written in C++, with the names of their fields.
+        const IN_CPP: &[(Cpp, &[&str])] = {
+            use Cpp::*;
+            &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
         };
 
         /// What calls go by: the first of what each may make.
