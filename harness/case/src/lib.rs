@@ -19,7 +19,6 @@ mod trust;
 mod write;
 mod yaml;
 
-pub use calls::VERBS;
 pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs, mistakes};
 pub use lower::{BACK, Kernels, Lowered, analyse, lower};

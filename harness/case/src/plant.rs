@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use device::{Fault, Planted};
-use plan::{Call, Effect, Misbehaviour, Plan, Step, accepts, api, captured};
+use plan::{Call, Effect, Misbehaviour, NamedAs, Plan, Step, Thing, accepts, api, captured};
 
 /// Milliseconds; longer than any limit on a trial.
 const FOREVER: u64 = 86_400_000;
@@ -134,7 +134,8 @@ fn makes_node(call: &Call) -> bool {
 }
 
 fn makes_handle(call: &Call) -> bool {
-    matches!(call, Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. })
+    let handles = [Thing::Generator, Thing::Blaslt, Thing::Rocblas];
+    call.named().iter().any(|n| n.role == NamedAs::Made && handles.contains(&n.thing))
 }
 
 fn plant_in(

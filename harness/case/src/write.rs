@@ -8,7 +8,7 @@ use std::{
     fmt::Write,
 };
 
-use plan::{Buffer, Call, Memory, Plan, StreamKind};
+use plan::{Buffer, Call, Choice, Memory, Plan, StreamKind};
 
 use self::{
     scalar::{block, flow_list, flow_map, plain},
@@ -16,7 +16,6 @@ use self::{
 };
 use crate::{
     At, Case, FaultEntry, Kernels, Known, Needs, Trial,
-    calls::{MEMORIES, STREAM_KINDS},
     matrix::substitute,
     signature::can_be,
     yaml::{Node, Value},
@@ -102,7 +101,7 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     if !declared.is_empty() {
         out.push_str("streams:\n");
         for (name, kind) in declared {
-            line(&mut out, &format!("  {}: {}", plain(name), word(STREAM_KINDS, *kind)));
+            line(&mut out, &format!("  {}: {}", plain(name), kind.word()));
         }
     }
     let own: Vec<_> =
@@ -134,11 +133,6 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
-}
-
-/// The word of a value in a table of the reader.
-fn word<T: PartialEq>(words: &'static [(&str, T)], value: T) -> &'static str {
-    words.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
 }
 
 fn head(out: &mut String, plan: &Plan, header: &Header) {
@@ -217,8 +211,7 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
-    let mut fields =
-        vec![("on", word(MEMORIES, spec.memory).to_owned()), ("bytes", spec.bytes.to_string())];
+    let mut fields = vec![("on", spec.memory.word().to_owned()), ("bytes", spec.bytes.to_string())];
     if let Some(first) = first {
         fields.push(("fill", first.to_owned()));
     }

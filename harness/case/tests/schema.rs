@@ -138,8 +138,8 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
         .map(String::as_str)
         .filter(|key| !["when", "returns", "gives"].contains(key))
         .collect();
-    assert_eq!(in_schema, case::VERBS.iter().map(|(verb, ..)| *verb).collect());
-    for (verb, keys, _) in case::VERBS {
+    assert_eq!(in_schema, plan::verbs().map(|verb| verb.name).collect());
+    for plan::Verb { name: verb, keys, .. } in plan::verbs() {
         // Verbs that take a bare name as well list the mapping as an alternative.
         let verb_schema = &properties[*verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);

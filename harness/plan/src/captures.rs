@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Plan, Step};
+use crate::{Call, DEFAULT_STREAM, InCapture, Memory, Plan, Step};
 
 /// What a step is to the captures around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,21 +141,12 @@ impl<'a> Captures<'a> {
                 Some(self.generators.get(generator.as_str()).copied().unwrap_or(DEFAULT_STREAM))
             }
             // Other memory comes and goes in no stream.
-            Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
-                let memory = self.plan.buffers.get(buffer).map(|buffer| buffer.memory);
-                (memory == Some(Memory::DeviceAsync)).then_some(stream)
+            Call::Alloc { buffer, .. } | Call::Free { buffer, .. }
+                if self.plan.memory(buffer) != Some(Memory::DeviceAsync) =>
+            {
+                None
             }
-            Call::Copy { stream, .. }
-            | Call::Copy2d { stream, .. }
-            | Call::Set { stream, .. }
-            | Call::Launch { stream, .. }
-            | Call::HostFunc { stream, .. }
-            | Call::BlasltMatmul { stream, .. }
-            | Call::RocblasGemm { stream, .. }
-            | Call::GraphLaunch { stream, .. }
-            | Call::EventRecord { stream, .. }
-            | Call::StreamWaitEvent { stream, .. } => Some(stream),
-            _ => None,
+            call => call.ordered_by(),
         }
     }
 
@@ -212,15 +203,14 @@ impl<'a> Captures<'a> {
             {
                 refused(format!("event `{event}` was recorded in a capture"))
             }
-            Call::StreamSynchronize { stream }
-            | Call::StreamQuery { stream }
-            | Call::GraphLaunch { stream, .. }
-            | Call::HostFunc { stream, api: HostFuncApi::AddCallback, .. }
-                if origin(stream).is_some() =>
-            {
-                refused(format!("stream `{stream}` is captured, which takes no such call"))
-            }
-            _ => Ok(()),
+            call => match call.stream() {
+                Some(stream)
+                    if call.in_capture() == InCapture::Refused && origin(stream).is_some() =>
+                {
+                    refused(format!("stream `{stream}` is captured, which takes no such call"))
+                }
+                Some(_) | None => Ok(()),
+            },
         }
     }
 
@@ -420,15 +410,5 @@ pub fn accepts(names: &[String]) -> bool {
 
 /// Whether the call becomes a node when its stream is captured.
 pub fn recorded(call: &Call) -> bool {
-    match call {
-        Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
-        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
-        Call::HostFunc { api, .. } => *api == HostFuncApi::LaunchHostFunc,
-        Call::Launch { .. }
-        | Call::BlasltMatmul { .. }
-        | Call::RocblasGemm { .. }
-        | Call::RandGenerate { .. } => true,
-        Call::Alloc { .. } | Call::Free { .. } => true,
-        _ => false,
-    }
+    call.in_capture() == InCapture::Node
 }

@@ -7,8 +7,8 @@
 //!
 //! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
 
-mod api;
 mod call;
+mod calls;
 mod captures;
 mod event;
 mod executable;
@@ -20,8 +20,11 @@ mod order;
 mod pattern;
 mod promise;
 
-pub use api::{APIS, api};
 pub use call::*;
+pub use calls::{
+    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Keys, Named, NamedAs, ReadVerb, Thing,
+    Verb, WriteVerb, api, apis, functions, is_result, verbs,
+};
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;
 pub use executable::impossible;

@@ -17,7 +17,7 @@ use crate::{
     late::Lateness,
     libraries::Libraries,
     math, memory,
-    needs::{self, Home},
+    needs::Home,
     nodes,
     pipe::Events,
     streams,
@@ -283,7 +283,7 @@ impl<'a> Machine<'a> {
         };
         let start = Instant::now();
         let home = || {
-            let functions = needs::functions_of(self.plan(), &step.call);
+            let functions = step.call.functions(self.plan());
             functions.first().map_or(Home::Hip, |f| Home::of(f))
         };
         let mut acts = true;

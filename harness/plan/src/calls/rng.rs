@@ -1,0 +1,92 @@
+//! Random numbers: hipRAND.
+
+family! { rng
+
+    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost when `host`.
+    RandCreate {
+        generator: Name as makes(Generator),
+        kind: RandKind as choice(RandKind::Xorwow),
+        host: bool as flag,
+    }
+        verb: keys rand_create "create a random generator";
+        makes: { |_plan| host => {
+            false => ["hiprandCreateGenerator"],
+            true => ["hiprandCreateGeneratorHost"],
+        } };
+        in_capture: Now;
+        by_hand: [];
+        gives: Nothing;
+        effect: make_handle(generator);
+        words: ("creation of generator {generator}");
+        cpp: Random;
+
+    /// hiprandSetPseudoRandomGeneratorSeed.
+    RandSeed {
+        generator: Name as uses(Generator),
+        seed: u64 as number,
+    }
+        verb: keys rand_seed "seed a generator";
+        makes: ["hiprandSetPseudoRandomGeneratorSeed"];
+        in_capture: Now;
+        by_hand: [];
+        gives: Nothing;
+        effect: use_handle(generator);
+        words: ("seed of {generator}");
+        cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
+
+    /// hiprandSetGeneratorOffset.
+    RandOffset {
+        generator: Name as uses(Generator),
+        offset: u64 as number,
+    }
+        verb: keys rand_offset "set a generator's offset";
+        makes: ["hiprandSetGeneratorOffset"];
+        in_capture: Now;
+        by_hand: [];
+        gives: Nothing;
+        effect: use_handle(generator);
+        words: ("offset of {generator}");
+        cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
+
+    /// hiprandSetStream.
+    RandStream {
+        generator: Name as uses(Generator),
+        stream: Name as uses(Stream),
+    }
+        verb: keys rand_stream "set a generator's stream";
+        makes: ["hiprandSetStream"];
+        in_capture: Now;
+        by_hand: [];
+        gives: Nothing;
+        effect: use_handle(generator);
+        words: ("stream of {generator}");
+        cpp: Function("hiprandSetStream({generator}, {stream})");
+
+    /// hiprandGenerate: `count` 32-bit words.
+    RandGenerate {
+        generator: Name as uses(Generator),
+        to: Place as writes(Any),
+        count: u64 as number,
+    }
+        verb: by_hand rand_generate [generator, to, count] "generate 32-bit words";
+        makes: ["hiprandGenerate"];
+        in_capture: Node;
+        by_hand: [];
+        gives: Nothing;
+        effect: rand_generate(generator, to, *count);
+        words: ("numbers of {generator} to {}", to.buffer);
+        cpp: Random;
+
+    /// hiprandDestroyGenerator.
+    RandDestroy {
+        generator: Name as ends(Generator),
+    }
+        verb: value rand_destroy "destroy a generator";
+        makes: ["hiprandDestroyGenerator"];
+        in_capture: Now;
+        by_hand: [];
+        gives: Nothing;
+        effect: end_handle(generator);
+        words: ("destruction of {generator}");
+        cpp: Function("hiprandDestroyGenerator({generator})");
+}
