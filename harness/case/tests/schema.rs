@@ -154,3 +154,79 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
     let faults: Vec<_> = device::Fault::ALL.iter().map(|f| json!(f.name())).collect();
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
 }
+
+/// What the declaration of a call says of its verb.
+fn declared(verb: &plan::Verb) -> Option<Value> {
+    let value = |key: &plan::Key| match key.holds {
+        plan::KeyHolds::Name => json!({"$ref": "#/$defs/name"}),
+        plan::KeyHolds::Number => json!({"$ref": "#/$defs/number"}),
+        plan::KeyHolds::Flag => json!({"$ref": "#/$defs/flag"}),
+        plan::KeyHolds::Word(words) => {
+            json!({"anyOf": [{"enum": words()}, {"$ref": "#/$defs/placeholder"}]})
+        }
+    };
+    let mut schema = match verb.takes {
+        plan::Takes::Other => return None,
+        plan::Takes::Value([]) => json!({"type": "null"}),
+        plan::Takes::Value([key, ..]) => value(key),
+        plan::Takes::Keys(keys) => {
+            let properties: serde_json::Map<_, _> =
+                keys.iter().map(|key| (key.name.to_owned(), value(key))).collect();
+            let required: Vec<_> = keys.iter().filter(|k| k.required).map(|k| k.name).collect();
+            json!({
+                "type": "object",
+                "properties": properties,
+                "additionalProperties": false,
+                "required": required,
+            })
+        }
+    };
+    if schema["required"] == json!([]) {
+        schema.as_object_mut().expect("a schema").remove("required");
+    }
+    let about = verb.about;
+    schema["description"] = format!("{}{}.", about[..1].to_uppercase(), &about[1..]).into();
+    Some(schema)
+}
+
+/// Each regular verb is in the schema as its call is declared; `ROCREPRO_WRITE_SCHEMA=1` puts it there.
+#[test]
+fn regular_verbs_are_as_their_calls_are_declared() {
+    let path = root().join("cases/schema.json");
+    let text = std::fs::read_to_string(&path).expect("cases/schema.json");
+    let mut written = text.clone();
+    for verb in plan::verbs() {
+        let Some(schema) = declared(verb) else { continue };
+        let there = self::schema()["$defs"]["step"]["properties"][verb.name].clone();
+        if there == schema {
+            continue;
+        }
+        let shown =
+            serde_json::to_string_pretty(&schema).expect("JSON").replace('\n', "\n        ");
+        let entry = format!("        \"{}\": {shown},\n", verb.name);
+        let start = format!("        \"{}\": {{\n", verb.name);
+        match written.find(&start) {
+            Some(at) => {
+                let end = at + written[at..].find("\n        },\n").expect("its end") + 12;
+                written.replace_range(at..end, &entry);
+            }
+            None => {
+                let at = written.find("        \"when\": {\n").expect("the keys of every step");
+                written.insert_str(at, &entry);
+                let last =
+                    "          \"required\": [\n            \"thread\"\n          ]\n        }";
+                let at = written.find(last).expect("the last verb") + last.len();
+                let needs = last.replace("thread", verb.name);
+                written.insert_str(at, &format!(",\n        {{\n{needs}"));
+            }
+        }
+    }
+    if std::env::var_os("ROCREPRO_WRITE_SCHEMA").is_some() {
+        std::fs::write(&path, written).expect("cases/schema.json can be written");
+    } else {
+        assert!(
+            written == text,
+            "cases/schema.json is older than the calls; run the tests once with ROCREPRO_WRITE_SCHEMA=1"
+        );
+    }
+}

@@ -233,7 +233,7 @@ pub fn is_result(function: &str, argument: usize) -> Option<bool> {
 }
 
 /// A verb of a case's steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Verb {
     /// How it is written.
     pub name: &'static str,
@@ -243,6 +243,55 @@ pub struct Verb {
     pub about: &'static str,
     /// What its call gives.
     pub gives: Gives,
+    /// Whether its call does nothing to memory.
+    pub idle: bool,
+    /// What it takes, where its call is read from its declaration.
+    pub takes: Takes,
+}
+
+/// What a verb takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    /// These keys.
+    Keys(&'static [Key]),
+    /// One value, or nothing.
+    Value(&'static [Key]),
+    /// What only the crate `case` knows.
+    Other,
+}
+
+/// A key of a verb.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands under it.
+    pub holds: KeyHolds,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+impl Key {
+    const fn of(name: &'static str, holds: KeyHolds, required: bool) -> Key {
+        Key { name, holds, required }
+    }
+}
+
+/// What stands under a key.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyHolds {
+    /// A name or another text.
+    Name,
+    /// A whole number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(fn() -> Vec<&'static str>),
+}
+
+fn words<T: Choice>() -> Vec<&'static str> {
+    T::ALL.iter().map(|(word, _)| *word).collect()
 }
 
 /// A field that may name buffers.

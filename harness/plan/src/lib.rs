@@ -22,8 +22,8 @@ mod promise;
 
 pub use call::*;
 pub use calls::{
-    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Keys, Named, NamedAs, ReadVerb, Thing,
-    Verb, WriteVerb, api, apis, functions, is_result, verbs,
+    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys, Named, NamedAs,
+    ReadVerb, Takes, Thing, Verb, WriteVerb, api, apis, functions, is_result, verbs,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;

@@ -65,6 +65,19 @@ family! { streams
         words: ("query of stream {stream}");
         cpp: Function("hipStreamQuery({stream})");
 
+    /// hipStreamGetFlags; gives the flags that the stream was created with.
+    StreamGetFlags {
+        stream: Name as uses(Stream),
+    }
+        verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
+        makes: ["hipStreamGetFlags"];
+        in_capture: Now;
+        by_hand: [];
+        gives: Number(&[]);
+        effect: nothing;
+        words: ("flags of stream {stream}");
+        cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
+
     /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the stream.
     HostFunc {
         buffer: Name as updates(Host),

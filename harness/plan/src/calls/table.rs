@@ -105,22 +105,87 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
+/// What a key of a verb holds, for the verb's schema.
+macro_rules! key {
+    ($field:ident, $type:ty, makes $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, ends Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, uses Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, orders Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, ends $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, uses $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, text) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, flag) => {
+        Key::of(stringify!($field), KeyHolds::Flag, false)
+    };
+    ($field:ident, $type:ty, number) => {
+        Key::of(stringify!($field), KeyHolds::Number, true)
+    };
+    ($field:ident, $type:ty, number $default:expr) => {
+        Key::of(stringify!($field), KeyHolds::Number, false)
+    };
+    ($field:ident, $type:ty, choice) => {
+        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)
+    };
+    ($field:ident, $type:ty, choice $default:expr) => {
+        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)
+    };
+}
+
+macro_rules! idle {
+    (nothing) => {
+        true
+    };
+    ($effect:ident) => {
+        false
+    };
+}
+
 /// The verb of a call, if it has one of its own.
 macro_rules! verb {
-    (none, $gives:expr, $($field:ident)*) => { &[] };
-    (part [$name:ident $about:literal], $gives:expr, $($field:ident)*) => { &[] };
-    (keys [$name:ident $about:literal], $gives:expr, $($field:ident)*) => {
-        verb!(by_hand [$name [$($field),*] $about], $gives,)
+    (none, $gives:expr, $effect:ident, $($field:tt)*) => { &[] };
+    (part [$name:ident $about:literal], $gives:expr, $effect:ident, $($field:tt)*) => { &[] };
+    (keys [$name:ident $about:literal], $gives:expr, $effect:ident, $(($field:ident $type:ty; $($role:tt)*))*) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[$(stringify!($field)),*],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Keys(&[$(key!($field, $type, $($role)*)),*]),
+        }]
     };
-    (value [$name:ident $about:literal], $gives:expr, $($field:ident)?) => {
-        verb!(by_hand [$name [] $about], $gives,)
+    (value [$name:ident $about:literal], $gives:expr, $effect:ident, $(($field:ident $type:ty; $($role:tt)*))?) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Value(&[$(key!($field, $type, $($role)*))?]),
+        }]
     };
-    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $($field:ident)*) => {
+    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $effect:ident, $($field:tt)*) => {
         &[Verb {
             name: stringify!($name),
             keys: &[$(stringify!($key)),*],
             about: $about,
             gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Other,
         }]
     };
 }
@@ -420,7 +485,10 @@ macro_rules! table {
         /// The verb of each call that has one of its own.
         const OWN_VERBS: &[&[Verb]] = {
             use Gives::{Nothing, Number, Word};
-            &[$(verb!($form $([$verb $([$($key),*])? $says])?, $gives, $($($field)*)?),)*]
+            &[$(verb!(
+                $form $([$verb $([$($key),*])? $says])?, $gives, $effect,
+                $($(($field $type; $role $($($of)*)?))*)?
+            ),)*]
         };
 
         /// How calls are written in C++, with the names of their fields.
