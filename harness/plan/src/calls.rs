@@ -9,7 +9,7 @@
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
 //! | `gives` | the value that it gives, a [`Gives`] |
-//! | `effect` | what it does to memory: a method of the reference model, or `nothing` |
+//! | `effect` | `nothing`, or four methods: what it does to memory (`model/effects.rs`), to captures and graphs (`captures.rs`), what it orders and which bytes it touches (`order.rs`) |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!
@@ -33,7 +33,9 @@ pub use self::keys::{Choice, Field, Holds, Keys};
 use crate::{
     Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
     Operands, Parameter, Place, Plan, RandKind, Step,
+    captures::Captures,
     model::{Bytes, Model, Now},
+    order::{Order, Touch},
 };
 
 #[macro_use]
@@ -243,7 +245,7 @@ pub struct Verb {
     pub about: &'static str,
     /// What its call gives.
     pub gives: Gives,
-    /// Whether its call does nothing to memory.
+    /// Whether its call does nothing to memory, captures and order.
     pub idle: bool,
     /// What it takes, where its call is read from its declaration.
     pub takes: Takes,

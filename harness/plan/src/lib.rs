@@ -7,6 +7,9 @@
 //!
 //! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
 
+// A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 mod call;
 mod calls;
 mod captures;
