@@ -155,38 +155,47 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
 }
 
+/// A JSON object with its entries in this order.
+fn object(entries: &[(&str, String)]) -> String {
+    let line = |(key, value): &(&str, String)| {
+        let value = value.replace('\n', "\n  ");
+        format!("  \"{key}\": {value}")
+    };
+    let lines: Vec<String> = entries.iter().map(line).collect();
+    format!("{{\n{}\n}}", lines.join(",\n"))
+}
+
 /// What the declaration of a call says of its verb.
-fn declared(verb: &plan::Verb) -> Option<Value> {
+fn declared(verb: &plan::Verb) -> Option<String> {
+    let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
+    let reference = |name: &str| ("$ref", pretty(format!("#/$defs/{name}").into()));
     let value = |key: &plan::Key| match key.holds {
-        plan::KeyHolds::Name => json!({"$ref": "#/$defs/name"}),
-        plan::KeyHolds::Number => json!({"$ref": "#/$defs/number"}),
-        plan::KeyHolds::Flag => json!({"$ref": "#/$defs/flag"}),
+        plan::KeyHolds::Name => reference("name"),
+        plan::KeyHolds::Number => reference("number"),
+        plan::KeyHolds::Flag => reference("flag"),
         plan::KeyHolds::Word(words) => {
-            json!({"anyOf": [{"enum": words()}, {"$ref": "#/$defs/placeholder"}]})
+            ("anyOf", pretty(json!([{"enum": words()}, {"$ref": "#/$defs/placeholder"}])))
         }
     };
-    let mut schema = match verb.takes {
+    let about = format!("{}{}.", verb.about[..1].to_uppercase(), &verb.about[1..]);
+    let mut entries = vec![("description", pretty(about.into()))];
+    match verb.takes {
         plan::Takes::Other => return None,
-        plan::Takes::Value([]) => json!({"type": "null"}),
-        plan::Takes::Value([key, ..]) => value(key),
+        plan::Takes::Value([]) => entries.push(("type", pretty("null".into()))),
+        plan::Takes::Value([key, ..]) => entries.push(value(key)),
         plan::Takes::Keys(keys) => {
-            let properties: serde_json::Map<_, _> =
-                keys.iter().map(|key| (key.name.to_owned(), value(key))).collect();
+            let properties: Vec<_> =
+                keys.iter().map(|key| (key.name, object(&[value(key)]))).collect();
+            entries.push(("type", pretty("object".into())));
+            entries.push(("properties", object(&properties)));
+            entries.push(("additionalProperties", "false".to_owned()));
             let required: Vec<_> = keys.iter().filter(|k| k.required).map(|k| k.name).collect();
-            json!({
-                "type": "object",
-                "properties": properties,
-                "additionalProperties": false,
-                "required": required,
-            })
+            if !required.is_empty() {
+                entries.push(("required", pretty(required.into())));
+            }
         }
-    };
-    if schema["required"] == json!([]) {
-        schema.as_object_mut().expect("a schema").remove("required");
     }
-    let about = verb.about;
-    schema["description"] = format!("{}{}.", about[..1].to_uppercase(), &about[1..]).into();
-    Some(schema)
+    Some(object(&entries))
 }
 
 /// Each regular verb is in the schema as its call is declared; `ROCREPRO_WRITE_SCHEMA=1` puts it there.
@@ -198,20 +207,20 @@ fn regular_verbs_are_as_their_calls_are_declared() {
     for verb in plan::verbs() {
         let Some(schema) = declared(verb) else { continue };
         let there = self::schema()["$defs"]["step"]["properties"][verb.name].clone();
-        if there == schema {
+        if there == serde_json::from_str::<Value>(&schema).expect("JSON") {
             continue;
         }
-        let shown =
-            serde_json::to_string_pretty(&schema).expect("JSON").replace('\n', "\n        ");
+        let shown = schema.replace('\n', "\n        ");
         let entry = format!("        \"{}\": {shown},\n", verb.name);
-        let start = format!("        \"{}\": {{\n", verb.name);
-        match written.find(&start) {
+        let start = format!("\n        \"{}\": {{\n", verb.name);
+        match written.find(&start).map(|at| at + 1) {
             Some(at) => {
                 let end = at + written[at..].find("\n        },\n").expect("its end") + 12;
                 written.replace_range(at..end, &entry);
             }
             None => {
-                let at = written.find("        \"when\": {\n").expect("the keys of every step");
+                let at =
+                    written.find("\n        \"when\": {\n").expect("the keys of every step") + 1;
                 written.insert_str(at, &entry);
                 let last =
                     "          \"required\": [\n            \"thread\"\n          ]\n        }";
