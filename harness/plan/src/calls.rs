@@ -381,6 +381,21 @@ impl Call {
         stream
     }
 
+    /// The steps of a block; none for a call.
+    pub fn body(&self) -> Option<&[Step]> {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
+    }
+
+    /// The steps of a block, to be changed.
+    pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
+    }
+
+    /// Whether the host looks at bytes that the case states.
+    pub fn is_check(&self) -> bool {
+        matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
+    }
+
     /// The kernels that the call, or a node that it adds, launches or looks into.
     pub fn kernels(&self) -> impl Iterator<Item = &str> {
         let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
