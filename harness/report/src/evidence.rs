@@ -198,7 +198,7 @@ pub struct Instead {
     pub signature: String,
     /// Runs that gave it.
     pub count: u32,
-    /// Whether the variant fails where it must pass, too: then it is itself wrong.
+    /// Whether the variant is itself wrong: it fails where it must pass, too, or wants an answer that rests on what was left out.
     pub own: bool,
 }
 

@@ -32,7 +32,7 @@ pub enum Seen {
     Pass,
     /// Another failure, by its signature.
     Other(String),
-    /// A failure, by its signature, of something that fails where it must pass, too: it is itself wrong.
+    /// A failure, by its signature, of something that is itself wrong, such as what fails where it must pass, too.
     Own(String),
     /// Nothing: the machine was in the way.
     NoVerdict,
@@ -148,7 +148,7 @@ pub struct Instead {
     pub signature: String,
     /// Runs that gave it.
     pub count: u32,
-    /// Whether what was run is itself wrong: it fails where it must pass, too.
+    /// Whether what was run is itself wrong.
     pub own: bool,
 }
 

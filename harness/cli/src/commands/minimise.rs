@@ -431,6 +431,12 @@ fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
     on.map(|on| Passes { on, rate, otherwise: Vec::new() })
 }
 
+/// Whether the step at which a candidate failed says what its call must answer.
+fn states_an_answer(candidate: &Candidate, outcome: &Outcome) -> bool {
+    let step = outcome.at.step.and_then(|id| candidate.lowered().plan.step(id));
+    step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
+}
+
 impl Runner<Candidate> for Runs<'_> {
     fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
         let outcome = self.outcome(candidate, key)?;
@@ -439,9 +445,14 @@ impl Runner<Candidate> for Runs<'_> {
             Kind::Skip | Kind::NoVerdict => return Some(Seen::NoVerdict),
             _ => self.is_wanted(candidate, &outcome),
         };
+        // What an answer must be rests on the calls before, and some of them may be gone.
+        let rests = !wanted && states_an_answer(candidate, &outcome);
         // The same signature at another place is another failure.
         let elsewhere = !wanted && outcome.signature == self.wanted();
         let signature = outcome.signature + if elsewhere { " at another call" } else { "" };
+        if rests {
+            return Some(Seen::Own(signature));
+        }
         Some(match self.elsewhere(candidate, key)? {
             // It fails where it must pass, so it is itself wrong.
             Some(other) if other.kind.is_failure() => Seen::Own(signature),

@@ -119,11 +119,13 @@ fn own(findings: &Findings, found: &Minimised) -> String {
         true => format!("it fails on {} too, where the case passes", place(&passes.on)),
         false => "it fails without the planted fault too".to_owned(),
     });
-    let why = match there {
-        Some(there) => format!("{there}, or a kernel of its own touches memory that it may not"),
-        None => "a kernel of its own touches memory that it may not".to_owned(),
-    };
+    let whys = there.into_iter().chain([
+        "it wants an answer that rests on what was left out".to_owned(),
+        "a kernel of its own touches memory that it may not".to_owned(),
+    ]);
+    let whys: Vec<_> = whys.collect();
     format!(
-        " A failure marked as own says nothing about ROCm, as the smaller case is wrong: {why}."
+        " A failure marked as own says nothing about ROCm, as the smaller case is wrong: {}.",
+        whys.join(", or ")
     )
 }

@@ -42,7 +42,7 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
             let _ =
                 writeln!(out, "  {what:width$}  {line:>8}  with {with:>7}  without {without:>7}");
             for met in &element.instead {
-                let own = if met.own { " (its own: it fails where it must pass, too)" } else { "" };
+                let own = if met.own { " (its own: the smaller case is wrong)" } else { "" };
                 let _ = writeln!(
                     out,
                     "  {:width$}  {} {}{own}",
