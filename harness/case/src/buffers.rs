@@ -63,7 +63,7 @@ pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
         if bytes > MOST_BYTES && !never_there {
             let at = match &spec.value {
                 Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
-                _ => None,
+                Value::List(_) | Value::Scalar(_) => None,
             };
             let at = at.map_or(spec.at, |(_, value)| value.at);
             reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));

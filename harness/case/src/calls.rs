@@ -27,10 +27,9 @@ const MOST_SLEEP: u64 = 20_000;
 
 /// How often the step of a block that is repeated most is. Blocks inside have passed, so that no number is large.
 fn repeats(steps: &[Step]) -> u64 {
-    let step = |step: &Step| match &step.call {
-        Call::Repeat { count, body } => u64::from(*count) * repeats(body),
-        Call::Thread { body } => repeats(body),
-        _ => 1,
+    let step = |step: &Step| {
+        let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
+        u64::from(times) * step.call.body().map_or(1, |body| repeats(body))
     };
     steps.iter().map(step).max().unwrap_or(1)
 }

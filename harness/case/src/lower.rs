@@ -379,7 +379,7 @@ fn assemble(
         for item in reader.list(node) {
             let other = match &item.value {
                 Value::Map(entries) => entries.iter().find(|(key, _)| is_other_verb(&key.text)),
-                _ => None,
+                Value::List(_) | Value::Scalar(_) => None,
             };
             match other {
                 Some((key, _)) => reader.mistake(
@@ -422,10 +422,11 @@ fn is_other_verb(name: &str) -> bool {
 /// Gives every fill its own stamp: the step's id.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
-        match &mut step.call {
-            Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } => *stamp = step.id,
-            Call::Repeat { body, .. } | Call::Thread { body } => stamp(body),
-            _ => {}
+        if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &mut step.call {
+            *stamp = step.id;
+        }
+        if let Some(body) = step.call.body_mut() {
+            stamp(body);
         }
     }
 }

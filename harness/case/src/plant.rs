@@ -9,6 +9,7 @@ use plan::{Call, Effect, Misbehaviour, NamedAs, Plan, Step, Thing, accepts, api,
 const FOREVER: u64 = 86_400_000;
 
 /// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
 pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
     let fault = planted.fault;
     let effect: fn(&Step, bool) -> Option<Effect> = match fault {
@@ -145,7 +146,7 @@ fn plant_in(
     armed: &mut bool,
 ) {
     for step in steps {
-        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+        if let Some(body) = step.call.body_mut() {
             plant_in(body, misbehaves, inside, armed);
             continue;
         }

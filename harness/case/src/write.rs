@@ -50,7 +50,7 @@ impl Header {
             let node = Node { at: At::default(), value: Value::Scalar(text.to_owned()) };
             match substitute(&node, trial, &mut Vec::new()).value {
                 Value::Scalar(text) => text,
-                _ => String::new(),
+                Value::Map(_) | Value::List(_) => String::new(),
             }
         };
         let fault = |f: &FaultEntry| FaultEntry { on: Default::default(), ..f.clone() };
@@ -232,18 +232,15 @@ struct Initial<'p> {
 fn initial(plan: &Plan) -> Initial<'_> {
     let mut found = Initial { fill: BTreeMap::new(), staging: BTreeSet::new() };
     for step in &plan.setup {
-        match &step.call {
-            Call::Set { to, .. } => {
-                found.fill.insert(&to.buffer, "zero");
-            }
-            Call::Fill { buffer, .. } => {
-                found.fill.insert(buffer, "pattern");
-            }
-            Call::Copy { to, from, .. } => {
-                found.fill.insert(&to.buffer, "pattern");
-                found.staging.insert(&from.buffer);
-            }
-            _ => {}
+        if let Call::Set { to, .. } = &step.call {
+            found.fill.insert(&to.buffer, "zero");
+        }
+        if let Call::Fill { buffer, .. } = &step.call {
+            found.fill.insert(buffer, "pattern");
+        }
+        if let Call::Copy { to, from, .. } = &step.call {
+            found.fill.insert(&to.buffer, "pattern");
+            found.staging.insert(&from.buffer);
         }
     }
     found
@@ -253,10 +250,8 @@ fn initial(plan: &Plan) -> Initial<'_> {
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {
-            match &step.call {
-                Call::Repeat { body, .. } | Call::Thread { body } => walk(body, out),
-                call => out.extend(call.stream()),
-            }
+            out.extend(step.call.stream());
+            walk(step.call.body().unwrap_or_default(), out);
         }
     }
     let mut out = BTreeSet::new();

@@ -9,7 +9,7 @@
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
 //! | `gives` | the value that it gives, a [`Gives`] |
-//! | `effect` | what it does to memory: a method of the reference model, or `nothing` |
+//! | `effect` | `nothing`, or four methods: what it does to memory (`model/effects.rs`), to captures and graphs (`captures.rs`), what it orders and which bytes it touches (`order.rs`) |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!
@@ -33,7 +33,9 @@ pub use self::keys::{Choice, Field, Holds, Keys};
 use crate::{
     Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
     Operands, Parameter, Place, Plan, RandKind, Step,
+    captures::Captures,
     model::{Bytes, Model, Now},
+    order::{Order, Touch},
 };
 
 #[macro_use]
@@ -233,7 +235,7 @@ pub fn is_result(function: &str, argument: usize) -> Option<bool> {
 }
 
 /// A verb of a case's steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Verb {
     /// How it is written.
     pub name: &'static str,
@@ -243,6 +245,55 @@ pub struct Verb {
     pub about: &'static str,
     /// What its call gives.
     pub gives: Gives,
+    /// Whether its call does nothing to memory, captures and order.
+    pub idle: bool,
+    /// What it takes, where its call is read from its declaration.
+    pub takes: Takes,
+}
+
+/// What a verb takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    /// These keys.
+    Keys(&'static [Key]),
+    /// One value, or nothing.
+    Value(&'static [Key]),
+    /// What only the crate `case` knows.
+    Other,
+}
+
+/// A key of a verb.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands under it.
+    pub holds: KeyHolds,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+impl Key {
+    const fn of(name: &'static str, holds: KeyHolds, required: bool) -> Key {
+        Key { name, holds, required }
+    }
+}
+
+/// What stands under a key.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyHolds {
+    /// A name or another text.
+    Name,
+    /// A whole number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(fn() -> Vec<&'static str>),
+}
+
+fn words<T: Choice>() -> Vec<&'static str> {
+    T::ALL.iter().map(|(word, _)| *word).collect()
 }
 
 /// A field that may name buffers.
@@ -328,6 +379,21 @@ impl Call {
             }
         });
         stream
+    }
+
+    /// The steps of a block; none for a call.
+    pub fn body(&self) -> Option<&[Step]> {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
+    }
+
+    /// The steps of a block, to be changed.
+    pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
+    }
+
+    /// Whether the host looks at bytes that the case states.
+    pub fn is_check(&self) -> bool {
+        matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
     }
 
     /// The kernels that the call, or a node that it adds, launches or looks into.

@@ -7,6 +7,9 @@
 //!
 //! This crate is pure: it does no I/O and knows no YAML, no processes and no verdicts.
 
+// A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
+#![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
+
 mod call;
 mod calls;
 mod captures;
@@ -22,8 +25,8 @@ mod promise;
 
 pub use call::*;
 pub use calls::{
-    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Keys, Named, NamedAs, ReadVerb, Thing,
-    Verb, WriteVerb, api, apis, functions, is_result, verbs,
+    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys, Named, NamedAs,
+    ReadVerb, Takes, Thing, Verb, WriteVerb, api, apis, functions, is_result, verbs,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;

@@ -51,15 +51,15 @@ fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     fn items(node: &Node) -> &[Node] {
         match &node.value {
             Value::List(items) => items,
-            _ => std::slice::from_ref(node),
+            Value::Map(_) | Value::Scalar(_) => std::slice::from_ref(node),
         }
     }
     let either: Vec<&Node> = match &node.value {
         Value::Map(entries) => entries.iter().map(|(_, value)| value).collect(),
-        _ => vec![node],
+        Value::List(_) | Value::Scalar(_) => vec![node],
     };
     either.into_iter().flat_map(items).filter_map(|item| match &item.value {
         Value::Scalar(text) if !text.is_empty() => Some((text.as_str(), item)),
-        _ => None,
+        Value::Map(_) | Value::List(_) | Value::Scalar(_) => None,
     })
 }

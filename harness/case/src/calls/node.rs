@@ -20,10 +20,11 @@ impl Args<'_, '_, '_, '_> {
                 refused = true;
             }
         }
-        match &mut call {
-            Call::Copy { api, .. } => *api = CopyApi::MemcpyAsync,
-            Call::Set { asynchronous, .. } => *asynchronous = true,
-            _ => {}
+        if let Call::Copy { api, .. } = &mut call {
+            *api = CopyApi::MemcpyAsync;
+        }
+        if let Call::Set { asynchronous, .. } = &mut call {
+            *asynchronous = true;
         }
         (!refused).then(|| Call::AddNode { graph, node: Box::new(call) })
     }

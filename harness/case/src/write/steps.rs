@@ -43,27 +43,24 @@ impl Steps {
             let spaces = " ".repeat(indent);
             if copies > 0 && self.all_implied(&rest[..copies]) {
                 let step = &rest[copies];
-                line(out, &format!("{spaces}- {}", self.check(step)));
+                let text = step.call.write(&Line { plan, graph: None, checks: Some(self) });
+                line(out, &format!("{spaces}- {text}"));
                 attributes(out, step, indent);
                 rest = &rest[check..];
                 continue;
             }
             let step = &rest[0];
-            match &step.call {
-                Call::Repeat { count, body } => {
-                    line(out, &format!("{spaces}- repeat:"));
-                    line(out, &format!("{spaces}    count: {count}"));
-                    line(out, &format!("{spaces}    steps:"));
-                    self.write(out, plan, body, indent + 6);
-                }
-                Call::Thread { body } => {
-                    line(out, &format!("{spaces}- thread:"));
-                    self.write(out, plan, body, indent + 4);
-                }
-                call => {
-                    let text = call.write(&Line { plan, graph: None });
-                    line(out, &format!("{spaces}- {text}"));
-                }
+            if let Call::Repeat { count, body } = &step.call {
+                line(out, &format!("{spaces}- repeat:"));
+                line(out, &format!("{spaces}    count: {count}"));
+                line(out, &format!("{spaces}    steps:"));
+                self.write(out, plan, body, indent + 6);
+            } else if let Call::Thread { body } = &step.call {
+                line(out, &format!("{spaces}- thread:"));
+                self.write(out, plan, body, indent + 4);
+            } else {
+                let text = step.call.write(&Line { plan, graph: None, checks: None });
+                line(out, &format!("{spaces}- {text}"));
             }
             attributes(out, step, indent);
             rest = &rest[1..];
@@ -73,26 +70,14 @@ impl Steps {
     fn all_implied(&self, copies: &[Step]) -> bool {
         copies.iter().all(|step| back(&step.call).is_some_and(|(name, _)| self.implied(name)))
     }
-
-    /// A check whose implied buffers are named by what they are copied from.
-    fn check(&self, step: &Step) -> String {
-        let name = |buffer: &str| match buffer.strip_suffix(BACK) {
-            Some(device) if self.implied(buffer) => plain(device),
-            _ => plain(buffer),
-        };
-        match &step.call {
-            Call::Equal { a, b } => format!("equal: [{}, {}]", name(a), name(b)),
-            Call::Differ { a, b } => format!("differ: [{}, {}]", name(a), name(b)),
-            Call::Check { buffer } => format!("check: {}", name(buffer)),
-            _ => String::new(),
-        }
-    }
 }
 
 /// A call in its stream, or as a node of a graph, which has neither a stream nor a choice of functions.
 struct Line<'p> {
     plan: &'p Plan,
     graph: Option<&'p str>,
+    /// Of a check, whose implied buffers are named by what they are copied from.
+    checks: Option<&'p Steps>,
 }
 
 impl Line<'_> {
@@ -107,6 +92,14 @@ impl Line<'_> {
     fn room(&self, place: &Place) -> u64 {
         let bytes = self.plan.buffers.get(&place.buffer).map_or(0, |b| b.bytes);
         bytes.saturating_sub(place.offset)
+    }
+
+    /// A buffer that is checked.
+    fn checked(&self, buffer: &str) -> String {
+        match buffer.strip_suffix(BACK) {
+            Some(device) if self.checks.is_some_and(|steps| steps.implied(buffer)) => plain(device),
+            _ => plain(buffer),
+        }
     }
 
     fn product(
@@ -241,7 +234,7 @@ impl WriteVerb for Line<'_> {
     }
 
     fn node(&self, graph: &Name, node: &Box<Call>) -> String {
-        node.write(&Line { plan: self.plan, graph: Some(graph) })
+        node.write(&Line { plan: self.plan, graph: Some(graph), checks: None })
     }
 
     fn host_func(&self, buffer: &Name, api: &HostFuncApi, stream: &Name) -> String {
@@ -296,15 +289,15 @@ impl WriteVerb for Line<'_> {
     }
 
     fn check(&self, buffer: &Name) -> String {
-        format!("check: {}", plain(buffer))
+        format!("check: {}", self.checked(buffer))
     }
 
     fn equal(&self, a: &Name, b: &Name) -> String {
-        format!("equal: [{}, {}]", plain(a), plain(b))
+        format!("equal: [{}, {}]", self.checked(a), self.checked(b))
     }
 
     fn differ(&self, a: &Name, b: &Name) -> String {
-        format!("differ: [{}, {}]", plain(a), plain(b))
+        format!("differ: [{}, {}]", self.checked(a), self.checked(b))
     }
 
     fn sleep(&self, ms: &u64) -> String {
@@ -376,7 +369,7 @@ fn geometry(
         // The number of elements that the kernel is told is what a person would write.
         let told = args.iter().find_map(|arg| match arg {
             Arg::U32(n) if kernel(name).is_some() && groups(*n) == grid[0] => Some(*n),
-            _ => None,
+            Arg::Address(_) | Arg::U32(_) | Arg::F32(_) => None,
         });
         match told.or_else(|| grid[0].checked_mul(block[0])) {
             Some(items) => fields.push(("items", items.to_string())),
@@ -420,40 +413,32 @@ fn quoted_key(range: &VersionRange) -> String {
 
 /// The host buffer that a check's copy fills, and what it is filled from.
 fn back(call: &Call) -> Option<(&str, &str)> {
-    match call {
-        Call::Copy { to, from, api: CopyApi::Memcpy, stream, .. }
-            if stream == DEFAULT_STREAM
-                && to.offset == 0
-                && from.offset == 0
-                && to.buffer.strip_suffix(BACK) == Some(from.buffer.as_str()) =>
-        {
-            Some((&to.buffer, &from.buffer))
-        }
-        _ => None,
-    }
+    let Call::Copy { to, from, api: CopyApi::Memcpy, stream, .. } = call else { return None };
+    let whole = stream == DEFAULT_STREAM && to.offset == 0 && from.offset == 0;
+    (whole && to.buffer.strip_suffix(BACK) == Some(from.buffer.as_str()))
+        .then_some((&to.buffer, &from.buffer))
 }
 
 /// How many of the first steps are the copies of the check that follows them, and where that check ends.
 fn fold(plan: &Plan, steps: &[Step]) -> (usize, usize) {
-    let whole = |call: &Call| match call {
-        Call::Copy { bytes, .. } => back(call).is_some_and(|(to, from)| {
+    let whole = |call: &Call| {
+        let Call::Copy { bytes, .. } = call else { return false };
+        back(call).is_some_and(|(to, from)| {
             let spec = |name: &str| plan.buffers.get(name);
             spec(to).zip(spec(from)).is_some_and(|(to, from)| {
                 *to == beside(from) && !from.memory.on_host() && to.bytes == *bytes
             })
-        }),
-        _ => false,
+        })
     };
     let plain = |step: &Step| whole(&step.call) && step.returns.is_none() && step.gives.is_none();
     let copies = steps.iter().take_while(|step| plain(step)).count();
     let Some(check) = steps.get(copies) else { return (0, 0) };
     // The last copies belong to the check, each in the order of its buffers.
-    let wanted: Vec<&str> = match &check.call {
-        Call::Check { buffer } => vec![buffer],
-        Call::Equal { a, b } | Call::Differ { a, b } => vec![a, b],
-        _ => return (0, 0),
-    };
-    let wanted: Vec<&str> = wanted.into_iter().filter(|name| name.ends_with(BACK)).collect();
+    if !check.call.is_check() {
+        return (0, 0);
+    }
+    let named = check.call.named().into_iter().map(|named| named.name);
+    let wanted: Vec<&str> = named.filter(|name| name.ends_with(BACK)).collect();
     let names = |steps: &[Step]| -> Vec<String> {
         steps.iter().filter_map(|s| back(&s.call)).map(|(to, _)| to.to_owned()).collect()
     };

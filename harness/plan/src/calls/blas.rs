@@ -11,7 +11,7 @@ family! { blas
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: make_handle(handle);
+        effect: { memory: make_handle(handle), captures: nothing, order: nothing, touches: nothing };
         words: ("creation of handle {handle}");
         cpp: Function("hipblasLtCreate(&{handle})");
 
@@ -36,7 +36,7 @@ family! { blas
         in_capture: Now;
         by_hand: [];
         gives: Number(&[]);
-        effect: use_handle(handle);
+        effect: { memory: use_handle(handle), captures: nothing, order: nothing, touches: nothing };
         words: ("heuristic of hipBLASLt");
         cpp: Product;
 
@@ -64,7 +64,12 @@ family! { blas
         in_capture: Node;
         by_hand: [];
         gives: Nothing;
-        effect: product(handle, problem, operands);
+        effect: {
+            memory: product(handle, problem, operands),
+            captures: nothing,
+            order: in_turn,
+            touches: operands(operands),
+        };
         words: ("product by hipBLASLt to {}", operands.d);
         cpp: Product;
 
@@ -77,7 +82,7 @@ family! { blas
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: end_handle(handle);
+        effect: { memory: end_handle(handle), captures: nothing, order: nothing, touches: nothing };
         words: ("destruction of handle {handle}");
         cpp: Function("hipblasLtDestroy({handle})");
 
@@ -90,7 +95,7 @@ family! { blas
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: make_handle(handle);
+        effect: { memory: make_handle(handle), captures: nothing, order: nothing, touches: nothing };
         words: ("creation of handle {handle}");
         cpp: Function("rocblas_create_handle(&{handle})");
 
@@ -107,7 +112,12 @@ family! { blas
         in_capture: Node;
         by_hand: [];
         gives: Nothing;
-        effect: product(handle, problem, operands);
+        effect: {
+            memory: product(handle, problem, operands),
+            captures: nothing,
+            order: in_turn,
+            touches: operands(operands),
+        };
         words: ("product by rocBLAS to {}", operands.d);
         cpp: Product;
 
@@ -120,7 +130,7 @@ family! { blas
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: end_handle(handle);
+        effect: { memory: end_handle(handle), captures: nothing, order: nothing, touches: nothing };
         words: ("destruction of handle {handle}");
         cpp: Function("rocblas_destroy_handle({handle})");
 }

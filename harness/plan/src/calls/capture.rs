@@ -12,7 +12,7 @@ family! { capture
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: begin(stream), order: nothing, touches: nothing };
         words: ("begin of the capture of {stream}");
         cpp: Function("hipStreamBeginCapture({stream}, hipStreamCaptureMode{mode})");
 
@@ -26,7 +26,7 @@ family! { capture
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: end_with(stream, graph), order: nothing, touches: nothing };
         words: ("end of the capture of {stream}");
         cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 

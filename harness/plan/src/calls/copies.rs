@@ -26,7 +26,12 @@ family! { copies
         };
         by_hand: ["hipGraphAddMemcpyNode1D"];
         gives: Nothing;
-        effect: copy(to, from, *bytes);
+        effect: {
+            memory: copy(to, from, *bytes),
+            captures: nothing,
+            order: in_turn,
+            touches: copies(to, from, *bytes, *api),
+        };
         words: ("copy of {} to {}", from.buffer, to.buffer);
         cpp: Transfer;
 
@@ -50,7 +55,12 @@ family! { copies
         in_capture: if *asynchronous { Node } else { Now };
         by_hand: [];
         gives: Nothing;
-        effect: rows((to, *to_pitch), (from, *from_pitch), *width, *height);
+        effect: {
+            memory: rows((to, *to_pitch), (from, *from_pitch), *width, *height),
+            captures: nothing,
+            order: in_turn,
+            touches: rows((to, *to_pitch), (from, *from_pitch), (*width, *height), *asynchronous),
+        };
         words: ("copy of {} to {}", from.buffer, to.buffer);
         cpp: Transfer;
 
@@ -75,7 +85,12 @@ family! { copies
         in_capture: if *asynchronous { Node } else { Now };
         by_hand: ["hipGraphAddMemsetNode"];
         gives: Nothing;
-        effect: set(to, *value, *words, *bytes);
+        effect: {
+            memory: set(to, *value, *words, *bytes),
+            captures: nothing,
+            order: in_turn,
+            touches: writes_range(to, *bytes),
+        };
         words: ("memset of {}", to.buffer);
         cpp: Transfer;
 }

@@ -13,7 +13,7 @@ family! { events
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: new_event(event), order: new_event(event), touches: nothing };
         words: ("");
         cpp: Stream;
 
@@ -40,7 +40,7 @@ family! { events
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: nothing, order: record(event, stream), touches: nothing };
         words: ("record of {event} in stream {stream}");
         cpp: Function("hipEventRecord({event}, {stream})");
 
@@ -54,7 +54,7 @@ family! { events
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: nothing, order: wait_event(stream, event), touches: nothing };
         words: ("wait of stream {stream} for {event}");
         cpp: Function("hipStreamWaitEvent({stream}, {event}, 0)");
 
@@ -67,7 +67,7 @@ family! { events
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: nothing, order: sync_event(event), touches: nothing };
         words: ("sync of event {event}");
         cpp: Function("hipEventSynchronize({event})");
 

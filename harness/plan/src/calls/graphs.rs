@@ -13,7 +13,7 @@ family! { graphs
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: empty_graph(graph), order: nothing, touches: nothing };
         words: ("graph of {nodes} empty nodes");
         cpp: Graph;
 
@@ -41,7 +41,7 @@ family! { graphs
         in_capture: Now;
         by_hand: [];
         gives: Number(&[]);
-        effect: nothing;
+        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
         words: ("node count of {graph}");
         cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
@@ -55,7 +55,7 @@ family! { graphs
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: instantiate(exec, graph), order: nothing, touches: nothing };
         words: ("instantiation of {exec}");
         cpp: Graph;
 
@@ -69,7 +69,12 @@ family! { graphs
         in_capture: Refused;
         by_hand: [];
         gives: Nothing;
-        effect: launch_graph(exec);
+        effect: {
+            memory: launch_graph(exec),
+            captures: nothing,
+            order: launch_graph(exec, stream),
+            touches: nothing,
+        };
         words: ("launch of graph {exec}");
         cpp: Function("hipGraphLaunch({exec}, {stream})");
 
@@ -83,7 +88,7 @@ family! { graphs
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: update(exec, graph), order: nothing, touches: nothing };
         words: ("update of {exec}");
         cpp: Graph;
 
@@ -96,7 +101,7 @@ family! { graphs
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: end_exec(exec), order: nothing, touches: nothing };
         words: ("destruction of {exec}");
         cpp: Function("hipGraphExecDestroy({exec})");
 
@@ -109,7 +114,7 @@ family! { graphs
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: end_graph(graph), order: nothing, touches: nothing };
         words: ("destruction of {graph}");
         cpp: Function("hipGraphDestroy({graph})");
 }

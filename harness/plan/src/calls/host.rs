@@ -14,7 +14,7 @@ family! { host
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: fill(buffer, *stamp);
+        effect: { memory: fill(buffer, *stamp), captures: nothing, order: in_turn, touches: writes(buffer) };
         words: ("fill of {buffer}");
         cpp: Host;
 
@@ -29,7 +29,12 @@ family! { host
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: fill_numbers(buffer, *dtype, *stamp);
+        effect: {
+            memory: fill_numbers(buffer, *dtype, *stamp),
+            captures: nothing,
+            order: in_turn,
+            touches: writes(buffer),
+        };
         words: ("fill of {buffer}");
         cpp: Host;
 
@@ -42,7 +47,7 @@ family! { host
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: check(buffer);
+        effect: { memory: check(buffer), captures: nothing, order: in_turn, touches: reads(buffer) };
         words: ("check of {buffer}");
         cpp: Check;
 
@@ -56,7 +61,7 @@ family! { host
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: compare(a, b);
+        effect: { memory: compare(a, b), captures: nothing, order: in_turn, touches: reads_both(a, b) };
         words: ("comparison of {a} and {b}");
         cpp: Check;
 
@@ -70,7 +75,7 @@ family! { host
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: compare(a, b);
+        effect: { memory: compare(a, b), captures: nothing, order: in_turn, touches: reads_both(a, b) };
         words: ("difference of {a} and {b}");
         cpp: Check;
 
@@ -86,7 +91,7 @@ family! { host
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: guards(buffer);
+        effect: { memory: guards(buffer), captures: nothing, order: nothing, touches: nothing };
         words: ("");
         cpp: Check;
 

@@ -63,7 +63,12 @@ family! { kernels
         in_capture: Node;
         by_hand: ["hipGraphAddKernelNode"];
         gives: Nothing;
-        effect: launch(kernel, grid, block, args);
+        effect: {
+            memory: launch(kernel, grid, block, args),
+            captures: nothing,
+            order: in_turn,
+            touches: arguments(kernel, args),
+        };
         words: ("launch of {kernel}");
         cpp: Kernel;
 

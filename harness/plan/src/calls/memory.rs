@@ -20,7 +20,7 @@ family! { memory
         in_capture: Node;
         by_hand: [];
         gives: Nothing;
-        effect: alloc(buffer);
+        effect: { memory: alloc(buffer), captures: allocated, order: alloc(buffer), touches: allocation(buffer) };
         words: ("allocation of {buffer}");
         cpp: Memory;
 
@@ -40,7 +40,7 @@ family! { memory
         in_capture: Node;
         by_hand: [];
         gives: Nothing;
-        effect: free(buffer);
+        effect: { memory: free(buffer), captures: nothing, order: free(buffer), touches: freed(buffer) };
         words: ("free of {buffer}");
         cpp: Memory;
 
@@ -70,7 +70,7 @@ family! { memory
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: poison(buffer);
+        effect: { memory: poison(buffer), captures: nothing, order: in_turn, touches: writes(buffer) };
         words: ("");
         cpp: Memory;
 }

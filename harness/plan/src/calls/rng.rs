@@ -16,7 +16,12 @@ family! { rng
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: make_handle(generator);
+        effect: {
+            memory: make_handle(generator),
+            captures: new_generator(generator),
+            order: nothing,
+            touches: nothing,
+        };
         words: ("creation of generator {generator}");
         cpp: Random;
 
@@ -30,7 +35,7 @@ family! { rng
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: use_handle(generator);
+        effect: { memory: use_handle(generator), captures: nothing, order: nothing, touches: nothing };
         words: ("seed of {generator}");
         cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
 
@@ -44,7 +49,7 @@ family! { rng
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: use_handle(generator);
+        effect: { memory: use_handle(generator), captures: nothing, order: nothing, touches: nothing };
         words: ("offset of {generator}");
         cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
 
@@ -58,7 +63,12 @@ family! { rng
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: use_handle(generator);
+        effect: {
+            memory: use_handle(generator),
+            captures: rand_stream(generator, stream),
+            order: nothing,
+            touches: nothing,
+        };
         words: ("stream of {generator}");
         cpp: Function("hiprandSetStream({generator}, {stream})");
 
@@ -73,7 +83,12 @@ family! { rng
         in_capture: Node;
         by_hand: [];
         gives: Nothing;
-        effect: rand_generate(generator, to, *count);
+        effect: {
+            memory: rand_generate(generator, to, *count),
+            captures: nothing,
+            order: in_turn,
+            touches: writes_range(to, count.saturating_mul(4)),
+        };
         words: ("numbers of {generator} to {}", to.buffer);
         cpp: Random;
 
@@ -86,7 +101,7 @@ family! { rng
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: end_handle(generator);
+        effect: { memory: end_handle(generator), captures: nothing, order: nothing, touches: nothing };
         words: ("destruction of {generator}");
         cpp: Function("hiprandDestroyGenerator({generator})");
 }

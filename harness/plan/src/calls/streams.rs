@@ -24,7 +24,7 @@ family! { streams
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: nothing, order: end_stream(stream), touches: nothing };
         words: ("destruction of stream {stream}");
         cpp: Function("hipStreamDestroy({stream})");
 
@@ -37,7 +37,7 @@ family! { streams
         in_capture: Refused;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: nothing, order: sync(stream), touches: nothing };
         words: ("sync of stream {stream}");
         cpp: Function("hipStreamSynchronize({stream})");
 
@@ -48,7 +48,7 @@ family! { streams
         in_capture: Now;
         by_hand: [];
         gives: Nothing;
-        effect: nothing;
+        effect: { memory: nothing, captures: nothing, order: sync_device, touches: nothing };
         words: ("sync of the device");
         cpp: Function("hipDeviceSynchronize()");
 
@@ -64,6 +64,19 @@ family! { streams
         effect: nothing;
         words: ("query of stream {stream}");
         cpp: Function("hipStreamQuery({stream})");
+
+    /// hipStreamGetFlags; gives the flags that the stream was created with.
+    StreamGetFlags {
+        stream: Name as uses(Stream),
+    }
+        verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
+        makes: ["hipStreamGetFlags"];
+        in_capture: Now;
+        by_hand: [];
+        gives: Number(&[]);
+        effect: nothing;
+        words: ("flags of stream {stream}");
+        cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
     /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the stream.
     HostFunc {
@@ -83,7 +96,7 @@ family! { streams
         };
         by_hand: ["hipGraphAddHostNode"];
         gives: Nothing;
-        effect: host_func(buffer);
+        effect: { memory: host_func(buffer), captures: nothing, order: in_turn, touches: writes(buffer) };
         words: ("host function on {buffer}");
         cpp: Stream;
 }

@@ -105,22 +105,88 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
+/// What a key of a verb holds, for the verb's schema.
+macro_rules! key {
+    ($field:ident, $type:ty, makes $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, ends Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, uses Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, orders Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, ends $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, uses $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, text) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, flag) => {
+        Key::of(stringify!($field), KeyHolds::Flag, false)
+    };
+    ($field:ident, $type:ty, number) => {
+        Key::of(stringify!($field), KeyHolds::Number, true)
+    };
+    ($field:ident, $type:ty, number $default:expr) => {
+        Key::of(stringify!($field), KeyHolds::Number, false)
+    };
+    ($field:ident, $type:ty, choice) => {
+        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)
+    };
+    ($field:ident, $type:ty, choice $default:expr) => {
+        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)
+    };
+}
+
+/// Whether a call does nothing at all.
+macro_rules! idle {
+    (nothing) => {
+        true
+    };
+    ($effect:tt) => {
+        false
+    };
+}
+
 /// The verb of a call, if it has one of its own.
 macro_rules! verb {
-    (none, $gives:expr, $($field:ident)*) => { &[] };
-    (part [$name:ident $about:literal], $gives:expr, $($field:ident)*) => { &[] };
-    (keys [$name:ident $about:literal], $gives:expr, $($field:ident)*) => {
-        verb!(by_hand [$name [$($field),*] $about], $gives,)
+    (none, $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
+    (part [$name:ident $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
+    (keys [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))*) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[$(stringify!($field)),*],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Keys(&[$(key!($field, $type, $($role)*)),*]),
+        }]
     };
-    (value [$name:ident $about:literal], $gives:expr, $($field:ident)?) => {
-        verb!(by_hand [$name [] $about], $gives,)
+    (value [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))?) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Value(&[$(key!($field, $type, $($role)*))?]),
+        }]
     };
-    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $($field:ident)*) => {
+    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => {
         &[Verb {
             name: stringify!($name),
             keys: &[$(stringify!($key)),*],
             about: $about,
             gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Other,
         }]
     };
 }
@@ -274,9 +340,42 @@ macro_rules! writer {
     ($other:ident [$($name:ident)?] $($field:ident: $type:ty),*) => {};
 }
 
+/// One of the four parts of what a call does.
 macro_rules! effect {
-    ($model:ident, $now:ident, nothing) => { () };
-    ($model:ident, $now:ident, $effect:ident $($arg:expr),*) => { $model.$effect($now, $($arg),*) };
+    ($part:ident, $on:ident, $given:tt, $none:expr, nothing) => { $none };
+    (memory, $on:ident, $given:tt, $none:expr, { memory: $does:ident $($args:tt)* }) => {
+        effect!(@upto $on, $given, $none, $does [$($args)*])
+    };
+    ($part:ident, $on:ident, $given:tt, $none:expr, {
+        memory: $memory:ident $(($($m:expr),*))?,
+        captures: $captures:ident $(($($c:expr),*))?,
+        order: $order:ident $(($($o:expr),*))?,
+        touches: $touches:ident $(($($t:expr),*))? $(,)?
+    }) => {
+        effect!(
+            @pick $part, $on, $given, $none,
+            $captures [$($($c),*)?], $order [$($($o),*)?], $touches [$($($t),*)?]
+        )
+    };
+    (@upto $on:ident, $given:tt, $none:expr, $does:ident [($($arg:expr),*), $($rest:tt)*]) => {
+        effect!(@call $on, $given, $none, $does [$($arg),*])
+    };
+    (@upto $on:ident, $given:tt, $none:expr, $does:ident [, $($rest:tt)*]) => {
+        effect!(@call $on, $given, $none, $does [])
+    };
+    (@pick captures, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
+        effect!(@call $on, $given, $none, $c $cs)
+    };
+    (@pick order, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
+        effect!(@call $on, $given, $none, $o $os)
+    };
+    (@pick touches, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
+        effect!(@call $on, $given, $none, $t $ts)
+    };
+    (@call $on:ident, $given:tt, $none:expr, nothing []) => { $none };
+    (@call $on:ident, [$($given:expr),*], $none:expr, $does:ident [$($arg:expr),*]) => {
+        $on.$does($($given,)* $($arg),*)
+    };
 }
 
 macro_rules! table {
@@ -290,7 +389,7 @@ macro_rules! table {
             in_capture: $in_capture:expr;
             by_hand: $by_hand:tt;
             gives: $gives:expr;
-            effect: $effect:ident $(($($arg:expr),*))?;
+            effect: $effect:tt;
             words: ($($words:tt)*);
             cpp: $cpp:expr;
     )*) => {
@@ -409,10 +508,37 @@ macro_rules! table {
                 }
             }
 
+            /// What the call does to captures and graphs, and what those depend on.
+            pub(crate) fn follow<'a>(&'a self, captures: &mut Captures<'a>) -> Result<(), String> {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        effect!(captures, captures, [], Ok(()), $effect)
+                    })*
+                }
+            }
+
+            /// What the call orders, and in which order its own accesses are.
+            pub(crate) fn order<'a>(&'a self, order: &mut Order<'a>, step: &'a Step, host: &str) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        effect!(order, order, [step, host], (), $effect)
+                    })*
+                }
+            }
+
+            /// The accesses of the call, and whether the interface promises that they are over when it returns.
+            pub(crate) fn touches<'a>(&'a self, order: &Order<'a>) -> (Vec<Touch<'a>>, bool) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        effect!(touches, order, [], (Vec::new(), false), $effect)
+                    })*
+                }
+            }
+
             /// What the call does to memory when it takes effect.
             pub(crate) fn effect<'a, B: Bytes>(&'a self, model: &mut Model<'a, B>, now: Now<'a>) {
                 match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(model, now, $effect $($($arg),*)?),)*
+                    $(Call::$call { $($($field,)*)? } => effect!(memory, model, [now], (), $effect),)*
                 }
             }
         }
@@ -420,7 +546,10 @@ macro_rules! table {
         /// The verb of each call that has one of its own.
         const OWN_VERBS: &[&[Verb]] = {
             use Gives::{Nothing, Number, Word};
-            &[$(verb!($form $([$verb $([$($key),*])? $says])?, $gives, $($($field)*)?),)*]
+            &[$(verb!(
+                $form $([$verb $([$($key),*])? $says])?, $gives, $effect,
+                $($(($field $type; $role $($($of)*)?))*)?
+            ),)*]
         };
 
         /// How calls are written in C++, with the names of their fields.

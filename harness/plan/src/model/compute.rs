@@ -19,7 +19,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             .iter()
             .filter_map(|a| match a {
                 Arg::Address(place) => Some(place),
-                _ => None,
+                Arg::U32(_) | Arg::F32(_) => None,
             })
             .collect();
         let Some(kernel) = kernel(name) else {
