@@ -24,15 +24,18 @@ impl Printer<'_> {
 
     /// Declares what a call would have made, where it is not made.
     pub(crate) fn declare_only(&mut self, call: &Call) {
-        match call {
-            Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
-                let function = self.name(Kind::Kernel, kernel);
-                self.line(format!("hipModule_t {kernel}_module = nullptr;"));
-                return self.line(format!("hipFunction_t {function} = nullptr;"));
-            }
-            // What is done with the buffer afterwards knows of its guards.
-            Call::Alloc { buffer, .. } if self.buffer(buffer).guarded => self.need(Helper::Guard),
-            _ => {}
+        if let Call::Load { kernel } = call
+            && self.form_of(kernel) == Form::Hiprtc
+        {
+            let function = self.name(Kind::Kernel, kernel);
+            self.line(format!("hipModule_t {kernel}_module = nullptr;"));
+            return self.line(format!("hipFunction_t {function} = nullptr;"));
+        }
+        // What is done with the buffer afterwards knows of its guards.
+        if let Call::Alloc { buffer, .. } = call
+            && self.buffer(buffer).guarded
+        {
+            self.need(Helper::Guard);
         }
         if let Some((kind, name)) = made(call)
             && self.declares(kind, name)
@@ -127,10 +130,16 @@ impl Printer<'_> {
             Cpp::Graph => self.graph_call(step),
             Cpp::Random => self.random(step),
             Cpp::Product => self.product(step),
-            Cpp::Check => self.check(&step.call),
+            Cpp::Check => self.check(step),
             Cpp::Host => self.host(step),
             Cpp::Block => {}
         }
+    }
+
+    /// A call whose declaration names a group that does not know it: the program must not leave it out in silence.
+    pub(crate) fn unwritten(&mut self, step: &Step) {
+        let function = self.api(&step.call);
+        self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
     }
 
     /// A call of one function, as the declaration of the call says it.
@@ -194,6 +203,7 @@ impl Printer<'_> {
         success
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     fn memory(&mut self, step: &Step) {
         match &step.call {
             Call::Alloc { buffer, stream } => self.alloc(step, buffer, stream),
@@ -209,10 +219,11 @@ impl Printer<'_> {
                 self.status(step, &format!("hipDeviceGetDefaultMemPool(&{pool}, 0)"), HIP);
                 self.status(step, &format!("hipMemPoolTrimTo({pool}, 0)"), HIP);
             }
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     fn host(&mut self, step: &Step) {
         match &step.call {
             Call::Fill { buffer, stamp } if self.lean.is_some() => self.lean_fill(buffer, *stamp),
@@ -234,10 +245,11 @@ impl Printer<'_> {
             Call::Sleep { ms } => {
                 self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
             }
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     fn kernel_call(&mut self, step: &Step) {
         match &step.call {
             Call::Compile { kernel } if self.lean.is_some() => self.lean_compile(kernel),
@@ -276,7 +288,7 @@ impl Printer<'_> {
             Call::FindSymbol { kernel, symbol, variable } => {
                 self.find_symbol(step, kernel, symbol, *variable);
             }
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 
@@ -384,6 +396,7 @@ impl Printer<'_> {
         })
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     fn stream_call(&mut self, step: &Step) {
         let call = match &step.call {
             Call::StreamCreate { stream } => {
@@ -432,11 +445,12 @@ impl Printer<'_> {
                     }
                 });
             }
-            _ => return,
+            _ => return self.unwritten(step),
         };
         self.status(step, &call, HIP);
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     fn graph_call(&mut self, step: &Step) {
         match &step.call {
             Call::EmptyGraph { graph, nodes } => self.empty_graph(step, graph, *nodes),
@@ -451,7 +465,7 @@ impl Printer<'_> {
                 self.status(step, &call, HIP);
             }
             Call::GraphExecUpdate { exec, graph } => self.exec_update(step, exec, graph),
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 

@@ -30,18 +30,14 @@ impl Declared {
 
     fn walk(&mut self, steps: &[Step], depth: u32) {
         for step in steps {
-            match &step.call {
-                Call::Repeat { body, .. } | Call::Thread { body } => self.walk(body, depth + 1),
-                call => {
-                    for (kind, name, makes) in mentions(call) {
-                        let entry = self.0.entry((kind, name.to_owned())).or_default();
-                        if !entry.mentioned {
-                            entry.mentioned = true;
-                            entry.made_first = makes && depth == 0;
-                        }
-                        entry.makers += u32::from(makes);
-                    }
+            self.walk(step.call.body().unwrap_or_default(), depth + 1);
+            for (kind, name, makes) in mentions(&step.call) {
+                let entry = self.0.entry((kind, name.to_owned())).or_default();
+                if !entry.mentioned {
+                    entry.mentioned = true;
+                    entry.made_first = makes && depth == 0;
                 }
+                entry.makers += u32::from(makes);
             }
         }
     }

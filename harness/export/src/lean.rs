@@ -164,6 +164,7 @@ pub(crate) fn without_comments(source: &str) -> String {
 }
 
 /// The helpers of a short program; where all statuses are those of HIP, its own function has their names.
+#[expect(clippy::wildcard_enum_match_arm, reason = "helpers are text, but for those here")]
 pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
     let others = [Helper::NameRtc, Helper::NameRand, Helper::NameRandNumber];
     let others = others.iter().any(|helper| helpers.contains(helper));

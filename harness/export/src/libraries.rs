@@ -12,6 +12,7 @@ use crate::{
 };
 
 impl Printer<'_> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     pub(crate) fn random(&mut self, step: &Step) {
         let success = self.success(step, self.api(&step.call));
         let call = match &step.call {
@@ -33,11 +34,12 @@ impl Printer<'_> {
                     "hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})"
                 )
             }
-            _ => return,
+            _ => return self.unwritten(step),
         };
         self.status(step, &call, success);
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     pub(crate) fn product(&mut self, step: &Step) {
         match &step.call {
             Call::BlasltHeuristic { handle, problem } => {
@@ -70,7 +72,7 @@ impl Printer<'_> {
                 );
                 self.status(step, &call, ROCBLAS);
             }
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 

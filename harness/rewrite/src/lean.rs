@@ -86,16 +86,12 @@ pub fn apply_leaner(plan: &mut Plan, edit: &Leaner) {
 
 fn empty_launches(steps: &mut [Step]) {
     for step in steps {
-        match step.call.work_mut() {
-            Call::Launch { grid, block, args, .. } => {
-                (*grid, *block) = ([1; 3], [1; 3]);
-                args.clear();
-            }
-            call => {
-                if let Some(body) = block_mut(call) {
-                    empty_launches(body);
-                }
-            }
+        if let Call::Launch { grid, block, args, .. } = step.call.work_mut() {
+            (*grid, *block) = ([1; 3], [1; 3]);
+            args.clear();
+        }
+        if let Some(body) = step.call.body_mut() {
+            empty_launches(body);
         }
     }
 }

@@ -306,16 +306,14 @@ fn set_memory(plan: &mut Plan, name: &str, memory: Memory) {
 }
 
 fn synchronous(call: &mut Call) {
-    match call {
-        Call::Copy { api, stream, .. } => {
-            *api = CopyApi::Memcpy;
-            DEFAULT_STREAM.clone_into(stream);
-        }
-        Call::Copy2d { asynchronous, stream, .. } | Call::Set { asynchronous, stream, .. } => {
-            *asynchronous = false;
-            DEFAULT_STREAM.clone_into(stream);
-        }
-        _ => {}
+    if let Call::Copy { api, stream, .. } = call {
+        *api = CopyApi::Memcpy;
+        DEFAULT_STREAM.clone_into(stream);
+    } else if let Call::Copy2d { asynchronous, stream, .. }
+    | Call::Set { asynchronous, stream, .. } = call
+    {
+        *asynchronous = false;
+        DEFAULT_STREAM.clone_into(stream);
     }
 }
 
@@ -342,7 +340,7 @@ fn simpler_kernel(plan: &mut Plan, id: u32, name: &str) {
                     .iter()
                     .filter_map(|arg| match arg {
                         Arg::Address(place) => Some(place.clone()),
-                        _ => None,
+                        Arg::U32(_) | Arg::F32(_) => None,
                     })
                     .collect();
                 let room = |place: &Place| {

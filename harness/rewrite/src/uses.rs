@@ -46,19 +46,13 @@ pub fn launches_own(plan: &Plan) -> bool {
 }
 
 /// The steps of a block; none for a call.
-pub(crate) fn block(call: &Call) -> Option<&Vec<Step>> {
-    match call {
-        Call::Repeat { body, .. } | Call::Thread { body } => Some(body),
-        _ => None,
-    }
+pub(crate) fn block(call: &Call) -> Option<&[Step]> {
+    call.body()
 }
 
 /// The steps of a block, to be changed.
 pub(crate) fn block_mut(call: &mut Call) -> Option<&mut Vec<Step>> {
-    match call {
-        Call::Repeat { body, .. } | Call::Thread { body } => Some(body),
-        _ => None,
-    }
+    call.body_mut()
 }
 
 /// Every call of these steps in the order of the text, without the blocks around them.

@@ -54,9 +54,9 @@ fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
 
 /// Shorter chains of empty nodes.
 fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
-    let chains = all.iter().filter_map(|step| match step.call {
-        Call::EmptyGraph { nodes, .. } => Some((step.id, nodes)),
-        _ => None,
+    let chains = all.iter().filter_map(|step| {
+        let Call::EmptyGraph { nodes, .. } = step.call else { return None };
+        Some((step.id, nodes))
     });
     let levels = |(id, nodes): (u32, u32)| {
         let shorter = (0..31).map(|n| 1 << n).filter(|n| *n < nodes);
@@ -130,11 +130,9 @@ fn together(all: &[&Step]) -> Vec<Tree<Edit>> {
         let Call::EndCapture { graph, .. } = &all[begin + end].call else { return None };
         let execs: Vec<&str> = all
             .iter()
-            .filter_map(|s| match &s.call {
-                Call::GraphInstantiate { exec, graph: from } if from == graph => {
-                    Some(exec.as_str())
-                }
-                _ => None,
+            .filter_map(|s| {
+                let Call::GraphInstantiate { exec, graph: from } = &s.call else { return None };
+                (from == graph).then_some(exec.as_str())
             })
             .collect();
         let with = |s: &Step| {
@@ -252,26 +250,23 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
         }
     }
     for step in all {
-        match step.call.work() {
-            Call::Copy { api, stream, .. }
-                if (*api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
-                    && !captured.contains(&step.id) =>
-            {
-                found.push(Edit::Synchronous(step.id));
-            }
-            Call::Copy2d { asynchronous: true, .. } | Call::Set { asynchronous: true, .. }
-                if !captured.contains(&step.id) =>
-            {
-                found.push(Edit::Synchronous(step.id));
-            }
-            Call::Launch { kernel, grid, block, .. }
-                // The case's own kernels may need the work-items that they are given, and no others.
-                if plan::kernel(kernel).is_some()
-                    && *block != [256, 1, 1] && grid[1..] == [1, 1] && block[1..] == [1, 1] =>
-            {
-                found.push(Edit::Geometry(step.id));
-            }
-            _ => {}
+        let work = step.call.work();
+        let asynchronous = matches!(work, Call::Copy { api, stream, .. } if *api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
+            || matches!(
+                work,
+                Call::Copy2d { asynchronous: true, .. } | Call::Set { asynchronous: true, .. }
+            );
+        if asynchronous && !captured.contains(&step.id) {
+            found.push(Edit::Synchronous(step.id));
+        }
+        if let Call::Launch { kernel, grid, block, .. } = work
+            // The case's own kernels may need the work-items that they are given, and no others.
+            && plan::kernel(kernel).is_some()
+            && *block != [256, 1, 1]
+            && grid[1..] == [1, 1]
+            && block[1..] == [1, 1]
+        {
+            found.push(Edit::Geometry(step.id));
         }
     }
     found
@@ -304,7 +299,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
         }
         Memory::Managed if !used(false) => Some(Memory::Device),
         Memory::HostRegistered => Some(Memory::HostPinned),
-        _ => None,
+        Memory::Device | Memory::Managed | Memory::HostPageable | Memory::HostPinned => None,
     }
 }
 

@@ -92,10 +92,9 @@ fn memory(memory: Memory) -> &'static str {
 
 /// As [`Call::words`], with what a check looks at named as the case names it.
 fn words(call: &Call) -> String {
-    match call {
-        Call::Check { buffer } => {
-            format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))
-        }
-        call => call.words(),
+    if let Call::Check { buffer } = call {
+        format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))
+    } else {
+        call.words()
     }
 }
