@@ -90,7 +90,7 @@ family! { events
         end: Name as uses(Event),
     }
         verb: keys elapsed
-            "give the microseconds between two events, which are made with timing; `gives: steady` wants at most 20 times what the first such one gave and a second";
+            "give the microseconds between two events, which are made with timing; `gives: steady` fails if they are more than 20 times those of the trial's first such step plus a second";
         makes: ["hipEventElapsedTime"];
         in_capture: Now;
         by_hand: [];
