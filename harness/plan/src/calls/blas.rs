@@ -40,7 +40,8 @@ family! { blas
         words: ("heuristic of hipBLASLt");
         cpp: Product;
 
-    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED` where there is none.
+    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED`
+    /// where there is none.
     BlasltMatmul {
         handle: Name as uses(Blaslt),
         problem: MatmulProblem as plain,

@@ -64,7 +64,8 @@ family! { copies
         words: ("copy of {} to {}", from.buffer, to.buffer);
         cpp: Transfer;
 
-    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`: hipMemset, hipMemsetD32.
+    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`:
+    /// hipMemset, hipMemsetD32.
     Set {
         to: Place as writes(Any),
         value: u32 as number,

@@ -90,7 +90,8 @@ family! { events
         end: Name as uses(Event),
     }
         verb: keys elapsed
-            "give the microseconds between two events, which are made with timing; `gives: steady` wants at most 20 times what the first such one gave and a second";
+            "give the microseconds between two events, which are made with timing; `gives: steady` \
+             wants at most 20 times what the first such one gave and a second";
         makes: ["hipEventElapsedTime"];
         in_capture: Now;
         by_hand: [];

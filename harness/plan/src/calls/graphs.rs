@@ -8,7 +8,8 @@ family! { graphs
         nodes: u32 as number,
     }
         verb: keys empty_graph
-            "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node behind the last one";
+            "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node \
+             behind the last one";
         makes: ["hipGraphAddEmptyNode", "hipGraphCreate"];
         in_capture: Now;
         by_hand: [];
@@ -17,8 +18,8 @@ family! { graphs
         words: ("graph of {nodes} empty nodes");
         cpp: Graph;
 
-    /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made: by the function
-    /// that the call names as `by_hand`.
+    /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
+    /// by the function that the call names as `by_hand`.
     AddNode {
         graph: Name as uses(Graph),
         node: Box<Call> as node,

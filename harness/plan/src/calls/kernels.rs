@@ -72,7 +72,8 @@ family! { kernels
         words: ("launch of {kernel}");
         cpp: Kernel;
 
-    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the variable's size in bytes.
+    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the
+    /// variable's size in bytes.
     FindSymbol {
         kernel: Name as uses(Kernel),
         symbol: String as text,

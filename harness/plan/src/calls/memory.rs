@@ -2,7 +2,8 @@
 
 family! { memory
 
-    /// Allocates a buffer as its [`Memory`](crate::Memory) says, guards included. `stream` orders stream-ordered memory.
+    /// Allocates a buffer as its [`Memory`](crate::Memory) says, guards included. `stream` orders stream-ordered
+    /// memory.
     Alloc {
         buffer: Name as makes(Buffer),
         stream: Name as orders(Stream),
@@ -24,7 +25,8 @@ family! { memory
         words: ("allocation of {buffer}");
         cpp: Memory;
 
-    /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address is freed again.
+    /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address
+    /// is freed again.
     Free {
         buffer: Name as ends(Buffer),
         stream: Name as orders(Stream),
@@ -57,8 +59,8 @@ family! { memory
         words: ("free of address {address:#x}");
         cpp: Memory;
 
-    /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its guards, before
-    /// anything else: host stores for host memory, hipMemset otherwise.
+    /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its
+    /// guards, before anything else: host stores for host memory, hipMemset otherwise.
     Poison {
         buffer: Name as uses(Buffer),
     }

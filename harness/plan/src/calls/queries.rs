@@ -16,7 +16,8 @@ family! { queries
     /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo
         verb: value mem_info
-            "give the free device memory; `gives: returned` wants at least what the first one gave, `gives: unchanged` just that; more than the total is none of these";
+            "give the free device memory; `gives: returned` wants at least what the first one gave, \
+             `gives: unchanged` just that; more than the total is none of these";
         makes: ["hipMemGetInfo"];
         in_capture: Now;
         by_hand: [];
@@ -40,7 +41,8 @@ family! { queries
         words: ("look at an attribute of the device");
         cpp: Function("hipDeviceGetAttribute(&{attribute: int}, hipDeviceAttribute{attribute}, {device})");
 
-    /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
+    /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave
+    /// back.
     TrimPool
         verb: value trim_pool "give unused memory of the default pool back";
         makes: ["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"];

@@ -78,7 +78,8 @@ family! { streams
         words: ("flags of stream {stream}");
         cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
-    /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the stream.
+    /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the
+    /// stream.
     HostFunc {
         buffer: Name as updates(Host),
         api: HostFuncApi as choice(HostFuncApi::LaunchHostFunc),
