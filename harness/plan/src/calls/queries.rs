@@ -6,12 +6,8 @@ family! { queries
     GetLastError
         verb: value get_last_error "read and clear the last error";
         makes: ["hipGetLastError"];
-        in_capture: Now;
-        by_hand: [];
-        gives: Nothing;
-        effect: nothing;
-        words: ("look at the last error");
-        cpp: Function("hipGetLastError()");
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("look at the last error"); cpp: Function("hipGetLastError()");
 
     /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo
@@ -19,25 +15,15 @@ family! { queries
             "give the free device memory; `gives: returned` wants at least what the first one gave, \
              `gives: unchanged` just that; more than the total is none of these";
         makes: ["hipMemGetInfo"];
-        in_capture: Now;
-        by_hand: [];
-        gives: Number(&["returned", "unchanged"]);
-        effect: nothing;
-        words: ("look at the free memory");
-        cpp: Memory;
+        in_capture: Now; by_hand: []; gives: Number(&["returned", "unchanged"]); effect: nothing;
+        words: ("look at the free memory"); cpp: Memory;
 
     /// hipDeviceGetAttribute; gives the number.
-    DeviceAttribute {
-        attribute: DeviceAttribute as choice,
-        device: u32 as number(0),
-    }
+    DeviceAttribute { attribute: DeviceAttribute as choice, device: u32 as number(0) }
         verb: keys device_attribute
             "give warp_size, max_threads_per_block or multiprocessor_count of a device";
         makes: ["hipDeviceGetAttribute"];
-        in_capture: Now;
-        by_hand: [];
-        gives: Number(&[]);
-        effect: nothing;
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
         words: ("look at an attribute of the device");
         cpp: Function("hipDeviceGetAttribute(&{attribute: int}, hipDeviceAttribute{attribute}, {device})");
 
@@ -46,10 +32,6 @@ family! { queries
     TrimPool
         verb: value trim_pool "give unused memory of the default pool back";
         makes: ["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"];
-        in_capture: Now;
-        by_hand: [];
-        gives: Nothing;
-        effect: nothing;
-        words: ("trim of the pool");
-        cpp: Memory;
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("trim of the pool"); cpp: Memory;
 }

@@ -382,7 +382,7 @@ macro_rules! table {
     ($(
         $(#[$about:meta])*
         $call:ident $({
-            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?,)*
+            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?),* $(,)?
         })?
             verb: $form:ident $($verb:ident $([$($key:ident),*])? $says:literal)?;
             makes: $makes:tt;
