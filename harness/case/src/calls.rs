@@ -29,7 +29,7 @@ const MOST_SLEEP: u64 = 20_000;
 fn repeats(steps: &[Step]) -> u64 {
     let step = |step: &Step| {
         let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
-        u64::from(times) * step.call.body().map_or(1, |body| repeats(body))
+        u64::from(times) * step.call.body().map_or(1, repeats)
     };
     steps.iter().map(step).max().unwrap_or(1)
 }

@@ -4,12 +4,12 @@
 //!
 //! | row | what it says |
 //! | --- | --- |
-//! | `verb` | how a case writes it: `keys` (a key for each field), `value` (the one field, or nothing), `by_hand` (with its keys; the crate `case` reads and writes it), or `none` |
-//! | `makes` | the functions that it makes: the one whose status counts, then what else it needs; words with a space are what the host does itself |
+//! | `verb` | how a case writes it: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
+//! | `makes` | its functions: the one whose status counts, then what else it needs; with a space: what the host does |
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
 //! | `gives` | the value that it gives, a [`Gives`] |
-//! | `effect` | `nothing`, or four methods: what it does to memory (`model/effects.rs`), to captures and graphs (`captures.rs`), what it orders and which bytes it touches (`order.rs`) |
+//! | `effect` | `nothing`, or a method each of the model, of captures, and two of the order: see below |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!
@@ -19,11 +19,19 @@
 //! | --- | --- |
 //! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
 //! | `orders(Stream)` | the stream in whose order the work is done |
-//! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it, and must be able to |
+//! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it |
 //! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
 //! | `node`, `block` | another call, or steps |
 //! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
 //! | `plain` | any other value |
+//!
+//! The forms of verbs: `keys` has a key for each field, `value` the one field, or nothing. `by_hand` has keys of its own,
+//! which the crate `case` reads and writes by a method of that name, as it reads a `block`. A `part` is read under another
+//! verb and written by a method of its own. `none` is only around the steps of a case.
+//!
+//! The effects: `memory` is a method in `model/effects.rs`, `captures` one in `captures.rs` (what it does to captures and
+//! graphs), `order` and `touches` are two in `order/effects.rs` (what it orders, and which bytes it touches); each may be
+//! `nothing`.
 
 use std::fmt;
 
@@ -172,8 +180,8 @@ pub enum Gives {
 /// How a call is written in C++.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cpp {
-    /// As a call of this function: `{field}` is the variable, the number or the word, in the spelling of an enumerator, of a
-    /// field, and `&{count: int}` the place for the value that the call gives.
+    /// As a call of this function: `{field}` is the variable, the number or the word, in the spelling of an
+    /// enumerator, of a field, and `&{count: int}` the place for the value that the call gives.
     Function(&'static str),
     /// By the crate `export` itself, as what is done to memory.
     Memory,
@@ -224,8 +232,8 @@ impl Cpp {
     }
 }
 
-/// Whether this argument of a function, counted from 0, is a place for what the function makes or gives. None where no call is
-/// written in C++ by [`Cpp::Function`] of that function.
+/// Whether this argument of a function, counted from 0, is a place for what the function makes or gives. None where
+/// no call is written in C++ by [`Cpp::Function`] of that function.
 pub fn is_result(function: &str, argument: usize) -> Option<bool> {
     IN_CPP.iter().find_map(|(cpp, _)| {
         let Cpp::Function(template) = cpp else { return None };

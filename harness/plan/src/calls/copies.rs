@@ -32,8 +32,7 @@ family! { copies
             order: in_turn,
             touches: copies(to, from, *bytes, *api),
         };
-        words: ("copy of {} to {}", from.buffer, to.buffer);
-        cpp: Transfer;
+        words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
     /// Copies `height` rows of `width` bytes; pitches are in bytes.
     Copy2d {
@@ -52,19 +51,17 @@ family! { copies
             false => ["hipMemcpy2D"],
             true => ["hipMemcpy2DAsync"],
         } };
-        in_capture: if *asynchronous { Node } else { Now };
-        by_hand: [];
-        gives: Nothing;
+        in_capture: if *asynchronous { Node } else { Now }; by_hand: []; gives: Nothing;
         effect: {
             memory: rows((to, *to_pitch), (from, *from_pitch), *width, *height),
             captures: nothing,
             order: in_turn,
             touches: rows((to, *to_pitch), (from, *from_pitch), (*width, *height), *asynchronous),
         };
-        words: ("copy of {} to {}", from.buffer, to.buffer);
-        cpp: Transfer;
+        words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
-    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`: hipMemset, hipMemsetD32.
+    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`:
+    /// hipMemset, hipMemsetD32.
     Set {
         to: Place as writes(Any),
         value: u32 as number,
@@ -82,15 +79,12 @@ family! { copies
             (false, false) => ["hipMemset"],
             (false, true) => ["hipMemsetAsync"],
         } };
-        in_capture: if *asynchronous { Node } else { Now };
-        by_hand: ["hipGraphAddMemsetNode"];
-        gives: Nothing;
+        in_capture: if *asynchronous { Node } else { Now }; by_hand: ["hipGraphAddMemsetNode"]; gives: Nothing;
         effect: {
             memory: set(to, *value, *words, *bytes),
             captures: nothing,
             order: in_turn,
             touches: writes_range(to, *bytes),
         };
-        words: ("memset of {}", to.buffer);
-        cpp: Transfer;
+        words: ("memset of {}", to.buffer); cpp: Transfer;
 }

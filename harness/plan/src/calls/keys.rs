@@ -8,8 +8,8 @@ use crate::{
     RandKind, StreamKind,
 };
 
-/// Where the values of a verb's keys come from; whoever gives them tells of those that it cannot give. Of a verb that takes no
-/// mapping, its one value stands under any key.
+/// Where the values of a verb's keys come from; whoever gives them tells of those that it cannot give. Of a verb
+/// that takes no mapping, its one value stands under any key.
 pub trait Keys {
     /// A stream; the null stream where the key is left out.
     fn stream(&mut self, key: &str) -> Option<Name>;

@@ -382,7 +382,7 @@ macro_rules! table {
     ($(
         $(#[$about:meta])*
         $call:ident $({
-            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?,)*
+            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?),* $(,)?
         })?
             verb: $form:ident $($verb:ident $([$($key:ident),*])? $says:literal)?;
             makes: $makes:tt;
@@ -442,7 +442,8 @@ macro_rules! table {
                 }
             }
 
-            /// The functions that the call makes, or what the host does instead; the first is the one whose status counts.
+            /// The functions that the call makes, or what the host does instead; the first is the one whose status
+            /// counts.
             fn made(&self, given: &Plan) -> &'static [&'static str] {
                 match self {
                     $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
@@ -520,9 +521,7 @@ macro_rules! table {
             /// What the call orders, and in which order its own accesses are.
             pub(crate) fn order<'a>(&'a self, order: &mut Order<'a>, step: &'a Step, host: &str) {
                 match self {
-                    $(Call::$call { $($($field,)*)? } => {
-                        effect!(order, order, [step, host], (), $effect)
-                    })*
+                    $(Call::$call { $($($field,)*)? } => effect!(order, order, [step, host], {}, $effect),)*
                 }
             }
 
