@@ -186,6 +186,10 @@ fn page() -> String {
             let _ = write!(page, "\n{inner}");
         }
     }
+    page.push_str("\n### Memory\n\nWhere a buffer is `on`, and what allocates it:\n\n");
+    for (word, memory) in MEMORIES {
+        let _ = writeln!(page, "* `{word}`: {}", allocated_by(memory));
+    }
     page.push_str(
         "\n## Steps\n\nEach step is one verb with its value, and may say these as well:\n\n",
     );

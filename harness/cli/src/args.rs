@@ -18,7 +18,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::library::CasesFrom;
 
-pub(crate) use self::device::{Audit, DeviceCommand};
+pub(crate) use self::device::{Audit, Compare, DeviceCommand, ProbeInside};
 pub(crate) use self::{
     bisect::{Bisect, Regress},
     device::Device,

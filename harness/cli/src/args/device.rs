@@ -1,4 +1,8 @@
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
+
+use super::Target;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -6,8 +10,22 @@ Examples:
   rocrepro device audit --lib hiprand --gfx gfx1151          one library, one architecture
   rocrepro device audit --rocm debian:7.2.4 --with hipblaslt,rocblas --gfx gfx90a,gfx1151
   rocrepro device audit --lib kernels.co --json              a code object of your own
+  rocrepro device compare --device gpu --write gpu.probe     what each instruction gives on this GPU, into a file
+  rocrepro device compare gpu.probe --device emulated --gfx gfx1100
 
 Exit codes: 0 nothing is missing, 1 opcodes are missing, 2 usage, 3 no answer, 4 no code was found.";
+
+pub(crate) const COMPARE: &str = "\
+Examples:
+  rocrepro device compare --rocm system --device gpu --write gpu.probe           on a machine with a GPU: a result file
+  rocrepro device compare gpu.probe --device emulated --gfx gfx1100              here: the emulated device beside it
+  rocrepro device compare gpu.probe emulated.probe                               two files, without any device
+
+The probe executes every arithmetic instruction that the stack's disassembler has a name for on that architecture, on 512
+work-items with ordinary and extreme values, and asks what the emulated device infers about hardware. Loads, stores, branches and
+what waits for others are not among them. A file names its stack, device, date, and whether the device was emulated.
+
+Exit codes: 0 no difference, 1 differences, 2 usage or a file that cannot be compared, 3 no answer.";
 
 #[derive(Args)]
 pub(crate) struct Device {
@@ -20,6 +38,12 @@ pub(crate) enum DeviceCommand {
     /// List the opcodes of shipped kernels that the emulated device lacks
     #[command(after_help = EXAMPLES)]
     Audit(Audit),
+    /// Compare what each instruction gives on a device with a result file, or two result files
+    #[command(after_help = COMPARE)]
+    Compare(Compare),
+    /// The part of the comparison that runs inside the stack, on the device
+    #[command(hide = true)]
+    ProbeInside(ProbeInside),
     /// The part of the audit that runs inside the stack: request on standard input, answer on standard output
     #[command(hide = true)]
     AuditInside,
@@ -54,4 +78,27 @@ pub(crate) struct Audit {
     /// Print JSON instead of a table
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Compare {
+    /// A result file to compare this device with, or two to compare with each other
+    #[arg(value_name = "FILE", num_args = 0..=2)]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// Write what this device gives to a new file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) on: Target,
+}
+
+#[derive(Args)]
+pub(crate) struct ProbeInside {
+    /// What the stack is called
+    pub(crate) stack: String,
+
+    /// Where the result goes
+    pub(crate) to: PathBuf,
 }

@@ -2,6 +2,7 @@
 
 mod audit;
 mod code_objects;
+mod compare;
 mod table;
 
 use std::process::ExitCode;
@@ -15,5 +16,7 @@ pub(crate) fn device(args: &Device) -> Result<ExitCode, Stop> {
     match &args.command {
         DeviceCommand::Audit(args) => audit::audit(args),
         DeviceCommand::AuditInside => audit::inside(),
+        DeviceCommand::Compare(args) => compare::compare(args),
+        DeviceCommand::ProbeInside(args) => compare::inside(args),
     }
 }

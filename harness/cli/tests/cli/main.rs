@@ -6,6 +6,7 @@ mod calibrated;
 mod command;
 mod commits;
 mod common;
+mod compared;
 mod devices;
 mod differences;
 mod examples;

@@ -4,14 +4,14 @@ use std::{cell::Cell, collections::BTreeMap, ops::Range};
 
 use isa::AccessKind;
 
-/// The last work that wrote a byte and the last that read it, each with one added; zero is nobody.
+/// The last work that wrote a byte and the last that read it, each with one added; zero is nobody. One word, since many of them are
+/// compared and filled: the writer, whether it was by an atomic, and the reader.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
-struct Byte {
-    write: u32,
-    read: u32,
-    /// The write was an atomic.
-    atomic: bool,
-}
+struct Byte(u64);
+
+const READER: u64 = u32::MAX as u64;
+const WRITER: u32 = 33;
+const ATOMIC: u64 = 1 << 32;
 
 const PAGE: u64 = 4096;
 
@@ -42,26 +42,40 @@ impl Byte {
     ) -> Result<(), (u32, AccessKind)> {
         let rival =
             |last: u32| (last != 0 && last != work + 1 && !is_before(last - 1)).then(|| last - 1);
-        let wrote = if self.atomic { AccessKind::Atomic } else { AccessKind::Store };
-        let both_atomic = self.atomic && kind == AccessKind::Atomic;
-        let writer = rival(self.write).filter(|_| !both_atomic).map(|other| (other, wrote));
-        let reader = rival(self.read).map(|other| (other, AccessKind::Load));
+        let (write, read) = ((self.0 >> WRITER) as u32, self.0 as u32);
+        let atomic = self.0 & ATOMIC != 0;
+        let wrote = if atomic { AccessKind::Atomic } else { AccessKind::Store };
+        let both_atomic = atomic && kind == AccessKind::Atomic;
+        let writer = rival(write).filter(|_| !both_atomic).map(|other| (other, wrote));
+        let reader = rival(read).map(|other| (other, AccessKind::Load));
         let found = if kind == AccessKind::Load {
             // Of several readers without an order among them the first is kept.
             if reader.is_none() {
-                self.read = work + 1;
+                self.0 = self.0 & !READER | u64::from(work + 1);
             }
             writer
         } else {
-            (self.write, self.atomic) = (work + 1, kind == AccessKind::Atomic);
             // A conflict is told once, and not again with each write that is ordered after this one.
-            if reader.is_some() {
-                self.read = 0;
-            }
+            let read = if reader.is_some() { 0 } else { self.0 & READER };
+            let atomic = if kind == AccessKind::Atomic { ATOMIC } else { 0 };
+            self.0 = u64::from(work + 1) << WRITER | atomic | read;
             writer.or(reader)
         };
         found.map_or(Ok(()), Err)
     }
+}
+
+/// How many of the first bytes have the same history. By pieces, which are compared at once.
+fn alike(bytes: &[Byte]) -> usize {
+    let Some(first) = bytes.first() else { return 0 };
+    let mut length = 0;
+    for piece in bytes.chunks(16) {
+        if piece.iter().fold(0, |all, byte| all | (byte.0 ^ first.0)) != 0 {
+            return length + piece.iter().take_while(|byte| *byte == first).count();
+        }
+        length += piece.len();
+    }
+    length
 }
 
 impl Accesses {
@@ -104,14 +118,21 @@ impl Accesses {
                 }
                 Page::Each(bytes) => {
                     let part = &mut bytes[(start - base) as usize..(end - base) as usize];
-                    for (byte, address) in part.iter_mut().zip(start..) {
+                    let mut done = 0;
+                    while done < part.len() {
+                        // What happens to one byte happens to all with the same history.
+                        let length = alike(&part[done..]);
+                        let mut byte = part[done];
                         let added = byte.add(work, kind, &is_before);
+                        let address = start + done as u64;
                         first = first.and(added.map_err(|other| found(address, other)));
+                        if byte != part[done] {
+                            part[done..done + length].fill(byte);
+                        }
+                        done += length;
                     }
                     // Waves write a page piece by piece, and mostly in order.
-                    if end == base.saturating_add(PAGE)
-                        && bytes.iter().all(|byte| *byte == bytes[0])
-                    {
+                    if end == base.saturating_add(PAGE) && alike(bytes) == bytes.len() {
                         *page = Page::Alike(bytes[0]);
                     }
                 }
@@ -176,6 +197,36 @@ mod tests {
         let last = u64::MAX - 3..u64::MAX;
         check(&[(0, Store, last.clone()), (1, Load, last)], Some((0, Store, u64::MAX - 3)));
         check(&[(0, Store, pages()), (1, Store, 0..4096), (1, Store, 3 * 4096..20000)], None);
+    }
+
+    /// What is done to a range at once is what is done to its bytes one by one.
+    #[test]
+    fn a_range_is_as_all_of_its_bytes() {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut next = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 33) % below
+        };
+        for _ in 0..300 {
+            let (mut whole, mut single) = (Accesses::new(), Accesses::new());
+            let mut conflicts = 0;
+            for _ in 0..60 {
+                let start = 4000 + next(400) * [1, 4, 16][next(3) as usize];
+                let range = start..start + [1, 4, 128, 500, 4096, 9000][next(6) as usize];
+                let (work, kind) = (next(6) as u32, [Load, Store, Atomic][next(3) as usize]);
+                let before = |other: u32| other % 3 == work % 3 || other < work;
+                let one = whole.touch(work, kind, range.clone(), before);
+                let touch = |at| single.touch(work, kind, at..at + 1, before);
+                // All bytes are touched, whatever comes of the first of them.
+                let results: Vec<_> = range.map(touch).collect();
+                let other = results.into_iter().find(Result::is_err).unwrap_or(Ok(()));
+                assert_eq!(one, other);
+                conflicts += usize::from(one.is_err());
+            }
+            assert!((1..60).contains(&conflicts));
+        }
     }
 
     #[test]

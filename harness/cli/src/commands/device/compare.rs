@@ -1,0 +1,175 @@
+//! The comparison: what each instruction gives on a device, beside what it gave on another one.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fmt::Write as _,
+    fs,
+    io::Write as _,
+    path::Path,
+    process::{ExitCode, Stdio},
+    time::SystemTime,
+};
+
+use probe::{Difference, Differences, File};
+
+use crate::{
+    Session, SessionOptions, Stop,
+    args::{Compare, ProbeInside},
+    outputs,
+    stop::chain,
+};
+
+/// Names of a list that are told; there may be hundreds.
+const NAMES: usize = 12;
+
+pub(super) fn compare(args: &Compare) -> Result<ExitCode, Stop> {
+    let files = read_all(args);
+    let asked = asked(args);
+    let (mut files, ()) = Stop::both(files, asked)?;
+    if files.len() < 2 {
+        let found = probed(args)?;
+        if let Some(path) = &args.write {
+            write(path, &found)?;
+            let (path, count) = (path.display(), found.probes.len());
+            outputs::print(&format!("{path}: {count} probes of {}\n", found.header.words()))?;
+        }
+        files.push(found);
+    }
+    let [one, other] = &files[..] else { return Ok(ExitCode::SUCCESS) };
+    let found = probe::compare(one, other).map_err(|e| Stop::usage(format!("error: {e}")))?;
+    outputs::print(&view(one, other, &found))?;
+    Ok(ExitCode::from(u8::from(!found.differ.is_empty())))
+}
+
+/// Whether what is asked for can be done.
+fn asked(args: &Compare) -> Result<(), Stop> {
+    match (args.files.len(), &args.write) {
+        (0, None) => Err(Stop::usage(
+            "error: nothing to do: name a result file, or two, or where to `--write` what this device gives",
+        )),
+        (2, Some(_)) => Err(Stop::usage(
+            "error: two files are compared without a device, so there is nothing to `--write`",
+        )),
+        (_, Some(path)) if path.exists() => Err(Stop::usage(format!(
+            "error: `{}` is there already; name a new file",
+            path.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The files that are named, or all that is wrong with them.
+fn read_all(args: &Compare) -> Result<Vec<File>, Stop> {
+    let (mut files, mut problems) = (Vec::new(), Vec::new());
+    for path in &args.files {
+        let at = path.display();
+        match fs::read_to_string(path) {
+            Err(error) => problems.push(format!("error: cannot read `{at}`: {error}")),
+            Ok(text) => match File::parse(&text) {
+                Ok(file) => files.push(file),
+                Err(refused) => {
+                    problems.extend(refused.iter().map(|one| format!("error: `{at}`: {one}")));
+                }
+            },
+        }
+    }
+    if problems.is_empty() { Ok(files) } else { Err(Stop::usage(problems.join("\n"))) }
+}
+
+fn write(path: &Path, file: &File) -> Result<(), Stop> {
+    let failed = |error: &dyn std::error::Error| {
+        Stop::no_verdict(format!("error: cannot write `{}`: {}", path.display(), chain(error)))
+    };
+    let text = file.text().map_err(|e| failed(&e))?;
+    let mut out = fs::File::create_new(path).map_err(|e| failed(&e))?;
+    out.write_all(text.as_bytes()).map_err(|e| failed(&e))
+}
+
+/// Runs the probe on the device.
+fn probed(args: &Compare) -> Result<File, Stop> {
+    let failed = |what: &str, e: &dyn std::error::Error| {
+        Stop::no_verdict(format!("error: the probe's process {what}: {}", chain(e)))
+    };
+    let options = SessionOptions::try_from(&args.on)?;
+    let session = Session::open(options)?;
+    let config = session.device_config(Vec::new()).map(|c| serde_json::to_string(&c)).transpose();
+    let config = config.map_err(|e| failed("cannot be told of the device", &e))?;
+    let folder = session.scratch.trial().map_err(|e| failed("has no folder", &e))?;
+    let program = std::env::current_exe().map_err(|e| failed("has no program", &e))?;
+    let mut start = session.start(&program, config.as_deref(), &BTreeMap::new());
+    let to = folder.path().join("probe");
+    let name = match &session.rocm {
+        Some(version) => format!("{} (ROCm {version})", session.stack.spec),
+        None => session.stack.spec.clone(),
+    };
+    let words = ["device".into(), "probe-inside".into(), OsString::from(name), to.clone().into()];
+    start.arguments.extend(words);
+    let status = session.command(&start).stdin(Stdio::null()).status();
+    let status = status.map_err(|e| failed("does not start", &e))?;
+    if !status.success() {
+        return Err(Stop::no_verdict(format!("error: the probe's process ended: {status}")));
+    }
+    let text = fs::read_to_string(&to).map_err(|e| failed("leaves nothing", &e))?;
+    File::parse(&text).map_err(|refused| {
+        let all: Vec<String> = refused.iter().map(ToString::to_string).collect();
+        Stop::no_verdict(format!(
+            "error: the probe's process leaves what it must not: {}",
+            all.join("; ")
+        ))
+    })
+}
+
+/// The process inside the stack.
+pub(super) fn inside(args: &ProbeInside) -> Result<ExitCode, Stop> {
+    let date = report::date(SystemTime::now());
+    let file = probe::on_device(args.stack.clone(), date)
+        .map_err(|e| Stop::no_verdict(format!("error: {}", chain(&e))))?;
+    write(&args.to, &file)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What differs, for people.
+fn view(one: &File, other: &File, found: &Differences) -> String {
+    let mut text = format!("first:  {}\nsecond: {}\n", one.header.words(), other.header.words());
+    let list = |text: &mut String, title: &str, differences: &[Difference]| {
+        if !differences.is_empty() {
+            let _ = writeln!(text, "\n{title}");
+        }
+        for difference in differences {
+            let _ = writeln!(text, "    {difference}");
+        }
+    };
+    list(&mut text, "Differences:", &found.differ);
+    list(&mut text, "Of these hardware promises nothing, so they may differ:", &found.free);
+    let sides = ["the first", "the second"].iter().zip(&found.alone);
+    for (side, names) in sides {
+        names_of(
+            &mut text,
+            &format!("Only in {side}, whose disassembler has a name for them"),
+            names,
+        );
+    }
+    for (side, names) in ["first", "second"].iter().zip(&found.lacking) {
+        names_of(&mut text, &format!("The emulated device of the {side} lacks them"), names);
+    }
+    let differ = found.compared - found.same;
+    let _ = writeln!(
+        text,
+        "\n{} probes compared: {} the same, {differ} not",
+        found.compared, found.same
+    );
+    text
+}
+
+fn names_of(text: &mut String, title: &str, names: &[String]) {
+    if names.is_empty() {
+        return;
+    }
+    let shown: Vec<&str> = names.iter().take(NAMES).map(String::as_str).collect();
+    let rest = match names.len() - shown.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    let _ = writeln!(text, "\n{title} ({}): {}{rest}", names.len(), shown.join("; "));
+}
