@@ -42,8 +42,18 @@ const ROCBLAS_TESTS: u32 = 6297;
 
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Runs the sample; a test that fails, is skipped or is missing is an error.
+/// Runs all of it on both architectures.
 pub(crate) fn amd_tests(sh: &Shell) -> Done {
+    tests(sh, |_, _| true)
+}
+
+/// Runs each half on one architecture: random numbers on the first, products on the second, whose matrix instructions they need.
+pub(crate) fn half(sh: &Shell) -> Done {
+    tests(sh, |gfx, products| products != (gfx == ARCHITECTURES[0]))
+}
+
+/// Runs what is `wanted` of an architecture, by whether it is about products; a test that fails, is skipped or is missing is an error.
+fn tests(sh: &Shell, wanted: impl Fn(&str, bool) -> bool) -> Done {
     let program = product(sh)?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
     let folder = sh.create_temp_dir()?;
@@ -71,8 +81,11 @@ pub(crate) fn amd_tests(sh: &Shell) -> Done {
             println!("{name} on {gfx}: {tests} of {tests} passed");
             Ok(())
         };
-        for (name, tests) in SAMPLE {
+        for (name, tests) in SAMPLE.iter().filter(|_| wanted(gfx, false)) {
             run(name, &[], *tests)?;
+        }
+        if !wanted(gfx, true) {
+            continue;
         }
         let hipblaslt = ["--data", &hipblaslt_data, HIPBLASLT_FILTER];
         run("libhipblaslt1-tests/hipblaslt-test", &hipblaslt, HIPBLASLT_TESTS)?;

@@ -1,9 +1,8 @@
 //! The buffers of a case.
 
-use plan::{Buffer, Call, MOST_BYTES, Memory, Plan, may_succeed};
+use plan::{Buffer, Call, Choice, MOST_BYTES, Memory, Plan, may_succeed};
 
 use crate::{
-    calls::MEMORIES,
     read::Reader,
     yaml::{Node, Value},
 };
@@ -25,7 +24,7 @@ pub(crate) fn read_buffer(
     let what = format!("buffer `{name}`");
     let fields = reader.fields(node, &what, &["on", "bytes", "fill", "guarded"])?;
     let memory =
-        reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", MEMORIES));
+        reader.required(&fields, &what, "on").and_then(|n| reader.choice(n, "`on`", Memory::ALL));
     let bytes = reader.required(&fields, &what, "bytes").and_then(|n| {
         let bytes = reader.number(n, "`bytes`")?;
         if bytes == 0 {
@@ -64,7 +63,7 @@ pub(crate) fn refuse_large(reader: &mut Reader, node: &Node, plan: &Plan) {
         if bytes > MOST_BYTES && !never_there {
             let at = match &spec.value {
                 Value::Map(keys) => keys.iter().find(|(key, _)| key.text == "bytes"),
-                _ => None,
+                Value::List(_) | Value::Scalar(_) => None,
             };
             let at = at.map_or(spec.at, |(_, value)| value.at);
             reader.mistake(at, format!("`bytes` must be 1 to 4 GiB, not {bytes}"));

@@ -380,7 +380,7 @@ fn read_fault(
                 .and_then(|n| reader.text(n, "a signature").map(str::to_owned));
             (reader.required(&fields, "a fault", "fault")?, with.unwrap_or_default(), on, signature)
         }
-        _ => (node, &[][..], Selector::default(), None),
+        yaml::Value::List(_) | yaml::Value::Scalar(_) => (node, &[][..], Selector::default(), None),
     };
     let text = reader.text(name, "a fault")?;
     let Ok(fault) = text.parse::<Fault>() else {

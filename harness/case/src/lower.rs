@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Planted;
 use plan::{
-    Buffer, Call, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
-    Reference, Step, StreamKind, races, reference,
+    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
+    Reference, Step, StreamKind, races, reference, verbs,
 };
 
 mod surround;
@@ -13,7 +13,7 @@ mod surround;
 use crate::{
     At, Case, Diagnostic, Trial,
     buffers::{Initial, read_buffer, refuse_large},
-    calls::{STREAM_KINDS, VERBS, read_step, read_steps},
+    calls::{read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     matrix::{Matrix, substitute},
@@ -296,7 +296,7 @@ fn assemble(
             if [DEFAULT_STREAM, "device"].contains(&key.text.as_str()) {
                 reader.mistake(key.at, format!("`{}` has its own meaning", key.text));
             }
-            if let Some(kind) = reader.choice(value, "a stream", STREAM_KINDS) {
+            if let Some(kind) = reader.choice(value, "a stream", StreamKind::ALL) {
                 scope.streams.insert(key.text.clone(), kind);
             }
         }
@@ -379,7 +379,7 @@ fn assemble(
         for item in reader.list(node) {
             let other = match &item.value {
                 Value::Map(entries) => entries.iter().find(|(key, _)| is_other_verb(&key.text)),
-                _ => None,
+                Value::List(_) | Value::Scalar(_) => None,
             };
             match other {
                 Some((key, _)) => reader.mistake(
@@ -416,16 +416,17 @@ fn assemble(
 
 /// Whether it is a step, and none that `expect` takes.
 fn is_other_verb(name: &str) -> bool {
-    !["check", "equal", "differ"].contains(&name) && VERBS.iter().any(|(verb, ..)| *verb == name)
+    !["check", "equal", "differ"].contains(&name) && verbs().any(|verb| verb.name == name)
 }
 
 /// Gives every fill its own stamp: the step's id.
 fn stamp(steps: &mut [Step]) {
     for step in steps {
-        match &mut step.call {
-            Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } => *stamp = step.id,
-            Call::Repeat { body, .. } | Call::Thread { body } => stamp(body),
-            _ => {}
+        if let Call::Fill { stamp, .. } | Call::FillNumbers { stamp, .. } = &mut step.call {
+            *stamp = step.id;
+        }
+        if let Some(body) = step.call.body_mut() {
+            stamp(body);
         }
     }
 }

@@ -160,7 +160,7 @@ fn read_axes(reader: &mut Reader, node: &Node, matrix: &mut Matrix) {
                 }
                 (values, default.map(|(_, d)| d))
             }
-            _ => (Some(reader.texts(value, &what)), None),
+            Value::List(_) | Value::Scalar(_) => (Some(reader.texts(value, &what)), None),
         };
         let values = values.unwrap_or_default();
         let mut before = HashSet::new();

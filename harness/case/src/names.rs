@@ -75,10 +75,7 @@ pub(crate) fn check(reader: &mut Reader, root: &Node, matrix: &Matrix) {
 }
 
 fn walk<'n>(node: &'n Node, matrix: &'n Matrix, streams: &mut Names<'n>, events: &mut Names<'n>) {
-    let items = match &node.value {
-        Value::List(items) => items,
-        _ => return,
-    };
+    let Value::List(items) = &node.value else { return };
     for item in items {
         let Value::Map(entries) = &item.value else { continue };
         for (key, value) in entries {

@@ -3,12 +3,13 @@
 use std::collections::BTreeSet;
 
 use device::{Fault, Planted};
-use plan::{Call, Effect, Misbehaviour, Plan, Step, accepts, api, captured};
+use plan::{Call, Effect, Misbehaviour, NamedAs, Plan, Step, Thing, accepts, api, captured};
 
 /// Milliseconds; longer than any limit on a trial.
 const FOREVER: u64 = 86_400_000;
 
 /// Plants a fault at the calls that it concerns; faults of the device leave the plan alone.
+#[expect(clippy::wildcard_enum_match_arm, reason = "most faults are of the device")]
 pub(crate) fn plant(plan: &mut Plan, planted: &Planted) {
     let fault = planted.fault;
     let effect: fn(&Step, bool) -> Option<Effect> = match fault {
@@ -134,7 +135,8 @@ fn makes_node(call: &Call) -> bool {
 }
 
 fn makes_handle(call: &Call) -> bool {
-    matches!(call, Call::BlasltCreate { .. } | Call::RocblasCreate { .. } | Call::RandCreate { .. })
+    let handles = [Thing::Generator, Thing::Blaslt, Thing::Rocblas];
+    call.named().iter().any(|n| n.role == NamedAs::Made && handles.contains(&n.thing))
 }
 
 fn plant_in(
@@ -144,7 +146,7 @@ fn plant_in(
     armed: &mut bool,
 ) {
     for step in steps {
-        if let Call::Repeat { body, .. } | Call::Thread { body } = &mut step.call {
+        if let Some(body) = step.call.body_mut() {
             plant_in(body, misbehaves, inside, armed);
             continue;
         }

@@ -72,7 +72,7 @@ impl Reader {
     pub(crate) fn entries<'n>(&mut self, node: &'n Node, what: &str) -> Option<&'n [(Key, Node)]> {
         match &node.value {
             Value::Map(entries) => Some(entries),
-            _ => {
+            Value::List(_) | Value::Scalar(_) => {
                 self.mistake(node.at, format!("{what} must be a mapping (`key: value`)"));
                 None
             }
@@ -96,7 +96,7 @@ impl Reader {
         match &node.value {
             // No program takes a text with a zero byte: it would end there.
             Value::Scalar(text) if !text.is_empty() && !text.contains('\0') => Some(text),
-            _ => {
+            Value::Map(_) | Value::List(_) | Value::Scalar(_) => {
                 self.mistake(node.at, format!("{what} must be text"));
                 None
             }
@@ -107,7 +107,7 @@ impl Reader {
     pub(crate) fn list<'n>(&mut self, node: &'n Node) -> &'n [Node] {
         match &node.value {
             Value::List(items) => items,
-            _ => std::slice::from_ref(node),
+            Value::Map(_) | Value::Scalar(_) => std::slice::from_ref(node),
         }
     }
 

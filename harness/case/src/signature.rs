@@ -1,6 +1,6 @@
 //! Signatures that a case expects, of known failures and under faults: one that no outcome can have would wait for ever.
 
-use plan::{APIS, Phase};
+use plan::{Phase, apis};
 
 use crate::{
     calls::every_status,
@@ -160,10 +160,10 @@ impl Part {
             Part::Class => CLASSES.iter().map(|class| (*class).to_owned()).collect(),
             Part::Status => every_status(api).map(str::to_owned).collect(),
             // A signature is one word.
-            Part::Api => APIS.iter().chain(OTHERS).map(|api| api.replace(' ', "-")).collect(),
+            Part::Api => apis().iter().chain(OTHERS).map(|api| api.replace(' ', "-")).collect(),
             Part::Site => {
                 let phases = PHASES.iter().map(Phase::to_string);
-                APIS.iter().chain(OTHERS).map(|api| api.replace(' ', "-")).chain(phases).collect()
+                apis().iter().chain(OTHERS).map(|api| api.replace(' ', "-")).chain(phases).collect()
             }
         };
         if known.iter().any(|k| k == name || open && k.starts_with(name)) {

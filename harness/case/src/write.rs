@@ -8,7 +8,7 @@ use std::{
     fmt::Write,
 };
 
-use plan::{Buffer, Call, Memory, Plan, StreamKind};
+use plan::{Buffer, Call, Choice, Memory, Plan, StreamKind};
 
 use self::{
     scalar::{block, flow_list, flow_map, plain},
@@ -16,7 +16,6 @@ use self::{
 };
 use crate::{
     At, Case, FaultEntry, Kernels, Known, Needs, Trial,
-    calls::{MEMORIES, STREAM_KINDS},
     matrix::substitute,
     signature::can_be,
     yaml::{Node, Value},
@@ -51,7 +50,7 @@ impl Header {
             let node = Node { at: At::default(), value: Value::Scalar(text.to_owned()) };
             match substitute(&node, trial, &mut Vec::new()).value {
                 Value::Scalar(text) => text,
-                _ => String::new(),
+                Value::Map(_) | Value::List(_) => String::new(),
             }
         };
         let fault = |f: &FaultEntry| FaultEntry { on: Default::default(), ..f.clone() };
@@ -102,7 +101,7 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     if !declared.is_empty() {
         out.push_str("streams:\n");
         for (name, kind) in declared {
-            line(&mut out, &format!("  {}: {}", plain(name), word(STREAM_KINDS, *kind)));
+            line(&mut out, &format!("  {}: {}", plain(name), kind.word()));
         }
     }
     let own: Vec<_> =
@@ -134,11 +133,6 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
 fn line(out: &mut String, text: &str) {
     out.push_str(text);
     out.push('\n');
-}
-
-/// The word of a value in a table of the reader.
-fn word<T: PartialEq>(words: &'static [(&str, T)], value: T) -> &'static str {
-    words.iter().find(|(_, v)| *v == value).map_or("", |(word, _)| word)
 }
 
 fn head(out: &mut String, plan: &Plan, header: &Header) {
@@ -217,8 +211,7 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
 }
 
 fn buffer(spec: &Buffer, first: Option<&'static str>) -> String {
-    let mut fields =
-        vec![("on", word(MEMORIES, spec.memory).to_owned()), ("bytes", spec.bytes.to_string())];
+    let mut fields = vec![("on", spec.memory.word().to_owned()), ("bytes", spec.bytes.to_string())];
     if let Some(first) = first {
         fields.push(("fill", first.to_owned()));
     }
@@ -239,18 +232,15 @@ struct Initial<'p> {
 fn initial(plan: &Plan) -> Initial<'_> {
     let mut found = Initial { fill: BTreeMap::new(), staging: BTreeSet::new() };
     for step in &plan.setup {
-        match &step.call {
-            Call::Set { to, .. } => {
-                found.fill.insert(&to.buffer, "zero");
-            }
-            Call::Fill { buffer, .. } => {
-                found.fill.insert(buffer, "pattern");
-            }
-            Call::Copy { to, from, .. } => {
-                found.fill.insert(&to.buffer, "pattern");
-                found.staging.insert(&from.buffer);
-            }
-            _ => {}
+        if let Call::Set { to, .. } = &step.call {
+            found.fill.insert(&to.buffer, "zero");
+        }
+        if let Call::Fill { buffer, .. } = &step.call {
+            found.fill.insert(buffer, "pattern");
+        }
+        if let Call::Copy { to, from, .. } = &step.call {
+            found.fill.insert(&to.buffer, "pattern");
+            found.staging.insert(&from.buffer);
         }
     }
     found
@@ -260,10 +250,8 @@ fn initial(plan: &Plan) -> Initial<'_> {
 fn mentioned_streams(plan: &Plan) -> BTreeSet<&str> {
     fn walk<'p>(steps: &'p [plan::Step], out: &mut BTreeSet<&'p str>) {
         for step in steps {
-            match &step.call {
-                Call::Repeat { body, .. } | Call::Thread { body } => walk(body, out),
-                call => out.extend(call.stream()),
-            }
+            out.extend(step.call.stream());
+            walk(step.call.body().unwrap_or_default(), out);
         }
     }
     let mut out = BTreeSet::new();

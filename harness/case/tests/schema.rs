@@ -138,8 +138,8 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
         .map(String::as_str)
         .filter(|key| !["when", "returns", "gives"].contains(key))
         .collect();
-    assert_eq!(in_schema, case::VERBS.iter().map(|(verb, ..)| *verb).collect());
-    for (verb, keys, _) in case::VERBS {
+    assert_eq!(in_schema, plan::verbs().map(|verb| verb.name).collect());
+    for plan::Verb { name: verb, keys, .. } in plan::verbs() {
         // Verbs that take a bare name as well list the mapping as an alternative.
         let verb_schema = &properties[*verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
@@ -153,4 +153,89 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
     assert_eq!(schema["$defs"]["gfx_name"]["enum"], json!(processors));
     let faults: Vec<_> = device::Fault::ALL.iter().map(|f| json!(f.name())).collect();
     assert_eq!(schema["$defs"]["fault_name"]["enum"], Value::Array(faults));
+}
+
+/// A JSON object with its entries in this order.
+fn object(entries: &[(&str, String)]) -> String {
+    let line = |(key, value): &(&str, String)| {
+        let value = value.replace('\n', "\n  ");
+        format!("  \"{key}\": {value}")
+    };
+    let lines: Vec<String> = entries.iter().map(line).collect();
+    format!("{{\n{}\n}}", lines.join(",\n"))
+}
+
+/// What the declaration of a call says of its verb.
+fn declared(verb: &plan::Verb) -> Option<String> {
+    let pretty = |value: Value| serde_json::to_string_pretty(&value).expect("JSON");
+    let reference = |name: &str| ("$ref", pretty(format!("#/$defs/{name}").into()));
+    let value = |key: &plan::Key| match key.holds {
+        plan::KeyHolds::Name => reference("name"),
+        plan::KeyHolds::Number => reference("number"),
+        plan::KeyHolds::Flag => reference("flag"),
+        plan::KeyHolds::Word(words) => {
+            ("anyOf", pretty(json!([{"enum": words()}, {"$ref": "#/$defs/placeholder"}])))
+        }
+    };
+    let about = format!("{}{}.", verb.about[..1].to_uppercase(), &verb.about[1..]);
+    let mut entries = vec![("description", pretty(about.into()))];
+    match verb.takes {
+        plan::Takes::Other => return None,
+        plan::Takes::Value([]) => entries.push(("type", pretty("null".into()))),
+        plan::Takes::Value([key, ..]) => entries.push(value(key)),
+        plan::Takes::Keys(keys) => {
+            let properties: Vec<_> =
+                keys.iter().map(|key| (key.name, object(&[value(key)]))).collect();
+            entries.push(("type", pretty("object".into())));
+            entries.push(("properties", object(&properties)));
+            entries.push(("additionalProperties", "false".to_owned()));
+            let required: Vec<_> = keys.iter().filter(|k| k.required).map(|k| k.name).collect();
+            if !required.is_empty() {
+                entries.push(("required", pretty(required.into())));
+            }
+        }
+    }
+    Some(object(&entries))
+}
+
+/// Each regular verb is in the schema as its call is declared; `ROCREPRO_WRITE_SCHEMA=1` puts it there.
+#[test]
+fn regular_verbs_are_as_their_calls_are_declared() {
+    let path = root().join("cases/schema.json");
+    let text = std::fs::read_to_string(&path).expect("cases/schema.json");
+    let mut written = text.clone();
+    for verb in plan::verbs() {
+        let Some(schema) = declared(verb) else { continue };
+        let there = self::schema()["$defs"]["step"]["properties"][verb.name].clone();
+        if there == serde_json::from_str::<Value>(&schema).expect("JSON") {
+            continue;
+        }
+        let shown = schema.replace('\n', "\n        ");
+        let entry = format!("        \"{}\": {shown},\n", verb.name);
+        let start = format!("\n        \"{}\": {{\n", verb.name);
+        match written.find(&start).map(|at| at + 1) {
+            Some(at) => {
+                let end = at + written[at..].find("\n        },\n").expect("its end") + 12;
+                written.replace_range(at..end, &entry);
+            }
+            None => {
+                let at =
+                    written.find("\n        \"when\": {\n").expect("the keys of every step") + 1;
+                written.insert_str(at, &entry);
+                let last =
+                    "          \"required\": [\n            \"thread\"\n          ]\n        }";
+                let at = written.find(last).expect("the last verb") + last.len();
+                let needs = last.replace("thread", verb.name);
+                written.insert_str(at, &format!(",\n        {{\n{needs}"));
+            }
+        }
+    }
+    if std::env::var_os("ROCREPRO_WRITE_SCHEMA").is_some() {
+        std::fs::write(&path, written).expect("cases/schema.json can be written");
+    } else {
+        assert!(
+            written == text,
+            "cases/schema.json is older than the calls; run the tests once with ROCREPRO_WRITE_SCHEMA=1"
+        );
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
@@ -156,6 +157,25 @@ impl<'t> Scene<'t> {
         self.before.extend(["prlimit".into(), limit.into(), "--".into()]);
     }
 
+    /// Runs as a user of its own, who may read and write as root does and may have so many processes and threads: root has no such
+    /// limit, and that of another counts what else runs.
+    pub(crate) fn processes(&mut self, most: u32) {
+        if !rustix::process::geteuid().is_root() {
+            self.impossible = Some("another user needs root".into());
+        }
+        self.needs("setpriv");
+        let words = [
+            "setpriv",
+            "--reuid=65321",
+            "--regid=65321",
+            "--clear-groups",
+            "--inh-caps=+dac_override,+dac_read_search",
+            "--ambient-caps=+dac_override,+dac_read_search",
+        ];
+        self.before.extend(words.map(Into::into));
+        self.limit(&format!("--nproc={most}"));
+    }
+
     /// Runs a script of a shell in a mount namespace of its own before the command; `$ROW` is the run's folder.
     pub(crate) fn mounts(&mut self, script: &str) {
         if !rustix::process::geteuid().is_root() {
@@ -233,6 +253,17 @@ impl<'t> Scene<'t> {
             self.tools.warm(&cache);
         }
         cache
+    }
+
+    /// Lets every user write to the cache of its own.
+    pub(crate) fn open_cache(&mut self) {
+        let mut folders = vec![self.own_cache()];
+        while let Some(folder) = folders.pop() {
+            let _ = fs::set_permissions(&folder, Permissions::from_mode(0o777));
+            let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+            let inner = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+            folders.extend(inner.map(|entry| entry.path()));
+        }
     }
 
     /// Does something while the command runs.

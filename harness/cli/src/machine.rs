@@ -1,5 +1,7 @@
 //! What this machine does to trials: whether it is able to run them at all, whether it lets them write, whose turn it is.
 
+mod crowd;
+
 use std::{
     collections::BTreeSet,
     fs::File,
@@ -19,9 +21,9 @@ use crate::DeviceChoice;
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
-/// Why a trial may have failed because of the folders that its worker writes to, where one of them is in a bad state.
-pub(crate) fn trouble(folders: &[PathBuf]) -> Option<String> {
-    folders.iter().find_map(|folder| {
+/// Why a trial may have failed because of the machine: a folder that its worker writes to is in a bad state, or threads are short.
+pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
+    let of_folders = folders.iter().find_map(|folder| {
         let at = folder.display();
         if !folder.is_dir() {
             return Some(format!("`{at}`, which the worker writes to, is gone"));
@@ -32,7 +34,19 @@ pub(crate) fn trouble(folders: &[PathBuf]) -> Option<String> {
         }
         let left = left(&statvfs(folder).ok()?)?;
         Some(format!("no space is left in `{at}` ({left}); free some, or name another place"))
-    })
+    });
+    let of_folders = of_folders.map(|why| Trouble { signature: "no-verdict:disk", why });
+    of_folders
+        .or_else(|| crowd::trouble().map(|why| Trouble { signature: "no-verdict:threads", why }))
+}
+
+/// What the machine may have done to a trial.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Trouble {
+    /// Of a trial that came to nothing because of it.
+    pub(crate) signature: &'static str,
+    /// In words.
+    pub(crate) why: String,
 }
 
 /// What is left in a file system, where that is too little. One that does not count its files has no end of them.
@@ -107,10 +121,10 @@ mod tests {
         let there = folder.path().to_owned();
         assert_eq!(trouble(std::slice::from_ref(&there)), None);
         let gone = folder.path().join("gone");
-        let told = trouble(&[there, gone]).unwrap();
+        let told = trouble(&[there, gone]).unwrap().why;
         assert!(told.contains("gone`, which the worker writes to, is gone"), "{told}");
         // The kernel lets nobody write here, root neither.
-        let told = trouble(&["/proc/self/task".into()]).unwrap_or_default();
+        let told = trouble(&["/proc/self/task".into()]).unwrap().why;
         assert!(told.contains("/proc/self/task"), "{told}");
     }
 

@@ -22,7 +22,7 @@ use crate::{
     args::On,
     device_library,
     library::CasesFrom,
-    machine::{self, Turn},
+    machine::{self, Trouble, Turn},
     processes::Processes,
     progress,
     scratch::{self, Scratch},
@@ -367,12 +367,12 @@ impl Session {
         all.filter(|stack| stack.root != self.stack.root).collect()
     }
 
-    /// Why a trial may have failed because this machine did not let its worker write.
+    /// Why a trial may have failed because of this machine: it did not let the worker write, or start a thread.
     pub(crate) fn trouble(
         &self,
         spool: &Path,
         environment: &BTreeMap<String, String>,
-    ) -> Option<String> {
+    ) -> Option<Trouble> {
         let mut folders = vec![spool.to_owned(), self.code_cache.clone()];
         // Those of the compilers may be others than ours. Where the second is missing they make it.
         let [temporary, cache] = ["TMPDIR", COMGR_CACHE].map(|name| environment.get(name));

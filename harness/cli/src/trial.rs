@@ -193,17 +193,17 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
         session.has_started();
     }
-    // A compiler or runtime that cannot write crashes or exits, which is no news of ROCm.
+    // A compiler or runtime that cannot write or start a thread crashes or exits, which is no news of ROCm.
     if outcome.kind.is_failure()
         && let Some(trouble) = session.trouble(&spool, context.environment)
     {
         outcome = Outcome {
             kind: judge::Kind::NoVerdict,
-            signature: "no-verdict:disk".into(),
+            signature: trouble.signature.into(),
             ..outcome
         };
         outcome.details.insert(0, outcome.summary);
-        outcome.summary = trouble;
+        outcome.summary = trouble.why;
     }
     Some(record(session, job, &nonce, observation, usage, (outcome, red)))
 }

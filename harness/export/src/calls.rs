@@ -1,6 +1,6 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{Arg, Call, CaptureMode, DeviceAttribute, HostFuncApi, Step, StreamKind};
+use plan::{Arg, Call, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Step, StreamKind, Thing};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -24,15 +24,18 @@ impl Printer<'_> {
 
     /// Declares what a call would have made, where it is not made.
     pub(crate) fn declare_only(&mut self, call: &Call) {
-        match call {
-            Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
-                let function = self.name(Kind::Kernel, kernel);
-                self.line(format!("hipModule_t {kernel}_module = nullptr;"));
-                return self.line(format!("hipFunction_t {function} = nullptr;"));
-            }
-            // What is done with the buffer afterwards knows of its guards.
-            Call::Alloc { buffer, .. } if self.buffer(buffer).guarded => self.need(Helper::Guard),
-            _ => {}
+        if let Call::Load { kernel } = call
+            && self.form_of(kernel) == Form::Hiprtc
+        {
+            let function = self.name(Kind::Kernel, kernel);
+            self.line(format!("hipModule_t {kernel}_module = nullptr;"));
+            return self.line(format!("hipFunction_t {function} = nullptr;"));
+        }
+        // What is done with the buffer afterwards knows of its guards.
+        if let Call::Alloc { buffer, .. } = call
+            && self.buffer(buffer).guarded
+        {
+            self.need(Helper::Guard);
         }
         if let Some((kind, name)) = made(call)
             && self.declares(kind, name)
@@ -118,10 +121,111 @@ impl Printer<'_> {
     }
 
     pub(crate) fn call(&mut self, step: &Step) {
+        match step.call.cpp() {
+            Cpp::Function(template) => self.regular(step, template),
+            Cpp::Memory => self.memory(step),
+            Cpp::Transfer => self.transfer(step),
+            Cpp::Kernel => self.kernel_call(step),
+            Cpp::Stream => self.stream_call(step),
+            Cpp::Graph => self.graph_call(step),
+            Cpp::Random => self.random(step),
+            Cpp::Product => self.product(step),
+            Cpp::Check => self.check(step),
+            Cpp::Host => self.host(step),
+            Cpp::Block => {}
+        }
+    }
+
+    /// A call whose declaration names a group that does not know it: the program must not leave it out in silence.
+    pub(crate) fn unwritten(&mut self, step: &Step) {
+        let function = self.api(&step.call);
+        self.line(format!("#error \"rocrepro cannot write {function} in C++\""));
+    }
+
+    /// A call of one function, as the declaration of the call says it.
+    fn regular(&mut self, step: &Step, template: &str) {
+        let function = template.split('(').next().unwrap_or_default();
+        let success = self.success(step, function);
+        let fields = step.call.fields();
+        let (mut call, mut given) = (String::new(), None);
+        for (text, inside) in step.call.cpp().parts() {
+            call.push_str(text);
+            let Some(inside) = inside else { continue };
+            if let Some((name, ty)) = inside.split_once(": ") {
+                let variable = self.names.fresh(Kind::Value, name);
+                self.line(format!("{ty} {variable} = 0;"));
+                call.push_str(&variable);
+                given = Some(variable);
+            } else if let Some(field) = fields.iter().find(|field| field.key == inside) {
+                call.push_str(&self.argument(field));
+            }
+        }
+        match given {
+            None => self.status(step, &call, success),
+            Some(number) => {
+                let got = format!("std::to_string({number})");
+                self.value(step, &call, success, function, &got, |wanted| {
+                    number_fits(&number, wanted)
+                });
+            }
+        }
+        let ended = step.call.named().into_iter().find(|named| named.role == NamedAs::Ended);
+        if let Some(Named { thing, name, .. }) = ended.filter(|_| step.checked()) {
+            let identifier = self.name(thing.into(), name);
+            self.forget(thing.into(), &identifier, name);
+        }
+    }
+
+    /// A field as an argument.
+    fn argument(&mut self, field: &Field<'_>) -> String {
+        match field.holds {
+            Holds::Name(thing, NamedAs::Made) => self.making(thing.into(), &field.value),
+            Holds::Name(Thing::Stream, _) => self.stream(&field.value),
+            Holds::Name(thing, _) => self.name(thing.into(), &field.value),
+            Holds::Text | Holds::Number => field.value.to_string(),
+            Holds::Word => enumerator(&field.value),
+        }
+    }
+
+    /// The status of success of a function's library, whose others can be named then.
+    pub(crate) fn success(&mut self, step: &Step, function: &str) -> &'static str {
+        let (helper, success) = match function {
+            f if f.starts_with("hiprand") => {
+                // The names of statuses take many lines.
+                let other = self.lean.is_some_and(|lean| !lean.is_about(step));
+                (if other { Helper::NameRandNumber } else { Helper::NameRand }, RAND)
+            }
+            f if f.starts_with("hipblas") => (Helper::NameBlaslt, BLAS),
+            f if f.starts_with("rocblas") => (Helper::NameRocblas, ROCBLAS),
+            _ => return HIP,
+        };
+        self.need(helper);
+        success
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    fn memory(&mut self, step: &Step) {
         match &step.call {
             Call::Alloc { buffer, stream } => self.alloc(step, buffer, stream),
             Call::Free { buffer, stream } => self.free(step, buffer, stream),
+            Call::FreeAddress { address } => {
+                self.status(step, &format!("hipFree(reinterpret_cast<void*>({address:#x}))"), HIP);
+            }
             Call::Poison { buffer } => self.poison(step, buffer),
+            Call::MemGetInfo => self.mem_get_info(step),
+            Call::TrimPool => {
+                let pool = self.names.fresh(Kind::Value, "pool");
+                self.line(format!("hipMemPool_t {pool} = nullptr;"));
+                self.status(step, &format!("hipDeviceGetDefaultMemPool(&{pool}, 0)"), HIP);
+                self.status(step, &format!("hipMemPoolTrimTo({pool}, 0)"), HIP);
+            }
+            _ => self.unwritten(step),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    fn host(&mut self, step: &Step) {
+        match &step.call {
             Call::Fill { buffer, stamp } if self.lean.is_some() => self.lean_fill(buffer, *stamp),
             Call::Fill { buffer, stamp } => {
                 self.need(Helper::FillPattern);
@@ -138,7 +242,16 @@ impl Printer<'_> {
                 let (seed, element) = (self.seed(*stamp), math::element(*dtype));
                 self.line(format!("fill_numbers<{element}>({name}, {bytes}, {seed});"));
             }
-            Call::Copy { .. } | Call::Copy2d { .. } | Call::Set { .. } => self.transfer(step),
+            Call::Sleep { ms } => {
+                self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
+            }
+            _ => self.unwritten(step),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    fn kernel_call(&mut self, step: &Step) {
+        match &step.call {
             Call::Compile { kernel } if self.lean.is_some() => self.lean_compile(kernel),
             Call::Compile { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.need(Helper::Compile);
@@ -175,51 +288,7 @@ impl Printer<'_> {
             Call::FindSymbol { kernel, symbol, variable } => {
                 self.find_symbol(step, kernel, symbol, *variable);
             }
-            Call::FreeAddress { address } => {
-                self.status(step, &format!("hipFree(reinterpret_cast<void*>({address:#x}))"), HIP);
-            }
-            Call::DeviceAttribute { attribute, device } => {
-                let name = match attribute {
-                    DeviceAttribute::WarpSize => "hipDeviceAttributeWarpSize",
-                    DeviceAttribute::MaxThreadsPerBlock => "hipDeviceAttributeMaxThreadsPerBlock",
-                    DeviceAttribute::MultiprocessorCount => "hipDeviceAttributeMultiprocessorCount",
-                };
-                let number = self.names.fresh(Kind::Value, "attribute");
-                self.line(format!("int {number} = 0;"));
-                let got = format!("std::to_string({number})");
-                let call = format!("hipDeviceGetAttribute(&{number}, {name}, {device})");
-                self.value(step, &call, HIP, "hipDeviceGetAttribute", &got, |wanted| {
-                    number_fits(&number, wanted)
-                });
-            }
-            Call::MemGetInfo => self.mem_get_info(step),
-            Call::TrimPool => {
-                let pool = self.names.fresh(Kind::Value, "pool");
-                self.line(format!("hipMemPool_t {pool} = nullptr;"));
-                self.status(step, &format!("hipDeviceGetDefaultMemPool(&{pool}, 0)"), HIP);
-                self.status(step, &format!("hipMemPoolTrimTo({pool}, 0)"), HIP);
-            }
-            Call::Sleep { ms } => {
-                self.line(format!("std::this_thread::sleep_for(std::chrono::milliseconds({ms}));"));
-            }
-            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
-                self.check(&step.call);
-            }
-            Call::RandCreate { .. }
-            | Call::RandSeed { .. }
-            | Call::RandOffset { .. }
-            | Call::RandStream { .. }
-            | Call::RandGenerate { .. }
-            | Call::RandDestroy { .. } => self.random(step),
-            Call::BlasltCreate { .. }
-            | Call::BlasltHeuristic { .. }
-            | Call::BlasltMatmul { .. }
-            | Call::BlasltDestroy { .. }
-            | Call::RocblasCreate { .. }
-            | Call::RocblasGemm { .. }
-            | Call::RocblasDestroy { .. } => self.product(step),
-            Call::Repeat { .. } | Call::Thread { .. } => {}
-            _ => self.stream_call(step),
+            _ => self.unwritten(step),
         }
     }
 
@@ -327,6 +396,7 @@ impl Printer<'_> {
         })
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     fn stream_call(&mut self, step: &Step) {
         let call = match &step.call {
             Call::StreamCreate { stream } => {
@@ -336,15 +406,6 @@ impl Printer<'_> {
                 };
                 let name = self.making(Kind::Stream, stream);
                 format!("hipStreamCreateWithFlags(&{name}, {flags})")
-            }
-            Call::StreamDestroy { stream } => format!("hipStreamDestroy({})", self.stream(stream)),
-            Call::StreamSynchronize { stream } => {
-                format!("hipStreamSynchronize({})", self.stream(stream))
-            }
-            Call::StreamQuery { stream } => format!("hipStreamQuery({})", self.stream(stream)),
-            Call::StreamWaitEvent { stream, event } => {
-                let (stream, event) = (self.stream(stream), self.name(Kind::Event, event));
-                format!("hipStreamWaitEvent({stream}, {event}, 0)")
             }
             Call::HostFunc { buffer, api, stream } => {
                 self.need(Helper::AddOne);
@@ -359,25 +420,10 @@ impl Printer<'_> {
                     }
                 }
             }
-            Call::DeviceSynchronize => "hipDeviceSynchronize()".to_owned(),
-            Call::GetLastError => "hipGetLastError()".to_owned(),
             Call::EventCreate { event, timing } => {
                 let name = self.making(Kind::Event, event);
                 let flags = if *timing { "hipEventDefault" } else { "hipEventDisableTiming" };
                 format!("hipEventCreateWithFlags(&{name}, {flags})")
-            }
-            Call::EventDestroy { event } => {
-                format!("hipEventDestroy({})", self.name(Kind::Event, event))
-            }
-            Call::EventRecord { event, stream } => {
-                let (stream, event) = (self.stream(stream), self.name(Kind::Event, event));
-                format!("hipEventRecord({event}, {stream})")
-            }
-            Call::EventSynchronize { event } => {
-                format!("hipEventSynchronize({})", self.name(Kind::Event, event))
-            }
-            Call::EventQuery { event } => {
-                format!("hipEventQuery({})", self.name(Kind::Event, event))
             }
             Call::EventElapsed { start, end } => {
                 let (start, end) = (self.name(Kind::Event, start), self.name(Kind::Event, end));
@@ -399,64 +445,27 @@ impl Printer<'_> {
                     }
                 });
             }
-            Call::BeginCapture { stream, mode } => {
-                let mode = match mode {
-                    CaptureMode::Global => "hipStreamCaptureModeGlobal",
-                    CaptureMode::ThreadLocal => "hipStreamCaptureModeThreadLocal",
-                    CaptureMode::Relaxed => "hipStreamCaptureModeRelaxed",
-                };
-                format!("hipStreamBeginCapture({}, {mode})", self.stream(stream))
-            }
-            Call::EndCapture { stream, graph } => {
-                let graph = self.making(Kind::Graph, graph);
-                format!("hipStreamEndCapture({}, &{graph})", self.stream(stream))
-            }
-            Call::EmptyGraph { graph, nodes } => return self.empty_graph(step, graph, *nodes),
-            Call::AddNode { graph, node } => return self.add_node(step, graph, node),
-            Call::IsCapturing { stream } => return self.is_capturing(step, stream),
-            Call::GraphNodeCount { graph } => {
-                let graph = self.name(Kind::Graph, graph);
-                let count = self.names.fresh(Kind::Value, "nodes");
-                self.line(format!("size_t {count} = 0;"));
-                let got = format!("std::to_string({count})");
-                let call = format!("hipGraphGetNodes({graph}, nullptr, &{count})");
-                return self.value(step, &call, HIP, "hipGraphGetNodes", &got, |wanted| {
-                    number_fits(&count, wanted)
-                });
-            }
+            _ => return self.unwritten(step),
+        };
+        self.status(step, &call, HIP);
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    fn graph_call(&mut self, step: &Step) {
+        match &step.call {
+            Call::EmptyGraph { graph, nodes } => self.empty_graph(step, graph, *nodes),
+            Call::AddNode { graph, node } => self.add_node(step, graph, node),
+            Call::IsCapturing { stream } => self.is_capturing(step, stream),
             Call::GraphInstantiate { exec, graph } => {
                 let graph = self.name(Kind::Graph, graph);
                 let exec = self.making(Kind::Exec, exec);
                 let node = self.names.fresh(Kind::Value, "error_node");
                 self.line(format!("hipGraphNode_t {node} = nullptr;"));
-                format!("hipGraphInstantiate(&{exec}, {graph}, &{node}, nullptr, 0)")
+                let call = format!("hipGraphInstantiate(&{exec}, {graph}, &{node}, nullptr, 0)");
+                self.status(step, &call, HIP);
             }
-            Call::GraphLaunch { exec, stream } => {
-                let exec = self.name(Kind::Exec, exec);
-                format!("hipGraphLaunch({exec}, {})", self.stream(stream))
-            }
-            Call::GraphExecUpdate { exec, graph } => return self.exec_update(step, exec, graph),
-            Call::GraphExecDestroy { exec } => {
-                format!("hipGraphExecDestroy({})", self.name(Kind::Exec, exec))
-            }
-            Call::GraphDestroy { graph } => {
-                format!("hipGraphDestroy({})", self.name(Kind::Graph, graph))
-            }
-            _ => return,
-        };
-        self.status(step, &call, HIP);
-        let destroyed = match &step.call {
-            Call::StreamDestroy { stream } => Some((Kind::Stream, stream)),
-            Call::EventDestroy { event } => Some((Kind::Event, event)),
-            Call::GraphDestroy { graph } => Some((Kind::Graph, graph)),
-            Call::GraphExecDestroy { exec } => Some((Kind::Exec, exec)),
-            _ => None,
-        };
-        if let Some((kind, name)) = destroyed
-            && step.checked()
-        {
-            let identifier = self.name(kind, name);
-            self.forget(kind, &identifier, name);
+            Call::GraphExecUpdate { exec, graph } => self.exec_update(step, exec, graph),
+            _ => self.unwritten(step),
         }
     }
 
@@ -482,7 +491,8 @@ impl Printer<'_> {
         let status = self.names.fresh(Kind::Value, "capture_status");
         self.line(format!("hipStreamCaptureStatus {status} = hipStreamCaptureStatusNone;"));
         let call = format!("hipStreamIsCapturing({stream}, &{status})");
-        let got = format!("std::to_string({status})");
+        self.need(Helper::NameCapture);
+        let got = format!("std::string(name_of({status}))");
         self.value(step, &call, HIP, "hipStreamIsCapturing", &got, |wanted| {
             let name = match wanted {
                 "active" => "hipStreamCaptureStatusActive",
@@ -515,6 +525,12 @@ impl Printer<'_> {
             format!("{result} == {name}")
         });
     }
+}
+
+/// A word in the spelling of an enumerator: `thread_local` is `ThreadLocal`.
+fn enumerator(word: &str) -> String {
+    let part = |part: &str| part[..1].to_ascii_uppercase() + &part[1..];
+    word.split('_').map(part).collect()
 }
 
 /// A `dim3` in C++.

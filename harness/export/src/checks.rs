@@ -6,7 +6,9 @@ use crate::{expected::want, names::Kind, printer::Printer, support::Helper};
 
 impl Printer<'_> {
     /// A check of bytes.
-    pub(crate) fn check(&mut self, call: &Call) {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    pub(crate) fn check(&mut self, step: &Step) {
+        let call = &step.call;
         let bytes = |name: &str, this: &Self| this.plan.buffers.get(name).map_or(0, |b| b.bytes);
         match call {
             Call::Check { buffer } if self.lean.is_some() => {
@@ -45,7 +47,7 @@ impl Printer<'_> {
                     bytes(buffer, self)
                 ));
             }
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 

@@ -160,6 +160,7 @@ impl<'a> Expected<'a> {
     }
 
     /// Captures and graphs, and whatever takes effect at once.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other calls have effects of their own")]
     fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
         let mut lines = Vec::new();
         match &step.call {
@@ -254,16 +255,17 @@ impl<'a> Expected<'a> {
 
     /// Whether more than one step decides what an executable graph does.
     fn changes(&self, exec: &str) -> bool {
-        let deciding = self.plan.steps().into_iter().filter(|step| match &step.call {
-            Call::GraphInstantiate { exec: e, .. } | Call::GraphExecUpdate { exec: e, .. } => {
-                e == exec && may_succeed(step)
-            }
-            _ => false,
-        });
+        let decides = |call: &Call| matches!(call, Call::GraphInstantiate { exec: e, .. } | Call::GraphExecUpdate { exec: e, .. } if e == exec);
+        let steps = self.plan.steps().into_iter();
+        let deciding = steps.filter(|step| decides(&step.call) && may_succeed(step));
         deciding.count() > 1
     }
 
     /// What the call does to the bytes of buffers that are followed.
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "what changes no bytes that checks read is left out"
+    )]
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
         let mut lines = Vec::new();
         let follows = |buffer: &str| self.followed.contains(buffer);
@@ -425,9 +427,9 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
     let steps = plan.steps();
     let mut followed: BTreeSet<&str> = steps
         .iter()
-        .filter_map(|step| match &step.call {
-            Call::Check { buffer } => Some(buffer.as_str()),
-            _ => None,
+        .filter_map(|step| {
+            let Call::Check { buffer } = &step.call else { return None };
+            Some(buffer.as_str())
         })
         .collect();
     loop {
@@ -445,6 +447,10 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
 }
 
 /// The buffer that a call writes and those that it reads for that.
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "what changes no bytes that checks read is left out"
+)]
 fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
     match call.work() {
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
@@ -453,7 +459,7 @@ fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
         Call::Launch { args, .. } => {
             let places = args.iter().filter_map(|arg| match arg {
                 Arg::Address(Place { buffer, .. }) => Some(buffer.as_str()),
-                _ => None,
+                Arg::U32(_) | Arg::F32(_) => None,
             });
             let mut places = places;
             (places.next(), places.collect())

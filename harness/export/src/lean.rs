@@ -82,9 +82,9 @@ impl Printer<'_> {
     /// A value that the failing step gives.
     pub(crate) fn lean_value(&mut self, function: &str, got: &str, wanted: &str, fits: &str) {
         self.line(format!("if (!({fits})) {{"));
-        self.line(format!(
-            "  std::printf(\"FAIL: {function} gave %s; expected was {wanted}\\n\", ({got}).c_str());"
-        ));
+        let text = format!("  std::printf(\"FAIL: {function} gave %s; expected was {wanted}\\n\",");
+        self.line(text);
+        self.line(format!("              ({got}).c_str());"));
         self.line("  std::exit(1);");
         self.line("}");
     }
@@ -164,6 +164,7 @@ pub(crate) fn without_comments(source: &str) -> String {
 }
 
 /// The helpers of a short program; where all statuses are those of HIP, its own function has their names.
+#[expect(clippy::wildcard_enum_match_arm, reason = "helpers are text, but for those here")]
 pub(crate) fn helpers(helpers: &BTreeSet<Helper>) -> String {
     let others = [Helper::NameRtc, Helper::NameRand, Helper::NameRandNumber];
     let others = others.iter().any(|helper| helpers.contains(helper));

@@ -3,7 +3,7 @@
 use plan::{Call, Operands, RandKind, Step};
 
 use crate::{
-    calls::{BLAS, RAND, ROCBLAS},
+    calls::{BLAS, ROCBLAS},
     checks::number_fits,
     math,
     names::Kind,
@@ -12,21 +12,11 @@ use crate::{
 };
 
 impl Printer<'_> {
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     pub(crate) fn random(&mut self, step: &Step) {
-        // The names of statuses take many lines.
-        let other = self.lean.is_some_and(|lean| !lean.is_about(step));
-        self.need(if other { Helper::NameRandNumber } else { Helper::NameRand });
-        let generator = match &step.call {
-            Call::RandCreate { generator, .. } => self.making(Kind::Generator, generator),
-            Call::RandSeed { generator, .. }
-            | Call::RandOffset { generator, .. }
-            | Call::RandStream { generator, .. }
-            | Call::RandGenerate { generator, .. }
-            | Call::RandDestroy { generator } => self.name(Kind::Generator, generator),
-            _ => return,
-        };
+        let success = self.success(step, self.api(&step.call));
         let call = match &step.call {
-            Call::RandCreate { kind, host, .. } => {
+            Call::RandCreate { generator, kind, host } => {
                 let kind = match kind {
                     RandKind::Xorwow => "HIPRAND_RNG_PSEUDO_XORWOW",
                     RandKind::Mrg32k3a => "HIPRAND_RNG_PSEUDO_MRG32K3A",
@@ -34,52 +24,24 @@ impl Printer<'_> {
                 };
                 let function =
                     if *host { "hiprandCreateGeneratorHost" } else { "hiprandCreateGenerator" };
+                let generator = self.making(Kind::Generator, generator);
                 format!("{function}(&{generator}, {kind})")
             }
-            Call::RandSeed { seed, .. } => {
-                format!("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})")
-            }
-            Call::RandOffset { offset, .. } => {
-                format!("hiprandSetGeneratorOffset({generator}, {offset})")
-            }
-            Call::RandStream { stream, .. } => {
-                let stream = self.stream(stream);
-                format!("hiprandSetStream({generator}, {stream})")
-            }
-            Call::RandGenerate { to, count, .. } => {
+            Call::RandGenerate { generator, to, count } => {
+                let generator = self.name(Kind::Generator, generator);
                 let to = self.place(to);
                 format!(
                     "hiprandGenerate({generator}, reinterpret_cast<unsigned int*>({to}), {count})"
                 )
             }
-            _ => format!("hiprandDestroyGenerator({generator})"),
+            _ => return self.unwritten(step),
         };
-        self.status(step, &call, RAND);
-        if let Call::RandDestroy { generator: name } = &step.call {
-            self.forget(Kind::Generator, &generator, name);
-        }
+        self.status(step, &call, success);
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     pub(crate) fn product(&mut self, step: &Step) {
         match &step.call {
-            Call::RocblasCreate { .. } | Call::RocblasDestroy { .. } => {
-                self.need(Helper::NameRocblas);
-            }
-            Call::BlasltCreate { .. } | Call::BlasltDestroy { .. } => {
-                self.need(Helper::NameBlaslt);
-            }
-            _ => {}
-        }
-        match &step.call {
-            Call::BlasltCreate { handle } => {
-                let handle = self.making(Kind::Blaslt, handle);
-                self.status(step, &format!("hipblasLtCreate(&{handle})"), BLAS);
-            }
-            Call::BlasltDestroy { handle } => {
-                let name = self.name(Kind::Blaslt, handle);
-                self.status(step, &format!("hipblasLtDestroy({name})"), BLAS);
-                self.forget(Kind::Blaslt, &name, handle);
-            }
             Call::BlasltHeuristic { handle, problem } => {
                 self.need(Helper::Heuristic);
                 let handle = self.name(Kind::Blaslt, handle);
@@ -100,15 +62,6 @@ impl Printer<'_> {
                     format!("matmul({handle}, {stream}, {operands}, {})", math::arguments(problem));
                 self.status(step, &call, BLAS);
             }
-            Call::RocblasCreate { handle } => {
-                let handle = self.making(Kind::Rocblas, handle);
-                self.status(step, &format!("rocblas_create_handle(&{handle})"), ROCBLAS);
-            }
-            Call::RocblasDestroy { handle } => {
-                let name = self.name(Kind::Rocblas, handle);
-                self.status(step, &format!("rocblas_destroy_handle({name})"), ROCBLAS);
-                self.forget(Kind::Rocblas, &name, handle);
-            }
             Call::RocblasGemm { handle, problem, operands, stream } => {
                 self.need(Helper::RocblasGemm);
                 let (handle, stream) = (self.name(Kind::Rocblas, handle), self.stream(stream));
@@ -119,7 +72,7 @@ impl Printer<'_> {
                 );
                 self.status(step, &call, ROCBLAS);
             }
-            _ => {}
+            _ => self.unwritten(step),
         }
     }
 

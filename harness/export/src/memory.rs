@@ -151,6 +151,7 @@ impl Printer<'_> {
         }
     }
 
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
     pub(crate) fn transfer(&mut self, step: &Step) {
         let call = match &step.call {
             Call::Copy { to, from, bytes, api, stream } => {
@@ -207,7 +208,7 @@ impl Printer<'_> {
                     format!("{function}({to}, {value}, {count})")
                 }
             }
-            _ => return,
+            _ => return self.unwritten(step),
         };
         self.status(step, &call, HIP);
     }

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plan::Thing;
+
 /// What a name in a plan stands for; the same name may stand for several things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
@@ -16,6 +18,22 @@ pub(crate) enum Kind {
     Rocblas,
     Loop,
     Value,
+}
+
+impl From<Thing> for Kind {
+    fn from(thing: Thing) -> Kind {
+        match thing {
+            Thing::Buffer => Kind::Buffer,
+            Thing::Stream => Kind::Stream,
+            Thing::Kernel => Kind::Kernel,
+            Thing::Event => Kind::Event,
+            Thing::Graph => Kind::Graph,
+            Thing::Exec => Kind::Exec,
+            Thing::Generator => Kind::Generator,
+            Thing::Blaslt => Kind::Blaslt,
+            Thing::Rocblas => Kind::Rocblas,
+        }
+    }
 }
 
 impl Kind {

@@ -164,10 +164,9 @@ impl<'a> Printer<'a> {
     /// How a kernel gets into the program. Symbols are looked for in modules, and hipLaunchKernel refuses with other statuses than
     /// hipModuleLaunchKernel, so a kernel that either is about is in a module.
     pub(crate) fn form_of(&self, kernel: &str) -> Form {
-        let needs_module = |step: &&Step| match step.call.work() {
-            Call::FindSymbol { kernel: asked, .. } => asked == kernel,
-            Call::Launch { kernel: launched, .. } => launched == kernel && !may_succeed(step),
-            _ => false,
+        let needs_module = |step: &&Step| {
+            let looks = matches!(step.call, Call::FindSymbol { .. });
+            step.call.kernels().any(|used| used == kernel) && (looks || !may_succeed(step))
         };
         if self.plan.steps().iter().any(needs_module) { Form::Hiprtc } else { self.form }
     }
@@ -188,7 +187,7 @@ impl<'a> Printer<'a> {
                     self.line("");
                     self.line("// Nothing may have been written around the buffers.");
                 }
-                _ => self.result(),
+                Phase::Start | Phase::Load | Phase::Init | Phase::Teardown => self.result(),
             }
             self.steps(steps)?;
             if phase == Phase::Body && self.postpones {
@@ -217,30 +216,27 @@ impl<'a> Printer<'a> {
     }
 
     fn step(&mut self, step: &'a Step) -> Result<(), String> {
-        match &step.call {
-            Call::Repeat { count, body } => {
-                let wanted = ["i", "j", "k"].get(self.loops.len()).copied().unwrap_or("round");
-                let variable = self.names.fresh(Kind::Loop, wanted);
-                self.line(format!(
-                    "for (int {variable} = 0; {variable} < {count}; {variable}++) {{"
-                ));
-                self.expected.open(&variable, *count);
-                self.loops.push((variable, *count));
-                self.indented(body)?;
-                if let Some((variable, _)) = self.loops.pop() {
-                    self.names.release(&variable);
-                }
-                self.expected.close();
-                self.line("}");
+        if let Call::Repeat { count, body } = &step.call {
+            let wanted = ["i", "j", "k"].get(self.loops.len()).copied().unwrap_or("round");
+            let variable = self.names.fresh(Kind::Loop, wanted);
+            self.line(format!("for (int {variable} = 0; {variable} < {count}; {variable}++) {{"));
+            self.expected.open(&variable, *count);
+            self.loops.push((variable, *count));
+            self.indented(body)?;
+            if let Some((variable, _)) = self.loops.pop() {
+                self.names.release(&variable);
             }
-            Call::Thread { body } => {
-                self.line("std::thread([&] {");
-                self.indented(body)?;
-                self.line("}).join();");
-            }
-            _ => self.planted(step)?,
+            self.expected.close();
+            self.line("}");
+            Ok(())
+        } else if let Call::Thread { body } = &step.call {
+            self.line("std::thread([&] {");
+            self.indented(body)?;
+            self.line("}).join();");
+            Ok(())
+        } else {
+            self.planted(step)
         }
-        Ok(())
     }
 
     fn indented(&mut self, body: &'a [Step]) -> Result<(), String> {

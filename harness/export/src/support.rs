@@ -28,6 +28,7 @@ helpers! {
     Poison "poison" []
     NameHip "name_hip" []
     NameRtc "name_rtc" []
+    NameCapture "name_capture" []
     NameRand "name_rand" []
     NameRandNumber "name_rand_number" []
     NameBlaslt "name_blaslt" []

@@ -71,7 +71,6 @@ const MAKES: &[&str] = &[
     "hipDeviceGetDefaultMemPool",
     "hipMemGetInfo",
     "hipGetDevice",
-    "hipDeviceGetAttribute",
 ];
 
 /// Reads a log. `inline_kernels` leaves out what only one of the two forms of kernels has.
@@ -199,12 +198,14 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
     format!("{name}({})", out.join(", "))
 }
 
-/// Results that are not the first argument.
+/// Results that are not the first argument, and those of calls whose C++ their declaration says.
 fn is_result(name: &str, index: usize) -> bool {
+    if let Some(result) = plan::is_result(name, index) {
+        return result;
+    }
     matches!(
         (name, index),
-        ("hipStreamEndCapture" | "hipStreamIsCapturing" | "hipMemGetInfo" | "hipMallocPitch", 1)
-            | ("hipGraphGetNodes", 2)
+        ("hipStreamIsCapturing" | "hipMemGetInfo" | "hipMallocPitch", 1)
             | ("hipModuleGetGlobal", 1)
             // A function of each program's own, and what it is given.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use device::Fault;
 use serde::{Deserialize, Serialize};
 
-use crate::{ByVersion, Dtype, MatmulProblem, Operands};
+use crate::{ByVersion, Call};
 
 /// Version of the plan format; a worker refuses a plan of another version.
 pub const PLAN_VERSION: u32 = 3;
@@ -97,9 +97,8 @@ impl Plan {
         fn walk<'a>(steps: &'a [Step], out: &mut Vec<&'a Step>) {
             for step in steps {
                 out.push(step);
-                match &step.call {
-                    Call::Repeat { body, .. } | Call::Thread { body } => walk(body, out),
-                    _ => {}
+                if let Call::Repeat { body, .. } | Call::Thread { body } = &step.call {
+                    walk(body, out);
                 }
             }
         }
@@ -108,6 +107,25 @@ impl Plan {
             walk(steps, &mut out);
         }
         out
+    }
+
+    /// The memory of a buffer; none where there is no such buffer.
+    pub(crate) fn memory(&self, buffer: &str) -> Option<Memory> {
+        self.buffers.get(buffer).map(|buffer| buffer.memory)
+    }
+
+    /// Whether a buffer is there and the host may read and write it directly.
+    pub(crate) fn on_host(&self, buffer: &str) -> bool {
+        self.memory(buffer).is_some_and(Memory::on_host)
+    }
+
+    /// Whether each end of a directed copy is the host's; managed memory counts as the device's.
+    pub fn ends_on_host(&self, from: &Place, to: &Place) -> (bool, bool) {
+        let on_host = |place: &Place| {
+            let memory = self.memory(&place.buffer);
+            memory.is_some_and(|memory| memory.on_host() && memory != Memory::Managed)
+        };
+        (on_host(from), on_host(to))
     }
 
     /// The step with this id.
@@ -240,218 +258,6 @@ pub enum Effect {
 
 /// The name of a buffer, stream, event, graph, executable graph or handle in its plan.
 pub type Name = String;
-
-/// One call, or a block of calls.
-#[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "call", rename_all = "snake_case")]
-pub enum Call {
-    /// Allocates a buffer as its [`Memory`] says, guards included. `stream` orders stream-ordered memory.
-    Alloc { buffer: Name, stream: Name },
-    /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address is freed again.
-    Free { buffer: Name, stream: Name },
-    /// hipFree of an address that no buffer of the plan has.
-    FreeAddress { address: u64 },
-    /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its guards, before
-    /// anything else: host stores for host memory, hipMemset otherwise.
-    Poison { buffer: Name },
-    /// Host stores: the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp), so that each
-    /// write is recognisable.
-    Fill { buffer: Name, stamp: u32 },
-    /// Host stores: small whole numbers of a type, as [`numbers`](crate::numbers) says.
-    FillNumbers { buffer: Name, dtype: Dtype, stamp: u32 },
-    /// Copies `bytes` bytes; `api` picks the function.
-    Copy { to: Place, from: Place, bytes: u64, api: CopyApi, stream: Name },
-    /// Copies `height` rows of `width` bytes; pitches are in bytes.
-    Copy2d {
-        to: Place,
-        to_pitch: u64,
-        from: Place,
-        from_pitch: u64,
-        width: u64,
-        height: u64,
-        asynchronous: bool,
-        stream: Name,
-    },
-    /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`: hipMemset, hipMemsetD32.
-    Set {
-        to: Place,
-        value: u32,
-        #[serde(default)]
-        words: bool,
-        bytes: u64,
-        asynchronous: bool,
-        stream: Name,
-    },
-    /// Compiles a kernel with hipRTC for the device's architecture.
-    Compile { kernel: Name },
-    /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
-    Load { kernel: Name },
-    /// Unloads a kernel's module.
-    Unload { kernel: Name },
-    /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup.
-    Launch { kernel: Name, grid: [u32; 3], block: [u32; 3], args: Vec<Arg>, stream: Name },
-    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the variable's size in bytes.
-    FindSymbol { kernel: Name, symbol: String, variable: bool },
-    /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the stream.
-    HostFunc { buffer: Name, api: HostFuncApi, stream: Name },
-    /// hipStreamCreateWithFlags.
-    StreamCreate { stream: Name },
-    /// hipStreamDestroy.
-    StreamDestroy { stream: Name },
-    /// hipStreamSynchronize.
-    StreamSynchronize { stream: Name },
-    /// hipStreamQuery.
-    StreamQuery { stream: Name },
-    /// hipStreamWaitEvent.
-    StreamWaitEvent { stream: Name, event: Name },
-    /// hipDeviceSynchronize.
-    DeviceSynchronize,
-    /// hipEventCreateWithFlags; timing is disabled unless it is asked for.
-    EventCreate {
-        event: Name,
-        #[serde(default)]
-        timing: bool,
-    },
-    /// hipEventDestroy.
-    EventDestroy { event: Name },
-    /// hipEventRecord.
-    EventRecord { event: Name, stream: Name },
-    /// hipEventSynchronize.
-    EventSynchronize { event: Name },
-    /// hipEventQuery.
-    EventQuery { event: Name },
-    /// hipEventElapsedTime; gives whole microseconds.
-    EventElapsed { start: Name, end: Name },
-    /// hipStreamBeginCapture.
-    BeginCapture { stream: Name, mode: CaptureMode },
-    /// hipStreamEndCapture.
-    EndCapture { stream: Name, graph: Name },
-    /// hipGraphCreate, and hipGraphAddEmptyNode `nodes` times, each node after the one before.
-    EmptyGraph { graph: Name, nodes: u32 },
-    /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
-    /// hipGraphAddKernelNode, hipGraphAddMemcpyNode1D, hipGraphAddMemsetNode or hipGraphAddHostNode.
-    AddNode { graph: Name, node: Box<Call> },
-    /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
-    IsCapturing { stream: Name },
-    /// hipGraphGetNodes; gives the number of nodes.
-    GraphNodeCount { graph: Name },
-    /// hipGraphInstantiate.
-    GraphInstantiate { exec: Name, graph: Name },
-    /// hipGraphLaunch.
-    GraphLaunch { exec: Name, stream: Name },
-    /// hipGraphExecUpdate; gives the update result (`success` or the reason).
-    GraphExecUpdate { exec: Name, graph: Name },
-    /// hipGraphExecDestroy.
-    GraphExecDestroy { exec: Name },
-    /// hipGraphDestroy.
-    GraphDestroy { graph: Name },
-    /// hipGetLastError; the status is what it returns.
-    GetLastError,
-    /// hipDeviceGetAttribute; gives the number.
-    DeviceAttribute { attribute: DeviceAttribute, device: u32 },
-    /// hipMemGetInfo; gives the free bytes, or `more than the total`.
-    MemGetInfo,
-    /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave back.
-    TrimPool,
-    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost when `host`.
-    RandCreate { generator: Name, kind: RandKind, host: bool },
-    /// hiprandSetPseudoRandomGeneratorSeed.
-    RandSeed { generator: Name, seed: u64 },
-    /// hiprandSetGeneratorOffset.
-    RandOffset { generator: Name, offset: u64 },
-    /// hiprandSetStream.
-    RandStream { generator: Name, stream: Name },
-    /// hiprandGenerate: `count` 32-bit words.
-    RandGenerate { generator: Name, to: Place, count: u64 },
-    /// hiprandDestroyGenerator.
-    RandDestroy { generator: Name },
-    /// hipblasLtCreate.
-    BlasltCreate { handle: Name },
-    /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
-    BlasltHeuristic { handle: Name, problem: MatmulProblem },
-    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED` where there is none.
-    BlasltMatmul { handle: Name, problem: MatmulProblem, operands: Operands, stream: Name },
-    /// hipblasLtDestroy.
-    BlasltDestroy { handle: Name },
-    /// rocblas_create_handle.
-    RocblasCreate { handle: Name },
-    /// rocblas_set_stream and rocblas_gemm_ex.
-    RocblasGemm { handle: Name, problem: MatmulProblem, operands: Operands, stream: Name },
-    /// rocblas_destroy_handle.
-    RocblasDestroy { handle: Name },
-    /// Reads a host-accessible buffer; its bytes must be what program order says.
-    Check { buffer: Name },
-    /// Reads two host-accessible buffers whose bytes must be the same.
-    Equal { a: Name, b: Name },
-    /// Reads two host-accessible buffers whose bytes must differ.
-    Differ { a: Name, b: Name },
-    /// Reads the guards of a buffer, which nothing may have touched.
-    Guards { buffer: Name },
-    /// The host sleeps, in milliseconds.
-    Sleep { ms: u64 },
-    /// The body, `count` times.
-    Repeat { count: u32, body: Vec<Step> },
-    /// The body on a second host thread, joined at the end of the block.
-    Thread { body: Vec<Step> },
-}
-
-/// One table of the streams of calls, for a call that is read and for one that is changed.
-macro_rules! stream_of {
-    ($call:expr) => {
-        match $call {
-            Call::Alloc { stream, .. }
-            | Call::Free { stream, .. }
-            | Call::Copy { stream, .. }
-            | Call::Copy2d { stream, .. }
-            | Call::Set { stream, .. }
-            | Call::Launch { stream, .. }
-            | Call::HostFunc { stream, .. }
-            | Call::StreamCreate { stream }
-            | Call::StreamDestroy { stream }
-            | Call::StreamSynchronize { stream }
-            | Call::StreamQuery { stream }
-            | Call::StreamWaitEvent { stream, .. }
-            | Call::EventRecord { stream, .. }
-            | Call::BeginCapture { stream, .. }
-            | Call::EndCapture { stream, .. }
-            | Call::IsCapturing { stream }
-            | Call::GraphLaunch { stream, .. }
-            | Call::RandStream { stream, .. }
-            | Call::BlasltMatmul { stream, .. }
-            | Call::RocblasGemm { stream, .. } => Some(stream),
-            _ => None,
-        }
-    };
-}
-
-impl Call {
-    /// The stream that the call names, whether it is ordered by it or not.
-    pub fn stream(&self) -> Option<&str> {
-        stream_of!(self).map(String::as_str)
-    }
-
-    /// What is done to buffers: the call itself, or what it makes a node of.
-    pub fn work(&self) -> &Call {
-        match self {
-            Call::AddNode { node, .. } => node,
-            call => call,
-        }
-    }
-
-    /// The same, to be changed.
-    pub fn work_mut(&mut self) -> &mut Call {
-        match self {
-            Call::AddNode { node, .. } => node,
-            call => call,
-        }
-    }
-
-    /// The stream that the call names, to be changed.
-    pub fn stream_mut(&mut self) -> Option<&mut Name> {
-        stream_of!(self)
-    }
-}
 
 /// A position in a buffer, in bytes from its first usable byte.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

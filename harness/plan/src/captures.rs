@@ -20,7 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Memory, Plan, Step};
+use crate::{Call, DEFAULT_STREAM, InCapture, Memory, Plan, Step, Thing};
 
 /// What a step is to the captures around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl<'a> Captures<'a> {
         }
         match self.take(step) {
             Some(origin) => Ok(Role::Captured(origin)),
-            None => self.follow(&step.call).map(|()| Role::Now),
+            None => step.call.follow(self).map(|()| Role::Now),
         }
     }
 
@@ -136,58 +136,59 @@ impl<'a> Captures<'a> {
     /// The stream that orders a call, that of its generator for one that has none of its own; none for calls that belong to no
     /// stream.
     pub fn stream(&self, call: &'a Call) -> Option<&'a str> {
-        match call {
-            Call::RandGenerate { generator, .. } => {
-                Some(self.generators.get(generator.as_str()).copied().unwrap_or(DEFAULT_STREAM))
-            }
-            // Other memory comes and goes in no stream.
-            Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
-                let memory = self.plan.buffers.get(buffer).map(|buffer| buffer.memory);
-                (memory == Some(Memory::DeviceAsync)).then_some(stream)
-            }
-            Call::Copy { stream, .. }
-            | Call::Copy2d { stream, .. }
-            | Call::Set { stream, .. }
-            | Call::Launch { stream, .. }
-            | Call::HostFunc { stream, .. }
-            | Call::BlasltMatmul { stream, .. }
-            | Call::RocblasGemm { stream, .. }
-            | Call::GraphLaunch { stream, .. }
-            | Call::EventRecord { stream, .. }
-            | Call::StreamWaitEvent { stream, .. } => Some(stream),
-            _ => None,
+        if let Call::RandGenerate { generator, .. } = call {
+            return Some(
+                self.generators.get(generator.as_str()).copied().unwrap_or(DEFAULT_STREAM),
+            );
         }
+        // Other memory comes and goes in no stream.
+        if let Call::Alloc { buffer, .. } | Call::Free { buffer, .. } = call
+            && self.plan.memory(buffer) != Some(Memory::DeviceAsync)
+        {
+            return None;
+        }
+        call.ordered_by()
     }
 
     /// Why a call must fail, where captures are the reason.
     fn refused(&self, call: &Call) -> Result<(), String> {
         let refused = |why: String| Err(format!("{why}; if that is meant, say what it `returns`"));
         let origin = |stream: &str| self.streams.get(stream).map(|captured| captured.origin);
-        match call {
-            Call::BeginCapture { stream, .. } if stream == DEFAULT_STREAM => {
-                refused("the null stream cannot be captured".to_owned())
+        let in_capture =
+            |event: &str| matches!(self.events.get(event), Some(Recorded::Capture { .. }));
+        if let Some(stream) = call.stream()
+            && call.in_capture() == InCapture::Refused
+            && origin(stream).is_some()
+        {
+            return refused(format!("stream `{stream}` is captured, which takes no such call"));
+        }
+        if let Call::BeginCapture { stream, .. } = call {
+            if stream == DEFAULT_STREAM {
+                return refused("the null stream cannot be captured".to_owned());
             }
-            Call::BeginCapture { stream, .. } if origin(stream).is_some() => {
-                refused(format!("stream `{stream}` is already captured here"))
+            if origin(stream).is_some() {
+                return refused(format!("stream `{stream}` is already captured here"));
             }
-            Call::EndCapture { stream, .. } => {
-                let Some(at) = origin(stream).filter(|at| at == stream) else { return Ok(()) };
-                let joined = |name: &str| {
-                    let count = |stream: &str| {
-                        let before = self.streams.get(stream).map(|captured| &captured.before);
-                        before.and_then(|before| before.get(name)).copied().unwrap_or(0)
-                    };
-                    count(at) >= count(name)
+        }
+        if let Call::EndCapture { stream, .. } = call
+            && let Some(at) = origin(stream).filter(|at| at == stream)
+        {
+            let joined = |name: &str| {
+                let count = |stream: &str| {
+                    let before = self.streams.get(stream).map(|captured| &captured.before);
+                    before.and_then(|before| before.get(name)).copied().unwrap_or(0)
                 };
-                let mut forks = self.streams.iter().filter(|(_, of)| of.origin == at);
-                match forks.find(|(name, _)| !joined(name)) {
-                    None => Ok(()),
-                    Some((name, _)) => refused(format!(
-                        "stream `{name}` forked off this capture and has not joined it"
-                    )),
-                }
+                count(at) >= count(name)
+            };
+            let mut forks = self.streams.iter().filter(|(_, of)| of.origin == at);
+            if let Some((name, _)) = forks.find(|(name, _)| !joined(name)) {
+                return refused(format!(
+                    "stream `{name}` forked off this capture and has not joined it"
+                ));
             }
-            Call::StreamWaitEvent { stream, event } => match self.events.get(event.as_str()) {
+        }
+        if let Call::StreamWaitEvent { stream, event } = call {
+            return match self.events.get(event.as_str()) {
                 Some(Recorded::Capture { .. }) if self.captured(event).is_none() => {
                     refused(format!("event `{event}` was recorded in a capture that is over"))
                 }
@@ -202,25 +203,17 @@ impl<'a> Captures<'a> {
                 Some(Recorded::Stream) if origin(stream).is_some() => refused(format!(
                     "stream `{stream}` is captured, and event `{event}` was recorded outside of the capture"
                 )),
-                _ => Ok(()),
-            },
-            Call::EventSynchronize { event }
-            | Call::EventQuery { event }
-            | Call::EventElapsed { start: event, .. }
-            | Call::EventElapsed { end: event, .. }
-                if matches!(self.events.get(event.as_str()), Some(Recorded::Capture { .. })) =>
-            {
-                refused(format!("event `{event}` was recorded in a capture"))
-            }
-            Call::StreamSynchronize { stream }
-            | Call::StreamQuery { stream }
-            | Call::GraphLaunch { stream, .. }
-            | Call::HostFunc { stream, api: HostFuncApi::AddCallback, .. }
-                if origin(stream).is_some() =>
-            {
-                refused(format!("stream `{stream}` is captured, which takes no such call"))
-            }
-            _ => Ok(()),
+                Some(Recorded::Capture { .. } | Recorded::Stream) | None => Ok(()),
+            };
+        }
+        let asks = matches!(
+            call,
+            Call::EventSynchronize { .. } | Call::EventQuery { .. } | Call::EventElapsed { .. }
+        );
+        let mut events = call.named().into_iter().filter(|named| named.thing == Thing::Event);
+        match events.find(|named| asks && in_capture(named.name)) {
+            Some(event) => refused(format!("event `{}` was recorded in a capture", event.name)),
+            None => Ok(()),
         }
     }
 
@@ -228,31 +221,28 @@ impl<'a> Captures<'a> {
     /// began. None: the call takes effect now.
     fn take(&mut self, step: &'a Step) -> Option<&'a str> {
         let stream = self.stream(&step.call)?;
-        match &step.call {
-            Call::EventRecord { event, .. } => {
-                let recorded = match self.streams.get(stream) {
-                    None => Recorded::Stream,
-                    Some(Member { origin, before }) => {
-                        let number = self.open.get(origin)?.number;
-                        Recorded::Capture { number, origin, before: before.clone() }
-                    }
-                };
-                self.events.insert(event, recorded);
-            }
-            Call::StreamWaitEvent { event, .. } => {
-                let (origin, before) = self.captured(event)?;
-                let captured =
-                    self.streams.entry(stream).or_insert(Member { origin, before: Before::new() });
-                captured.origin = origin;
-                for (name, count) in before {
-                    let slot = captured.before.entry(name).or_insert(0);
-                    *slot = count.max(*slot);
+        if let Call::EventRecord { event, .. } = &step.call {
+            let recorded = match self.streams.get(stream) {
+                None => Recorded::Stream,
+                Some(Member { origin, before }) => {
+                    let number = self.open.get(origin)?.number;
+                    Recorded::Capture { number, origin, before: before.clone() }
                 }
+            };
+            self.events.insert(event, recorded);
+        } else if let Call::StreamWaitEvent { event, .. } = &step.call {
+            let (origin, before) = self.captured(event)?;
+            let captured =
+                self.streams.entry(stream).or_insert(Member { origin, before: Before::new() });
+            captured.origin = origin;
+            for (name, count) in before {
+                let slot = captured.before.entry(name).or_insert(0);
+                *slot = count.max(*slot);
             }
-            call if recorded(call) => {
-                *self.streams.get_mut(stream)?.before.entry(stream).or_insert(0) += 1;
-            }
-            _ => return None,
+        } else if recorded(&step.call) {
+            *self.streams.get_mut(stream)?.before.entry(stream).or_insert(0) += 1;
+        } else {
+            return None;
         }
         let origin = self.streams.get(stream)?.origin;
         let node = Node { step, stream, allocations: self.allocations };
@@ -290,56 +280,78 @@ impl<'a> Captures<'a> {
         self.open.remove(stream).map(|capture| capture.nodes)
     }
 
-    /// Follows the calls that make and change captures, graphs, and what they depend on; others do nothing.
-    fn follow(&mut self, call: &'a Call) -> Result<(), String> {
-        match call {
-            Call::BeginCapture { stream, .. } => {
-                self.begun += 1;
-                self.end(stream);
-                self.streams.insert(stream, Member { origin: stream, before: Before::new() });
-                self.open.insert(stream, Capture { number: self.begun, nodes: Vec::new() });
-            }
-            Call::EndCapture { stream, graph } => {
-                let nodes = self.end(stream);
-                let nodes =
-                    nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
-                self.graphs.insert(graph, nodes);
-                self.by_hand.remove(graph.as_str());
-            }
-            // Its nodes do nothing.
-            Call::EmptyGraph { graph, .. } => {
-                self.graphs.insert(graph, Vec::new());
-                self.by_hand.insert(graph);
-            }
-            Call::GraphInstantiate { exec, graph } => {
-                let nodes = self.graph(graph)?;
-                self.execs.insert(exec, nodes);
-            }
-            Call::GraphExecUpdate { exec, graph } => {
-                self.nodes(exec)?;
-                let nodes = self.graph(graph)?;
-                self.execs.insert(exec, nodes);
-            }
-            Call::GraphNodeCount { graph } => {
-                self.graph(graph)?;
-            }
-            Call::GraphDestroy { graph } => {
-                self.graph(graph)?;
-                self.graphs.remove(graph.as_str());
-            }
-            Call::GraphExecDestroy { exec } => {
-                self.nodes(exec)?;
-                self.execs.remove(exec.as_str());
-            }
-            Call::RandStream { generator, stream } => {
-                self.generators.insert(generator, stream);
-            }
-            // A new one works in the null stream.
-            Call::RandCreate { generator, .. } => drop(self.generators.remove(generator.as_str())),
-            Call::EventCreate { event, .. } => drop(self.events.remove(event.as_str())),
-            Call::Alloc { .. } => self.allocations += 1,
-            _ => {}
-        }
+    pub(crate) fn begin(&mut self, stream: &'a str) -> Result<(), String> {
+        self.begun += 1;
+        self.end(stream);
+        self.streams.insert(stream, Member { origin: stream, before: Before::new() });
+        self.open.insert(stream, Capture { number: self.begun, nodes: Vec::new() });
+        Ok(())
+    }
+
+    pub(crate) fn end_with(&mut self, stream: &str, graph: &'a str) -> Result<(), String> {
+        let nodes = self.end(stream);
+        let nodes = nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
+        self.graphs.insert(graph, nodes);
+        self.by_hand.remove(graph);
+        Ok(())
+    }
+
+    /// Its nodes do nothing.
+    pub(crate) fn empty_graph(&mut self, graph: &'a str) -> Result<(), String> {
+        self.graphs.insert(graph, Vec::new());
+        self.by_hand.insert(graph);
+        Ok(())
+    }
+
+    pub(crate) fn instantiate(&mut self, exec: &'a str, graph: &str) -> Result<(), String> {
+        let nodes = self.graph(graph)?;
+        self.execs.insert(exec, nodes);
+        Ok(())
+    }
+
+    pub(crate) fn update(&mut self, exec: &'a str, graph: &str) -> Result<(), String> {
+        self.nodes(exec)?;
+        self.instantiate(exec, graph)
+    }
+
+    pub(crate) fn look_at(&self, graph: &str) -> Result<(), String> {
+        self.graph(graph).map(drop)
+    }
+
+    pub(crate) fn end_graph(&mut self, graph: &str) -> Result<(), String> {
+        self.graph(graph)?;
+        self.graphs.remove(graph);
+        Ok(())
+    }
+
+    pub(crate) fn end_exec(&mut self, exec: &str) -> Result<(), String> {
+        self.nodes(exec)?;
+        self.execs.remove(exec);
+        Ok(())
+    }
+
+    pub(crate) fn rand_stream(
+        &mut self,
+        generator: &'a str,
+        stream: &'a str,
+    ) -> Result<(), String> {
+        self.generators.insert(generator, stream);
+        Ok(())
+    }
+
+    /// A new one works in the null stream.
+    pub(crate) fn new_generator(&mut self, generator: &str) -> Result<(), String> {
+        self.generators.remove(generator);
+        Ok(())
+    }
+
+    pub(crate) fn new_event(&mut self, event: &str) -> Result<(), String> {
+        self.events.remove(event);
+        Ok(())
+    }
+
+    pub(crate) fn allocated(&mut self) -> Result<(), String> {
+        self.allocations += 1;
         Ok(())
     }
 
@@ -420,15 +432,5 @@ pub fn accepts(names: &[String]) -> bool {
 
 /// Whether the call becomes a node when its stream is captured.
 pub fn recorded(call: &Call) -> bool {
-    match call {
-        Call::Copy { api, .. } => !matches!(api, CopyApi::Memcpy | CopyApi::MemcpyDirected),
-        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
-        Call::HostFunc { api, .. } => *api == HostFuncApi::LaunchHostFunc,
-        Call::Launch { .. }
-        | Call::BlasltMatmul { .. }
-        | Call::RocblasGemm { .. }
-        | Call::RandGenerate { .. } => true,
-        Call::Alloc { .. } | Call::Free { .. } => true,
-        _ => false,
-    }
+    call.in_capture() == InCapture::Node
 }

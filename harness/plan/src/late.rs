@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Call, CopyApi, DEFAULT_STREAM};
+use crate::{Call, promise::works_in};
 
 /// Work is late by lengths that a seed draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,19 +48,16 @@ fn mixed(number: u64) -> u64 {
 
 /// The stream on which a call's work can be late; none for a call that gives the device no work of the case's own.
 pub fn late_on(call: &Call) -> Option<&str> {
-    match call {
-        Call::Copy2d { asynchronous: false, .. } | Call::Set { asynchronous: false, .. } => {
-            Some(DEFAULT_STREAM)
-        }
-        Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. } => Some(DEFAULT_STREAM),
-        Call::Copy { stream, .. }
-        | Call::Copy2d { stream, .. }
-        | Call::Set { stream, .. }
-        | Call::Launch { stream, .. }
-        | Call::HostFunc { stream, .. }
-        | Call::GraphLaunch { stream, .. } => Some(stream),
-        _ => None,
-    }
+    let works = matches!(
+        call,
+        Call::Copy { .. }
+            | Call::Copy2d { .. }
+            | Call::Set { .. }
+            | Call::Launch { .. }
+            | Call::HostFunc { .. }
+            | Call::GraphLaunch { .. }
+    );
+    works_in(call).or_else(|| call.stream().filter(|_| works))
 }
 
 impl fmt::Display for Late {

@@ -81,7 +81,7 @@ impl Dtype {
     pub const fn output(self) -> Dtype {
         match self {
             Dtype::I8 => Dtype::I32,
-            other => other,
+            Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::F64 | Dtype::I32 => self,
         }
     }
 

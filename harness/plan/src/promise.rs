@@ -38,7 +38,18 @@
 //! 8. hip_runtime_api.h of 7.2.4, hipStreamSynchronize: "Specifying the null stream will cause the command to wait for other streams on
 //!    the same device to complete all pending operations."
 
-use crate::{CopyApi, Memory};
+use crate::{Call, CopyApi, DEFAULT_STREAM, Memory};
+
+/// The null stream, for calls that work there whatever stream they name.
+pub(crate) fn works_in(call: &Call) -> Option<&'static str> {
+    let plain = matches!(
+        call,
+        Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
+            | Call::Copy2d { asynchronous: false, .. }
+            | Call::Set { asynchronous: false, .. }
+    );
+    plain.then_some(DEFAULT_STREAM)
+}
 
 /// Whether a flat copy, made by this function from one kind of memory to another, is over when it returns.
 pub(crate) fn copy_is_over(api: CopyApi, from: Memory, to: Memory) -> bool {

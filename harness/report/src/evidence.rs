@@ -164,6 +164,10 @@ pub struct Passes {
     pub on: Setting,
     /// Failures there.
     pub rate: Rate,
+    /// Calls before the failing one of which the case wants another answer there, each with both: what follows them then starts from
+    /// another state.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub otherwise: Vec<String>,
 }
 
 /// An element of the minimal case, and why it is needed.
@@ -178,10 +182,24 @@ pub struct Needed {
     pub with: Rate,
     /// Failures without it; no runs where nothing was tried without it.
     pub without: Rate,
+    /// What failed in its place without it, the most frequent first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub instead: Vec<Instead>,
     /// Why nothing could be tried: what would be left is no case that could fail in this way. None where it was tried, or was not
     /// come to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub impossible: Option<String>,
+}
+
+/// Another failure than the one in question, of a variant of a minimal case.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instead {
+    /// Its signature.
+    pub signature: String,
+    /// Runs that gave it.
+    pub count: u32,
+    /// Whether the variant is itself wrong: it fails where it must pass, too, or wants an answer that rests on what was left out.
+    pub own: bool,
 }
 
 impl Needed {

@@ -61,6 +61,8 @@ impl Block {
 impl Issue {
     /// Writes the issue for a form; without one, for the form of the repository that it belongs to.
     pub fn new(findings: &Findings, form: Option<Form>) -> Issue {
+        // A title is no Markdown.
+        let title = write::title(findings);
         let findings = &quoted::in_markdown(findings);
         let home = home(&findings.record, &findings.libraries);
         let form = form.unwrap_or(home.form);
@@ -72,7 +74,7 @@ impl Issue {
         Issue {
             form,
             repository,
-            title: format!("{}{}", form.title_prefix(), write::title(findings)),
+            title: format!("{}{title}", form.title_prefix()),
             sections: form.fields().iter().map(section).collect(),
         }
     }

@@ -64,6 +64,8 @@ pub struct SearchPage<'a> {
     pub tested: &'a [Tested],
     /// What differs between the two builds.
     pub moved: &'a [Component],
+    /// The other search of the same change: where its page is, from this one, and what is said of it.
+    pub other: Option<(&'a str, &'a str)>,
 }
 
 /// Of a picture, which is drawn as wide as the page: small enough for a telephone to show its marks.
@@ -89,6 +91,10 @@ impl SearchPage<'_> {
         self.way(&mut page);
         self.builds(&mut page);
         self.components(&mut page);
+        if let Some((address, words)) = self.other {
+            let (address, words) = (html(address), html(words));
+            let _ = writeln!(page, "<p><a href=\"{address}\">{words}</a></p>");
+        }
         let _ = write!(
             page,
             "<h2>As text</h2>\n<p>To be pasted into an issue.</p>\n<pre>{}</pre>\n</main>\n</body>\n</html>\n",
@@ -301,6 +307,7 @@ mod tests {
                 bad: label.into(),
                 compare_url: Some(format!("javascript:{label}")),
             }],
+            other: Some(("commits/bisect.html", "The search between these two")),
         }
         .html()
     }

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Call, Plan, Step};
+use plan::{Call, NamedAs, Plan, Step, Thing};
 
 use search::reduce::Tree;
 
-use crate::uses::{block, block_mut, buffers, calls, objects};
+use crate::uses::{block, block_mut, calls};
 
 /// A change of a short program. Its result is no case: its kernels may be others than the library's.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,14 +64,10 @@ fn without(plan: &mut Plan, ids: &BTreeSet<u32>) {
     }
     remove(&mut plan.setup, ids);
     remove(&mut plan.body, ids);
-    let used: Vec<Step> = plan.steps().into_iter().cloned().collect();
-    let launches = |name: &str| {
-        used.iter().any(|s| {
-            matches!(s.call.work(), Call::Launch { kernel, .. } | Call::Compile { kernel } | Call::FindSymbol { kernel, .. } if kernel == name)
-        })
-    };
-    plan.kernels.retain(|name, _| launches(name));
-    plan.buffers.retain(|name, _| used.iter().any(|s| buffers(&s.call).contains(&name.as_str())));
+    let steps: Vec<Step> = plan.steps().into_iter().cloned().collect();
+    let used: BTreeSet<_> = steps.iter().flat_map(|s| things(&s.call)).collect();
+    plan.kernels.retain(|name, _| used.contains(&(Thing::Kernel, name)));
+    plan.buffers.retain(|name, _| used.contains(&(Thing::Buffer, name)));
 }
 
 /// Makes a plan leaner.
@@ -90,16 +86,12 @@ pub fn apply_leaner(plan: &mut Plan, edit: &Leaner) {
 
 fn empty_launches(steps: &mut [Step]) {
     for step in steps {
-        match step.call.work_mut() {
-            Call::Launch { grid, block, args, .. } => {
-                (*grid, *block) = ([1; 3], [1; 3]);
-                args.clear();
-            }
-            call => {
-                if let Some(body) = block_mut(call) {
-                    empty_launches(body);
-                }
-            }
+        if let Call::Launch { grid, block, args, .. } = step.call.work_mut() {
+            (*grid, *block) = ([1; 3], [1; 3]);
+            args.clear();
+        }
+        if let Some(body) = step.call.body_mut() {
+            empty_launches(body);
         }
     }
 }
@@ -108,85 +100,40 @@ fn empty_launches(steps: &mut [Step]) {
 pub fn leaner(plan: &Plan, failing: Option<u32>) -> Tree<Leaner> {
     let all: Vec<&Step> = calls(&plan.setup).into_iter().chain(calls(&plan.body)).collect();
     let drop = |steps: Vec<u32>| Tree::Edit(vec![Leaner::Drop(steps)]);
-    let mut things: Vec<Vec<u32>> = Vec::new();
-    for name in plan.buffers.keys() {
-        let ids = all.iter().filter(|s| buffers(&s.call).contains(&name.as_str()));
-        things.push(ids.map(|s| s.id).collect());
-    }
-    for name in plan.streams.keys() {
-        let ids = all.iter().filter(|s| s.call.stream() == Some(name));
-        things.push(ids.map(|s| s.id).collect());
-    }
-    for name in plan.kernels.keys() {
-        let ids = all.iter().filter(|s| kernel(&s.call) == Some(name));
-        things.push(ids.map(|s| s.id).collect());
-    }
-    let named: BTreeSet<_> = all.iter().flat_map(|s| objects(&s.call)).collect();
-    for object in named {
-        let ids = all.iter().filter(|s| objects(&s.call).contains(&object));
-        things.push(ids.map(|s| s.id).collect());
-    }
-    things.retain(|ids| !ids.is_empty() && !failing.is_some_and(|id| ids.contains(&id)));
-    let things = things.into_iter().map(drop).collect();
+    let named: BTreeSet<_> = all.iter().flat_map(|s| things(&s.call)).collect();
+    let with = |thing: &(Thing, &str)| {
+        let ids = all.iter().filter(|s| things(&s.call).contains(thing));
+        ids.map(|s| s.id).collect::<Vec<u32>>()
+    };
+    let mut together: Vec<Vec<u32>> = named.iter().map(with).collect();
+    together.retain(|ids| !failing.is_some_and(|id| ids.contains(&id)));
+    let together = together.into_iter().map(drop).collect();
     let singles = all.iter().filter(|s| Some(s.id) != failing).map(|s| drop(vec![s.id]));
-    let mut trees = vec![Tree::Halves(things), Tree::Halves(singles.collect())];
+    let mut trees = vec![Tree::Halves(together), Tree::Halves(singles.collect())];
     if !plan.kernels.is_empty() {
         trees.insert(0, Tree::Edit(vec![Leaner::EmptyKernels]));
     }
     Tree::Each(trees)
 }
 
-fn kernel(call: &Call) -> Option<&String> {
-    match call.work() {
-        Call::Compile { kernel }
-        | Call::Load { kernel }
-        | Call::Launch { kernel, .. }
-        | Call::FindSymbol { kernel, .. } => Some(kernel),
-        _ => None,
-    }
+/// What a call and a node that it adds name; the null stream is always there.
+fn things(call: &Call) -> Vec<(Thing, &str)> {
+    let named = call.all_named().into_iter().map(|n| (n.thing, n.name));
+    named.filter(|thing| *thing != (Thing::Stream, plan::DEFAULT_STREAM)).collect()
 }
 
 /// What is used before it is made, in words; none where everything is made first.
 pub fn unmade(plan: &Plan) -> Option<String> {
-    let mut made: BTreeSet<(u8, &str)> = BTreeSet::new();
+    let mut made: BTreeSet<(Thing, &str)> = BTreeSet::new();
     for step in calls(&plan.setup).into_iter().chain(calls(&plan.body)) {
-        let makes = maker(&step.call);
-        made.extend(makes);
-        let buffers = buffers(&step.call).into_iter().map(|name| (BUFFER, name));
-        let streams =
-            step.call.stream().filter(|name| *name != plan::DEFAULT_STREAM).map(|n| (STREAM, n));
-        let objects = objects(&step.call).into_iter().map(|(kind, name)| (kind as u8, name));
-        let kernels = kernel(&step.call).map(|name| (KERNEL, name.as_str()));
-        let mut used = buffers.chain(streams).chain(objects).chain(kernels);
-        if let Some((_, name)) = used.find(|thing| !made.contains(thing)) {
+        let makes = step.call.named().into_iter().filter(|n| n.role == NamedAs::Made);
+        made.extend(makes.map(|n| (n.thing, n.name)));
+        if let Some((_, name)) = things(&step.call).into_iter().find(|thing| !made.contains(thing))
+        {
             return Some(format!("`{name}` is used before it is made"));
         }
     }
     None
-}
-
-const BUFFER: u8 = u8::MAX;
-const STREAM: u8 = u8::MAX - 1;
-const KERNEL: u8 = u8::MAX - 2;
-
-/// What a call makes.
-fn maker(call: &Call) -> Option<(u8, &str)> {
-    match call {
-        Call::Alloc { buffer, .. } => Some((BUFFER, buffer)),
-        Call::StreamCreate { stream } => Some((STREAM, stream)),
-        Call::Load { kernel } => Some((KERNEL, kernel)),
-        Call::Compile { kernel } => Some((KERNEL, kernel)),
-        Call::EventCreate { .. }
-        | Call::EndCapture { .. }
-        | Call::EmptyGraph { .. }
-        | Call::GraphInstantiate { .. }
-        | Call::RandCreate { .. }
-        | Call::BlasltCreate { .. }
-        | Call::RocblasCreate { .. } => {
-            objects(call).first().map(|(kind, name)| (*kind as u8, *name))
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use plan::{
     Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Dtype, Library, Memory, Place, Plan, Step,
-    StreamKind,
+    StreamKind, Thing,
 };
 
 pub use self::{list::reductions, words::describe};
@@ -202,10 +202,7 @@ impl Used {
             used.buffers.extend(buffers(&step.call).into_iter().map(str::to_owned));
             used.streams.extend(step.call.stream().map(str::to_owned));
             used.libraries.extend(library(&step.call));
-            if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = step.call.work()
-            {
-                used.kernels.insert(kernel.clone());
-            }
+            used.kernels.extend(step.call.kernels().map(str::to_owned));
         }
         used
     }
@@ -227,22 +224,17 @@ fn tidied(plan: &mut Plan, change: impl FnOnce(&mut Plan)) {
 }
 
 fn library(call: &Call) -> Option<Library> {
-    match call {
-        Call::RandCreate { .. }
-        | Call::RandSeed { .. }
-        | Call::RandOffset { .. }
-        | Call::RandStream { .. }
-        | Call::RandGenerate { .. }
-        | Call::RandDestroy { .. } => Some(Library::Hiprand),
-        Call::BlasltCreate { .. }
-        | Call::BlasltHeuristic { .. }
-        | Call::BlasltMatmul { .. }
-        | Call::BlasltDestroy { .. } => Some(Library::Hipblaslt),
-        Call::RocblasCreate { .. } | Call::RocblasGemm { .. } | Call::RocblasDestroy { .. } => {
-            Some(Library::Rocblas)
-        }
-        _ => None,
-    }
+    call.named().into_iter().find_map(|named| match named.thing {
+        Thing::Generator => Some(Library::Hiprand),
+        Thing::Blaslt => Some(Library::Hipblaslt),
+        Thing::Rocblas => Some(Library::Rocblas),
+        Thing::Buffer
+        | Thing::Stream
+        | Thing::Kernel
+        | Thing::Event
+        | Thing::Graph
+        | Thing::Exec => None,
+    })
 }
 
 fn inline(steps: &mut Vec<Step>, id: u32) {
@@ -314,16 +306,14 @@ fn set_memory(plan: &mut Plan, name: &str, memory: Memory) {
 }
 
 fn synchronous(call: &mut Call) {
-    match call {
-        Call::Copy { api, stream, .. } => {
-            *api = CopyApi::Memcpy;
-            DEFAULT_STREAM.clone_into(stream);
-        }
-        Call::Copy2d { asynchronous, stream, .. } | Call::Set { asynchronous, stream, .. } => {
-            *asynchronous = false;
-            DEFAULT_STREAM.clone_into(stream);
-        }
-        _ => {}
+    if let Call::Copy { api, stream, .. } = call {
+        *api = CopyApi::Memcpy;
+        DEFAULT_STREAM.clone_into(stream);
+    } else if let Call::Copy2d { asynchronous, stream, .. }
+    | Call::Set { asynchronous, stream, .. } = call
+    {
+        *asynchronous = false;
+        DEFAULT_STREAM.clone_into(stream);
     }
 }
 
@@ -350,7 +340,7 @@ fn simpler_kernel(plan: &mut Plan, id: u32, name: &str) {
                     .iter()
                     .filter_map(|arg| match arg {
                         Arg::Address(place) => Some(place.clone()),
-                        _ => None,
+                        Arg::U32(_) | Arg::F32(_) => None,
                     })
                     .collect();
                 let room = |place: &Place| {

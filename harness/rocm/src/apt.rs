@@ -6,11 +6,13 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use percent_encoding::percent_decode_str;
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Error, Version};
+use crate::{Error, Version, watch::watched};
 
 /// Who vouches for the archive.
 #[derive(Clone, Debug)]
@@ -23,13 +25,15 @@ pub(crate) enum Trust {
 }
 
 /// An isolated apt state for one stack.
-pub(crate) struct Apt {
+pub(crate) struct Apt<'a> {
     directory: PathBuf,
     mirror: String,
     /// The mirror as apt is told it.
     uri: String,
     suites: Vec<String>,
     lock: File,
+    /// Set by whoever has had enough.
+    stop: &'a AtomicBool,
     /// How a command that dies with this process starts, where the host can do that.
     prefix: &'static [&'static str],
 }
@@ -65,7 +69,7 @@ enum Failure {
     Lines(String),
 }
 
-impl Apt {
+impl<'a> Apt<'a> {
     /// Prepares the state in `directory`; `lock` is held until the last apt process has ended.
     ///
     /// # Errors
@@ -77,6 +81,7 @@ impl Apt {
         suites: &[String],
         trust: &Trust,
         lock: &File,
+        stop: &'a AtomicBool,
     ) -> Result<Self, Error> {
         let dump = Command::new("apt-config").arg("dump").env("LC_ALL", "C").output();
         let dump = dump.map_err(|_| Error::NoApt { spec: spec.into() })?;
@@ -116,6 +121,7 @@ impl Apt {
             .is_ok_and(|status| status.success());
         Ok(Self {
             lock: lock.try_clone().map_err(Error::io("lock", &directory))?,
+            stop,
             prefix: if works { dies_with_parent } else { &[] },
             mirror: mirror.to_owned(),
             uri,
@@ -226,24 +232,35 @@ impl Apt {
             .spawn()
             .map_err(io)?;
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let errors = thread::scope(|scope| {
-            let errors = thread::Builder::new().spawn_scoped(scope, || {
-                let mut bytes = Vec::new();
-                let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
-                String::from_utf8_lossy(&bytes).into_owned()
-            });
-            // Without it, apt waits for nobody: what it says of errors is lost with the pipe.
-            if let Some(stdout) = stdout {
-                let mut stdout = BufReader::new(stdout);
-                let mut bytes = Vec::new();
-                while stdout.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
-                    line(String::from_utf8_lossy(&bytes).trim_end());
-                    bytes.clear();
+        // It is waited for below: until then the number is its own.
+        let pid = Pid::from_child(&child);
+        let end = || {
+            // It may have ended by itself.
+            let _ = kill_process(pid, Signal::TERM);
+        };
+        let errors = watched(self.stop, end, || {
+            thread::scope(|scope| {
+                let errors = thread::Builder::new().spawn_scoped(scope, || {
+                    let mut bytes = Vec::new();
+                    let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut bytes));
+                    String::from_utf8_lossy(&bytes).into_owned()
+                });
+                // Without it, apt waits for nobody: what it says of errors is lost with the pipe.
+                if let Some(stdout) = stdout {
+                    let mut stdout = BufReader::new(stdout);
+                    let mut bytes = Vec::new();
+                    while stdout.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+                        line(String::from_utf8_lossy(&bytes).trim_end());
+                        bytes.clear();
+                    }
                 }
-            }
-            errors.ok().and_then(|errors| errors.join().ok()).unwrap_or_default()
+                errors.ok().and_then(|errors| errors.join().ok()).unwrap_or_default()
+            })
         });
         let status = child.wait().map_err(io)?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Failure::Error(Error::CalledOff));
+        }
         if status.success() {
             return Ok(());
         }

@@ -111,7 +111,8 @@ pub fn lock(
     mirror: Option<&str>,
     now: String,
 ) -> Result<Lock, Error> {
-    let held = store.lock(release, &AtomicBool::new(false), &|_| ())?;
+    let nobody = AtomicBool::new(false);
+    let held = store.lock(release, &nobody, &|_| ())?;
     let mirror = match mirror {
         Some(mirror) => mirror.to_owned(),
         None => mirror::host_mirror(Path::new("/etc"))?,
@@ -120,7 +121,8 @@ pub fn lock(
     let mut groups = Vec::new();
     for group in Group::all(release) {
         let (suites, packages) = wanted_packages(release, group.extras());
-        let apt = Apt::new(store.apt(release), &spec, &mirror, &suites, &keyring()?, &held)?;
+        let apt =
+            Apt::new(store.apt(release), &spec, &mirror, &suites, &keyring()?, &held, &nobody)?;
         apt.update()?;
         groups.push((group, apt.plan(&spec, release.runtime(), &packages)?));
     }
@@ -314,11 +316,9 @@ fn download_packages(
     (asked.progress)(Event::Moved { package: &gone, mirror });
     let (suites, packages) = wanted_packages(release, with);
     let spec = release.to_string();
-    let apt = source
-        .trust
-        .clone()
-        .map_or_else(keyring, Ok)
-        .and_then(|trust| Apt::new(store.apt(release), &spec, mirror, &suites, &trust, lock));
+    let apt = source.trust.clone().map_or_else(keyring, Ok).and_then(|trust| {
+        Apt::new(store.apt(release), &spec, mirror, &suites, &trust, lock, asked.stop)
+    });
     let apt = apt.map_err(|error| match error {
         Error::NoApt { .. } | Error::NoKeyring { .. } => {
             let mirrors = source.mirrors.join(", ");

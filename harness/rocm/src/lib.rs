@@ -25,6 +25,7 @@ mod spec;
 mod stack;
 mod store;
 mod unpack;
+mod watch;
 
 pub use budget::{Budget, Packed, Plain};
 pub use error::Error;

@@ -10,13 +10,10 @@ use std::time::Duration;
 use download::{Failure, Http};
 
 use crate::apt::Planned;
-use crate::{Error, Event, Progress, fetch::verify};
+use crate::{Error, Event, Progress, fetch::verify, watch::watched};
 
 /// Before the second attempt at a file; it doubles.
 const BACKOFF: Duration = Duration::from_millis(250);
-
-/// How often it is looked whether the downloads have ended, or should.
-const LOOK: Duration = Duration::from_millis(20);
 
 /// Packages downloaded at once: most are small, and a host takes its time to answer each.
 const CONNECTIONS: usize = 4;
@@ -86,20 +83,9 @@ impl<'a> Mirrors<'a> {
                 results.lock().unwrap_or_else(|e| e.into_inner()).push(result);
             }
         };
-        let ended = AtomicBool::new(false);
-        let watch = || {
-            // Every download looks at one flag, for the failure of another and for whoever has had enough.
-            while !ended.load(Ordering::Relaxed) {
-                failed.fetch_or(stop.load(Ordering::Relaxed), Ordering::Relaxed);
-                std::thread::sleep(LOOK);
-            }
-        };
-        std::thread::scope(|scope| {
-            // Without a thread for it the downloads end when they end.
-            let _watches = std::thread::Builder::new().spawn_scoped(scope, watch);
-            download::crew(CONNECTIONS.min(plan.len()), work);
-            ended.store(true, Ordering::Relaxed);
-        });
+        // Every download looks at one flag, for the failure of another and for whoever has had enough.
+        let had_enough = || failed.store(true, Ordering::Relaxed);
+        watched(stop, had_enough, || download::crew(CONNECTIONS.min(plan.len()), work));
         if stop.load(Ordering::Relaxed) {
             return Err(Error::CalledOff.into());
         }

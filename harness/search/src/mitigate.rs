@@ -54,7 +54,9 @@ impl Tally {
         match seen {
             Seen::Same => self.same += 1,
             Seen::Pass => self.passes += 1,
-            Seen::Other(signature) => *self.others.entry(signature).or_default() += 1,
+            Seen::Other(signature) | Seen::Own(signature) => {
+                *self.others.entry(signature).or_default() += 1
+            }
             Seen::NoVerdict => self.without += 1,
         }
     }

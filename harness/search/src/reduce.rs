@@ -32,6 +32,8 @@ pub enum Seen {
     Pass,
     /// Another failure, by its signature.
     Other(String),
+    /// A failure, by its signature, of something that is itself wrong, such as what fails where it must pass, too.
+    Own(String),
     /// Nothing: the machine was in the way.
     NoVerdict,
 }
@@ -135,8 +137,19 @@ pub struct Needed<E> {
 pub enum Without {
     /// Something that cannot be run, and why.
     IllFormed(String),
-    /// Something that does not fail, as far as these runs tell.
-    Runs(Counts),
+    /// Something that does not fail, as far as these runs tell, and what failed in its place.
+    Runs(Counts, Vec<Instead>),
+}
+
+/// Another failure than the one in question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instead {
+    /// Its signature.
+    pub signature: String,
+    /// Runs that gave it.
+    pub count: u32,
+    /// Whether what was run is itself wrong.
+    pub own: bool,
 }
 
 /// The runner ended the search.
@@ -347,8 +360,9 @@ impl<S: Space> Search<'_, S> {
                             continue;
                         }
                         let counts = self.sampler.counts(&key);
+                        let instead = self.sampler.instead(&key);
                         keys.push(key);
-                        Without::Runs(counts)
+                        Without::Runs(counts, instead)
                     }
                 };
                 found = Some((edit, without));

@@ -11,6 +11,8 @@ use rustix::process::{
     Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, test_kill_process_group,
 };
 
+use crate::silence::Work;
+
 /// How long the rest of a group may take to end by itself: processes of a pipeline, or those
 /// killed together with the leader, end within moments of it but not before it.
 pub(crate) const SETTLE: Duration = Duration::from_millis(200);
@@ -117,10 +119,23 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
     (of == group.as_raw_pid() && !matches!(state, "Z" | "X")).then(|| name.to_owned())
 }
 
-/// Processor time that a process has used, in all its threads; None where the kernel does not say.
-pub(crate) fn cpu_time(pid: Pid) -> Option<Duration> {
-    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-    parse_cpu_time(&String::from_utf8_lossy(&stat))
+/// What a process has had of the processors, in all its threads; None where the kernel does not say.
+pub(crate) fn work(pid: Pid) -> Option<Work> {
+    let process = format!("/proc/{}", pid.as_raw_pid());
+    let stat = fs::read(format!("{process}/stat")).ok()?;
+    let cpu = parse_cpu_time(&String::from_utf8_lossy(&stat))?;
+    let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
+    let queued = threads.filter_map(|thread| {
+        let statistics = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        Some((thread.file_name().into_string().ok()?, parse_queued(&statistics)?))
+    });
+    Some(Work { cpu, queued: queued.collect() })
+}
+
+/// The second number of `/proc/PID/task/TID/schedstat`: time on a run queue, in nanoseconds (Documentation/scheduler/sched-stats.rst).
+/// A kernel without the statistics says 0.
+fn parse_queued(schedstat: &str) -> Option<Duration> {
+    schedstat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
 /// `utime` and `stime` of a line of `/proc/PID/stat`.
@@ -182,5 +197,37 @@ mod tests {
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(parse_cpu_time(line), Some(Duration::from_millis(42 * 1000 / ticks)));
         assert_eq!(parse_cpu_time("42 (sh) R 1 7"), None);
+        assert_eq!(parse_queued("981 2000000 5\n"), Some(Duration::from_millis(2)));
+        assert_eq!(parse_queued(""), None);
+    }
+
+    /// Two that compute on one processor have their turns one after the other.
+    #[test]
+    fn who_waits_for_a_processor_is_seen_to_wait() {
+        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+        let all = sched_getaffinity(None).unwrap();
+        let mut one = CpuSet::new();
+        one.set((0..CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap());
+        let spin = || {
+            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap()
+        };
+        let mut both = [spin(), spin()];
+        let pids = [Pid::from_child(&both[0]), Pid::from_child(&both[1])];
+        pids.iter().for_each(|pid| sched_setaffinity(Some(*pid), &one).unwrap());
+        let begun = Instant::now();
+        let waited = |pid: Pid| {
+            let all = work(pid).map(|work| work.queued).unwrap_or_default();
+            all.into_values().any(|queued| queued >= Duration::from_millis(50))
+        };
+        while !pids.into_iter().any(waited) && begun.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let seen = pids.map(waited);
+        for child in &mut both {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        assert!(seen.contains(&true), "neither waited for the other");
     }
 }

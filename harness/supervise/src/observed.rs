@@ -11,7 +11,7 @@ pub struct Limits {
     /// From its start to its end.
     pub total: Duration,
     /// From its start to the first event line, and from one event line to the next. While the child computes its own
-    /// processor time counts, at most as fast as the clock.
+    /// processor time counts, at most as fast as the clock; while it waits for its turn, nothing does.
     pub quiet: Duration,
     /// From SIGTERM to SIGKILL.
     pub grace: Duration,

@@ -166,7 +166,7 @@ fn watch(
         phase = match phase {
             Phase::Running if ended => Phase::Draining { end: End::ByItself, until: drain },
             Phase::Running => {
-                let silent = silence.look(now, pipes.lines.last_at(), || group::cpu_time(pid));
+                let silent = silence.look(now, pipes.lines.last_at(), || group::work(pid));
                 match limits.due(now, silent, pipes.lines.flooded, cancel) {
                     Some(reason) => {
                         let reason = match reason {

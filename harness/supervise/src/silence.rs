@@ -1,6 +1,6 @@
 //! How long a child has been silent.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// How often the processor time of a silent child is looked at, at least four times within the limit.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -8,22 +8,41 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// A child that uses less of a processor than one part in so many is at rest.
 const AT_REST: u32 = 20;
 
-/// The silence of a child since its last line. A child at rest is silent by the clock. One that computes is silent by its own
-/// processor time: on a machine with too much to do it would else be taken for one that hangs. Times are counted from the
-/// child's start.
+/// What a child has had of the processors.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Work {
+    /// Processor time.
+    pub(crate) cpu: Duration,
+    /// Time in which each of its threads could have run, and others did.
+    pub(crate) queued: BTreeMap<String, Duration>,
+}
+
+impl Work {
+    /// The longest time since `before` in which one thread waited for its turn.
+    fn waited(&self, before: &Work) -> Duration {
+        let since = |(thread, queued): (&String, &Duration)| {
+            queued.saturating_sub(before.queued.get(thread).copied().unwrap_or_default())
+        };
+        self.queued.iter().map(since).max().unwrap_or_default()
+    }
+}
+
+/// The silence of a child since its last line. A child at rest is silent by the clock, but for the time in which it waited for its turn.
+/// One that computes is silent by its own processor time: on a machine with too much to do either would else be taken for one that
+/// hangs. Times are counted from the child's start.
 pub(crate) struct Silence {
     pause: Duration,
     /// Up to the last look.
     lasted: Duration,
-    /// The last look, and the child's processor time then.
+    /// The last look, and what the child had had then.
     at: Duration,
-    cpu: Duration,
+    work: Work,
 }
 
 impl Silence {
     pub(crate) fn new(limit: Duration) -> Silence {
         let pause = if limit == Duration::MAX { limit } else { PAUSE.min(limit / 4) };
-        Silence { pause, lasted: Duration::ZERO, at: Duration::ZERO, cpu: Duration::ZERO }
+        Silence { pause, lasted: Duration::ZERO, at: Duration::ZERO, work: Work::default() }
     }
 
     /// When to look again.
@@ -31,13 +50,13 @@ impl Silence {
         self.at.saturating_add(self.pause)
     }
 
-    /// How long the child had been silent at the last look. Looks again where it is time to; `cpu` is the child's processor
-    /// time, without which the clock counts.
+    /// How long the child had been silent at the last look. Looks again where it is time to; without the child's `work` the
+    /// clock counts.
     pub(crate) fn look(
         &mut self,
         now: Duration,
         last_line: Duration,
-        cpu: impl FnOnce() -> Option<Duration>,
+        work: impl FnOnce() -> Option<Work>,
     ) -> Duration {
         if now < self.next() {
             return if last_line > self.at { Duration::ZERO } else { self.lasted };
@@ -46,10 +65,13 @@ impl Silence {
             self.lasted = Duration::ZERO;
         }
         let passed = now.saturating_sub(self.at.max(last_line));
-        let cpu = cpu().unwrap_or(self.cpu);
-        let used = cpu.saturating_sub(self.cpu);
-        self.lasted += if used * AT_REST < passed { passed } else { used.min(passed) };
-        (self.at, self.cpu) = (now, cpu);
+        let work = work().unwrap_or_else(|| self.work.clone());
+        let used = work.cpu.saturating_sub(self.work.cpu);
+        self.lasted += match used * AT_REST < passed {
+            true => passed.saturating_sub(work.waited(&self.work)),
+            false => used.min(passed),
+        };
+        (self.at, self.work) = (now, work);
         self.lasted
     }
 }
@@ -67,7 +89,8 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut lasted = Duration::ZERO;
         for (now, last_line, cpu) in looks {
-            lasted = silence.look(ms(*now), ms(*last_line), || cpu.map(ms));
+            let work = || cpu.map(|cpu| Work { cpu: ms(cpu), queued: BTreeMap::new() });
+            lasted = silence.look(ms(*now), ms(*last_line), work);
         }
         assert_eq!(lasted, ms(expected), "{looks:?}");
     }
@@ -85,6 +108,24 @@ mod tests {
         check(&[(1000, 0, Some(100)), (2000, 0, Some(300))], 300);
         // Two threads make no more silence than there is.
         check(&[(1000, 0, Some(2000)), (2000, 0, Some(4000))], 2000);
+    }
+
+    #[test]
+    fn a_turn_that_does_not_come_is_no_rest() {
+        let mut silence = Silence::new(ms(10_000));
+        let mut check = |now, cpu, queued: &[(&str, u64)], expected| {
+            let queued = queued.iter().map(|(thread, time)| ((*thread).to_owned(), ms(*time)));
+            let work = Work { cpu: ms(cpu), queued: queued.collect() };
+            let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
+            assert_eq!(lasted, ms(expected), "at {now}");
+        };
+        check(1000, 0, &[("1", 990)], 10);
+        check(2000, 500, &[("1", 1480)], 510);
+        // Two threads wait at the same time, and one of them sleeps in between.
+        check(3000, 510, &[("1", 1500), ("2", 300)], 1210);
+        check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
+        // The time of a thread that has ended is no longer there.
+        check(5000, 510, &[("1", 1500)], 2910);
     }
 
     #[test]

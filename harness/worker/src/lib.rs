@@ -6,6 +6,7 @@
 
 mod broken;
 mod cache;
+mod calls;
 mod checks;
 mod code_object;
 mod confine;
@@ -22,7 +23,7 @@ mod memory;
 mod needs;
 mod nodes;
 mod pipe;
-mod streams;
+
 mod tell;
 
 use std::{

@@ -3,7 +3,7 @@ use std::{
     ffi::{c_int, c_void},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use device::{Acts, Fault};
@@ -11,16 +11,12 @@ use plan::{Call, DEFAULT_STREAM, Effect, Event, Misbehaviour, Order, Place, Plan
 
 use crate::{
     broken::Broken,
-    checks,
+    calls,
     handles::{Handles, Kind},
-    kernels,
     late::Lateness,
     libraries::Libraries,
-    math, memory,
-    needs::{self, Home},
-    nodes,
+    needs::Home,
     pipe::Events,
-    streams,
 };
 
 /// Whether the plan goes on after a step.
@@ -283,7 +279,7 @@ impl<'a> Machine<'a> {
         };
         let start = Instant::now();
         let home = || {
-            let functions = needs::functions_of(self.plan(), &step.call);
+            let functions = step.call.functions(self.plan());
             functions.first().map_or(Home::Hip, |f| Home::of(f))
         };
         let mut acts = true;
@@ -291,17 +287,17 @@ impl<'a> Machine<'a> {
             _ if delayed != 0 => Answer::hip(delayed),
             Some(Effect::Return(code)) => Answer::of(home(), code),
             Some(Effect::Accept) => {
-                let answer = self.call(step, occurrence)?;
+                let answer = calls::call(self, step, occurrence)?;
                 acts = answer.code() != 0;
                 if acts { Answer::of(home(), 0) } else { answer }
             }
             Some(Effect::Deny(code)) => {
-                let answer = self.call(step, occurrence)?;
+                let answer = calls::call(self, step, occurrence)?;
                 acts = answer.code() == 0;
                 if acts { Answer::of(home(), code) } else { answer }
             }
             Some(Effect::OtherValue) => {
-                let answer = self.call(step, occurrence)?;
+                let answer = calls::call(self, step, occurrence)?;
                 acts = answer.value.is_some();
                 Answer { value: answer.value.as_deref().map(other_value), ..answer }
             }
@@ -309,13 +305,13 @@ impl<'a> Machine<'a> {
             Some(Effect::Exit(code)) => std::process::exit(code),
             Some(Effect::Late(ms)) => {
                 std::thread::sleep(std::time::Duration::from_millis(ms));
-                self.call(step, occurrence)?
+                calls::call(self, step, occurrence)?
             }
             Some(Effect::Twice) => {
-                self.call(step, occurrence)?;
-                self.call(step, occurrence)?
+                calls::call(self, step, occurrence)?;
+                calls::call(self, step, occurrence)?
             }
-            Some(Effect::AfterNextLaunch) | None => self.call(step, occurrence)?,
+            Some(Effect::AfterNextLaunch) | None => calls::call(self, step, occurrence)?,
         };
         if let Some(drawn) = drawn.filter(|_| acts) {
             self.acted(drawn, step.line);
@@ -346,74 +342,5 @@ impl<'a> Machine<'a> {
             return Ok(Flow::Stop);
         }
         Ok(Flow::Go)
-    }
-
-    fn call(&self, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
-        match &step.call {
-            Call::Alloc { .. }
-            | Call::Free { .. }
-            | Call::FreeAddress { .. }
-            | Call::Poison { .. }
-            | Call::Fill { .. }
-            | Call::FillNumbers { .. }
-            | Call::Copy { .. }
-            | Call::Copy2d { .. }
-            | Call::Set { .. }
-            | Call::DeviceAttribute { .. }
-            | Call::MemGetInfo
-            | Call::TrimPool => memory::call(self, &step.call, occurrence),
-            Call::Compile { .. }
-            | Call::Load { .. }
-            | Call::Unload { .. }
-            | Call::FindSymbol { .. }
-            | Call::Launch { .. } => kernels::call(self, step),
-            Call::StreamCreate { .. }
-            | Call::StreamDestroy { .. }
-            | Call::StreamSynchronize { .. }
-            | Call::StreamQuery { .. }
-            | Call::StreamWaitEvent { .. }
-            | Call::DeviceSynchronize
-            | Call::GetLastError
-            | Call::EventCreate { .. }
-            | Call::EventDestroy { .. }
-            | Call::EventRecord { .. }
-            | Call::EventSynchronize { .. }
-            | Call::EventQuery { .. }
-            | Call::EventElapsed { .. }
-            | Call::BeginCapture { .. }
-            | Call::EndCapture { .. }
-            | Call::EmptyGraph { .. }
-            | Call::IsCapturing { .. }
-            | Call::GraphNodeCount { .. }
-            | Call::GraphInstantiate { .. }
-            | Call::GraphLaunch { .. }
-            | Call::GraphExecUpdate { .. }
-            | Call::GraphExecDestroy { .. }
-            | Call::GraphDestroy { .. }
-            | Call::HostFunc { .. } => streams::call(self, &step.call),
-            Call::AddNode { graph, node } => nodes::add(self, graph, node),
-            Call::RandCreate { .. }
-            | Call::RandSeed { .. }
-            | Call::RandOffset { .. }
-            | Call::RandStream { .. }
-            | Call::RandGenerate { .. }
-            | Call::RandDestroy { .. }
-            | Call::BlasltCreate { .. }
-            | Call::BlasltHeuristic { .. }
-            | Call::BlasltMatmul { .. }
-            | Call::BlasltDestroy { .. }
-            | Call::RocblasCreate { .. }
-            | Call::RocblasGemm { .. }
-            | Call::RocblasDestroy { .. } => math::call(self, &step.call),
-            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
-                checks::call(self, step.id, &step.call, occurrence)
-            }
-            Call::Sleep { ms } => {
-                thread::sleep(Duration::from_millis(*ms));
-                Ok(Answer::NONE)
-            }
-            // `run` executes blocks.
-            Call::Repeat { .. } | Call::Thread { .. } => Ok(Answer::NONE),
-        }
     }
 }

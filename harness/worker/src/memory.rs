@@ -33,17 +33,6 @@ pub(crate) fn direction(to: Memory, from: Memory) -> MemcpyKind {
     }
 }
 
-/// The function that has the direction in its name; none from host to host. Managed memory counts as the device's.
-pub(crate) fn directed_function(to: Memory, from: Memory) -> Option<&'static [&'static str]> {
-    let on_device = |memory: Memory| memory == Memory::Managed || !memory.on_host();
-    match (on_device(from), on_device(to)) {
-        (false, false) => None,
-        (false, true) => Some(&["hipMemcpyHtoD"]),
-        (true, false) => Some(&["hipMemcpyDtoH"]),
-        (true, true) => Some(&["hipMemcpyDtoD"]),
-    }
-}
-
 /// Allocations, copies and whatever else is done to memory.
 pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
@@ -165,7 +154,7 @@ fn copy(
 ) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let kind = kind(machine, to, from)?;
-    let memories = (declared(machine, &to.buffer)?.memory, declared(machine, &from.buffer)?.memory);
+    let on_host = machine.plan().ends_on_host(from, to);
     let (to, from) = (machine.address(to), machine.address(from));
     let stream = machine.stream(stream);
     // SAFETY: the addresses lie in buffers of the plan, and host memory stays allocated until the plan's own Free, also
@@ -175,10 +164,10 @@ fn copy(
             CopyApi::Memcpy => hip.hipMemcpy(to, from, bytes, kind),
             CopyApi::MemcpyAsync => hip.hipMemcpyAsync(to, from, bytes, kind, stream),
             CopyApi::MemcpyWithStream => hip.hipMemcpyWithStream(to, from, bytes, kind, stream),
-            CopyApi::MemcpyDirected => match directed_function(memories.0, memories.1) {
-                Some(["hipMemcpyHtoD"]) => hip.hipMemcpyHtoD(to, from, bytes),
-                Some(["hipMemcpyDtoH"]) => hip.hipMemcpyDtoH(to, from, bytes),
-                _ => hip.hipMemcpyDtoD(to, from, bytes),
+            CopyApi::MemcpyDirected => match on_host {
+                (true, false) => hip.hipMemcpyHtoD(to, from, bytes),
+                (false, true) => hip.hipMemcpyDtoH(to, from, bytes),
+                (true, true) | (false, false) => hip.hipMemcpyDtoD(to, from, bytes),
             },
         }
     }?;
@@ -333,21 +322,20 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(to: Memory, from: Memory, kind: MemcpyKind, directed: Option<&'static str>) {
+    fn check(to: Memory, from: Memory, kind: MemcpyKind) {
         assert_eq!(direction(to, from), kind);
-        assert_eq!(directed_function(to, from).map(|f| f[0]), directed);
     }
 
     #[test]
     fn the_direction_follows_the_memory() {
         use Memory::*;
-        check(Device, HostPageable, MemcpyKind::HostToDevice, Some("hipMemcpyHtoD"));
-        check(DeviceAsync, HostPinned, MemcpyKind::HostToDevice, Some("hipMemcpyHtoD"));
-        check(HostRegistered, DeviceAsync, MemcpyKind::DeviceToHost, Some("hipMemcpyDtoH"));
-        check(Device, DeviceAsync, MemcpyKind::DeviceToDevice, Some("hipMemcpyDtoD"));
-        check(HostPinned, HostPageable, MemcpyKind::HostToHost, None);
-        check(Managed, HostPageable, MemcpyKind::Default, Some("hipMemcpyHtoD"));
-        check(HostPageable, Managed, MemcpyKind::Default, Some("hipMemcpyDtoH"));
-        check(Managed, Device, MemcpyKind::Default, Some("hipMemcpyDtoD"));
+        check(Device, HostPageable, MemcpyKind::HostToDevice);
+        check(DeviceAsync, HostPinned, MemcpyKind::HostToDevice);
+        check(HostRegistered, DeviceAsync, MemcpyKind::DeviceToHost);
+        check(Device, DeviceAsync, MemcpyKind::DeviceToDevice);
+        check(HostPinned, HostPageable, MemcpyKind::HostToHost);
+        check(Managed, HostPageable, MemcpyKind::Default);
+        check(HostPageable, Managed, MemcpyKind::Default);
+        check(Managed, Device, MemcpyKind::Default);
     }
 }

@@ -7,10 +7,11 @@ use plan::Call;
 
 use crate::{
     broken::Broken,
+    calls,
     handles::Kind,
     kernels,
     machine::{Answer, Machine},
-    memory, streams,
+    memory,
 };
 
 /// Adds a node that does what `call` does behind the last one of a graph.
@@ -57,8 +58,8 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
                 hip.hipGraphAddMemsetNode(&mut node, handle, after, count, &params)?
             }
             Call::HostFunc { buffer, .. } => {
-                let data = streams::bytes_of(machine, buffer)?;
-                let params = HostNodeParams { function: streams::add_one, data };
+                let data = calls::bytes_of(machine, buffer)?;
+                let params = HostNodeParams { function: calls::add_one, data };
                 hip.hipGraphAddHostNode(&mut node, handle, after, count, &params)?
             }
             other => return Err(Broken(format!("{other:?} is no node"))),

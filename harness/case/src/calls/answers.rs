@@ -1,22 +1,13 @@
 //! What a step says of a call's answer: `returns` and `gives`.
 
+use plan::{Gives, Verb};
+
 use super::statuses;
 use crate::{
     diagnostic::{nearest, suggest},
     read::Reader,
     yaml::{Key, Node, Value},
 };
-
-/// Verbs whose calls give a value, with the words that it may be; without words it is a number.
-const GIVES: &[(&str, &[&str])] = &[
-    ("is_capturing", &["none", "active", "invalidated"]),
-    ("mem_info", &["returned", "unchanged"]),
-    ("node_count", &[]),
-    ("elapsed", &["steady"]),
-    ("device_attribute", &[]),
-    ("blaslt_heuristic", &[]),
-    ("find_symbol", &[]),
-];
 
 /// Tells of statuses that the verb's call cannot answer. Every library's success may be written `hipSuccess`.
 pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
@@ -35,14 +26,16 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
 }
 
 /// Tells of values that the verb's call cannot give.
-pub(super) fn check_gives(reader: &mut Reader, verb: &str, key: &Key, node: &Node) {
-    let Some((_, words)) = GIVES.iter().find(|(name, _)| *name == verb) else {
-        return reader.mistake(key.at, format!("`{verb}` gives no value"));
+pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
+    let Verb { name: verb, gives, .. } = verb;
+    let (counts, words) = match gives {
+        Gives::Nothing => return reader.mistake(key.at, format!("`{verb}` gives no value")),
+        Gives::Number(words) => (true, *words),
+        Gives::Word(words) => (false, *words),
     };
     for (text, item) in wanted(node) {
         let bound = [">=", "<=", ">", "<"].iter().find_map(|sign| text.strip_prefix(sign));
         let number = bound.unwrap_or(text).trim().parse::<u64>().is_ok();
-        let counts = verb != "is_capturing";
         if !(counts && number) && text != "any" && !words.contains(&text) {
             let help = match words.is_empty() {
                 true => Some("write a number such as `2`, or a bound such as `>=1`".to_owned()),
@@ -58,15 +51,15 @@ fn wanted(node: &Node) -> impl Iterator<Item = (&str, &Node)> {
     fn items(node: &Node) -> &[Node] {
         match &node.value {
             Value::List(items) => items,
-            _ => std::slice::from_ref(node),
+            Value::Map(_) | Value::Scalar(_) => std::slice::from_ref(node),
         }
     }
     let either: Vec<&Node> = match &node.value {
         Value::Map(entries) => entries.iter().map(|(_, value)| value).collect(),
-        _ => vec![node],
+        Value::List(_) | Value::Scalar(_) => vec![node],
     };
     either.into_iter().flat_map(items).filter_map(|item| match &item.value {
         Value::Scalar(text) if !text.is_empty() => Some((text.as_str(), item)),
-        _ => None,
+        Value::Map(_) | Value::List(_) | Value::Scalar(_) => None,
     })
 }

@@ -1,15 +1,15 @@
 //! Kernel launches and their arguments.
 
-use plan::{Arg, Call, Parameter, Place, kernel};
+use plan::{Arg, Call, Keys, Parameter, Place, Thing, kernel};
 
-use super::Args;
+use super::args::Args;
 use crate::yaml::{Node, Value};
 
 impl Args<'_, '_, '_, '_> {
-    pub(super) fn launch(&mut self) -> Option<Call> {
-        let name = self.kernel()?;
+    pub(super) fn kernel_launch(&mut self) -> Option<Call> {
+        let name = self.thing("kernel", Thing::Kernel)?;
         let dimensions = |args: &mut Self, key: &str| -> Option<Option<[u32; 3]>> {
-            let Some(node) = args.fields.get(key) else { return Some(None) };
+            let Some(node) = args.get(key) else { return Some(None) };
             let items = args.reader.list(node);
             if items.is_empty() || items.len() > 3 {
                 args.reader.mistake(node.at, format!("`{key}` has one to three numbers"));
@@ -22,7 +22,7 @@ impl Args<'_, '_, '_, '_> {
             Some(Some(sizes))
         };
         let block = dimensions(self, "block")?.unwrap_or([256, 1, 1]);
-        let grid = match (dimensions(self, "grid")?, self.fields.get("items")) {
+        let grid = match (dimensions(self, "grid")?, self.get("items")) {
             (Some(_), Some(node)) => {
                 self.reader.mistake(node.at, "give `items` or `grid`, not both");
                 return None;
@@ -34,12 +34,12 @@ impl Args<'_, '_, '_, '_> {
             }
             (None, None) => [1; 3],
         };
-        let nodes = match self.fields.get("args") {
+        let nodes = match self.get("args") {
             Some(node) => self.reader.list(node),
             None => &[],
         };
         let args = self.arguments(&name, nodes)?;
-        Some(Call::Launch { kernel: name, grid, block, args, stream: self.stream()? })
+        Some(Call::Launch { kernel: name, grid, block, args, stream: self.stream("stream")? })
     }
 
     /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and `{f32: x}`.

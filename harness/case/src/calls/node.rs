@@ -1,17 +1,17 @@
 //! Calls that are not made but become nodes of a graph.
 
-use plan::{Call, CopyApi};
+use plan::{Call, CopyApi, Keys};
 
-use super::Args;
+use super::args::Args;
 
 impl Args<'_, '_, '_, '_> {
     /// The call, or where `graph` is given the call that adds a node which does the same.
     pub(super) fn or_node(&mut self, mut call: Call) -> Option<Call> {
-        let Some(_) = self.fields.get("graph") else { return Some(call) };
-        let graph = self.name("graph")?;
+        let Some(_) = self.get("graph") else { return Some(call) };
+        let graph = self.text("graph")?;
         let mut refused = false;
         for key in ["stream", "async", "api"] {
-            if let Some(given) = self.fields.get(key) {
+            if let Some(given) = self.get(key) {
                 let what = &self.what;
                 let message = format!(
                     "{what} with `graph` adds a node, which has no `{key}`; leave one of the two out"
@@ -20,10 +20,11 @@ impl Args<'_, '_, '_, '_> {
                 refused = true;
             }
         }
-        match &mut call {
-            Call::Copy { api, .. } => *api = CopyApi::MemcpyAsync,
-            Call::Set { asynchronous, .. } => *asynchronous = true,
-            _ => {}
+        if let Call::Copy { api, .. } = &mut call {
+            *api = CopyApi::MemcpyAsync;
+        }
+        if let Call::Set { asynchronous, .. } = &mut call {
+            *asynchronous = true;
         }
         (!refused).then(|| Call::AddNode { graph, node: Box::new(call) })
     }

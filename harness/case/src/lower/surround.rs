@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Place, Plan, Step};
+use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Named, NamedAs, Place, Plan, Step, Thing};
 
 use super::{INITIAL, Scope, beside, stamp};
 use crate::buffers::Initial;
@@ -14,7 +14,8 @@ pub(super) fn surround(
     initial: &BTreeMap<String, Initial>,
 ) -> Plan {
     let calls: Vec<Call> = plan.steps().into_iter().map(|s| s.call.clone()).collect();
-    let by_steps: HashSet<_> = calls.iter().filter_map(managed).collect();
+    let by_steps: HashSet<_> =
+        calls.iter().flat_map(Call::named).map(|n| (n.role, n.thing, n.name)).collect();
     let stream = || DEFAULT_STREAM.to_owned();
     let (mut setup, mut verify, mut teardown) = (Vec::new(), Vec::new(), Vec::new());
     let lines = kernel_lines(&plan);
@@ -23,20 +24,20 @@ pub(super) fn surround(
     // Newest first, as a careful program would.
     for step in plan.steps().into_iter().rev() {
         // What a later step makes under the same name takes the place of what was there.
-        if let Some(destroy) = destroyed_by(step)
-            && let Some((kind, name)) = managed(&destroy)
-            && !by_steps.contains(&(kind, name))
-            && undone.insert((kind, name.to_owned()))
+        let made = step.call.named().into_iter().find(|n| n.role == NamedAs::Made);
+        // A creation that may fail leaves nothing behind that could be destroyed.
+        if let Some(Named { thing, name, .. }) = made.filter(|_| step.checked())
+            && let Some(end) = ended(thing, name)
+            && !by_steps.contains(&(NamedAs::Ended, thing, name))
+            && undone.insert((thing, name.to_owned()))
         {
-            push(&mut teardown, destroy);
+            push(&mut teardown, end);
         }
     }
 
     let mut launched: Vec<&str> = Vec::new();
-    for call in &calls {
-        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = call.work()
-            && !launched.contains(&kernel.as_str())
-        {
+    for kernel in calls.iter().flat_map(Call::kernels) {
+        if !launched.contains(&kernel) {
             launched.push(kernel);
         }
     }
@@ -46,25 +47,19 @@ pub(super) fn surround(
         push(&mut teardown, Call::Unload { kernel: name.to_owned() });
     }
     for name in plan.streams.keys() {
-        let created =
-            calls.iter().any(|c| matches!(c, Call::StreamCreate { stream } if stream == name));
-        let destroyed =
-            calls.iter().any(|c| matches!(c, Call::StreamDestroy { stream } if stream == name));
-        if !created {
+        if !by_steps.contains(&(NamedAs::Made, Thing::Stream, name)) {
             push(&mut setup, Call::StreamCreate { stream: name.clone() });
         }
-        if !destroyed {
+        if !by_steps.contains(&(NamedAs::Ended, Thing::Stream, name)) {
             push(&mut teardown, Call::StreamDestroy { stream: name.clone() });
         }
     }
-    let timed: BTreeSet<&str> = calls
-        .iter()
-        .flat_map(|call| match call {
-            Call::EventElapsed { start, end } => [Some(start.as_str()), Some(end)],
-            _ => [None, None],
-        })
-        .flatten()
-        .collect();
+    let mut timed: BTreeSet<&str> = BTreeSet::new();
+    for call in &calls {
+        if let Call::EventElapsed { start, end } = call {
+            timed.extend([start.as_str(), end]);
+        }
+    }
     for event in &plan.events {
         let timing = timed.contains(event.as_str());
         push(&mut setup, Call::EventCreate { event: event.clone(), timing });
@@ -72,7 +67,9 @@ pub(super) fn surround(
     }
     let mut staging = BTreeMap::new();
     for (name, buffer) in &plan.buffers {
-        if by_steps.contains(&(ALLOC, name)) || buffer.memory == Memory::DeviceAsync {
+        if by_steps.contains(&(NamedAs::Made, Thing::Buffer, name))
+            || buffer.memory == Memory::DeviceAsync
+        {
             continue;
         }
         let place = |b: &str| Place { buffer: b.to_owned(), offset: 0 };
@@ -113,7 +110,7 @@ pub(super) fn surround(
                 push(&mut setup, copy);
             }
         }
-        if !by_steps.contains(&(FREE, name)) {
+        if !by_steps.contains(&(NamedAs::Ended, Thing::Buffer, name)) {
             if buffer.guarded {
                 push(&mut verify, Call::Guards { buffer: name.clone() });
             }
@@ -134,13 +131,10 @@ pub(super) fn surround(
     if !verify.is_empty() {
         verify.insert(0, scope.step(Call::DeviceSynchronize, 0));
     }
-    for name in calls.iter().filter_map(|c| match c.work() {
-        Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } => Some(kernel),
-        _ => None,
-    }) {
-        plan.kernels.insert(name.clone(), scope.source(name));
+    for name in calls.iter().flat_map(Call::kernels) {
+        plan.kernels.insert(name.to_owned(), scope.source(name));
         if let Some(place) = scope.place_of_own(name) {
-            plan.own_kernels.insert(name.clone(), place);
+            plan.own_kernels.insert(name.to_owned(), place);
         }
     }
     stamp(&mut setup);
@@ -151,43 +145,22 @@ pub(super) fn surround(
 fn kernel_lines(plan: &Plan) -> BTreeMap<String, u32> {
     let mut lines = BTreeMap::new();
     for step in plan.steps() {
-        if let Call::Launch { kernel, .. } | Call::FindSymbol { kernel, .. } = step.call.work() {
-            lines.entry(kernel.clone()).or_insert(step.line);
+        for kernel in step.call.kernels() {
+            lines.entry(kernel.to_owned()).or_insert(step.line);
         }
     }
     lines
 }
 
-/// The call that undoes a step's creation. A creation that may fail leaves nothing behind that could be destroyed.
-fn destroyed_by(step: &Step) -> Option<Call> {
-    if !step.checked() {
-        return None;
-    }
-    Some(match &step.call {
-        Call::EndCapture { graph, .. } | Call::EmptyGraph { graph, .. } => {
-            Call::GraphDestroy { graph: graph.clone() }
-        }
-        Call::GraphInstantiate { exec, .. } => Call::GraphExecDestroy { exec: exec.clone() },
-        Call::RandCreate { generator, .. } => Call::RandDestroy { generator: generator.clone() },
-        Call::BlasltCreate { handle } => Call::BlasltDestroy { handle: handle.clone() },
-        Call::RocblasCreate { handle } => Call::RocblasDestroy { handle: handle.clone() },
-        _ => return None,
-    })
-}
-
-const ALLOC: &str = "alloc";
-const FREE: &str = "free";
-
-/// What a call makes or undoes that lowering would else see to, and its name.
-fn managed(call: &Call) -> Option<(&'static str, &str)> {
-    match call {
-        Call::Alloc { buffer, .. } => Some((ALLOC, buffer)),
-        Call::Free { buffer, .. } => Some((FREE, buffer)),
-        Call::GraphDestroy { graph } => Some(("graph", graph)),
-        Call::GraphExecDestroy { exec } => Some(("exec", exec)),
-        Call::RandDestroy { generator } => Some(("generator", generator)),
-        Call::BlasltDestroy { handle } => Some(("blaslt", handle)),
-        Call::RocblasDestroy { handle } => Some(("rocblas", handle)),
-        _ => None,
+/// The call that ends what a step made; none for what lowering itself makes and ends.
+fn ended(thing: Thing, name: &str) -> Option<Call> {
+    let name = name.to_owned();
+    match thing {
+        Thing::Graph => Some(Call::GraphDestroy { graph: name }),
+        Thing::Exec => Some(Call::GraphExecDestroy { exec: name }),
+        Thing::Generator => Some(Call::RandDestroy { generator: name }),
+        Thing::Blaslt => Some(Call::BlasltDestroy { handle: name }),
+        Thing::Rocblas => Some(Call::RocblasDestroy { handle: name }),
+        Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Event => None,
     }
 }

@@ -2,13 +2,20 @@
 
 use crate::{
     row::{Row, row},
-    scene::KERNEL,
+    scene::{KERNEL, Scene},
 };
 
 /// The machine refuses memory: to the worker, or to the command before it starts one.
 const SHORT: &[&str] = &["no-verdict *", "stopped"];
 const NOTHING: &[&str] = &["no-verdict *"];
 const WORKS: &[&str] = &["pass"];
+
+/// HIP's runtime dies where it gets no thread.
+fn few_threads<const MOST: u32>(s: &mut Scene<'_>) {
+    s.warm_cache();
+    s.open_cache();
+    s.processes(MOST);
+}
 
 pub(crate) const ROWS: &[Row] = &[
     row("limit/stack-64k", |s| s.limit("--stack=65536"), NOTHING),
@@ -57,6 +64,11 @@ pub(crate) const ROWS: &[Row] = &[
         SHORT,
     )
     .long(),
+    row("limit/processes-1", |s| s.processes(1), &["stopped"]).alone(),
+    row("limit/processes-3", |s| s.processes(3), NOTHING).alone(),
+    row("limit/processes-5", few_threads::<5>, NOTHING).alone(),
+    row("limit/processes-6", few_threads::<6>, NOTHING).alone(),
+    row("limit/processes-enough", few_threads::<500>, WORKS).alone(),
     row("limit/data-64m", |s| s.limit("--data=67108864"), NOTHING),
     row("limit/locked-memory-0", |s| s.limit("--memlock=0"), WORKS),
     row("limit/file-size-0", |s| s.limit("--fsize=0"), &["stopped"]).alone(),

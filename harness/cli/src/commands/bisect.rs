@@ -191,6 +191,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         stop: bench.cancel.flag(),
         crossed,
         within: before.map(Nights::names),
+        goes_on: args.to.is_some(),
         rerun: &|ends| rerun::command(args, &axis, &bench.options.device, &skipped, ends),
     };
     let (text, problems) = found.write(&folder);

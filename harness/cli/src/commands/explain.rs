@@ -21,8 +21,8 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
 }
 
 fn explain_steps(text: &mut String) {
-    let width = case::VERBS.iter().map(|(verb, ..)| verb.len()).max().unwrap_or(0);
-    for (verb, keys, about) in case::VERBS {
+    let width = plan::verbs().map(|verb| verb.name.len()).max().unwrap_or(0);
+    for plan::Verb { name: verb, keys, about, .. } in plan::verbs() {
         text.push_str(&format!("{verb:width$}  {about}\n"));
         if !keys.is_empty() {
             text.push_str(&format!("{:width$}  keys: {}\n", "", keys.join(", ")));

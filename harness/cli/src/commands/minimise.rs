@@ -13,11 +13,11 @@ use std::{
 
 use case::{FaultEntry, Header, Kernels};
 use device::Planted;
-use judge::{Kind, Outcome, signature_fits};
+use judge::{Kind, Outcome};
 use plan::Call;
 use report::{
     count,
-    evidence::{CASE_FILE, Minimised, Needed, OtherFailure, Passes, Rate, Setting},
+    evidence::{CASE_FILE, Instead, Minimised, Needed, OtherFailure, Passes, Rate, Setting},
 };
 use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, reduce};
 use supervise::Cancel;
@@ -238,8 +238,8 @@ fn prepare<'s>(
     ));
     space.failing = start.edited_id(first.at.step);
     space.signature = Some(first.signature.clone());
-    // Windows of other failures are not about what is left.
-    space.header.known.retain(|known| signature_fits(&known.signature, &first.signature));
+    // Whoever runs what is left wants to see it fail, and no window that excuses it.
+    space.header.known.clear();
     runs.oracle = match release {
         Some(release) => Oracle::Release(Box::new(release)),
         None if !job.faults.is_empty() => Oracle::Healthy,
@@ -378,11 +378,17 @@ fn minimised(
         .iter()
         .map(|needed| {
             let (what, ids) = rewrite::reduce::describe(candidate.plan(), &needed.edit);
-            let (without, impossible) = match &needed.without {
-                Without::Runs(counts) => (rate(*counts), None),
-                Without::IllFormed(why) => (Rate::default(), Some(why.clone())),
+            let (without, instead, impossible) = match &needed.without {
+                Without::Runs(counts, instead) => (rate(*counts), instead.as_slice(), None),
+                Without::IllFormed(why) => (Rate::default(), [].as_slice(), Some(why.clone())),
             };
-            Needed { what, line: candidate.line(&ids), with, without, impossible }
+            let instead = instead.iter().map(|met| Instead {
+                signature: met.signature.clone(),
+                count: met.count,
+                own: met.own,
+            });
+            let (line, instead) = (candidate.line(&ids), instead.collect());
+            Needed { what, line, with, without, instead, impossible }
         })
         .collect();
     let planted: Vec<_> = job.faults.iter().map(ToString::to_string).collect();
@@ -422,27 +428,39 @@ fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
         rate.failed += u32::from(record.outcome.kind != Kind::Pass);
         on = Some(Setting::of(&record));
     }
-    on.map(|on| Passes { on, rate })
+    on.map(|on| Passes { on, rate, otherwise: Vec::new() })
+}
+
+/// Whether the step at which a candidate failed says what its call must answer.
+fn states_an_answer(candidate: &Candidate, outcome: &Outcome) -> bool {
+    let step = outcome.at.step.and_then(|id| candidate.lowered().plan.step(id));
+    step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
 }
 
 impl Runner<Candidate> for Runs<'_> {
     fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
         let outcome = self.outcome(candidate, key)?;
-        Some(match outcome.kind {
-            Kind::Pass => Seen::Pass,
-            Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
-            _ if self.is_wanted(candidate, &outcome) => match self.elsewhere(candidate, key)? {
-                // It fails where it must pass, so it is itself wrong.
-                Some(other) if other.kind != Kind::Pass => Seen::Pass,
-                // So it is where its own kernels touch what they may not.
-                _ if !self.is_clean(candidate, key)? => Seen::Pass,
-                _ => Seen::Same,
-            },
-            // The same signature at another place is another failure.
-            _ if outcome.signature == self.wanted() => {
-                Seen::Other(format!("{} at another call", outcome.signature))
-            }
-            _ => Seen::Other(outcome.signature),
+        let wanted = match outcome.kind {
+            Kind::Pass => return Some(Seen::Pass),
+            Kind::Skip | Kind::NoVerdict => return Some(Seen::NoVerdict),
+            _ => self.is_wanted(candidate, &outcome),
+        };
+        // What an answer must be rests on the calls before, and some of them may be gone.
+        let rests = !wanted && states_an_answer(candidate, &outcome);
+        // The same signature at another place is another failure.
+        let elsewhere = !wanted && outcome.signature == self.wanted();
+        let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
+        if rests {
+            return Some(Seen::Own(signature));
+        }
+        Some(match self.elsewhere(candidate, key)? {
+            // It fails where it must pass, so it is itself wrong.
+            Some(other) if other.kind.is_failure() => Seen::Own(signature),
+            Some(other) if wanted && other.kind != Kind::Pass => Seen::Pass,
+            // So it is where its own kernels touch what they may not.
+            _ if !self.is_clean(candidate, key)? => Seen::Own(signature),
+            _ if wanted => Seen::Same,
+            _ => Seen::Other(signature),
         })
     }
 

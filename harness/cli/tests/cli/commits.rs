@@ -152,6 +152,14 @@ fn the_push_between_two_nights_is_found_by_one_command() {
     let mut progress = told.lines().filter(|line| line.contains("if stopped now: between"));
     assert!(progress.clone().count() > 5, "{told}");
     assert!(progress.all(|line| line.contains("; about ") && line.contains(" left, ")), "{told}");
+    // Each page leads to the other.
+    for (page, link) in [
+        ("out/bisect.html", "href=\"commits/bisect.html\""),
+        ("out/commits/bisect.html", "href=\"../bisect.html\""),
+    ] {
+        let text = fs::read_to_string(machine.at(page)).expect("a page");
+        assert!(text.contains(link), "{page}: {text}");
+    }
     for file in ["out/bisect.json", "out/commits/bisect.json"] {
         assert!(machine.at(file).is_file(), "{file}");
     }

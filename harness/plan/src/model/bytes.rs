@@ -5,10 +5,10 @@ use std::ops::Range;
 use crate::{Dtype, Kernel, MatmulProblem, matmul, numbers, pattern};
 
 /// The answer depends on bytes that are not kept.
-pub(super) struct Unknown;
+pub(crate) struct Unknown;
 
 /// A buffer's content. Ranges lie within it.
-pub(super) trait Bytes: Sized {
+pub(crate) trait Bytes: Sized {
     /// So many bytes of a value, over and over.
     fn of(value: &[u8], len: u64) -> Self;
     fn len(&self) -> u64;

@@ -1,32 +1,31 @@
 //! Kernels and products of matrices.
 
-use super::{Bytes, Model, Ranges, Unknown};
-use crate::{Arg, MatmulProblem, Operands, Parameter, Place, Step, kernel, kernel::size_mistake};
+use super::{Bytes, Model, Now, Ranges, Unknown};
+use crate::{Arg, MatmulProblem, Operands, Parameter, Place, kernel, kernel::size_mistake};
 
 impl<'a, B: Bytes> Model<'a, B> {
-    pub(super) fn launch(
+    pub(crate) fn launch(
         &mut self,
-        step: &'a Step,
-        occurrence: u32,
+        now: Now<'a>,
         name: &str,
         grid: &[u32; 3],
         block: &[u32; 3],
         args: &[Arg],
     ) {
-        if let Some(message) = size_mistake(*grid, *block).filter(|_| step.returns.is_none()) {
-            return self.mistake(step, message);
+        if let Some(message) = size_mistake(*grid, *block).filter(|_| now.step.returns.is_none()) {
+            return self.mistake(now.step, message);
         }
         let places: Vec<&Place> = args
             .iter()
             .filter_map(|a| match a {
                 Arg::Address(place) => Some(place),
-                _ => None,
+                Arg::U32(_) | Arg::F32(_) => None,
             })
             .collect();
         let Some(kernel) = kernel(name) else {
             // A kernel of the case's own: nothing is known of what it writes.
             for place in places {
-                if let Some(state) = self.live(step, &place.buffer) {
+                if let Some(state) = self.live(now.step, &place.buffer) {
                     state.written = true;
                     state.unknown = Ranges::of(0..state.bytes.len());
                 }
@@ -44,23 +43,25 @@ impl<'a, B: Bytes> Model<'a, B> {
         let scalars =
             kernel.parameters.iter().filter(|p| matches!(p, Parameter::U32 | Parameter::F32));
         if args.len() != kernel.parameters.len() || numbers.len() != scalars.count() {
-            return self.mistake(step, format!("kernel `{name}` takes {:?}", kernel.parameters));
+            return self
+                .mistake(now.step, format!("kernel `{name}` takes {:?}", kernel.parameters));
         }
         let items = grid.iter().chain(block).fold(1, |n: u64, &x| n.saturating_mul(x.into()));
         let [of_out, of_input] = (kernel.reach)(&numbers, items);
         let mut inputs = Vec::new();
         let mut known = true;
         for place in &places[1..] {
-            let Some(state) = self.live(step, &place.buffer) else { return };
+            let Some(state) = self.live(now.step, &place.buffer) else { return };
             let size = state.bytes.len();
-            let Some((data, unknown)) = self.read(step, place, size.saturating_sub(place.offset))
+            let Some((data, unknown)) =
+                self.read(now.step, place, size.saturating_sub(place.offset))
             else {
                 return;
             };
             known &= unknown.part(0..of_input).is_empty();
             inputs.push(data);
         }
-        let Some(state) = self.live(step, &places[0].buffer) else { return };
+        let Some(state) = self.live(now.step, &places[0].buffer) else { return };
         let size = state.bytes.len();
         let range = places[0].offset.min(size)..size;
         let mut out = state.bytes.part(range.clone());
@@ -73,25 +74,21 @@ impl<'a, B: Bytes> Model<'a, B> {
             true => unknown.remove(written),
         }
         match B::compute(kernel, &mut out, &inputs, &numbers, items) {
-            Ok(Some(())) => self.write(step, occurrence, places[0], &out, &unknown),
-            Ok(None) => self.mistake(step, format!("this launch of `{name}` leaves its buffers")),
+            Ok(Some(())) => self.write(now, places[0], &out, &unknown),
+            Ok(None) => {
+                self.mistake(now.step, format!("this launch of `{name}` leaves its buffers"))
+            }
             Err(Unknown) => self.undecided = true,
         }
     }
 
-    pub(super) fn multiply(
-        &mut self,
-        step: &'a Step,
-        occurrence: u32,
-        problem: &MatmulProblem,
-        operands: &Operands,
-    ) {
+    pub(super) fn multiply(&mut self, now: Now<'a>, problem: &MatmulProblem, operands: &Operands) {
         let place = |buffer: &String| Place { buffer: buffer.clone(), offset: 0 };
         let [a_bytes, b_bytes, _] = problem.bytes();
         let bias_bytes = problem.m * problem.dtype.output().bytes();
-        let a = self.read(step, &place(&operands.a), a_bytes);
-        let b = self.read(step, &place(&operands.b), b_bytes);
-        let bias = operands.bias.as_ref().map(|bias| self.read(step, &place(bias), bias_bytes));
+        let a = self.read(now.step, &place(&operands.a), a_bytes);
+        let b = self.read(now.step, &place(&operands.b), b_bytes);
+        let bias = operands.bias.as_ref().map(|bias| self.read(now.step, &place(bias), bias_bytes));
         let (Some((a, not_of_a)), Some((b, not_of_b)), false) = (a, b, matches!(bias, Some(None)))
         else {
             return;
@@ -103,10 +100,10 @@ impl<'a, B: Bytes> Model<'a, B> {
             Err(Unknown) => self.undecided = true,
             Ok(Some(d)) => {
                 let unknown = if known { Ranges::default() } else { Ranges::of(0..d.len()) };
-                self.write(step, occurrence, &place(&operands.d), &d, &unknown);
+                self.write(now, &place(&operands.d), &d, &unknown);
             }
             Ok(None) => self.mistake(
-                step,
+                now.step,
                 "this product is not exact in its type, so it has no one right result; fill the factors with \
                  `numbers`, or take a smaller `k`"
                     .to_owned(),

@@ -1,14 +1,13 @@
 //! Copies of rows.
 
-use super::{Bytes, Model};
-use crate::{Place, Step};
+use super::{Bytes, Model, Now};
+use crate::Place;
 
 impl<'a, B: Bytes> Model<'a, B> {
     /// Copies rows; places come with their pitches.
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &mut self,
-        step: &'a Step,
-        occurrence: u32,
+        now: Now<'a>,
         (to, to_pitch): (&Place, u64),
         (from, from_pitch): (&Place, u64),
         width: u64,
@@ -18,14 +17,15 @@ impl<'a, B: Bytes> Model<'a, B> {
             return;
         }
         if let Some(pitch) = [from_pitch, to_pitch].into_iter().find(|pitch| *pitch < width) {
-            return self.mistake(step, format!("rows of {width} bytes have a pitch of {pitch}"));
+            return self
+                .mistake(now.step, format!("rows of {width} bytes have a pitch of {pitch}"));
         }
         let at = |place: &Place, pitch: u64, row: u64| Place {
             buffer: place.buffer.clone(),
             offset: place.offset.saturating_add(row.saturating_mul(pitch)),
         };
         for (place, pitch) in [(from, from_pitch), (to, to_pitch)] {
-            if self.range(step, &at(place, pitch, height - 1), width).is_none() {
+            if self.range(now.step, &at(place, pitch, height - 1), width).is_none() {
                 return;
             }
         }
@@ -34,13 +34,14 @@ impl<'a, B: Bytes> Model<'a, B> {
             (0..height).map(move |row| first + row * pitch)
         };
         if to.buffer == from.buffer && overlap(rows(from, from_pitch), rows(to, to_pitch), width) {
-            return self.mistake(step, "the copy overlaps what it reads".to_owned());
+            return self.mistake(now.step, "the copy overlaps what it reads".to_owned());
         }
         for row in 0..height {
-            let Some((data, unknown)) = self.read(step, &at(from, from_pitch, row), width) else {
+            let Some((data, unknown)) = self.read(now.step, &at(from, from_pitch, row), width)
+            else {
                 return;
             };
-            self.write(step, occurrence, &at(to, to_pitch, row), &data, &unknown);
+            self.write(now, &at(to, to_pitch, row), &data, &unknown);
         }
     }
 }

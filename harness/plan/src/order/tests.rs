@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Buffer, PLAN_VERSION};
+use crate::{Buffer, CopyApi, Memory, PLAN_VERSION, Place};
 
 /// Runs the calls over a pinned `host`, a pageable `page`, a `registered` one, the device buffers `dev` and `other` and a `pool` on the
 /// non-blocking streams `s` and `t` and the blocking stream `b`.

@@ -1,10 +1,10 @@
 //! What a failure needs, by what `minimise` found.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
-use super::Findings;
+use super::{Findings, write::place};
 use crate::{
-    evidence::Needed,
+    evidence::{Instead, Minimised, Needed},
     words::{count, unique},
 };
 
@@ -27,16 +27,23 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         }
     };
     if !tested.is_empty() {
-        text.push_str("\n\n| element | with | without |\n| --- | --- | --- |");
+        text.push_str(
+            "\n\n| element | with | without, and what failed instead |\n| --- | --- | --- |",
+        );
     }
     for needed in &tested {
-        let _ = write!(text, "\n| {} | {} | {} |", named(needed), needed.with, needed.without);
+        let (with, without, instead) = (needed.with, needed.without, instead(needed));
+        let _ = write!(text, "\n| {} | {with} | {without}{instead} |", named(needed));
     }
     if !tested.is_empty() {
         text.push_str(
             "\n\nThe numbers are failures of runs of the smaller case with and without it. A case without it counts as failing only where \
              it comes to the same call and fails there in the same way, and passes where the case itself does.",
         );
+    }
+    let mut met = tested.iter().flat_map(|needed| &needed.instead);
+    if met.any(|met| met.own) {
+        text.push_str(&own(findings, found));
     }
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
         text.push_str(
@@ -47,15 +54,20 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
     let single = |what: &str| {
         !what.contains(", ") && !what.contains(" calls from ") && !what.contains("instead of")
     };
-    let groups = [
+    // Those that cannot go for one reason stand together.
+    let mut refused: BTreeMap<&str, Vec<&Needed>> = BTreeMap::new();
+    for needed in structural {
+        refused.entry(needed.impossible.as_deref().unwrap_or_default()).or_default().push(needed);
+    }
+    let refused = refused.into_iter().map(|(why, elements)| {
+        let rule = rule(why);
         (
-            "Nothing was run without these, as the case would break a rule of rocrepro (a capture ends, what is read was written, \
-             an expectation rests on something)",
-            structural,
-        ),
-        ("Whether these are needed was not tried", open),
-    ];
-    for (what, elements) in groups {
+            format!("Not tried without these, as rocrepro refuses the case that is left ({rule})"),
+            elements,
+        )
+    });
+    let open = ("Whether these are needed was not tried".to_owned(), open);
+    for (what, elements) in refused.chain([open]) {
         let single = elements.into_iter().filter(|needed| single(&needed.what));
         let names = unique(single.map(named));
         if !names.is_empty() {
@@ -70,8 +82,12 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
             .collect();
         let _ = write!(
             text,
-            "\n\nSome smaller variants did otherwise than their case wants, in another way: {}. That may be the variant's own doing and no bug.",
-            others.join(", ")
+            "\n\nSome smaller variants failed in another way: {}. {}",
+            others.join(", "),
+            match found.passes {
+                Some(_) => "They passed in one run each where the case passes.",
+                None => "That may be the variant's own doing and no bug.",
+            }
         );
     }
     let program = findings.program.as_ref().and_then(|program| program.exported.as_ref());
@@ -81,4 +97,37 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         );
     }
     Some(text)
+}
+
+/// The rule that a case breaks; what follows it is advice for whoever wrote the case.
+fn rule(why: &str) -> &str {
+    why.split("; ").next().unwrap_or_default()
+}
+
+/// What failed in the place of the failure, behind the numbers of the runs without an element.
+fn instead(needed: &Needed) -> String {
+    let alone = needed.instead.len() == 1 && needed.instead[0].count == needed.without.runs;
+    let one = |met: &Instead| {
+        let times = if alone { String::new() } else { format!("{} ", met.count) };
+        format!("{times}`{}`{}", met.signature, if met.own { " (own)" } else { "" })
+    };
+    let all: Vec<_> = needed.instead.iter().map(one).collect();
+    if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
+}
+
+/// What a failure means that is the variant's own.
+fn own(findings: &Findings, found: &Minimised) -> String {
+    let there = found.passes.as_ref().map(|passes| match findings.planted.is_empty() {
+        true => format!("it fails on {} too, where the case passes", place(&passes.on)),
+        false => "it fails without the planted fault too".to_owned(),
+    });
+    let whys = there.into_iter().chain([
+        "it wants an answer that rests on what was left out".to_owned(),
+        "a kernel of its own touches memory that it may not".to_owned(),
+    ]);
+    let whys: Vec<_> = whys.collect();
+    format!(
+        " A failure marked as own is not counted, as the smaller case is wrong: {}.",
+        whys.join(", or ")
+    )
 }

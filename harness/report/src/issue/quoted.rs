@@ -37,6 +37,7 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     if let Some(exported) = findings.program.as_mut().and_then(|p| p.exported.as_mut()) {
         spans(&mut exported.ended);
         both(exported.passes.iter_mut().flat_map(|p| [&mut p.on.stack, &mut p.on.gfx]));
+        prose(exported.passes.iter_mut().flat_map(|p| &mut p.otherwise));
     }
     findings.minimised.iter_mut().for_each(minimised);
     findings.mitigations.iter_mut().for_each(mitigations);
@@ -64,7 +65,12 @@ fn others(failures: &mut [OtherFailure]) {
 }
 
 fn minimised(found: &mut Minimised) {
-    prose(found.elements.iter_mut().map(|needed| &mut needed.what));
+    for needed in &mut found.elements {
+        prose([&mut needed.what]);
+        prose(&mut needed.impossible);
+        spans(needed.instead.iter_mut().map(|met| &mut met.signature));
+    }
+    both(found.passes.iter_mut().flat_map(|p| [&mut p.on.stack, &mut p.on.gfx]));
     others(&mut found.others);
 }
 

@@ -70,6 +70,11 @@ fn answer(found: &Bisected) -> String {
             let _ = write!(text, "\n| {name} | {} | {} |", component.good, component.bad);
         }
     }
+    if !found.notes.is_empty() {
+        let notes: Vec<_> =
+            found.notes.iter().map(|note| format!("* {}", sentence(note))).collect();
+        let _ = write!(text, "\n\n{}", notes.join("\n"));
+    }
     if !found.rerun.is_empty() {
         let _ = write!(text, "\n\n{}", fenced("sh", &found.rerun.join("\n")));
     }

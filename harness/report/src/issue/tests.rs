@@ -5,8 +5,8 @@ use plan::Phase;
 use super::*;
 use crate::{
     evidence::{
-        Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Minimised, Mitigations,
-        Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped,
+        Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Instead, Minimised,
+        Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped,
     },
     fixture::{failed, on_gpu, under},
 };
@@ -47,7 +47,13 @@ fn planted() -> Findings {
                 verified: Some(rate(5, 5)),
                 on: Some(on.clone()),
                 ended: Some("FAIL: buffer back: byte 0 is 00; expected was e9".to_owned()),
-                passes: Some(Passes { on: on.clone(), rate: rate(0, 3) }),
+                passes: Some(Passes {
+                    on: on.clone(),
+                    rate: rate(0, 3),
+                    otherwise: vec![
+                        "hipStreamQuery: hipSuccess there, hipErrorNotReady here".to_owned(),
+                    ],
+                }),
                 traces_equal: Some(true),
                 tries: Some(60),
                 cut_short: false,
@@ -75,6 +81,14 @@ fn planted() -> Findings {
                     line: 7,
                     with: rate(5, 10),
                     without: rate(0, 10),
+                    instead: vec![
+                        Instead {
+                            signature: "api-error:hipMalloc:hipErrorInvalidValue".to_owned(),
+                            count: 6,
+                            own: true,
+                        },
+                        Instead { signature: "crash:hipFree".to_owned(), count: 2, own: false },
+                    ],
                     impossible: None,
                 },
                 Needed {
@@ -82,6 +96,7 @@ fn planted() -> Findings {
                     line: 3,
                     with: rate(5, 10),
                     without: rate(0, 0),
+                    instead: Vec::new(),
                     impossible: Some("`src` is used".to_owned()),
                 },
             ],
@@ -123,7 +138,7 @@ fn planted() -> Findings {
                 BuildRate { version: "6.4.3".to_owned(), rate: rate(0, 30) },
                 BuildRate { version: "7.2.4".to_owned(), rate: rate(5, 10) },
             ],
-            notes: Vec::new(),
+            notes: vec!["the confidence is of the change, not of the build".to_owned()],
             fix: false,
             confidence: Some(0.995),
             signature: record.outcome.signature.clone(),

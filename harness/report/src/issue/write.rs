@@ -8,6 +8,7 @@ use super::{Control, Findings, Home};
 use crate::{
     evidence::{Exported, Factor, FactorKind, FactorVerdict, OtherFailure, Passes, Rate, Setting},
     must_hold,
+    text::visible,
     words::{count, link, stack_and_device, unique, window, without_lines},
 };
 
@@ -101,8 +102,11 @@ pub(super) fn title(findings: &Findings) -> String {
     };
     let emulated = if record.device.emulated { " (emulated)" } else { "" };
     let gfx = record.device.gfx.split(':').next().unwrap_or_default();
-    let title = format!("{}{values} on {release}, {gfx}{emulated}", symptom(findings));
-    let title = title.replace('`', "");
+    let words = record.title.split_whitespace().collect::<Vec<_>>().join(" ");
+    let test = words.trim_end_matches('.');
+    let title =
+        format!("{}{values} on {release}, {gfx}{emulated}; violates: {test}", symptom(findings));
+    let title = visible(&title).replace('`', "").replace(['\n', '\t'], " ");
     if findings.planted.is_empty() { title } else { format!("PLANTED, do not file: {title}") }
 }
 
@@ -263,7 +267,7 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref()?;
     let mut text = format!(
-        "#### What makes it go away\n\nWithout any change: {}.\n\n",
+        "#### What makes it go away\n\nWithout any change it fails in {} runs.\n\n",
         with_interval(found.base)
     );
     let title = |factor: &Factor| match factor.kind {
@@ -365,8 +369,8 @@ pub(super) fn steps(findings: &Findings) -> String {
     if exported.build.contains("/opt/rocm") {
         let _ = write!(
             text,
-            "\n\nThe paths are those of an installation in /opt/rocm; here it was built with the headers of `{}`, and with those of \
-             these libraries that it has.",
+            "\n\nThe paths are those of an installation in /opt/rocm; here it was built with the headers of `{}`, without the libraries of \
+             the line that this release does not have.",
             findings.record.stack.spec
         );
     }
@@ -375,7 +379,7 @@ pub(super) fn steps(findings: &Findings) -> String {
         text.push_str(" Its API calls are those of the test, in the same order (traces compared).");
     }
     match &exported.passes {
-        Some(Passes { on, rate }) => {
+        Some(Passes { on, rate, otherwise }) => {
             let _ = write!(
                 text,
                 "\n\nThe same program passed in {} of {} runs on {}{}.",
@@ -384,6 +388,14 @@ pub(super) fn steps(findings: &Findings) -> String {
                 place(on),
                 if findings.planted.is_empty() { "" } else { ", without the planted fault" }
             );
+            if !otherwise.is_empty() {
+                let _ = write!(
+                    text,
+                    " Earlier calls answer otherwise there, as the case wants it ({}), so the pass does not show that the later ones do \
+                     right from the same state.",
+                    otherwise.join("; ")
+                );
+            }
         }
         None if findings.planted.is_empty() => text.push_str(
             "\n\nNo release was found on which it passes, so nothing but its text says that the program itself is right.",
@@ -439,7 +451,7 @@ fn ran(exported: &Exported, verified: Rate, reported: Rate) -> String {
 }
 
 /// Where something ran: `ROCm 5.7.1 (debian:5.7.1) on the emulated gfx1100`.
-fn place(on: &Setting) -> String {
+pub(super) fn place(on: &Setting) -> String {
     let rocm = on.rocm.as_ref().map_or(String::new(), |v| format!("ROCm {v} "));
     let emulated = if on.emulated { "the emulated " } else { "" };
     format!("{rocm}({}) on {emulated}{}", on.stack, on.gfx)

@@ -37,13 +37,13 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         |plan| memory(plan, Memory::DeviceAsync, Memory::Device),
     ),
     (
-        "copy by hipMemcpy",
+        "copy by hipMemcpy outside of captures",
         "The host waits for every copy outside of captures.",
         "ordering of asynchronous copies",
         |plan| outside(plan, &mut |step, out| out.push(synchronous(step))),
     ),
     (
-        "synchronise the device after every call",
+        "synchronise the device after what is submitted outside of captures",
         "Nothing is in flight when the next call is made.",
         "ordering of commands",
         |plan| {
@@ -73,14 +73,13 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         "ordering of graph launches",
         |plan| {
             outside(plan, &mut |step, out| {
-                let sync = match &step.call {
-                    Call::GraphLaunch { stream, .. } => {
-                        Some(step_of(Call::StreamSynchronize { stream: stream.clone() }))
-                    }
-                    _ => None,
+                let launched = if let Call::GraphLaunch { stream, .. } = &step.call {
+                    Some(stream.clone())
+                } else {
+                    None
                 };
                 out.push(step);
-                out.extend(sync);
+                out.extend(launched.map(|stream| step_of(Call::StreamSynchronize { stream })));
             })
         },
     ),
@@ -174,10 +173,13 @@ fn outside_of(
 }
 
 fn synchronous(mut step: Step) -> Step {
-    match &mut step.call {
-        Call::Copy { api, .. } if *api == CopyApi::MemcpyAsync => *api = CopyApi::Memcpy,
-        Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous = false,
-        _ => {}
+    if let Call::Copy { api, .. } = &mut step.call
+        && *api == CopyApi::MemcpyAsync
+    {
+        *api = CopyApi::Memcpy;
+    }
+    if let Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } = &mut step.call {
+        *asynchronous = false;
     }
     step
 }
@@ -199,11 +201,7 @@ fn submits(call: &Call) -> bool {
 
 /// Whether the call brings data to the host, which a check then reads.
 fn reads(call: &Call) -> bool {
-    match call {
-        Call::Copy { to, .. } => to.buffer.contains('.'),
-        Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } => true,
-        _ => false,
-    }
+    call.is_check() || matches!(call, Call::Copy { to, .. } if to.buffer.contains('.'))
 }
 
 fn each(steps: &mut [Step], edit: &mut dyn FnMut(&mut Call)) {
@@ -244,16 +242,16 @@ fn no_null_stream(plan: &mut Plan) -> bool {
         .collect();
     let mut changed = false;
     each(&mut plan.body, &mut |call| {
-        let ordered = match call {
-            // These have no stream of their own, or do not use the one that is noted.
-            Call::Alloc { buffer, .. } | Call::Free { buffer, .. } => pool.contains(buffer),
-            Call::Copy { api, .. } => {
-                matches!(api, CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream)
-            }
-            Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } => *asynchronous,
-            _ => true,
-        };
-        if ordered
+        // These have no stream of their own, or do not use the one that is noted.
+        let no_memory_of_it = matches!(call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if !pool.contains(buffer));
+        let synchronous = matches!(
+            call,
+            Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
+                | Call::Copy2d { asynchronous: false, .. }
+                | Call::Set { asynchronous: false, .. }
+        );
+        if !no_memory_of_it
+            && !synchronous
             && let Some(stream) = call.stream_mut()
             && stream == DEFAULT_STREAM
         {
@@ -382,8 +380,8 @@ faults: [copy.zero]
             COPY,
             &[
                 "pin the host buffers",
-                "copy by hipMemcpy",
-                "synchronise the device after every call",
+                "copy by hipMemcpy outside of captures",
+                "synchronise the device after what is submitted outside of captures",
                 "synchronise before reading",
             ],
         );

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::RangeInclusive};
 
-use plan::{Call, Captures, CopyApi, DEFAULT_STREAM, Plan, Role, Step};
+use plan::{Call, Captures, CopyApi, DEFAULT_STREAM, Plan, Role, Step, Thing};
 
 use crate::uses::{block, calls};
 
@@ -41,11 +41,9 @@ pub(super) fn by_hand(steps: &mut Vec<Step>, begin: u32) {
 fn capture(steps: &[Step], begin: u32) -> Option<(RangeInclusive<usize>, String, String)> {
     let at = steps.iter().position(|s| s.id == begin)?;
     let Call::BeginCapture { stream, .. } = &steps[at].call else { return None };
-    steps[at..].iter().zip(at..).find_map(|(step, end)| match &step.call {
-        Call::EndCapture { stream: ended, graph } if ended == stream => {
-            Some((at..=end, stream.clone(), graph.clone()))
-        }
-        _ => None,
+    steps[at..].iter().zip(at..).find_map(|(step, end)| {
+        let Call::EndCapture { stream: ended, graph } = &step.call else { return None };
+        (ended == stream).then(|| (at..=end, stream.clone(), graph.clone()))
     })
 }
 
@@ -58,42 +56,40 @@ fn plain(step: &Step) -> Step {
 fn added(steps: &[Step], stream: &str, graph: &str) -> Option<Vec<Step>> {
     let mut out = Vec::new();
     for step in steps {
-        let call = match &step.call {
-            Call::Repeat { count, body } => {
-                Call::Repeat { count: *count, body: added(body, stream, graph)? }
+        if matches!(&step.call, Call::IsCapturing { stream: asked } if asked == stream) {
+            continue;
+        }
+        let taken = plan::recorded(&step.call);
+        if taken && !step.call.by_hand().is_empty() && step.call.stream() == Some(stream) {
+            let mut node = step.call.clone();
+            if let Some(stream) = node.stream_mut() {
+                DEFAULT_STREAM.clone_into(stream);
             }
-            Call::IsCapturing { stream: asked } if asked == stream => continue,
-            Call::Launch { .. } | Call::Copy { .. } | Call::Set { .. } | Call::HostFunc { .. }
-                if plan::recorded(&step.call) && step.call.stream() == Some(stream) =>
-            {
-                let mut node = step.call.clone();
-                if let Some(stream) = node.stream_mut() {
-                    DEFAULT_STREAM.clone_into(stream);
-                }
-                if let Call::Copy { api, .. } = &mut node {
-                    *api = CopyApi::MemcpyAsync;
-                }
-                out.push(Step {
-                    call: Call::AddNode { graph: graph.to_owned(), node: Box::new(node) },
-                    ..plain(step)
-                });
-                continue;
+            if let Call::Copy { api, .. } = &mut node {
+                *api = CopyApi::MemcpyAsync;
             }
-            // Other streams may have joined the capture, and generators may be of its stream.
-            call if plan::recorded(call) || call.stream().is_some() => return None,
-            Call::Thread { .. } => return None,
-            call => call.clone(),
-        };
-        out.push(Step { call, ..step.clone() });
+            let call = Call::AddNode { graph: graph.to_owned(), node: Box::new(node) };
+            out.push(Step { call, ..plain(step) });
+            continue;
+        }
+        // Other streams may have joined the capture, and generators may be of its stream.
+        if taken || step.call.stream().is_some() || matches!(step.call, Call::Thread { .. }) {
+            return None;
+        }
+        let mut step = step.clone();
+        if let Some(body) = step.call.body_mut() {
+            *body = added(body, stream, graph)?;
+        }
+        out.push(step);
     }
     Some(out)
 }
 
 fn nodes(steps: &[Step]) -> u32 {
-    let each = steps.iter().map(|step| match &step.call {
-        Call::Repeat { count, body } => nodes(body).saturating_mul(*count),
-        Call::Thread { body } => nodes(body),
-        call => u32::from(plan::recorded(call)),
+    let each = steps.iter().map(|step| {
+        let times = if let Call::Repeat { count, .. } = step.call { count } else { 1 };
+        let own = u32::from(plan::recorded(&step.call));
+        step.call.body().map_or(own, |body| nodes(body).saturating_mul(times))
     });
     each.fold(0, u32::saturating_add)
 }
@@ -126,12 +122,12 @@ impl<'a> State<'a> {
     fn step(&mut self, step: &'a Step, out: &mut Vec<Step>) {
         if let Some(body) = block(&step.call) {
             let body = self.steps(body);
-            let call = match &step.call {
-                Call::Repeat { count, .. } => Call::Repeat { count: *count, body },
-                _ => Call::Thread { body },
-            };
-            if block(&call).is_some_and(|body| !body.is_empty()) {
-                out.push(Step { call, ..step.clone() });
+            if !body.is_empty() {
+                let mut step = step.clone();
+                if let Some(old) = step.call.body_mut() {
+                    *old = body;
+                }
+                out.push(step);
             }
             return;
         }
@@ -147,39 +143,40 @@ impl<'a> State<'a> {
     }
 
     fn call(&mut self, step: &'a Step, out: &mut Vec<Step>) {
-        match &step.call {
-            Call::BeginCapture { stream, .. } => drop(self.open.insert(stream, Vec::new())),
-            Call::EndCapture { stream, graph } => {
-                let steps = self.open.remove(stream.as_str()).unwrap_or_default();
-                self.graphs.insert(graph, Captured { origin: stream.clone(), steps });
+        if let Call::BeginCapture { stream, .. } = &step.call {
+            self.open.insert(stream, Vec::new());
+        } else if let Call::EndCapture { stream, graph } = &step.call {
+            let steps = self.open.remove(stream.as_str()).unwrap_or_default();
+            self.graphs.insert(graph, Captured { origin: stream.clone(), steps });
+        } else if let Call::EmptyGraph { graph, .. } = &step.call {
+            let empty = Captured { origin: DEFAULT_STREAM.to_owned(), steps: Vec::new() };
+            self.graphs.insert(graph, empty);
+        } else if let Call::GraphInstantiate { exec, graph }
+        | Call::GraphExecUpdate { exec, graph } = &step.call
+        {
+            if let Some(captured) = self.graphs.get(graph.as_str()) {
+                self.execs.insert(exec, captured.clone());
             }
-            Call::EmptyGraph { graph, .. } => {
-                let empty = Captured { origin: DEFAULT_STREAM.to_owned(), steps: Vec::new() };
-                self.graphs.insert(graph, empty);
-            }
-            Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
-                if let Some(captured) = self.graphs.get(graph.as_str()) {
-                    self.execs.insert(exec, captured.clone());
+        } else if let Call::GraphLaunch { exec, stream } = &step.call {
+            let captured = self.execs.get(exec.as_str()).cloned().unwrap_or_default();
+            for mut inner in captured.steps {
+                self.next_id += 1;
+                inner.id = self.next_id;
+                if let Some(name) = inner.call.stream_mut()
+                    && *name == captured.origin
+                {
+                    name.clone_from(stream);
                 }
+                out.push(inner);
             }
-            Call::GraphLaunch { exec, stream } => {
-                let captured = self.execs.get(exec.as_str()).cloned().unwrap_or_default();
-                for mut inner in captured.steps {
-                    self.next_id += 1;
-                    inner.id = self.next_id;
-                    if let Some(name) = inner.call.stream_mut()
-                        && *name == captured.origin
-                    {
-                        name.clone_from(stream);
-                    }
-                    out.push(inner);
-                }
-            }
-            Call::IsCapturing { .. }
-            | Call::GraphNodeCount { .. }
-            | Call::GraphExecDestroy { .. }
-            | Call::GraphDestroy { .. } => {}
-            _ => out.push(step.clone()),
+        } else if !of_graphs(&step.call) {
+            out.push(step.clone());
         }
     }
+}
+
+/// Whether a call asks about a capture, or is about a graph: there are none any more.
+fn of_graphs(call: &Call) -> bool {
+    let graph = |named: &plan::Named<'_>| matches!(named.thing, Thing::Graph | Thing::Exec);
+    matches!(call, Call::IsCapturing { .. }) || call.named().iter().any(graph)
 }

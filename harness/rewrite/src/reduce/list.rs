@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Call, Captured, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, captured,
+    Call, Captured, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, Thing, captured,
 };
 use search::reduce::Tree;
 
 use super::{Edit, sizes, words::brings_back};
-use crate::uses::{Kind, block, buffers, calls, objects, reads, writes};
+use crate::uses::{block, buffers, calls, objects, reads, writes};
 
 /// The edits that a plan offers. `failing` is the call at which it fails, where that is known: what the call does not depend on
 /// is left out first.
@@ -54,9 +54,9 @@ fn in_captures(plan: &Plan, edit: fn(u32) -> Edit) -> Vec<Edit> {
 
 /// Shorter chains of empty nodes.
 fn lengths(all: &[&Step]) -> Vec<Tree<Edit>> {
-    let chains = all.iter().filter_map(|step| match step.call {
-        Call::EmptyGraph { nodes, .. } => Some((step.id, nodes)),
-        _ => None,
+    let chains = all.iter().filter_map(|step| {
+        let Call::EmptyGraph { nodes, .. } = step.call else { return None };
+        Some((step.id, nodes))
     });
     let levels = |(id, nodes): (u32, u32)| {
         let shorter = (0..31).map(|n| 1 << n).filter(|n| *n < nodes);
@@ -78,7 +78,7 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
     }
     let mut needed = BTreeSet::from([failing]);
     let mut data: BTreeSet<&str> = reads(&check.call).into_iter().collect();
-    let mut named: BTreeSet<(Kind, &str)> = BTreeSet::new();
+    let mut named: BTreeSet<(Thing, &str)> = BTreeSet::new();
     let mut used: BTreeSet<&str> = BTreeSet::new();
     loop {
         let before = needed.len();
@@ -112,13 +112,14 @@ fn is_check(call: &Call) -> bool {
 
 /// Calls that make sense only together: all that name one object or one buffer, or belong to one capture.
 fn together(all: &[&Step]) -> Vec<Tree<Edit>> {
-    let mut groups: BTreeMap<(u8, String), Vec<u32>> = BTreeMap::new();
+    let mut of_objects: BTreeMap<(Thing, &str), Vec<u32>> = BTreeMap::new();
+    let mut of_buffers: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for step in all {
-        for (kind, name) in objects(&step.call) {
-            groups.entry((kind as u8, name.to_owned())).or_default().push(step.id);
+        for object in objects(&step.call) {
+            of_objects.entry(object).or_default().push(step.id);
         }
         for buffer in buffers(&step.call) {
-            groups.entry((u8::MAX, buffer.to_owned())).or_default().push(step.id);
+            of_buffers.entry(buffer).or_default().push(step.id);
         }
     }
     let captures = all.iter().enumerate().filter_map(|(begin, step)| {
@@ -129,25 +130,23 @@ fn together(all: &[&Step]) -> Vec<Tree<Edit>> {
         let Call::EndCapture { graph, .. } = &all[begin + end].call else { return None };
         let execs: Vec<&str> = all
             .iter()
-            .filter_map(|s| match &s.call {
-                Call::GraphInstantiate { exec, graph: from } if from == graph => {
-                    Some(exec.as_str())
-                }
-                _ => None,
+            .filter_map(|s| {
+                let Call::GraphInstantiate { exec, graph: from } = &s.call else { return None };
+                (from == graph).then_some(exec.as_str())
             })
             .collect();
         let with = |s: &Step| {
-            objects(&s.call).iter().any(|(kind, name)| match kind {
-                Kind::Graph => name == graph,
-                Kind::Exec => execs.contains(name),
-                _ => false,
+            objects(&s.call).iter().any(|(thing, name)| {
+                *thing == Thing::Graph && name == graph
+                    || *thing == Thing::Exec && execs.contains(name)
             })
         };
         let inside = all[begin..=begin + end].iter().map(|s| s.id);
         let around = all.iter().filter(|s| with(s)).map(|s| s.id);
         Some(inside.chain(around).collect::<BTreeSet<u32>>().into_iter().collect())
     });
-    let groups = captures.chain(groups.into_values().filter(|ids| ids.len() > 1));
+    let groups = of_objects.into_values().chain(of_buffers.into_values());
+    let groups = captures.chain(groups.filter(|ids| ids.len() > 1));
     groups.map(|steps| Tree::Edit(vec![Edit::Drop { steps, preset: false }])).collect()
 }
 
@@ -251,26 +250,23 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
         }
     }
     for step in all {
-        match step.call.work() {
-            Call::Copy { api, stream, .. }
-                if (*api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
-                    && !captured.contains(&step.id) =>
-            {
-                found.push(Edit::Synchronous(step.id));
-            }
-            Call::Copy2d { asynchronous: true, .. } | Call::Set { asynchronous: true, .. }
-                if !captured.contains(&step.id) =>
-            {
-                found.push(Edit::Synchronous(step.id));
-            }
-            Call::Launch { kernel, grid, block, .. }
-                // The case's own kernels may need the work-items that they are given, and no others.
-                if plan::kernel(kernel).is_some()
-                    && *block != [256, 1, 1] && grid[1..] == [1, 1] && block[1..] == [1, 1] =>
-            {
-                found.push(Edit::Geometry(step.id));
-            }
-            _ => {}
+        let work = step.call.work();
+        let asynchronous = matches!(work, Call::Copy { api, stream, .. } if *api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
+            || matches!(
+                work,
+                Call::Copy2d { asynchronous: true, .. } | Call::Set { asynchronous: true, .. }
+            );
+        if asynchronous && !captured.contains(&step.id) {
+            found.push(Edit::Synchronous(step.id));
+        }
+        if let Call::Launch { kernel, grid, block, .. } = work
+            // The case's own kernels may need the work-items that they are given, and no others.
+            && plan::kernel(kernel).is_some()
+            && *block != [256, 1, 1]
+            && grid[1..] == [1, 1]
+            && block[1..] == [1, 1]
+        {
+            found.push(Edit::Geometry(step.id));
         }
     }
     found
@@ -303,7 +299,7 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
         }
         Memory::Managed if !used(false) => Some(Memory::Device),
         Memory::HostRegistered => Some(Memory::HostPinned),
-        _ => None,
+        Memory::Device | Memory::Managed | Memory::HostPageable | Memory::HostPinned => None,
     }
 }
 

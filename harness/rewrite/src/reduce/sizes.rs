@@ -38,8 +38,9 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
     let room = |place: &Place, of: &std::collections::BTreeMap<String, plan::Buffer>| {
         of.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset))
     };
-    each_mut(&mut plan.body, &mut |step| match step.call.work_mut() {
-        Call::Copy { to, from, bytes, .. } => {
+    each_mut(&mut plan.body, &mut |step| {
+        let work = step.call.work_mut();
+        if let Call::Copy { to, from, bytes, .. } = work {
             let whole = *bytes == room(to, &old) || *bytes == room(from, &old);
             for place in [&mut *to, &mut *from] {
                 place.offset = ratio.bytes(place.offset);
@@ -49,23 +50,25 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
                 false => ratio.bytes(*bytes).max(1),
             };
         }
-        Call::Set { to, bytes, .. } => {
+        if let Call::Set { to, bytes, .. } = work {
             let whole = *bytes == room(to, &old);
             to.offset = ratio.bytes(to.offset);
             *bytes = if whole { room(to, &new) } else { ratio.bytes(*bytes).max(1) };
         }
-        Call::Copy2d { to_pitch, from_pitch, width, .. } => {
+        if let Call::Copy2d { to_pitch, from_pitch, width, .. } = work {
             for size in [to_pitch, from_pitch, width] {
                 *size = ratio.bytes(*size).max(1);
             }
         }
-        Call::RandGenerate { count, .. } => *count = (ratio.bytes(*count * 4) / 4).max(1),
-        Call::BlasltMatmul { problem, .. } | Call::RocblasGemm { problem, .. } => {
+        if let Call::RandGenerate { count, .. } = work {
+            *count = (ratio.bytes(*count * 4) / 4).max(1);
+        }
+        if let Call::BlasltMatmul { problem, .. } | Call::RocblasGemm { problem, .. } = work {
             for size in [&mut problem.m, &mut problem.n, &mut problem.k] {
                 *size = ratio.side(*size);
             }
         }
-        Call::Launch { kernel: name, grid, block, args, .. } => {
+        if let Call::Launch { kernel: name, grid, block, args, .. } = work {
             for arg in args.iter_mut() {
                 if let Arg::Address(place) = arg {
                     place.offset = ratio.bytes(place.offset);
@@ -73,7 +76,7 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
             }
             let count = args.iter_mut().find_map(|arg| match arg {
                 Arg::U32(n) if kernel(name).is_some() => Some(n),
-                _ => None,
+                Arg::Address(_) | Arg::U32(_) | Arg::F32(_) => None,
             });
             let Some(n) = count else { return };
             let before = (*n).max(1);
@@ -92,7 +95,6 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
                 }
             }
         }
-        _ => {}
     });
 }
 

@@ -51,8 +51,10 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             };
             (text, vec![*id])
         }
-        Edit::EmptyGraph(id) => ("nodes that do work".to_owned(), vec![*id]),
-        Edit::ByHand(id) => ("capture instead of nodes that are added".to_owned(), vec![*id]),
+        Edit::EmptyGraph(id) => {
+            ("what the capture holds, instead of empty nodes".to_owned(), vec![*id])
+        }
+        Edit::ByHand(id) => ("the capture, instead of nodes that are added".to_owned(), vec![*id]),
         Edit::Nodes(id, _) => (format!("length of the {}", about(*id)), vec![*id]),
         Edit::Merge { from, to } => (format!("stream {from} apart from {to}"), Vec::new()),
         Edit::Blocking(name) => (format!("non-blocking stream {name}"), Vec::new()),
@@ -90,76 +92,11 @@ fn memory(memory: Memory) -> &'static str {
     }
 }
 
+/// As [`Call::words`], with what a check looks at named as the case names it.
 fn words(call: &Call) -> String {
-    match call {
-        Call::Alloc { buffer, .. } => format!("allocation of {buffer}"),
-        Call::Free { buffer, .. } => format!("free of {buffer}"),
-        Call::FreeAddress { address } => format!("free of address {address:#x}"),
-        Call::FindSymbol { symbol, .. } => format!("look for {symbol}"),
-        Call::HostFunc { buffer, .. } => format!("host function on {buffer}"),
-        Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } => format!("fill of {buffer}"),
-        Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
-            format!("copy of {} to {}", from.buffer, to.buffer)
-        }
-        Call::Set { to, .. } => format!("memset of {}", to.buffer),
-        Call::Launch { kernel, .. } => format!("launch of {kernel}"),
-        Call::StreamCreate { stream } => format!("creation of stream {stream}"),
-        Call::StreamDestroy { stream } => format!("destruction of stream {stream}"),
-        Call::StreamSynchronize { stream } => format!("sync of stream {stream}"),
-        Call::StreamQuery { stream } => format!("query of stream {stream}"),
-        Call::StreamWaitEvent { stream, event } => format!("wait of stream {stream} for {event}"),
-        Call::DeviceSynchronize => "sync of the device".to_owned(),
-        Call::EventRecord { event, stream } => format!("record of {event} in stream {stream}"),
-        Call::EventSynchronize { event } => format!("sync of event {event}"),
-        Call::EventQuery { event } => format!("query of event {event}"),
-        Call::EventElapsed { start, end } => format!("time from {start} to {end}"),
-        Call::BeginCapture { stream, .. } => format!("begin of the capture of {stream}"),
-        Call::EndCapture { stream, .. } => format!("end of the capture of {stream}"),
-        Call::IsCapturing { stream } => format!("capture status of {stream}"),
-        Call::EmptyGraph { nodes, .. } => format!("graph of {nodes} empty nodes"),
-        Call::AddNode { graph, node } => format!("{} as a node of {graph}", words(node)),
-        Call::GraphNodeCount { graph } => format!("node count of {graph}"),
-        Call::GraphInstantiate { exec, .. } => format!("instantiation of {exec}"),
-        Call::GraphLaunch { exec, .. } => format!("launch of graph {exec}"),
-        Call::GraphExecUpdate { exec, .. } => format!("update of {exec}"),
-        Call::GraphExecDestroy { exec } => format!("destruction of {exec}"),
-        Call::GraphDestroy { graph } => format!("destruction of {graph}"),
-        Call::GetLastError => "look at the last error".to_owned(),
-        Call::DeviceAttribute { .. } => "look at an attribute of the device".to_owned(),
-        Call::MemGetInfo => "look at the free memory".to_owned(),
-        Call::TrimPool => "trim of the pool".to_owned(),
-        Call::RandCreate { generator, .. } => format!("creation of generator {generator}"),
-        Call::RandSeed { generator, .. } => format!("seed of {generator}"),
-        Call::RandOffset { generator, .. } => format!("offset of {generator}"),
-        Call::RandStream { generator, .. } => format!("stream of {generator}"),
-        Call::RandGenerate { generator, to, .. } => {
-            format!("numbers of {generator} to {}", to.buffer)
-        }
-        Call::RandDestroy { generator } => format!("destruction of {generator}"),
-        Call::BlasltCreate { handle } | Call::RocblasCreate { handle } => {
-            format!("creation of handle {handle}")
-        }
-        Call::BlasltDestroy { handle } | Call::RocblasDestroy { handle } => {
-            format!("destruction of handle {handle}")
-        }
-        Call::BlasltHeuristic { .. } => "heuristic of hipBLASLt".to_owned(),
-        Call::BlasltMatmul { operands, .. } => format!("product by hipBLASLt to {}", operands.d),
-        Call::RocblasGemm { operands, .. } => format!("product by rocBLAS to {}", operands.d),
-        Call::Check { buffer } => {
-            format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))
-        }
-        Call::Equal { a, b } => format!("comparison of {a} and {b}"),
-        Call::Differ { a, b } => format!("difference of {a} and {b}"),
-        Call::Sleep { ms } => format!("sleep of {ms} ms"),
-        Call::Repeat { count, .. } => format!("{count} iterations"),
-        Call::Thread { .. } => "second host thread".to_owned(),
-        // Only around the body, which nobody edits.
-        Call::Poison { .. }
-        | Call::Compile { .. }
-        | Call::Load { .. }
-        | Call::Unload { .. }
-        | Call::EventCreate { .. }
-        | Call::EventDestroy { .. }
-        | Call::Guards { .. } => String::new(),
+    if let Call::Check { buffer } = call {
+        format!("check of {}", buffer.strip_suffix(case::BACK).unwrap_or(buffer))
+    } else {
+        call.words()
     }
 }

@@ -96,6 +96,25 @@ impl World {
         site
     }
 
+    /// Fetches, and has had enough a while after it has come so far.
+    #[track_caller]
+    fn is_called_off(&self, so_far: impl Fn() -> bool) {
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| self.fetch(&[], &[]).0);
+            while !so_far() {
+                assert!(!waits.is_finished(), "it did not come so far");
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            let asked = std::time::Instant::now();
+            self.stop.store(true, Ordering::Relaxed);
+            let error = waits.join().unwrap().unwrap_err();
+            assert!(matches!(error, Error::CalledOff) && error.is_environment(), "{error}");
+            // The server says nothing for longer than that.
+            assert!(asked.elapsed() < std::time::Duration::from_secs(10), "{:?}", asked.elapsed());
+        });
+    }
+
     /// Fetches and tells what happened in between, in words.
     fn fetch(&self, with: &[Extra], architectures: &[&str]) -> (Result<Stack, Error>, Vec<String>) {
         let options = FetchOptions {
@@ -319,23 +338,26 @@ fn a_fetch_is_called_off_at_once() {
     site.trouble(PACKAGE, &[Trouble::Stall(40)]);
     let server = site.serve();
     world.mirrors = vec![server.url("/debian")];
-    let stop = Arc::clone(&world.stop);
-    std::thread::scope(|scope| {
-        let waits = scope.spawn(|| world.fetch(&[], &[]).0);
-        while !server.requests().iter().any(|request| request.contains(PACKAGE)) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        let asked = std::time::Instant::now();
-        stop.store(true, Ordering::Relaxed);
-        let error = waits.join().unwrap().unwrap_err();
-        assert!(matches!(error, Error::CalledOff) && error.is_environment(), "{error}");
-        assert!(asked.elapsed() < std::time::Duration::from_secs(2), "{:?}", asked.elapsed());
-    });
+    world.is_called_off(|| server.requests().iter().any(|request| request.contains(PACKAGE)));
     world.stop.store(false, Ordering::Relaxed);
     assert!(world.fetch(&[], &[]).0.is_ok());
     let ranges = server.requests();
     assert!(ranges.iter().any(|r| r.contains(PACKAGE) && r.contains("bytes=40-")), "{ranges:?}");
+}
+
+/// Where the packages are gone, apt asks for an index; it waits two minutes for one that does not come.
+#[test]
+fn a_search_for_a_successor_is_called_off_at_once() {
+    if std::process::Command::new("apt-get").arg("--version").output().is_err() {
+        println!("not tried: this machine has no apt-get");
+        return;
+    }
+    let mut world = World::new("5.7.1-6");
+    let mut site = Site::default();
+    site.ill("/debian/dists", Trouble::Silent);
+    let server = site.serve();
+    world.mirrors = vec![server.url("/debian")];
+    world.is_called_off(|| server.requests().iter().any(|request| request.contains("dists")));
 }
 
 /// A lock that another process has is waited for no longer than somebody wants to.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Runner, Seen, Stopped};
+use super::{Instead, Runner, Seen, Stopped};
 use crate::sequential::{evidence, lower_bound, passes_needed};
 
 /// How sure a search wants to be.
@@ -69,6 +69,8 @@ pub(super) struct Sampler<C> {
     cache: HashMap<String, Counts>,
     pub(super) runs: u32,
     pub(super) others: BTreeMap<String, (u32, C)>,
+    /// What failed in the place of the failure in question, by key.
+    instead: HashMap<String, Vec<Instead>>,
     /// The rate of the start: whatever is accepted fails as often, as far as runs tell.
     rate: f64,
     /// Failures of what was accepted, while there is nothing else.
@@ -84,6 +86,7 @@ impl<C: Clone> Sampler<C> {
             cache: HashMap::new(),
             runs: 0,
             others: BTreeMap::new(),
+            instead: HashMap::new(),
             rate: MOST_RATE,
             row: 0,
             flaky: false,
@@ -92,6 +95,21 @@ impl<C: Clone> Sampler<C> {
 
     pub(super) fn counts(&self, key: &str) -> Counts {
         self.cache.get(key).copied().unwrap_or_default()
+    }
+
+    /// What failed in the place of the failure in question, the most frequent first.
+    pub(super) fn instead(&self, key: &str) -> Vec<Instead> {
+        let mut all = self.instead.get(key).cloned().unwrap_or_default();
+        all.sort_by_key(|instead| std::cmp::Reverse(instead.count));
+        all
+    }
+
+    fn met(&mut self, key: &str, signature: String, own: bool) {
+        let all = self.instead.entry(key.to_owned()).or_default();
+        match all.iter_mut().find(|met| met.signature == signature && met.own == own) {
+            Some(met) => met.count += 1,
+            None => all.push(Instead { signature, count: 1, own }),
+        }
     }
 
     fn observe(
@@ -106,14 +124,20 @@ impl<C: Clone> Sampler<C> {
         match seen {
             Seen::Same => counts.same += 1,
             Seen::Pass => counts.not += 1,
-            Seen::Other(signature) => {
-                counts.not += 1;
-                let entry = self.others.entry(signature).or_insert_with(|| (0, candidate.clone()));
-                entry.0 += 1;
-            }
+            Seen::Other(_) | Seen::Own(_) => counts.not += 1,
             Seen::NoVerdict => counts.none += 1,
         }
-        Ok(*counts)
+        let counts = *counts;
+        match seen {
+            Seen::Other(signature) => {
+                let new = || (0, candidate.clone());
+                self.others.entry(signature.clone()).or_insert_with(new).0 += 1;
+                self.met(key, signature, false);
+            }
+            Seen::Own(signature) => self.met(key, signature, true),
+            Seen::Same | Seen::Pass | Seen::NoVerdict => {}
+        }
+        Ok(counts)
     }
 
     /// Estimates the rate of the start.

@@ -78,8 +78,9 @@ impl Runner<Set> for Machine {
         let there = self.wanted.iter().all(|n| set.numbers.contains(n)) && set.size >= self.size;
         Some(match there {
             true if chance < rate => Seen::Same,
-            // Without 5 it fails in another way.
+            // Without 5 it fails in another way; without 17 it is itself wrong.
             _ if !set.numbers.contains(&5) => Seen::Other("five".into()),
+            _ if !set.numbers.contains(&17) => Seen::Own("seventeen".into()),
             _ => Seen::Pass,
         })
     }
@@ -107,7 +108,7 @@ fn what_is_needed_is_left_however_rare_the_failure() {
             assert!((shown - rate).abs() < 0.3, "{rate}: {:?}", found.with);
             assert_eq!(found.needed.len(), 4);
             for needed in found.needed {
-                let Without::Runs(counts) = needed.without else { panic!("{needed:?}") };
+                let Without::Runs(counts, _) = needed.without else { panic!("{needed:?}") };
                 assert!(counts.same == 0 && counts.not > 0, "{:?}: {counts:?}", needed.edit);
             }
         }
@@ -164,6 +165,19 @@ fn other_failures_are_kept_apart() {
     let found = run(&[3, 5], 1.0, 0, 1000, true);
     let (count, example) = &found.others["five"];
     assert!(*count > 0 && !example.numbers.contains(&5));
+
+    // Each stands at the element without which it came; what is itself wrong shows no other failure.
+    let found = run(&[3, 5, 17], 1.0, 0, 1000, true);
+    assert_eq!(found.others.keys().collect::<Vec<_>>(), ["five"]);
+    let mut met = Vec::new();
+    for needed in &found.needed {
+        let Without::Runs(counts, instead) = &needed.without else { panic!("{needed:?}") };
+        let told: u32 = instead.iter().map(|met| met.count).sum();
+        assert!(told <= counts.not, "{needed:?}");
+        met.extend(instead.iter().map(|met| (met.signature.as_str(), met.own, told == counts.not)));
+    }
+    met.sort_unstable();
+    assert_eq!(met, [("five", false, true), ("seventeen", true, true)]);
 }
 
 #[test]

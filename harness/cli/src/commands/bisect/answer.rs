@@ -63,6 +63,8 @@ pub(super) struct Found<'a> {
     pub(super) crossed: Vec<Crossed>,
     /// The two builds of the search that this one went on from.
     pub(super) within: Option<(String, String)>,
+    /// Whether another search goes on from this one.
+    pub(super) goes_on: bool,
     /// The command that searches between two points only, the good one first.
     pub(super) rerun: &'a dyn Fn((usize, usize)) -> String,
 }
@@ -148,6 +150,7 @@ impl Found<'_> {
         };
         let runs: Vec<_> = self.observations.iter().filter_map(run).collect();
         let (oldest, newest) = ordered(0, self.state.setup().bad());
+        let (on, back) = (format!("{}/{PICTURE}", Bisected::FINER), format!("../{PICTURE}"));
         SearchPage {
             title: &found.trial,
             sentence,
@@ -161,6 +164,11 @@ impl Found<'_> {
             runs: &runs,
             tested: &self.tested(),
             moved: &found.components,
+            other: match (&self.within, self.goes_on) {
+                (Some(_), _) => Some((&back, "The search that this one went on from")),
+                (None, true) => Some((&on, "The search between these two, once it has an answer")),
+                (None, false) => None,
+            },
         }
         .html()
     }

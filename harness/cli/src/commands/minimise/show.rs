@@ -37,14 +37,20 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
                 0 => String::new(),
                 line => format!("line {line}"),
             };
-            let _ = writeln!(
-                out,
-                "  {:width$}  {:>8}  with {:>7}  without {:>7}",
-                element.what,
-                line,
-                element.with.to_string(),
-                element.without.to_string()
-            );
+            let (with, without) = (element.with.to_string(), element.without.to_string());
+            let what = &element.what;
+            let _ =
+                writeln!(out, "  {what:width$}  {line:>8}  with {with:>7}  without {without:>7}");
+            for met in &element.instead {
+                let own = if met.own { " (its own: the smaller case is wrong)" } else { "" };
+                let _ = writeln!(
+                    out,
+                    "  {:width$}  {} {}{own}",
+                    "",
+                    count(met.count, "time"),
+                    met.signature
+                );
+            }
         }
     }
     if found.elements.iter().any(Needed::makes_it_more_frequent) {

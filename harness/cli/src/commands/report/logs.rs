@@ -14,6 +14,8 @@ use crate::{Session, Stop};
 
 /// Lines of the runtime's log that are kept, from the failing call on.
 const LINES: usize = 80;
+/// Lines of calls that are kept of what is before it: what a failure needs is often done there.
+const BEFORE: usize = 60;
 
 /// Logs of the program, or of one more failing run where there is none of the program or a library has a log of its own.
 pub(super) fn logs(
@@ -26,7 +28,7 @@ pub(super) fn logs(
     let plan = subject.job()?.lowered.plan;
     if let Some(text) = of_program {
         let (call, text) = last_call(&plain(text), culprit(&plan, failed));
-        let title = format!("AMD_LOG_LEVEL=4 of the program, {call}");
+        let title = format!("AMD_LOG_LEVEL=4 of the program: {call}");
         return Ok(vec![Log { title, text: redact(&text, who) }]);
     }
     let folder = session
@@ -64,7 +66,7 @@ pub(super) fn logs(
     if !text.is_empty() {
         let (call, text) = from_failing_call(&plain(&text), &plan, failed);
         let note = if same { "" } else { "; this run did not fail in the same way" };
-        let title = format!("AMD_LOG_LEVEL=4 {call}{note}");
+        let title = format!("AMD_LOG_LEVEL=4: {call}{note}");
         logs.push(Log { title, text: redact(&text, who) });
     }
     Ok(logs)
@@ -106,20 +108,42 @@ fn last_call(text: &str, function: Option<&str>) -> (String, String) {
     let function = function.unwrap_or_default();
     let entered = |line: &&str| !function.is_empty() && line.contains(&format!("{function} ("));
     let (title, from) = match lines.iter().rposition(entered) {
-        Some(at) => (format!("from {function} on"), at),
-        None => ("at its end".to_owned(), lines.len().saturating_sub(LINES)),
+        Some(at) => (everything_from(function), at),
+        None => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
     };
     (title, shown(&lines, from))
 }
 
-/// Some lines of a log from one on.
+const AT_THE_END: &str = "calls, and everything at its end";
+
+fn everything_from(function: &str) -> String {
+    format!("calls before {function}, and everything from there on")
+}
+
+/// The calls of a log before a line, and some lines from it on.
 fn shown(lines: &[&str], from: usize) -> String {
-    let mut kept = lines[from..].iter().take(LINES).copied().collect::<Vec<_>>().join("\n");
+    let calls: Vec<&str> = lines[..from].iter().copied().filter(|line| is_call(line)).collect();
+    let early = calls.len().saturating_sub(BEFORE);
+    let mut kept = Vec::new();
+    if early > 0 {
+        kept.push(format!("[{early} lines of earlier calls]"));
+    }
+    kept.extend(calls[early..].iter().map(|&line| line.to_owned()));
+    kept.extend(lines[from..].iter().take(LINES).map(|&line| line.to_owned()));
     let more = lines.len().saturating_sub(from + LINES);
     if more > 0 {
-        kept.push_str(&format!("\n[{more} more lines]"));
+        kept.push(format!("[{more} more lines]"));
     }
-    kept
+    kept.join("\n")
+}
+
+/// Whether a line of the runtime's log says that a function of the interface was entered or has returned.
+fn is_call(line: &str) -> bool {
+    let entered = line.split_once(" (").is_some_and(|(before, _)| {
+        let name = before.rsplit(' ').next().unwrap_or_default();
+        name.starts_with("hip") && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    });
+    entered || line.contains(": Returned hip")
 }
 
 /// The part of a log from the failing call on, and what that is called.
@@ -132,8 +156,8 @@ fn from_failing_call(text: &str, plan: &Plan, failed: &Record) -> (String, Strin
     let before = plan.setup.iter().filter(|s| Some(api(&s.call, plan)) == function).count();
     let wanted = before + failed.outcome.at.occurrence.unwrap_or(0) as usize;
     let (title, from) = match (function, calls.get(wanted).or(calls.last())) {
-        (Some(function), Some(line)) => (format!("from {function} on"), *line),
-        _ => ("at the end".to_owned(), lines.len().saturating_sub(LINES)),
+        (Some(function), Some(line)) => (everything_from(function), *line),
+        _ => (AT_THE_END.to_owned(), lines.len().saturating_sub(LINES)),
     };
     (title, shown(&lines, from))
 }
@@ -171,6 +195,20 @@ mod tests {
     fn colours_are_no_text() {
         assert_eq!(plain("a\u{1b}[32m hipMalloc (\u{1b}[0m b"), "a hipMalloc ( b");
         assert_eq!(plain("plain"), "plain");
+    }
+
+    #[test]
+    fn calls_before_the_failing_one_are_kept() {
+        let lines = [
+            ":3:hip_stream.cpp :10: 5 us: [pid:1 tid: 0x7f]  hipStreamCreate ( 0x1 ) ",
+            ":4:command.cpp    :11: 5 us: [pid:1 tid: 0x7f] Command (Marker) enqueued",
+            ":3:hip_stream.cpp :12: 6 us: [pid:1 tid: 0x7f] hipStreamCreate: Returned hipSuccess : ",
+            ":3:hip_memory.cpp :13: 7 us: [pid:1 tid: 0x7f]  hipMemcpy ( 0x1 ) ",
+            ":4:rocdevice.cpp  :14: 8 us: [pid:1 tid: 0x7f] Free hsa memory 0x7f",
+        ];
+        let (title, text) = last_call(&lines.join("\n"), Some("hipMemcpy"));
+        assert_eq!(title, "calls before hipMemcpy, and everything from there on");
+        assert_eq!(text, [lines[0], lines[2], lines[3], lines[4]].join("\n"));
     }
 
     #[test]

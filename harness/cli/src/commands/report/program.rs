@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use export::Form;
-use judge::Outcome;
+use judge::{Outcome, api};
+use plan::Plan;
 use report::{
     Record,
     evidence::{CASE_FILE, Exported, Minimised, Passes, Rate, Setting},
@@ -119,13 +120,15 @@ impl Wanted<'_> {
         };
         let passes = short.elsewhere.map(|rate| {
             let mut on = Setting::of(self.failed);
+            let mut otherwise = Vec::new();
             on.faults.clear();
             if let (Some(release), Some(_)) = (&release, &other) {
                 on.stack = release.stack.spec.clone();
                 on.rocm = release.rocm.as_ref().map(ToString::to_string);
                 on.gfx = release.gfx().unwrap_or(&on.gfx).to_owned();
+                otherwise = answers(&job.lowered.plan, goal, [self.session, release]);
             }
-            Passes { on, rate }
+            Passes { on, rate, otherwise }
         });
         let exported = Exported {
             verified: Some(short.failed),
@@ -205,4 +208,25 @@ impl Wanted<'_> {
         evidence::write(self.folder, &exported)?;
         Ok(Program { file: file.to_owned(), language: "cpp", text, exported: Some(exported) })
     }
+}
+
+/// Calls before the failing one of which the case wants one answer on the failing release and another one where it passes.
+fn answers(plan: &Plan, goal: &Outcome, sessions: [&Session; 2]) -> Vec<String> {
+    let versions = sessions.map(Session::release_of_programs);
+    let steps = plan.steps();
+    let before = steps.iter().take_while(|step| Some(step.id) != goal.at.step);
+    let mut found = Vec::new();
+    for step in before {
+        for wanted in [&step.returns, &step.gives].into_iter().flatten() {
+            let [here, there] = [0, 1].map(|n| wanted.at(&versions[n]));
+            if let (Some(here), Some(there)) = (here, there)
+                && !here.iter().any(|answer| there.contains(answer))
+            {
+                let (here, there) = (here.join(" or "), there.join(" or "));
+                found.push(format!("{}: {there} there, {here} here", api(&step.call, plan)));
+            }
+        }
+    }
+    found.dedup();
+    found
 }

@@ -1,6 +1,7 @@
 use std::{
     ffi::{c_int, c_void},
-    ptr,
+    ptr, thread,
+    time::Duration,
 };
 
 use hip_sys::{
@@ -8,13 +9,17 @@ use hip_sys::{
     EVENT_DISABLE_TIMING, STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name,
     exec_update_name,
 };
-use plan::{Call, CaptureMode, HostFuncApi, Place, StreamKind};
+use plan::{Call, CaptureMode, HostFuncApi, Place, Step, StreamKind};
 
 use crate::{
     broken::Broken,
+    checks,
     handles::Kind,
+    kernels,
     machine::{Answer, Machine},
-    memory::declared,
+    math,
+    memory::{self, declared},
+    nodes,
 };
 
 /// The bytes that a host function changes.
@@ -71,8 +76,8 @@ fn host_func(
     Ok(code)
 }
 
-/// Streams, host functions in them, events, captures and graphs.
-pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken> {
+/// Makes a call: one that is a function of HIP here, the others where their families are. A call that is missing does not compile.
+pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
     let handle = |kind, name: &str| machine.handle(kind, name);
     let stream_of = |name: &str| machine.stream(name);
@@ -80,7 +85,7 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
     // SAFETY: for the whole block: a handle is null or what the runtime made and has not destroyed, as the table forgets the
     // destroyed ones, and results go to places of their own.
     let code = unsafe {
-        match call {
+        match &step.call {
             Call::StreamCreate { stream } => {
                 let flags = match machine.plan().streams.get(stream) {
                     Some(StreamKind::NonBlocking) => STREAM_NON_BLOCKING,
@@ -98,6 +103,12 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
             }
             Call::StreamSynchronize { stream } => hip.hipStreamSynchronize(stream_of(stream))?,
             Call::StreamQuery { stream } => hip.hipStreamQuery(stream_of(stream))?,
+            Call::StreamGetFlags { stream } => {
+                let mut flags = 0;
+                let code = hip.hipStreamGetFlags(stream_of(stream), &mut flags)?;
+                value = (code == 0).then(|| flags.to_string());
+                code
+            }
             Call::StreamWaitEvent { stream, event } => {
                 hip.hipStreamWaitEvent(stream_of(stream), handle(Kind::Event, event), 0)?
             }
@@ -203,7 +214,46 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call) -> Result<Answer, Broken>
                 machine.gone(Kind::Graph, graph, code);
                 code
             }
-            other => return Err(Broken(format!("{other:?} is not about streams or graphs"))),
+            Call::AddNode { graph, node } => return nodes::add(machine, graph, node),
+            Call::Alloc { .. }
+            | Call::Free { .. }
+            | Call::FreeAddress { .. }
+            | Call::Poison { .. }
+            | Call::Fill { .. }
+            | Call::FillNumbers { .. }
+            | Call::Copy { .. }
+            | Call::Copy2d { .. }
+            | Call::Set { .. }
+            | Call::DeviceAttribute { .. }
+            | Call::MemGetInfo
+            | Call::TrimPool => return memory::call(machine, &step.call, occurrence),
+            Call::Compile { .. }
+            | Call::Load { .. }
+            | Call::Unload { .. }
+            | Call::FindSymbol { .. }
+            | Call::Launch { .. } => return kernels::call(machine, step),
+            Call::RandCreate { .. }
+            | Call::RandSeed { .. }
+            | Call::RandOffset { .. }
+            | Call::RandStream { .. }
+            | Call::RandGenerate { .. }
+            | Call::RandDestroy { .. }
+            | Call::BlasltCreate { .. }
+            | Call::BlasltHeuristic { .. }
+            | Call::BlasltMatmul { .. }
+            | Call::BlasltDestroy { .. }
+            | Call::RocblasCreate { .. }
+            | Call::RocblasGemm { .. }
+            | Call::RocblasDestroy { .. } => return math::call(machine, &step.call),
+            Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. } | Call::Guards { .. } => {
+                return checks::call(machine, step.id, &step.call, occurrence);
+            }
+            Call::Sleep { ms } => {
+                thread::sleep(Duration::from_millis(*ms));
+                return Ok(Answer::NONE);
+            }
+            // `Machine::run` executes blocks.
+            Call::Repeat { .. } | Call::Thread { .. } => return Ok(Answer::NONE),
         }
     };
     Ok(Answer::hip(code).with(value))

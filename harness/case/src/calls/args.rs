@@ -1,0 +1,158 @@
+//! The values of one step: of its keys, or the one that it has.
+
+use plan::{Call, Choice, DEFAULT_STREAM, Keys, Name, Place, Thing, Verb};
+
+use crate::{
+    At,
+    diagnostic::suggest,
+    lower::Scope,
+    read::{Fields, Reader},
+    yaml::{Node, Value},
+};
+
+pub(super) struct Args<'r, 's, 'n, 'c> {
+    pub(super) reader: &'r mut Reader,
+    pub(super) scope: &'s mut Scope<'c>,
+    /// What the verb stands before.
+    pub(super) node: &'n Node,
+    /// The keys; none of a verb that takes a bare value, or was given one.
+    pub(super) fields: Option<Fields<'n>>,
+    pub(super) what: String,
+    /// Where the step stands.
+    pub(super) step: At,
+    /// Steps that it needs beforehand.
+    pub(super) before: &'r mut Vec<plan::Step>,
+}
+
+impl<'n> Args<'_, '_, 'n, '_> {
+    /// Reads the verb.
+    pub(super) fn read(mut self, verb: &Verb) -> Option<Call> {
+        let bare = ["fill", "alloc", "free"].contains(&verb.name)
+            && matches!(self.node.value, Value::Scalar(_));
+        if !verb.keys.is_empty() && !bare {
+            self.fields = Some(self.reader.fields(self.node, &self.what, verb.keys)?);
+        }
+        Call::read(verb.name, &mut self)
+    }
+
+    pub(super) fn get(&self, key: &str) -> Option<&'n Node> {
+        match &self.fields {
+            Some(fields) => fields.get(key),
+            None => Some(self.node),
+        }
+    }
+
+    pub(super) fn required(&mut self, key: &str) -> Option<&'n Node> {
+        match &self.fields {
+            Some(fields) => self.reader.required(fields, &self.what, key),
+            None => Some(self.node),
+        }
+    }
+
+    /// What a mistake in the value of this key speaks of.
+    fn called(&self, key: &str) -> String {
+        match &self.fields {
+            Some(_) => format!("`{key}`"),
+            None => self.what.clone(),
+        }
+    }
+
+    /// Where a key's value stands, or the whole mapping.
+    pub(super) fn at(&self, key: &str) -> At {
+        self.get(key).unwrap_or(self.node).at
+    }
+
+    pub(super) fn buffer(&mut self, key: &str) -> Option<Name> {
+        let node = self.required(key)?;
+        self.scope.buffer(self.reader, node)
+    }
+
+    /// A buffer from its beginning.
+    pub(super) fn place(&mut self, key: &str) -> Option<Place> {
+        Some(Place { buffer: self.buffer(key)?, offset: 0 })
+    }
+
+    /// Bytes of a buffer behind an offset.
+    pub(super) fn room(&self, place: &Place) -> u64 {
+        self.scope.buffers[&place.buffer].bytes.saturating_sub(place.offset)
+    }
+}
+
+impl Keys for Args<'_, '_, '_, '_> {
+    fn stream(&mut self, key: &str) -> Option<Name> {
+        match self.get(key) {
+            Some(node) => self.scope.stream(self.reader, node),
+            None => Some(DEFAULT_STREAM.to_owned()),
+        }
+    }
+
+    fn new_stream(&mut self, key: &str) -> Option<Name> {
+        let stream = self.stream(key)?;
+        if stream == DEFAULT_STREAM {
+            self.reader.mistake(self.at(key), "the default stream is always there");
+        }
+        Some(stream)
+    }
+
+    fn thing(&mut self, key: &str, thing: Thing) -> Option<Name> {
+        let name = self.text(key)?;
+        match thing {
+            Thing::Event => drop(self.scope.event(&name)),
+            Thing::Kernel if !self.scope.has_kernel(&name) => {
+                let help = suggest(&name, self.scope.kernel_names());
+                let message = format!("there is no kernel `{name}`");
+                self.reader.mistake_with_help(self.at(key), message, help);
+                return None;
+            }
+            Thing::Buffer
+            | Thing::Stream
+            | Thing::Kernel
+            | Thing::Graph
+            | Thing::Exec
+            | Thing::Generator
+            | Thing::Blaslt
+            | Thing::Rocblas => {}
+        }
+        Some(name)
+    }
+
+    fn text(&mut self, key: &str) -> Option<String> {
+        let node = self.required(key)?;
+        self.reader.text(node, &self.called(key)).map(str::to_owned)
+    }
+
+    fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T> {
+        if self.get(key).is_none() && default.is_some() {
+            return default;
+        }
+        let node = self.required(key)?;
+        let what = self.called(key);
+        let value = self.reader.number(node, &what)?;
+        let number = T::try_from(value).ok();
+        if number.is_none() {
+            self.reader.mistake(node.at, format!("{what} is too large: {value}"));
+        }
+        number
+    }
+
+    fn flag(&mut self, key: &str) -> Option<bool> {
+        match self.get(key) {
+            Some(node) => self.reader.flag(node, &self.called(key)),
+            None => Some(false),
+        }
+    }
+
+    fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T> {
+        if self.get(key).is_none() && default.is_some() {
+            return default;
+        }
+        let node = self.required(key)?;
+        self.reader.choice(node, &self.called(key), T::ALL)
+    }
+
+    fn nothing(&mut self) {
+        if !matches!(&self.node.value, Value::Scalar(text) if text.is_empty()) {
+            self.reader.mistake(self.node.at, format!("{} takes nothing", self.what));
+        }
+    }
+}

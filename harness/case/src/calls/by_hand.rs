@@ -1,0 +1,218 @@
+//! The verbs whose keys say more than the fields of their calls, or less.
+
+use plan::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb};
+
+use super::{MOST_REPEATS, MOST_SLEEP, args::Args, gemm, read_block, repeats};
+
+impl ReadVerb for Args<'_, '_, '_, '_> {
+    fn alloc(&mut self) -> Option<Call> {
+        let (buffer, stream) = self.buffer_in_stream()?;
+        Some(Call::Alloc { buffer, stream })
+    }
+
+    fn free(&mut self) -> Option<Call> {
+        let (buffer, stream) = self.buffer_in_stream()?;
+        Some(Call::Free { buffer, stream })
+    }
+
+    fn fill(&mut self) -> Option<Call> {
+        if self.fields.as_ref().is_some_and(|fields| fields.get("numbers").is_some()) {
+            return gemm::fill(self);
+        }
+        // The stamp is the step's own id, given when the plan is finished.
+        Some(Call::Fill { buffer: self.buffer("buffer")?, stamp: 0 })
+    }
+
+    fn copy(&mut self) -> Option<Call> {
+        // Both are read before either may be missing, so that both mistakes are told.
+        let (to, from) = (self.buffer("to"), self.buffer("from"));
+        let (to, from) = (to?, from?);
+        let to = Place { buffer: to, offset: self.number("to_offset", Some(0))? };
+        let from = Place { buffer: from, offset: self.number("from_offset", Some(0))? };
+        let (room, have) = (self.room(&to), self.room(&from));
+        let same = (room == have).then_some(have);
+        if self.get("bytes").is_none() && same.is_none() {
+            let sizes =
+                format!("`{}` has {have} bytes there and `{}` {room}", from.buffer, to.buffer);
+            self.reader.mistake(self.node.at, format!("{sizes}; give `bytes`"));
+            return None;
+        }
+        let bytes = self.number("bytes", same)?;
+        let default = match self.get("stream") {
+            Some(_) => CopyApi::MemcpyAsync,
+            None => CopyApi::Memcpy,
+        };
+        let api = self.choice("api", Some(default))?;
+        let call = Call::Copy { to, from, bytes, api, stream: self.stream("stream")? };
+        self.or_node(call)
+    }
+
+    fn copy_2d(&mut self) -> Option<Call> {
+        let (to, from) = (self.place("to"), self.place("from"));
+        let (to, from) = (to?, from?);
+        let width = self.number("width", None)?;
+        Some(Call::Copy2d {
+            to,
+            to_pitch: self.number("to_pitch", Some(width))?,
+            from,
+            from_pitch: self.number("from_pitch", Some(width))?,
+            width,
+            height: self.number("height", None)?,
+            asynchronous: self.flag("async")?,
+            stream: self.stream("stream")?,
+        })
+    }
+
+    fn set(&mut self) -> Option<Call> {
+        let buffer = self.buffer("to")?;
+        let to = Place { buffer, offset: self.number("offset", Some(0))? };
+        let (value, words): (u64, _) = (self.number("value", None)?, self.flag("words")?);
+        let most = if words { u32::MAX } else { u8::MAX.into() };
+        let Some(value) = u32::try_from(value).ok().filter(|value| *value <= most) else {
+            let what = if words { "a word" } else { "a byte" };
+            self.reader.mistake(self.at("value"), format!("`value` is {what}, 0 to {most}"));
+            return None;
+        };
+        let bytes = self.number("bytes", Some(self.room(&to)))?;
+        if words && !(bytes | to.offset).is_multiple_of(4) {
+            self.reader.mistake(self.at("bytes"), "words are 4 bytes, at a multiple of 4");
+            return None;
+        }
+        let (asynchronous, stream) = (self.flag("async")?, self.stream("stream")?);
+        self.or_node(Call::Set { to, value, words, bytes, asynchronous, stream })
+    }
+
+    fn launch(&mut self) -> Option<Call> {
+        let call = self.kernel_launch()?;
+        self.or_node(call)
+    }
+
+    fn host_func(&mut self) -> Option<Call> {
+        let call = Call::HostFunc {
+            buffer: self.buffer("buffer")?,
+            api: self.choice("api", Some(HostFuncApi::LaunchHostFunc))?,
+            stream: self.stream("stream")?,
+        };
+        self.or_node(call)
+    }
+
+    fn sync(&mut self) -> Option<Call> {
+        match self.reader.text(self.node, &self.what)? {
+            "device" => Some(Call::DeviceSynchronize),
+            _ => Some(Call::StreamSynchronize { stream: self.stream("stream")? }),
+        }
+    }
+
+    fn rand_generate(&mut self) -> Option<Call> {
+        let to = self.place("to")?;
+        let words = self.room(&to) / 4;
+        Some(Call::RandGenerate {
+            generator: self.text("generator")?,
+            to,
+            count: self.number("count", Some(words))?,
+        })
+    }
+
+    fn blaslt_heuristic(&mut self) -> Option<Call> {
+        let (handle, mut problem) = (self.text("handle"), gemm::problem(self)?);
+        problem.bias = self.flag("bias")?;
+        Some(Call::BlasltHeuristic { handle: handle?, problem })
+    }
+
+    fn blaslt_matmul(&mut self) -> Option<Call> {
+        let (handle, problem, operands, stream) = gemm::product(self)?;
+        Some(Call::BlasltMatmul { handle, problem, operands, stream })
+    }
+
+    fn rocblas_gemm(&mut self) -> Option<Call> {
+        let (handle, problem, operands, stream) = gemm::product(self)?;
+        Some(Call::RocblasGemm { handle, problem, operands, stream })
+    }
+
+    fn check(&mut self) -> Option<Call> {
+        let buffer = self.scope.buffer(self.reader, self.node)?;
+        Some(Call::Check { buffer: self.brought_to_host(buffer) })
+    }
+
+    fn equal(&mut self) -> Option<Call> {
+        let (a, b) = self.two_buffers("equal")?;
+        Some(Call::Equal { a, b })
+    }
+
+    fn differ(&mut self) -> Option<Call> {
+        let (a, b) = self.two_buffers("differ")?;
+        Some(Call::Differ { a, b })
+    }
+
+    fn sleep(&mut self) -> Option<Call> {
+        let ms = self.number("ms", None)?;
+        if ms > MOST_SLEEP {
+            let message = format!("`sleep` is at most {MOST_SLEEP} milliseconds");
+            self.reader.mistake(self.node.at, message);
+            return None;
+        }
+        Some(Call::Sleep { ms })
+    }
+
+    fn repeat(&mut self) -> Option<Call> {
+        let at = self.at("count");
+        let count: u64 = self.number("count", None)?;
+        let count = u32::try_from(count).ok().filter(|c| (1..=MOST_REPEATS).contains(c));
+        if count.is_none() {
+            self.reader.mistake(at, format!("`count` must be 1 to {MOST_REPEATS}"));
+        }
+        let steps = self.required("steps")?;
+        let body = read_block(self.reader, self.scope, steps);
+        let count = count?;
+        if u64::from(count) * repeats(&body) > MOST_REPEATS.into() {
+            let message = format!("with the blocks inside of it, more than {MOST_REPEATS} repeats");
+            self.reader.mistake(at, message);
+            return None;
+        }
+        Some(Call::Repeat { count, body })
+    }
+
+    fn thread(&mut self) -> Option<Call> {
+        Some(Call::Thread { body: read_block(self.reader, self.scope, self.node) })
+    }
+}
+
+impl Args<'_, '_, '_, '_> {
+    /// A buffer by itself, or with a stream.
+    fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
+        let buffer = self.buffer("buffer")?;
+        match self.fields {
+            Some(_) => Some((buffer, self.stream("stream")?)),
+            None => Some((buffer, DEFAULT_STREAM.to_owned())),
+        }
+    }
+
+    fn two_buffers(&mut self, verb: &str) -> Option<(Name, Name)> {
+        let [a, b] = self.reader.list(self.node) else {
+            let message = format!("`{verb}` takes two buffers: `{verb}: [a, b]`");
+            self.reader.mistake(self.node.at, message);
+            return None;
+        };
+        let at_b = b.at;
+        let (a, b) = (self.scope.buffer(self.reader, a)?, self.scope.buffer(self.reader, b)?);
+        if a == b {
+            self.reader.mistake(at_b, format!("`{verb}` compares `{a}` with itself"));
+            return None;
+        }
+        let (one, other) = (self.scope.buffers[&a].bytes, self.scope.buffers[&b].bytes);
+        if one != other {
+            let sizes = format!("`{a}` has {one} bytes and `{b}` has {other}");
+            self.reader.mistake_with_help(
+                at_b,
+                format!("{sizes}: they are never the same"),
+                Some(format!("`{verb}` takes buffers of one size")),
+            );
+            return None;
+        }
+        Some((self.brought_to_host(a), self.brought_to_host(b)))
+    }
+
+    fn brought_to_host(&mut self, buffer: Name) -> Name {
+        self.scope.on_host(self.reader, buffer, self.step, self.before)
+    }
+}

@@ -1,0 +1,272 @@
+//! docs/language.md: everything that a case may say, from the schema, the declarations of the calls and the faults. Each example is a
+//! step of a case of the library, which the tests run.
+
+use std::{collections::BTreeMap, fmt::Write, fs, path::Path};
+
+use plan::{Buffer, Call, Memory, Plan};
+use serde_json::{Map, Value};
+
+const PAGE: &str = "docs/language.md";
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What a value is, in words; empty for a placeholder, which may stand for any.
+fn form(value: &Value) -> String {
+    if let Some(name) = value["$ref"].as_str() {
+        return named(name.trim_start_matches("#/$defs/")).to_owned();
+    }
+    if let Some(words) = value["enum"].as_array() {
+        let words: Vec<_> = words.iter().filter_map(Value::as_str).collect();
+        return format!("`{}`", words.join("`, `"));
+    }
+    if let Some(all) = value["anyOf"].as_array() {
+        let mut forms: Vec<String> = Vec::new();
+        for value in all {
+            let each = form(&value["items"]);
+            let form =
+                if forms.contains(&each) { "a list of these".to_owned() } else { form(value) };
+            if !form.is_empty() && !forms.contains(&form) {
+                forms.push(form);
+            }
+        }
+        return forms.join(", or ");
+    }
+    match value["type"].as_str() {
+        Some("string") => "a text".to_owned(),
+        Some("integer") => "a whole number".to_owned(),
+        Some("number") => "a number".to_owned(),
+        Some("null") => "nothing".to_owned(),
+        Some("array") => format!("a list, each {}", form(&value["items"])),
+        Some("object") if value["properties"].is_object() => {
+            let keys: Vec<_> = properties(value).map(|(key, _)| format!("`{key}`")).collect();
+            format!("a mapping with {}", keys.join(", "))
+        }
+        Some("object") => format!("a mapping of names to {}", form(&value["additionalProperties"])),
+        _ => String::new(),
+    }
+}
+
+fn named(definition: &str) -> &'static str {
+    match definition {
+        "name" => "a name",
+        "placeholder" => "",
+        "number" => "a number",
+        "flag" => "`true` or `false`",
+        "sizes" => "one to three numbers",
+        "scalar" => "a value",
+        "scalars" => "a value or a list of values",
+        "texts" => "a text or a list of texts",
+        "issue" => "`owner/repository#number`",
+        "range" => "a range of versions",
+        "gfx" | "gfx_name" => "architectures",
+        "library" => "`hiprand`, `hipblaslt`, `rocblas`",
+        "selector" => "a selector",
+        "by_version" => "an answer by version",
+        "fault_name" => "the name of a fault",
+        "fault" => "a fault",
+        "steps" => "a list of steps",
+        "step" => "a step",
+        other => panic!("the page has no words for `{other}` of the schema"),
+    }
+}
+
+fn properties(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value["properties"].as_object().into_iter().flat_map(Map::iter)
+}
+
+/// The keys of every mapping that a value may be, one line each.
+fn keys(value: &Value, page: &mut String) {
+    for (key, inner) in properties(value) {
+        let about =
+            inner["description"].as_str().map_or(String::new(), |about| format!(" {about}"));
+        let _ = writeln!(page, "* `{key}`: {}.{about}", form(inner));
+    }
+    let inner = value["anyOf"].as_array().into_iter().flatten();
+    for inner in inner.chain([&value["items"], &value["additionalProperties"]]) {
+        if inner.is_object() {
+            keys(inner, page);
+        }
+    }
+}
+
+/// A step of a case as it stands in its file, by verb: the one with the most keys in the fewest lines.
+fn examples(cases: &BTreeMap<String, String>) -> BTreeMap<String, (String, String)> {
+    let mut found: BTreeMap<String, (String, String)> = BTreeMap::new();
+    for (case, text) in cases {
+        let mut lines = text.lines().peekable();
+        while let Some(line) = lines.next() {
+            let indent = line.len() - line.trim_start().len();
+            let Some((verb, _)) =
+                line.trim_start().strip_prefix("- ").and_then(|rest| rest.split_once(':'))
+            else {
+                continue;
+            };
+            let mut step = line[indent..].to_owned();
+            while let Some(next) =
+                lines.peek().filter(|next| next.starts_with(&" ".repeat(indent + 1)))
+            {
+                step.push('\n');
+                step.push_str(&next[indent..]);
+                // The steps of a block are steps as well.
+                if next.trim_start().starts_with("- ") {
+                    break;
+                }
+                lines.next();
+            }
+            let block = matches!(verb, "repeat" | "thread");
+            let rank = |step: &str| (step.lines().count(), usize::MAX - step.matches(": ").count());
+            let better = found.get(verb).is_none_or(|(known, _)| rank(&step) < rank(known));
+            if better && !block {
+                found.insert(verb.to_owned(), (step, case.clone()));
+            }
+        }
+    }
+    found
+}
+
+const MEMORIES: [(&str, Memory); 7] = [
+    ("device", Memory::Device),
+    ("device.pitched", Memory::DevicePitched),
+    ("device.async", Memory::DeviceAsync),
+    ("managed", Memory::Managed),
+    ("host.pageable", Memory::HostPageable),
+    ("host.pinned", Memory::HostPinned),
+    ("host.registered", Memory::HostRegistered),
+];
+
+fn allocated_by(memory: Memory) -> &'static str {
+    let mut plan = Plan::nothing();
+    plan.buffers.insert("b".to_owned(), Buffer { memory, bytes: 4, guarded: false });
+    let stream = plan::DEFAULT_STREAM.to_owned();
+    plan::api(&Call::Alloc { buffer: "b".to_owned(), stream }, &plan)
+}
+
+fn cases() -> BTreeMap<String, String> {
+    let folders = fs::read_dir(root().join("cases")).expect("the library is there").flatten();
+    let files = folders.filter(|entry| entry.path().is_dir()).flat_map(|folder| {
+        fs::read_dir(folder.path()).expect("a folder of cases").flatten().map(|entry| entry.path())
+    });
+    let yaml = files.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
+    let name = |path: &Path| {
+        let folder = path.parent()?.file_name()?.to_str()?;
+        Some(format!("{folder}/{}", path.file_stem()?.to_str()?))
+    };
+    yaml.map(|path| (name(&path).expect("a name"), fs::read_to_string(&path).expect("a case")))
+        .collect()
+}
+
+fn page() -> String {
+    let text = fs::read_to_string(root().join("cases/schema.json")).expect("the schema");
+    let schema: Value = serde_json::from_str(&text).expect("the schema is JSON");
+    let cases = cases();
+    let examples = examples(&cases);
+    let mut page = "# The language of cases\n\n\
+        What a case may say. This page is written by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test reference` from the schema, the\n\
+        declarations of the calls and the faults; each example is a step of a case of the library, which the tests run.\n\n\
+        A case is a YAML file. `rocrepro check FILE` tells every mistake of one, `rocrepro explain CASE` says what it does, and editors that\n\
+        know JSON Schema complete it by `cases/schema.json`.\n\n## Values\n\n"
+        .to_owned();
+    for (name, value) in schema["$defs"].as_object().expect("definitions") {
+        if let Some(about) = value["description"].as_str() {
+            let (first, rest) = about.split_at(1);
+            let first =
+                if about.starts_with("ROCm") { first.to_owned() } else { first.to_lowercase() };
+            let _ = writeln!(page, "* {}: {first}{rest}", named(name));
+        }
+    }
+    page.push_str("* `$axis`: the trial's value of an axis, anywhere.\n\n## The file\n");
+    for (key, value) in properties(&schema) {
+        let about = value["description"].as_str().expect("every key is described");
+        let _ = writeln!(page, "\n### `{key}`\n\n{about} It is {}.", form(value));
+        let mut inner = String::new();
+        keys(value, &mut inner);
+        if !inner.is_empty() {
+            let _ = write!(page, "\n{inner}");
+        }
+    }
+    page.push_str("\n### Memory\n\nWhere a buffer is `on`, and what allocates it:\n\n");
+    for (word, memory) in MEMORIES {
+        let _ = writeln!(page, "* `{word}`: {}", allocated_by(memory));
+    }
+    page.push_str(
+        "\n## Steps\n\nEach step is one verb with its value, and may say these as well:\n\n",
+    );
+    let verbs: Vec<_> = plan::verbs().collect();
+    let step = &schema["$defs"]["step"];
+    for (key, value) in properties(step).filter(|(key, _)| verbs.iter().all(|v| v.name != *key)) {
+        let about = value["description"].as_str().unwrap_or_default();
+        let _ = writeln!(page, "* `{key}`: {}. {about}", form(value));
+    }
+    for verb in verbs {
+        let value = &step["properties"][verb.name];
+        let about = value["description"].as_str().expect("every verb is described");
+        let _ = writeln!(page, "\n### `{}`\n\n{about}", verb.name);
+        let mut inner = String::new();
+        match value["properties"].is_object() || value["anyOf"].is_array() {
+            true => keys(value, &mut inner),
+            false => inner = format!("Its value is {}.\n", form(value)),
+        }
+        if !inner.is_empty() {
+            let _ = write!(page, "\n{inner}");
+        }
+        match verb.gives {
+            plan::Gives::Nothing => {}
+            plan::Gives::Number([]) => page.push_str("\nIt gives a number.\n"),
+            plan::Gives::Number(words) => {
+                let _ = writeln!(
+                    page,
+                    "\nIt gives a number, of which `gives` may also say `{}`.",
+                    words.join("`, `")
+                );
+            }
+            plan::Gives::Word(words) => {
+                let _ = writeln!(page, "\nIt gives `{}`.", words.join("`, `"));
+            }
+        }
+        if let Some((step, case)) = examples.get(verb.name) {
+            let _ = writeln!(page, "\n```yaml\n# {case}\n{step}\n```");
+        }
+    }
+    page.push_str("\n## Faults\n\nWhat `faults` plants, and `rocrepro run --fault` as well:\n\n");
+    for fault in device::Fault::ALL {
+        let _ = writeln!(page, "* `{}`: {}", fault.name(), fault.about());
+    }
+    page
+}
+
+#[test]
+fn the_page_is_what_the_language_is() {
+    let path = root().join(PAGE);
+    let page = page();
+    if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
+        fs::write(&path, &page).expect("it is written");
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
+    assert!(
+        page == written,
+        "{PAGE} is stale at {differs:?}; write it by `ROCREPRO_WRITE_REFERENCE=1 cargo test -p case --test reference`"
+    );
+}
+
+#[test]
+fn every_kind_of_memory_is_told() {
+    let text = fs::read_to_string(root().join("cases/schema.json")).expect("the schema");
+    let schema: Value = serde_json::from_str(&text).expect("the schema is JSON");
+    let on = &schema["properties"]["buffers"]["additionalProperties"]["properties"]["on"];
+    assert_eq!(on["anyOf"][0]["enum"], serde_json::json!(MEMORIES.map(|(word, _)| word)));
+}
+
+/// A verb that no case uses has no example, and no trial that shows it.
+#[test]
+fn every_verb_has_an_example() {
+    let examples = examples(&cases());
+    let blocks = ["repeat", "thread"];
+    let without: Vec<_> = plan::verbs()
+        .map(|verb| verb.name)
+        .filter(|name| !examples.contains_key(*name) && !blocks.contains(name))
+        .collect();
+    assert!(without.is_empty(), "no case has a step {without:?}");
+}

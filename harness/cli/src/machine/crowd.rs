@@ -1,0 +1,81 @@
+//! Whether a worker may have been refused a thread. HIP's runtime starts some, and dies where it gets none.
+
+use std::{fs, path::Path};
+
+use rustix::process::{Resource, getrlimit, getuid};
+
+/// Threads that a worker and its libraries may want at once.
+const WANTED: u64 = 64;
+
+/// Why the machine may have refused a thread, where it may have.
+pub(super) fn trouble() -> Option<String> {
+    let own = getuid();
+    // The kernel counts root's threads, and refuses it none.
+    let limit = getrlimit(Resource::Nproc).current.filter(|_| !own.is_root());
+    let of_user = || short(limit?, threads(Path::new("/proc"), own.as_raw()), "this user");
+    let group = || {
+        let group = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let path = group.lines().find_map(|line| line.strip_prefix("0::/"))?.to_owned();
+        let number = |file: &str| {
+            let text =
+                fs::read_to_string(Path::new("/sys/fs/cgroup").join(&path).join(file)).ok()?;
+            text.trim().parse::<u64>().ok()
+        };
+        // `max` is no number.
+        short(number("pids.max")?, number("pids.current")?, "this control group")
+    };
+    of_user().or_else(group)
+}
+
+fn short(limit: u64, used: u64, whose: &str) -> Option<String> {
+    (used.saturating_add(WANTED) > limit).then(|| {
+        format!(
+            "{whose} may have {limit} processes and threads and has {used}, of which a worker wants up to {WANTED} more; \
+             raise the limit (`ulimit -u`, or pids.max)"
+        )
+    })
+}
+
+/// The threads of a user, in a folder like /proc.
+fn threads(proc: &Path, user: u32) -> u64 {
+    let of = |status: String| {
+        let value = |name: &str| {
+            let rest = status.lines().find_map(|line| line.strip_prefix(name))?;
+            rest.split_whitespace().next()?.parse::<u64>().ok()
+        };
+        value("Uid:").filter(|own| *own == u64::from(user)).and(value("Threads:"))
+    };
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    entries.filter_map(|entry| of(fs::read_to_string(entry.path().join("status")).ok()?)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_counted_by_user() {
+        let proc = tempfile::tempdir().unwrap();
+        for (pid, user, threads) in [(1, 0, 9), (20, 1000, 3), (21, 1000, 4)] {
+            let folder = proc.path().join(pid.to_string());
+            fs::create_dir(&folder).unwrap();
+            let text = format!("Name:\tx\nUid:\t{user}\t7\t7\t7\nThreads:\t{threads}\n");
+            fs::write(folder.join("status"), text).unwrap();
+        }
+        fs::write(proc.path().join("uptime"), "1 2").unwrap();
+        assert_eq!(threads(proc.path(), 1000), 7);
+        assert_eq!(threads(proc.path(), 5), 0);
+        assert!(threads(Path::new("/proc"), getuid().as_raw()) >= 2);
+    }
+
+    #[test]
+    fn a_limit_is_short_where_a_worker_may_reach_it() {
+        assert_eq!(short(96_551, 800, "this user"), None);
+        assert_eq!(short(100, 36, "this user"), None);
+        let told = short(100, 37, "this user").unwrap();
+        assert!(
+            told.starts_with("this user may have 100 processes and threads and has 37"),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,516 @@
+//! Every call: one declaration each, in a file per family, from which everything regular follows.
+//!
+//! A declaration has the fields of the call and what they are to it, and then, all of it mandatory and in this order:
+//!
+//! | row | what it says |
+//! | --- | --- |
+//! | `verb` | how a case writes it: `keys`, `value`, `by_hand`, `block`, `part` or `none`; see below |
+//! | `makes` | its functions: the one whose status counts, then what else it needs; with a space: what the host does |
+//! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
+//! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
+//! | `gives` | the value that it gives, a [`Gives`] |
+//! | `effect` | `nothing`, or a method each of the model, of captures, and two of the order: see below |
+//! | `words` | what it is called where people read of it |
+//! | `cpp` | how it is written in C++, a [`Cpp`] |
+//!
+//! What the fields are to the call, after `as`:
+//!
+//! | role | what it is |
+//! | --- | --- |
+//! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
+//! | `orders(Stream)` | the stream in whose order the work is done |
+//! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it |
+//! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
+//! | `node`, `block` | another call, or steps |
+//! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
+//! | `plain` | any other value |
+//!
+//! The forms of verbs: `keys` has a key for each field, `value` the one field, or nothing. `by_hand` has keys of its own,
+//! which the crate `case` reads and writes by a method of that name, as it reads a `block`. A `part` is read under another
+//! verb and written by a method of its own. `none` is only around the steps of a case.
+//!
+//! The effects: `memory` is a method in `model/effects.rs`, `captures` one in `captures.rs` (what it does to captures and
+//! graphs), `order` and `touches` are two in `order/effects.rs` (what it orders, and which bytes it touches); each may be
+//! `nothing`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use self::keys::{Choice, Field, Holds, Keys};
+use crate::{
+    Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
+    Operands, Parameter, Place, Plan, RandKind, Step,
+    captures::Captures,
+    model::{Bytes, Model, Now},
+    order::{Order, Touch},
+};
+
+#[macro_use]
+mod table;
+#[macro_use]
+mod blas;
+#[macro_use]
+mod capture;
+#[macro_use]
+mod copies;
+#[macro_use]
+mod events;
+#[macro_use]
+mod graphs;
+#[macro_use]
+mod host;
+#[macro_use]
+mod kernels;
+#[macro_use]
+mod memory;
+#[macro_use]
+mod queries;
+#[macro_use]
+mod rng;
+#[macro_use]
+mod streams;
+mod keys;
+
+/// What a call names: a buffer, or an object of HIP or of a library above it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is what its name says")]
+pub enum Thing {
+    Buffer,
+    Stream,
+    Kernel,
+    Event,
+    Graph,
+    Exec,
+    Generator,
+    Blaslt,
+    Rocblas,
+}
+
+impl fmt::Display for Thing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Thing::Buffer => "buffer",
+            Thing::Stream => "stream",
+            Thing::Kernel => "kernel",
+            Thing::Event => "event",
+            Thing::Graph => "graph",
+            Thing::Exec => "executable graph",
+            Thing::Generator => "generator",
+            Thing::Blaslt | Thing::Rocblas => "handle",
+        })
+    }
+}
+
+/// What a thing that a call names is to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NamedAs {
+    /// It is there after the call, if that succeeds.
+    Made,
+    /// It is gone after the call, if that succeeds.
+    Ended,
+    /// The call works with it.
+    Used,
+    /// The stream in whose order the work is done.
+    Orders,
+    /// A buffer that is read.
+    Read,
+    /// A buffer that is written.
+    Written,
+    /// A buffer that is read and written.
+    Updated,
+}
+
+/// Who reads or writes a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The host or the device, or nobody.
+    Any,
+    /// The host itself.
+    Host,
+}
+
+/// One thing that a call names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Named<'a> {
+    /// What it is.
+    pub thing: Thing,
+    /// Its name in the plan.
+    pub name: &'a str,
+    /// What it is to the call.
+    pub role: NamedAs,
+    /// Who touches it, where it is a buffer.
+    pub by: By,
+}
+
+impl Named<'_> {
+    /// Whether it is a buffer whose bytes are read.
+    pub fn is_read(&self) -> bool {
+        matches!(self.role, NamedAs::Read | NamedAs::Updated)
+    }
+
+    /// Whether it is a buffer whose bytes are written.
+    pub fn is_written(&self) -> bool {
+        matches!(self.role, NamedAs::Written | NamedAs::Updated)
+    }
+}
+
+/// What a captured stream makes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InCapture {
+    /// It becomes a node.
+    Node,
+    /// It must fail.
+    Refused,
+    /// It takes effect when it is made, whatever is captured.
+    Now,
+}
+
+/// The value that a call gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gives {
+    /// None that a case can speak of.
+    Nothing,
+    /// A number, of which the case may also say one of these words.
+    Number(&'static [&'static str]),
+    /// One of these words.
+    Word(&'static [&'static str]),
+}
+
+/// How a call is written in C++.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cpp {
+    /// As a call of this function: `{field}` is the variable, the number or the word, in the spelling of an
+    /// enumerator, of a field, and `&{count: int}` the place for the value that the call gives.
+    Function(&'static str),
+    /// By the crate `export` itself, as what is done to memory.
+    Memory,
+    /// By the crate `export` itself, as a copy or memset.
+    Transfer,
+    /// By the crate `export` itself, as what is done with kernels.
+    Kernel,
+    /// By the crate `export` itself, as what is done with streams and events.
+    Stream,
+    /// By the crate `export` itself, as what is done with graphs.
+    Graph,
+    /// By the crate `export` itself, as what is done with random numbers.
+    Random,
+    /// By the crate `export` itself, as a product.
+    Product,
+    /// By the crate `export` itself, as a check.
+    Check,
+    /// By the crate `export` itself, as what the host does.
+    Host,
+    /// As a block around its steps.
+    Block,
+}
+
+/// The parts of how a call is written: text, and what stands between braces.
+fn parts(template: &str) -> impl Iterator<Item = (&str, Option<&str>)> {
+    template.split('}').map(|part| match part.split_once('{') {
+        Some((text, inside)) => (text, Some(inside)),
+        None => (part, None),
+    })
+}
+
+impl Cpp {
+    /// The text of a [`Cpp::Function`], each part with what stands between the braces behind it.
+    pub fn parts(self) -> Vec<(&'static str, Option<&'static str>)> {
+        match self {
+            Cpp::Function(template) => parts(template).collect(),
+            Cpp::Memory
+            | Cpp::Transfer
+            | Cpp::Kernel
+            | Cpp::Stream
+            | Cpp::Graph
+            | Cpp::Random
+            | Cpp::Product
+            | Cpp::Check
+            | Cpp::Host
+            | Cpp::Block => Vec::new(),
+        }
+    }
+}
+
+/// Whether this argument of a function, counted from 0, is a place for what the function makes or gives. None where
+/// no call is written in C++ by [`Cpp::Function`] of that function.
+pub fn is_result(function: &str, argument: usize) -> Option<bool> {
+    IN_CPP.iter().find_map(|(cpp, _)| {
+        let Cpp::Function(template) = cpp else { return None };
+        let arguments = template.strip_prefix(function)?.strip_prefix('(')?;
+        Some(arguments.split(", ").nth(argument).is_some_and(|text| text.starts_with("&{")))
+    })
+}
+
+/// A verb of a case's steps.
+#[derive(Clone, Copy, Debug)]
+pub struct Verb {
+    /// How it is written.
+    pub name: &'static str,
+    /// The keys of its value; none where that is no mapping.
+    pub keys: &'static [&'static str],
+    /// What it does, in a few words.
+    pub about: &'static str,
+    /// What its call gives.
+    pub gives: Gives,
+    /// Whether its call does nothing to memory, captures and order.
+    pub idle: bool,
+    /// What it takes, where its call is read from its declaration.
+    pub takes: Takes,
+}
+
+/// What a verb takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    /// These keys.
+    Keys(&'static [Key]),
+    /// One value, or nothing.
+    Value(&'static [Key]),
+    /// What only the crate `case` knows.
+    Other,
+}
+
+/// A key of a verb.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    /// Its name.
+    pub name: &'static str,
+    /// What stands under it.
+    pub holds: KeyHolds,
+    /// Whether it must be there.
+    pub required: bool,
+}
+
+impl Key {
+    const fn of(name: &'static str, holds: KeyHolds, required: bool) -> Key {
+        Key { name, holds, required }
+    }
+}
+
+/// What stands under a key.
+#[derive(Clone, Copy, Debug)]
+pub enum KeyHolds {
+    /// A name or another text.
+    Name,
+    /// A whole number.
+    Number,
+    /// `true` or `false`.
+    Flag,
+    /// One of these words.
+    Word(fn() -> Vec<&'static str>),
+}
+
+fn words<T: Choice>() -> Vec<&'static str> {
+    T::ALL.iter().map(|(word, _)| *word).collect()
+}
+
+/// A field that may name buffers.
+trait Buffers {
+    fn buffer(&self) -> &str;
+}
+
+impl Buffers for Name {
+    fn buffer(&self) -> &str {
+        self
+    }
+}
+
+impl Buffers for Place {
+    fn buffer(&self) -> &str {
+        &self.buffer
+    }
+}
+
+fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
+    Named { thing, name, role, by: By::Any }
+}
+
+/// A kernel without a reference may read and write all that it gets.
+fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
+    let kernel = crate::kernel(kernel);
+    for (index, arg) in args.iter().enumerate() {
+        let Arg::Address(place) = arg else { continue };
+        let role = match kernel {
+            None => NamedAs::Updated,
+            Some(kernel) if kernel.parameters.get(index) != Some(&Parameter::Out) => NamedAs::Read,
+            Some(kernel) if kernel.updates => NamedAs::Updated,
+            Some(_) => NamedAs::Written,
+        };
+        see(named(Thing::Buffer, &place.buffer, role));
+    }
+}
+
+fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
+    let read = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
+    for name in read.into_iter().flatten() {
+        see(named(Thing::Buffer, name, NamedAs::Read));
+    }
+    see(named(Thing::Buffer, &operands.d, NamedAs::Written));
+}
+
+gather! { [memory copies kernels streams events capture graphs queries rng blas host] }
+
+impl Call {
+    /// Everything that the call itself names, in the order of its fields.
+    pub fn named(&self) -> Vec<Named<'_>> {
+        let mut found = Vec::new();
+        self.each_name(&mut |named| found.push(named));
+        found
+    }
+
+    /// Everything that the call names, and what a node that it adds does.
+    pub fn all_named(&self) -> Vec<Named<'_>> {
+        let mut found = self.named();
+        if let Call::AddNode { node, .. } = self {
+            found.extend(node.all_named());
+        }
+        found
+    }
+
+    /// The stream that the call names, whether it is ordered by it or not.
+    pub fn stream(&self) -> Option<&str> {
+        let mut stream = None;
+        self.each_name(&mut |named| {
+            if named.thing == Thing::Stream {
+                stream = Some(named.name);
+            }
+        });
+        stream
+    }
+
+    /// The stream in whose order the call's work is done.
+    pub(crate) fn ordered_by(&self) -> Option<&str> {
+        let mut stream = None;
+        self.each_name(&mut |named| {
+            if named.role == NamedAs::Orders {
+                stream = Some(named.name);
+            }
+        });
+        stream
+    }
+
+    /// The steps of a block; none for a call.
+    pub fn body(&self) -> Option<&[Step]> {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
+    }
+
+    /// The steps of a block, to be changed.
+    pub fn body_mut(&mut self) -> Option<&mut Vec<Step>> {
+        if let Call::Repeat { body, .. } | Call::Thread { body } = self { Some(body) } else { None }
+    }
+
+    /// Whether the host looks at bytes that the case states.
+    pub fn is_check(&self) -> bool {
+        matches!(self, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
+    }
+
+    /// The kernels that the call, or a node that it adds, launches or looks into.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        let used = |n: &Named<'_>| n.thing == Thing::Kernel && n.role == NamedAs::Used;
+        self.all_named().into_iter().filter(used).map(|n| n.name)
+    }
+
+    /// What is done to buffers: the call itself, or what it makes a node of.
+    pub fn work(&self) -> &Call {
+        if let Call::AddNode { node, .. } = self { node } else { self }
+    }
+
+    /// The same, to be changed.
+    pub fn work_mut(&mut self) -> &mut Call {
+        if let Call::AddNode { node, .. } = self { node } else { self }
+    }
+
+    /// The functions that the call needs.
+    pub fn functions(&self, plan: &Plan) -> &'static [&'static str] {
+        match self.made(plan) {
+            [first, ..] if is_of_the_host(first) => &[],
+            functions => functions,
+        }
+    }
+}
+
+/// Whether it is what the host does itself, and no function.
+fn is_of_the_host(name: &str) -> bool {
+    name.contains(' ') || ["repeat", "thread"].contains(&name)
+}
+
+/// The function that a call makes, or what the host does instead: the name by which signatures and
+/// reports speak of it.
+pub fn api(call: &Call, plan: &Plan) -> &'static str {
+    call.made(plan).first().copied().unwrap_or_default()
+}
+
+/// Everything that [`api`] answers, each once and in the order of the alphabet.
+pub fn apis() -> Vec<&'static str> {
+    each_once(FIRST).collect()
+}
+
+/// Every function that calls may need, each once and in the order of the alphabet.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    each_once(MADE).filter(|name| !is_of_the_host(name))
+}
+
+fn each_once(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str> {
+    let mut all: Vec<_> = lists.iter().copied().flatten().copied().collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter()
+}
+
+/// Every verb of the steps of a case.
+pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
+    OWN_VERBS.iter().copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_in_cpp_is_a_field_or_a_result() {
+        for (cpp, fields) in IN_CPP {
+            for (text, inside) in cpp.parts() {
+                let Some(inside) = inside else { continue };
+                let result = inside.split_once(": ").is_some() && text.ends_with('&');
+                assert!(result || fields.contains(&inside), "{cpp:?} has no field `{inside}`");
+            }
+        }
+    }
+
+    #[test]
+    fn results_are_found() {
+        assert_eq!(is_result("hipGraphGetNodes", 2), Some(true));
+        assert_eq!(is_result("hipGraphGetNodes", 0), Some(false));
+        assert_eq!(is_result("hipStreamEndCapture", 1), Some(true));
+        assert_eq!(is_result("hipGraph", 0), None);
+    }
+
+    #[test]
+    fn managed_memory_is_the_devices_for_a_directed_copy() {
+        use Memory::{Device, HostPinned, Managed};
+        for (from, to, function) in [
+            (HostPinned, Device, "hipMemcpyHtoD"),
+            (Device, HostPinned, "hipMemcpyDtoH"),
+            (HostPinned, Managed, "hipMemcpyHtoD"),
+            (Managed, HostPinned, "hipMemcpyDtoH"),
+            (Managed, Device, "hipMemcpyDtoD"),
+            (Device, Device, "hipMemcpyDtoD"),
+        ] {
+            let mut plan = Plan::nothing();
+            for (name, memory) in [("from", from), ("to", to)] {
+                let buffer = crate::Buffer { memory, bytes: 4, guarded: false };
+                plan.buffers.insert(name.to_owned(), buffer);
+            }
+            let place = |name: &str| Place { buffer: name.to_owned(), offset: 0 };
+            let call = Call::Copy {
+                to: place("to"),
+                from: place("from"),
+                bytes: 4,
+                api: CopyApi::MemcpyDirected,
+                stream: crate::DEFAULT_STREAM.to_owned(),
+            };
+            assert_eq!(api(&call, &plan), function, "{from:?} to {to:?}");
+            assert_eq!(call.functions(&plan), [function]);
+        }
+    }
+}

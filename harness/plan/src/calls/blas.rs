@@ -1,0 +1,105 @@
+//! Matrix products: hipBLASLt and rocBLAS.
+
+family! { blas
+
+    /// hipblasLtCreate.
+    BlasltCreate { handle: Name as makes(Blaslt) }
+        verb: value blaslt_create "create a hipBLASLt handle";
+        makes: ["hipblasLtCreate"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: make_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
+
+    /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
+    BlasltHeuristic { handle: Name as uses(Blaslt), problem: MatmulProblem as plain }
+        verb: by_hand blaslt_heuristic [handle, dtype, m, n, k, transpose, bias]
+            "ask for matmul algorithms; gives their number";
+        makes: [
+            "hipblasLtMatmulAlgoGetHeuristic",
+            "hipblasLtMatmulDescCreate",
+            "hipblasLtMatmulDescDestroy",
+            "hipblasLtMatmulDescSetAttribute",
+            "hipblasLtMatmulPreferenceCreate",
+            "hipblasLtMatmulPreferenceDestroy",
+            "hipblasLtMatmulPreferenceSetAttribute",
+            "hipblasLtMatrixLayoutCreate",
+            "hipblasLtMatrixLayoutDestroy",
+        ];
+        in_capture: Now; by_hand: []; gives: Number(&[]);
+        effect: { memory: use_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        words: ("heuristic of hipBLASLt"); cpp: Product;
+
+    /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED`
+    /// where there is none.
+    BlasltMatmul {
+        handle: Name as uses(Blaslt),
+        problem: MatmulProblem as plain,
+        operands: Operands as operands,
+        stream: Name as orders(Stream),
+    }
+        verb: by_hand blaslt_matmul [handle, dtype, m, n, k, transpose, a, b, d, bias, stream]
+            "multiply with hipBLASLt: d = a b, column-major, perhaps with a bias buffer";
+        makes: [
+            "hipblasLtMatmul",
+            "hipblasLtMatmulAlgoGetHeuristic",
+            "hipblasLtMatmulDescCreate",
+            "hipblasLtMatmulDescDestroy",
+            "hipblasLtMatmulDescSetAttribute",
+            "hipblasLtMatmulPreferenceCreate",
+            "hipblasLtMatmulPreferenceDestroy",
+            "hipblasLtMatmulPreferenceSetAttribute",
+            "hipblasLtMatrixLayoutCreate",
+            "hipblasLtMatrixLayoutDestroy",
+        ];
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: {
+            memory: product(handle, problem, operands),
+            captures: nothing,
+            order: in_turn,
+            touches: operands(operands),
+        };
+        words: ("product by hipBLASLt to {}", operands.d); cpp: Product;
+
+    /// hipblasLtDestroy.
+    BlasltDestroy { handle: Name as ends(Blaslt) }
+        verb: value blaslt_destroy "destroy a hipBLASLt handle";
+        makes: ["hipblasLtDestroy"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: end_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        words: ("destruction of handle {handle}"); cpp: Function("hipblasLtDestroy({handle})");
+
+    /// rocblas_create_handle.
+    RocblasCreate { handle: Name as makes(Rocblas) }
+        verb: value rocblas_create "create a rocBLAS handle";
+        makes: ["rocblas_create_handle"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: make_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        words: ("creation of handle {handle}"); cpp: Function("rocblas_create_handle(&{handle})");
+
+    /// rocblas_set_stream and rocblas_gemm_ex.
+    RocblasGemm {
+        handle: Name as uses(Rocblas),
+        problem: MatmulProblem as plain,
+        operands: Operands as operands,
+        stream: Name as orders(Stream),
+    }
+        verb: by_hand rocblas_gemm [handle, dtype, m, n, k, transpose, a, b, d, stream]
+            "multiply with rocBLAS: d = a b, column-major";
+        makes: ["rocblas_gemm_ex", "rocblas_set_stream"];
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: {
+            memory: product(handle, problem, operands),
+            captures: nothing,
+            order: in_turn,
+            touches: operands(operands),
+        };
+        words: ("product by rocBLAS to {}", operands.d); cpp: Product;
+
+    /// rocblas_destroy_handle.
+    RocblasDestroy { handle: Name as ends(Rocblas) }
+        verb: value rocblas_destroy "destroy a rocBLAS handle";
+        makes: ["rocblas_destroy_handle"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: end_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        words: ("destruction of handle {handle}"); cpp: Function("rocblas_destroy_handle({handle})");
+}

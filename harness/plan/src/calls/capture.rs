@@ -1,0 +1,28 @@
+//! Captures.
+
+family! { capture
+
+    /// hipStreamBeginCapture.
+    BeginCapture { stream: Name as uses(Stream), mode: CaptureMode as choice(CaptureMode::Global) }
+        verb: keys begin_capture "begin to capture a stream";
+        makes: ["hipStreamBeginCapture"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: begin(stream), order: nothing, touches: nothing };
+        words: ("begin of the capture of {stream}");
+        cpp: Function("hipStreamBeginCapture({stream}, hipStreamCaptureMode{mode})");
+
+    /// hipStreamEndCapture.
+    EndCapture { stream: Name as uses(Stream), graph: Name as makes(Graph) }
+        verb: keys end_capture "end a capture and keep its graph";
+        makes: ["hipStreamEndCapture"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: end_with(stream, graph), order: nothing, touches: nothing };
+        words: ("end of the capture of {stream}"); cpp: Function("hipStreamEndCapture({stream}, &{graph})");
+
+    /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
+    IsCapturing { stream: Name as uses(Stream) }
+        verb: value is_capturing "give a stream's capture status: none, active or invalidated";
+        makes: ["hipStreamIsCapturing"];
+        in_capture: Now; by_hand: []; gives: Word(&["none", "active", "invalidated"]); effect: nothing;
+        words: ("capture status of {stream}"); cpp: Graph;
+}

@@ -1,0 +1,64 @@
+//! Events.
+
+family! { events
+
+    /// hipEventCreateWithFlags; timing is disabled unless it is asked for.
+    EventCreate {
+        event: Name as makes(Event),
+        #[serde(default)]
+        timing: bool as flag,
+    }
+        verb: none;
+        makes: ["hipEventCreateWithFlags"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: new_event(event), order: new_event(event), touches: nothing };
+        words: (""); cpp: Stream;
+
+    /// hipEventDestroy.
+    EventDestroy { event: Name as ends(Event) }
+        verb: none;
+        makes: ["hipEventDestroy"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: (""); cpp: Function("hipEventDestroy({event})");
+
+    /// hipEventRecord.
+    EventRecord { event: Name as uses(Event), stream: Name as orders(Stream) }
+        verb: keys record "record an event in a stream";
+        makes: ["hipEventRecord"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: nothing, order: record(event, stream), touches: nothing };
+        words: ("record of {event} in stream {stream}"); cpp: Function("hipEventRecord({event}, {stream})");
+
+    /// hipStreamWaitEvent.
+    StreamWaitEvent { stream: Name as orders(Stream), event: Name as uses(Event) }
+        verb: keys wait "make a stream wait for an event";
+        makes: ["hipStreamWaitEvent"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: nothing, order: wait_event(stream, event), touches: nothing };
+        words: ("wait of stream {stream} for {event}");
+        cpp: Function("hipStreamWaitEvent({stream}, {event}, 0)");
+
+    /// hipEventSynchronize.
+    EventSynchronize { event: Name as uses(Event) }
+        verb: value sync_event "wait for an event";
+        makes: ["hipEventSynchronize"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: nothing, order: sync_event(event), touches: nothing };
+        words: ("sync of event {event}"); cpp: Function("hipEventSynchronize({event})");
+
+    /// hipEventQuery.
+    EventQuery { event: Name as uses(Event) }
+        verb: value query_event "ask whether an event has happened";
+        makes: ["hipEventQuery"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("query of event {event}"); cpp: Function("hipEventQuery({event})");
+
+    /// hipEventElapsedTime; gives whole microseconds.
+    EventElapsed { start: Name as uses(Event), end: Name as uses(Event) }
+        verb: keys elapsed
+            "give the microseconds between two events, which are made with timing; `gives: steady` fails \
+             if they are more than 20 times those of the trial's first such step plus a second";
+        makes: ["hipEventElapsedTime"];
+        in_capture: Now; by_hand: []; gives: Number(&["steady"]); effect: nothing;
+        words: ("time from {start} to {end}"); cpp: Stream;
+}

@@ -1,0 +1,75 @@
+//! Graphs and executable graphs.
+
+family! { graphs
+
+    /// hipGraphCreate, and hipGraphAddEmptyNode `nodes` times, each node after the one before.
+    EmptyGraph { graph: Name as makes(Graph), nodes: u32 as number }
+        verb: keys empty_graph
+            "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node \
+             behind the last one";
+        makes: ["hipGraphAddEmptyNode", "hipGraphCreate"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: empty_graph(graph), order: nothing, touches: nothing };
+        words: ("graph of {nodes} empty nodes"); cpp: Graph;
+
+    /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
+    /// by the function that the call names as `by_hand`.
+    AddNode { graph: Name as uses(Graph), node: Box<Call> as node }
+        verb: part node "graph";
+        makes: { |plan| (node.by_hand(), node.made(plan)) };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("{} as a node of {graph}", node.words()); cpp: Graph;
+
+    /// hipGraphGetNodes; gives the number of nodes.
+    GraphNodeCount { graph: Name as uses(Graph) }
+        verb: value node_count "give the number of nodes of a graph";
+        makes: ["hipGraphGetNodes"];
+        in_capture: Now; by_hand: []; gives: Number(&[]);
+        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
+        words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
+
+    /// hipGraphInstantiate.
+    GraphInstantiate { exec: Name as makes(Exec), graph: Name as uses(Graph) }
+        verb: keys instantiate "make an executable graph";
+        makes: ["hipGraphInstantiate"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: instantiate(exec, graph), order: nothing, touches: nothing };
+        words: ("instantiation of {exec}"); cpp: Graph;
+
+    /// hipGraphLaunch.
+    GraphLaunch { exec: Name as uses(Exec), stream: Name as orders(Stream) }
+        verb: keys launch_graph "launch an executable graph";
+        makes: ["hipGraphLaunch"];
+        in_capture: Refused; by_hand: []; gives: Nothing;
+        effect: {
+            memory: launch_graph(exec),
+            captures: nothing,
+            order: launch_graph(exec, stream),
+            touches: nothing,
+        };
+        words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");
+
+    /// hipGraphExecUpdate; gives the update result (`success` or the reason), of which cases say nothing.
+    GraphExecUpdate { exec: Name as uses(Exec), graph: Name as uses(Graph) }
+        verb: keys update_graph "update an executable graph from a graph";
+        makes: ["hipGraphExecUpdate"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: update(exec, graph), order: nothing, touches: nothing };
+        words: ("update of {exec}"); cpp: Graph;
+
+    /// hipGraphExecDestroy.
+    GraphExecDestroy { exec: Name as ends(Exec) }
+        verb: value destroy_exec "destroy an executable graph";
+        makes: ["hipGraphExecDestroy"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: end_exec(exec), order: nothing, touches: nothing };
+        words: ("destruction of {exec}"); cpp: Function("hipGraphExecDestroy({exec})");
+
+    /// hipGraphDestroy.
+    GraphDestroy { graph: Name as ends(Graph) }
+        verb: value destroy_graph "destroy a graph";
+        makes: ["hipGraphDestroy"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: end_graph(graph), order: nothing, touches: nothing };
+        words: ("destruction of {graph}"); cpp: Function("hipGraphDestroy({graph})");
+}

@@ -1,0 +1,87 @@
+//! What the host does itself: fills, checks, and blocks of steps.
+
+family! { host
+
+    /// Host stores: the [`pattern`](crate::pattern) of [`fill_stamp`](crate::fill_stamp), so that each
+    /// write is recognisable.
+    Fill { buffer: Name as writes(Host), stamp: u32 as plain }
+        verb: by_hand fill [buffer, numbers]
+            "write a fresh pattern from the host, or small whole `numbers` of a type";
+        makes: ["host fill"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: fill(buffer, *stamp), captures: nothing, order: in_turn, touches: writes(buffer) };
+        words: ("fill of {buffer}"); cpp: Host;
+
+    /// Host stores: small whole numbers of a type, as [`numbers`](crate::numbers) says.
+    FillNumbers {
+        buffer: Name as writes(Host),
+        dtype: Dtype as choice,
+        stamp: u32 as plain,
+    }
+        verb: part fill_numbers "fill";
+        makes: ["host fill"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: {
+            memory: fill_numbers(buffer, *dtype, *stamp),
+            captures: nothing,
+            order: in_turn,
+            touches: writes(buffer),
+        };
+        words: ("fill of {buffer}"); cpp: Host;
+
+    /// Reads a host-accessible buffer; its bytes must be what program order says.
+    Check { buffer: Name as reads(Host) }
+        verb: by_hand check [] "the buffer must hold what program order says";
+        makes: ["host read"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: check(buffer), captures: nothing, order: in_turn, touches: reads(buffer) };
+        words: ("check of {buffer}"); cpp: Check;
+
+    /// Reads two host-accessible buffers whose bytes must be the same.
+    Equal { a: Name as reads(Host), b: Name as reads(Host) }
+        verb: by_hand equal [] "two buffers must hold the same bytes";
+        makes: ["host read"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: compare(a, b), captures: nothing, order: in_turn, touches: reads_both(a, b) };
+        words: ("comparison of {a} and {b}"); cpp: Check;
+
+    /// Reads two host-accessible buffers whose bytes must differ.
+    Differ { a: Name as reads(Host), b: Name as reads(Host) }
+        verb: by_hand differ [] "two buffers must hold different bytes";
+        makes: ["host read"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: compare(a, b), captures: nothing, order: in_turn, touches: reads_both(a, b) };
+        words: ("difference of {a} and {b}"); cpp: Check;
+
+    /// Reads the guards of a buffer, which nothing may have touched.
+    Guards { buffer: Name as reads(Any) }
+        verb: none;
+        makes: { |plan| plan.on_host(buffer) => {
+            true => ["host read"],
+            false => ["hipMemcpy"],
+        } };
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: guards(buffer), captures: nothing, order: nothing, touches: nothing };
+        words: (""); cpp: Check;
+
+    /// The host sleeps, in milliseconds.
+    Sleep { ms: u64 as number }
+        verb: by_hand sleep [] "let the host sleep, in milliseconds";
+        makes: ["host sleep"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("sleep of {ms} ms"); cpp: Host;
+
+    /// The body, `count` times.
+    Repeat { count: u32 as number, body: Vec<Step> as block }
+        verb: block repeat [count, steps] "run steps several times";
+        makes: ["repeat"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("{count} iterations"); cpp: Block;
+
+    /// The body on a second host thread, joined at the end of the block.
+    Thread { body: Vec<Step> as block }
+        verb: block thread [] "run steps on a second host thread and join it";
+        makes: ["thread"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("second host thread"); cpp: Block;
+}

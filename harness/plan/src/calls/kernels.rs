@@ -1,0 +1,69 @@
+//! Kernels: compiled, loaded, launched and looked up.
+
+family! { kernels
+
+    /// Compiles a kernel with hipRTC for the device's architecture.
+    Compile { kernel: Name as makes(Kernel) }
+        verb: none;
+        makes: [
+            "hiprtcCompileProgram",
+            "hiprtcCreateProgram",
+            "hiprtcDestroyProgram",
+            "hiprtcGetCode",
+            "hiprtcGetCodeSize",
+            "hiprtcGetProgramLog",
+            "hiprtcGetProgramLogSize",
+        ];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: (""); cpp: Kernel;
+
+    /// Loads a compiled kernel: hipModuleLoadData and hipModuleGetFunction.
+    Load { kernel: Name as makes(Kernel) }
+        verb: none;
+        makes: ["hipModuleLoadData", "hipModuleGetFunction"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: (""); cpp: Kernel;
+
+    /// Unloads a kernel's module.
+    Unload { kernel: Name as ends(Kernel) }
+        verb: none;
+        makes: ["hipModuleUnload"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: (""); cpp: Kernel;
+
+    /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup.
+    Launch {
+        kernel: Name as uses(Kernel),
+        grid: [u32; 3] as plain,
+        block: [u32; 3] as plain,
+        args: Vec<Arg> as arguments(kernel),
+        stream: Name as orders(Stream),
+    }
+        verb: by_hand launch [kernel, args, items, grid, block, stream, graph]
+            "launch a kernel; with `graph`, a node of that graph does it";
+        makes: ["hipModuleLaunchKernel"];
+        in_capture: Node; by_hand: ["hipGraphAddKernelNode"]; gives: Nothing;
+        effect: {
+            memory: launch(kernel, grid, block, args),
+            captures: nothing,
+            order: in_turn,
+            touches: arguments(kernel, args),
+        };
+        words: ("launch of {kernel}"); cpp: Kernel;
+
+    /// hipModuleGetFunction in a kernel's module, or hipModuleGetGlobal when `variable`, which gives the
+    /// variable's size in bytes.
+    FindSymbol {
+        kernel: Name as uses(Kernel),
+        symbol: String as text,
+        variable: bool as flag,
+    }
+        verb: keys find_symbol
+            "look for a function in a kernel's module, or for a `variable`, which gives its size in bytes";
+        makes: { |_plan| variable => {
+            false => ["hipModuleGetFunction"],
+            true => ["hipModuleGetGlobal"],
+        } };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
+        words: ("look for {symbol}"); cpp: Kernel;
+}

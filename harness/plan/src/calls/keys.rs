@@ -1,0 +1,125 @@
+//! The values of a verb's keys, as they are read and as they are written.
+
+use std::borrow::Cow;
+
+use super::{NamedAs, Thing};
+use crate::{
+    CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory, Name,
+    RandKind, StreamKind,
+};
+
+/// Where the values of a verb's keys come from; whoever gives them tells of those that it cannot give. Of a verb
+/// that takes no mapping, its one value stands under any key.
+pub trait Keys {
+    /// A stream; the null stream where the key is left out.
+    fn stream(&mut self, key: &str) -> Option<Name>;
+    /// A stream that the call makes.
+    fn new_stream(&mut self, key: &str) -> Option<Name>;
+    /// The name of anything else.
+    fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
+    /// A text.
+    fn text(&mut self, key: &str) -> Option<String>;
+    /// A whole number; without a default the key is needed.
+    fn number<T: TryFrom<u64>>(&mut self, key: &str, default: Option<T>) -> Option<T>;
+    /// A flag; false where the key is left out.
+    fn flag(&mut self, key: &str) -> Option<bool>;
+    /// One of a few words; without a default the key is needed.
+    fn choice<T: Choice>(&mut self, key: &str, default: Option<T>) -> Option<T>;
+    /// Tells of a value where there must be none.
+    fn nothing(&mut self);
+}
+
+/// A field of a call that holds one value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its name, which is that of its key too.
+    pub key: &'static str,
+    /// Its value.
+    pub value: Cow<'a, str>,
+    /// What sort of value.
+    pub holds: Holds,
+    /// Whether it means the same to leave the key out.
+    pub usual: bool,
+}
+
+/// What sort of value a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// The name of a thing, and what that is to the call.
+    Name(Thing, NamedAs),
+    /// Any text.
+    Text,
+    /// A number or a flag.
+    Number,
+    /// One of a few words.
+    Word,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn name(key: &'static str, name: &'a str, thing: Thing, role: NamedAs) -> Self {
+        let usual = thing == Thing::Stream && name == DEFAULT_STREAM;
+        Field { key, value: name.into(), holds: Holds::Name(thing, role), usual }
+    }
+
+    pub(super) fn text(key: &'static str, text: &'a str) -> Self {
+        Field { key, value: text.into(), holds: Holds::Text, usual: false }
+    }
+
+    pub(super) fn plain(
+        key: &'static str,
+        holds: Holds,
+        value: impl ToString,
+        usual: bool,
+    ) -> Self {
+        Field { key, value: value.to_string().into(), holds, usual }
+    }
+}
+
+/// A value that is one of a few words.
+pub trait Choice: Copy + PartialEq + 'static {
+    /// All of them, each with its word.
+    const ALL: &'static [(&'static str, Self)];
+
+    /// Its word.
+    fn word(self) -> &'static str;
+}
+
+macro_rules! choices {
+    ($($type:ident { $($variant:ident $word:literal)* })*) => { $(
+        impl Choice for $type {
+            const ALL: &'static [(&'static str, Self)] = &[$(($word, $type::$variant)),*];
+
+            fn word(self) -> &'static str {
+                match self { $($type::$variant => $word),* }
+            }
+        }
+    )* };
+}
+
+choices! {
+    Memory {
+        Device "device"
+        DevicePitched "device.pitched"
+        DeviceAsync "device.async"
+        Managed "managed"
+        HostPageable "host.pageable"
+        HostPinned "host.pinned"
+        HostRegistered "host.registered"
+    }
+    StreamKind { Blocking "blocking" NonBlocking "non_blocking" }
+    CopyApi {
+        Memcpy "memcpy"
+        MemcpyAsync "memcpy_async"
+        MemcpyWithStream "memcpy_with_stream"
+        MemcpyDirected "memcpy_directed"
+    }
+    HostFuncApi { LaunchHostFunc "launch_host_func" AddCallback "add_callback" }
+    CaptureMode { Global "global" ThreadLocal "thread_local" Relaxed "relaxed" }
+    RandKind { Xorwow "xorwow" Mrg32k3a "mrg32k3a" Philox "philox" }
+    DeviceAttribute {
+        WarpSize "warp_size"
+        MaxThreadsPerBlock "max_threads_per_block"
+        MultiprocessorCount "multiprocessor_count"
+    }
+    Dtype { F32 "f32" F16 "f16" Bf16 "bf16" F64 "f64" I8 "i8" I32 "i32" }
+}

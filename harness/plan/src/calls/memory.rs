@@ -1,0 +1,55 @@
+//! Memory: what is allocated, freed and poisoned.
+
+family! { memory
+
+    /// Allocates a buffer as its [`Memory`](crate::Memory) says, guards included. `stream` orders stream-ordered
+    /// memory.
+    Alloc { buffer: Name as makes(Buffer), stream: Name as orders(Stream) }
+        verb: by_hand alloc [buffer, stream] "allocate a buffer here instead of before the steps";
+        makes: { |plan| plan.memory(buffer) => {
+            Some(Memory::DevicePitched) => ["hipMallocPitch"],
+            Some(Memory::DeviceAsync) => ["hipMallocAsync"],
+            Some(Memory::Managed) => ["hipMallocManaged"],
+            Some(Memory::HostPageable) => ["host malloc"],
+            Some(Memory::HostPinned) => ["hipHostMalloc"],
+            Some(Memory::HostRegistered) => ["hipHostRegister"],
+            Some(Memory::Device) | None => ["hipMalloc"],
+        } };
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: { memory: alloc(buffer), captures: allocated, order: alloc(buffer), touches: allocation(buffer) };
+        words: ("allocation of {buffer}"); cpp: Memory;
+
+    /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address
+    /// is freed again.
+    Free { buffer: Name as ends(Buffer), stream: Name as orders(Stream) }
+        verb: by_hand free [buffer, stream] "free a buffer here instead of after the steps";
+        makes: { |plan| plan.memory(buffer) => {
+            Some(Memory::DeviceAsync) => ["hipFreeAsync"],
+            Some(Memory::HostPageable) => ["host free"],
+            Some(Memory::HostPinned) => ["hipHostFree"],
+            Some(Memory::HostRegistered) => ["hipHostUnregister"],
+            Some(Memory::Device | Memory::DevicePitched | Memory::Managed) | None => ["hipFree"],
+        } };
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: { memory: free(buffer), captures: nothing, order: free(buffer), touches: freed(buffer) };
+        words: ("free of {buffer}"); cpp: Memory;
+
+    /// hipFree of an address that no buffer of the plan has.
+    FreeAddress { address: u64 as number }
+        verb: value free_address "free an address that is no buffer's";
+        makes: ["hipFree"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("free of address {address:#x}"); cpp: Memory;
+
+    /// Writes [`POISON_BYTE`](crate::POISON_BYTE) over the buffer and [`GUARD_BYTE`](crate::GUARD_BYTE) over its
+    /// guards, before anything else: host stores for host memory, hipMemset otherwise.
+    Poison { buffer: Name as uses(Buffer) }
+        verb: none;
+        makes: { |plan| plan.on_host(buffer) => {
+            true => ["host poison"],
+            false => ["hipMemset"],
+        } };
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: poison(buffer), captures: nothing, order: in_turn, touches: writes(buffer) };
+        words: (""); cpp: Memory;
+}

@@ -1,0 +1,37 @@
+//! Questions about the runtime and the device.
+
+family! { queries
+
+    /// hipGetLastError; the status is what it returns.
+    GetLastError
+        verb: value get_last_error "read and clear the last error";
+        makes: ["hipGetLastError"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("look at the last error"); cpp: Function("hipGetLastError()");
+
+    /// hipMemGetInfo; gives the free bytes, or `more than the total`.
+    MemGetInfo
+        verb: value mem_info
+            "give the free device memory; `gives: returned` fails if they are fewer than at the trial's first \
+             `mem_info`, `gives: unchanged` if they are others; more than the total fails both";
+        makes: ["hipMemGetInfo"];
+        in_capture: Now; by_hand: []; gives: Number(&["returned", "unchanged"]); effect: nothing;
+        words: ("look at the free memory"); cpp: Memory;
+
+    /// hipDeviceGetAttribute; gives the number.
+    DeviceAttribute { attribute: DeviceAttribute as choice, device: u32 as number(0) }
+        verb: keys device_attribute
+            "give warp_size, max_threads_per_block or multiprocessor_count of a device";
+        makes: ["hipDeviceGetAttribute"];
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
+        words: ("look at an attribute of the device");
+        cpp: Function("hipDeviceGetAttribute(&{attribute: int}, hipDeviceAttribute{attribute}, {device})");
+
+    /// hipDeviceGetDefaultMemPool and hipMemPoolTrimTo 0, so that hipMemGetInfo sees what stream-ordered frees gave
+    /// back.
+    TrimPool
+        verb: value trim_pool "give unused memory of the default pool back";
+        makes: ["hipMemPoolTrimTo", "hipDeviceGetDefaultMemPool"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("trim of the pool"); cpp: Memory;
+}

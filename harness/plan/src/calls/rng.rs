@@ -1,0 +1,79 @@
+//! Random numbers: hipRAND.
+
+family! { rng
+
+    /// hiprandCreateGenerator, or hiprandCreateGeneratorHost when `host`.
+    RandCreate {
+        generator: Name as makes(Generator),
+        kind: RandKind as choice(RandKind::Xorwow),
+        host: bool as flag,
+    }
+        verb: keys rand_create "create a random generator";
+        makes: { |_plan| host => {
+            false => ["hiprandCreateGenerator"],
+            true => ["hiprandCreateGeneratorHost"],
+        } };
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: {
+            memory: make_handle(generator),
+            captures: new_generator(generator),
+            order: nothing,
+            touches: nothing,
+        };
+        words: ("creation of generator {generator}"); cpp: Random;
+
+    /// hiprandSetPseudoRandomGeneratorSeed.
+    RandSeed { generator: Name as uses(Generator), seed: u64 as number }
+        verb: keys rand_seed "seed a generator";
+        makes: ["hiprandSetPseudoRandomGeneratorSeed"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: use_handle(generator), captures: nothing, order: nothing, touches: nothing };
+        words: ("seed of {generator}");
+        cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
+
+    /// hiprandSetGeneratorOffset.
+    RandOffset { generator: Name as uses(Generator), offset: u64 as number }
+        verb: keys rand_offset "set a generator's offset";
+        makes: ["hiprandSetGeneratorOffset"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: use_handle(generator), captures: nothing, order: nothing, touches: nothing };
+        words: ("offset of {generator}"); cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
+
+    /// hiprandSetStream.
+    RandStream { generator: Name as uses(Generator), stream: Name as uses(Stream) }
+        verb: keys rand_stream "set a generator's stream";
+        makes: ["hiprandSetStream"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: {
+            memory: use_handle(generator),
+            captures: rand_stream(generator, stream),
+            order: nothing,
+            touches: nothing,
+        };
+        words: ("stream of {generator}"); cpp: Function("hiprandSetStream({generator}, {stream})");
+
+    /// hiprandGenerate: `count` 32-bit words.
+    RandGenerate {
+        generator: Name as uses(Generator),
+        to: Place as writes(Any),
+        count: u64 as number,
+    }
+        verb: by_hand rand_generate [generator, to, count] "generate 32-bit words";
+        makes: ["hiprandGenerate"];
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: {
+            memory: rand_generate(generator, to, *count),
+            captures: nothing,
+            order: in_turn,
+            touches: writes_range(to, count.saturating_mul(4)),
+        };
+        words: ("numbers of {generator} to {}", to.buffer); cpp: Random;
+
+    /// hiprandDestroyGenerator.
+    RandDestroy { generator: Name as ends(Generator) }
+        verb: value rand_destroy "destroy a generator";
+        makes: ["hiprandDestroyGenerator"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: end_handle(generator), captures: nothing, order: nothing, touches: nothing };
+        words: ("destruction of {generator}"); cpp: Function("hiprandDestroyGenerator({generator})");
+}

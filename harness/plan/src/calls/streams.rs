@@ -1,0 +1,72 @@
+//! Streams, the device as a whole, and host functions in streams.
+
+family! { streams
+
+    /// hipStreamCreateWithFlags.
+    StreamCreate { stream: Name as makes(Stream) }
+        verb: value create_stream "create a stream here instead of before the steps";
+        makes: ["hipStreamCreateWithFlags"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("creation of stream {stream}"); cpp: Stream;
+
+    /// hipStreamDestroy.
+    StreamDestroy { stream: Name as ends(Stream) }
+        verb: value destroy_stream "destroy a stream here instead of after the steps";
+        makes: ["hipStreamDestroy"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: nothing, order: end_stream(stream), touches: nothing };
+        words: ("destruction of stream {stream}"); cpp: Function("hipStreamDestroy({stream})");
+
+    /// hipStreamSynchronize.
+    StreamSynchronize { stream: Name as uses(Stream) }
+        verb: by_hand sync [] "wait for a stream, or for the `device`";
+        makes: ["hipStreamSynchronize"];
+        in_capture: Refused; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: nothing, order: sync(stream), touches: nothing };
+        words: ("sync of stream {stream}"); cpp: Function("hipStreamSynchronize({stream})");
+
+    /// hipDeviceSynchronize.
+    DeviceSynchronize
+        verb: part sync_device "sync";
+        makes: ["hipDeviceSynchronize"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: nothing, order: sync_device, touches: nothing };
+        words: ("sync of the device"); cpp: Function("hipDeviceSynchronize()");
+
+    /// hipStreamQuery.
+    StreamQuery { stream: Name as uses(Stream) }
+        verb: value query "ask whether a stream is idle";
+        makes: ["hipStreamQuery"];
+        in_capture: Refused; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("query of stream {stream}"); cpp: Function("hipStreamQuery({stream})");
+
+    /// hipStreamGetFlags; gives the flags that the stream was created with.
+    StreamGetFlags { stream: Name as uses(Stream) }
+        verb: value stream_flags "give the flags of a stream: 1 where it is non_blocking, else 0";
+        makes: ["hipStreamGetFlags"];
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
+        words: ("flags of stream {stream}");
+        cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
+
+    /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the
+    /// stream.
+    HostFunc {
+        buffer: Name as updates(Host),
+        api: HostFuncApi as choice(HostFuncApi::LaunchHostFunc),
+        stream: Name as orders(Stream),
+    }
+        verb: by_hand host_func [buffer, api, stream, graph]
+            "let a host function in a stream, or in a node of a `graph`, add one to every byte of a host buffer";
+        makes: { |_plan| api => {
+            HostFuncApi::AddCallback => ["hipStreamAddCallback"],
+            HostFuncApi::LaunchHostFunc => ["hipLaunchHostFunc"],
+        } };
+        in_capture: match api {
+            HostFuncApi::AddCallback => Refused,
+            HostFuncApi::LaunchHostFunc => Node,
+        };
+        by_hand: ["hipGraphAddHostNode"];
+        gives: Nothing;
+        effect: { memory: host_func(buffer), captures: nothing, order: in_turn, touches: writes(buffer) };
+        words: ("host function on {buffer}"); cpp: Stream;
+}

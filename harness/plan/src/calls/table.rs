@@ -1,0 +1,566 @@
+//! How a declaration becomes code: what `calls.rs` says of it, in macros.
+
+/// Hands the declarations of one family on to those of the next, and those of the last to `table`.
+macro_rules! family {
+    ($name:ident $($calls:tt)*) => { family! { @define ($) $name $($calls)* } };
+    (@define ($d:tt) $name:ident $($calls:tt)*) => {
+        macro_rules! $name {
+            ([$d($d families:ident)*] $d($d before:tt)*) => {
+                gather! { [$d($d families)*] $d($d before)* $($calls)* }
+            };
+        }
+    };
+}
+
+macro_rules! gather {
+    ([] $($calls:tt)*) => { table! { $($calls)* } };
+    ([$family:ident $($rest:ident)*] $($calls:tt)*) => { $family! { [$($rest)*] $($calls)* } };
+}
+
+/// What a field names.
+macro_rules! names {
+    ($see:ident, $field:ident, makes $thing:ident) => {
+        $see(named(Thing::$thing, $field, NamedAs::Made))
+    };
+    ($see:ident, $field:ident, ends $thing:ident) => {
+        $see(named(Thing::$thing, $field, NamedAs::Ended))
+    };
+    ($see:ident, $field:ident, uses $thing:ident) => {
+        $see(named(Thing::$thing, $field, NamedAs::Used))
+    };
+    ($see:ident, $field:ident, orders Stream) => {
+        $see(named(Thing::Stream, $field, NamedAs::Orders))
+    };
+    ($see:ident, $field:ident, reads $by:ident) => {
+        names!(@buffer $see, $field, Read, $by)
+    };
+    ($see:ident, $field:ident, writes $by:ident) => {
+        names!(@buffer $see, $field, Written, $by)
+    };
+    ($see:ident, $field:ident, updates $by:ident) => {
+        names!(@buffer $see, $field, Updated, $by)
+    };
+    (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
+        $see(Named { by: By::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
+    };
+    ($see:ident, $field:ident, arguments $kernel:ident) => { arguments($kernel, $field, $see) };
+    ($see:ident, $field:ident, operands) => { operands($field, $see) };
+    ($see:ident, $field:ident, $plain:ident $($default:tt)*) => { names!(@plain $plain) };
+    (@plain node) => {};
+    (@plain block) => {};
+    (@plain number) => {};
+    (@plain flag) => {};
+    (@plain choice) => {};
+    (@plain text) => {};
+    (@plain plain) => {};
+}
+
+/// The stream that a field names, to be changed.
+macro_rules! stream_field {
+    ($found:ident, $field:ident, makes Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, ends Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, uses Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, orders Stream) => {
+        $found = Some($field)
+    };
+    ($found:ident, $field:ident, $($other:tt)*) => {};
+}
+
+/// The functions of a call, in the form in which it declares them.
+macro_rules! functions {
+    ([$($function:literal),* $(,)?]) => { &[$($function),*] };
+    ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }, $given:ident) => {{
+        let $plan = $given;
+        match $by { $($case => &[$($function),*]),* }
+    }};
+    ({ |$plan:ident| ($first:expr, $else:expr) }, $given:ident) => {{
+        let $plan = $given;
+        match $first { [] => $else, functions => functions }
+    }};
+    ([$($function:literal),* $(,)?], $given:ident) => { &[$($function),*] };
+}
+
+/// The name that each of these functions goes by: that of the first.
+macro_rules! first {
+    ([]) => { &[] };
+    ([$first:literal $(, $more:literal)* $(,)?]) => { &[$first] };
+    ({ |$plan:ident| $by:expr => { $($case:pat => [$first:literal $(, $more:literal)*]),* $(,)? } }) => {
+        &[$($first),*]
+    };
+    ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
+}
+
+/// All of these functions.
+macro_rules! every {
+    ([$($function:literal),* $(,)?]) => { &[$($function),*] };
+    ({ |$plan:ident| $by:expr => { $($case:pat => [$($function:literal),*]),* $(,)? } }) => {
+        &[$($($function),*),*]
+    };
+    ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
+}
+
+/// What a key of a verb holds, for the verb's schema.
+macro_rules! key {
+    ($field:ident, $type:ty, makes $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, ends Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, uses Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, orders Stream) => {
+        Key::of(stringify!($field), KeyHolds::Name, false)
+    };
+    ($field:ident, $type:ty, ends $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, uses $thing:ident) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, text) => {
+        Key::of(stringify!($field), KeyHolds::Name, true)
+    };
+    ($field:ident, $type:ty, flag) => {
+        Key::of(stringify!($field), KeyHolds::Flag, false)
+    };
+    ($field:ident, $type:ty, number) => {
+        Key::of(stringify!($field), KeyHolds::Number, true)
+    };
+    ($field:ident, $type:ty, number $default:expr) => {
+        Key::of(stringify!($field), KeyHolds::Number, false)
+    };
+    ($field:ident, $type:ty, choice) => {
+        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)
+    };
+    ($field:ident, $type:ty, choice $default:expr) => {
+        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)
+    };
+}
+
+/// Whether a call does nothing at all.
+macro_rules! idle {
+    (nothing) => {
+        true
+    };
+    ($effect:tt) => {
+        false
+    };
+}
+
+/// The verb of a call, if it has one of its own.
+macro_rules! verb {
+    (none, $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
+    (part [$name:ident $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
+    (keys [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))*) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[$(stringify!($field)),*],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Keys(&[$(key!($field, $type, $($role)*)),*]),
+        }]
+    };
+    (value [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))?) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Value(&[$(key!($field, $type, $($role)*))?]),
+        }]
+    };
+    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => {
+        &[Verb {
+            name: stringify!($name),
+            keys: &[$(stringify!($key)),*],
+            about: $about,
+            gives: $gives,
+            idle: idle!($effect),
+            takes: Takes::Other,
+        }]
+    };
+}
+
+/// The value of a field, as it is read.
+macro_rules! value {
+    ($from:ident, $field:ident, makes Stream) => {
+        $from.new_stream(stringify!($field))
+    };
+    ($from:ident, $field:ident, ends Stream) => {
+        $from.stream(stringify!($field))
+    };
+    ($from:ident, $field:ident, uses Stream) => {
+        $from.stream(stringify!($field))
+    };
+    ($from:ident, $field:ident, orders Stream) => {
+        $from.stream(stringify!($field))
+    };
+    ($from:ident, $field:ident, makes $thing:ident) => {
+        $from.thing(stringify!($field), Thing::$thing)
+    };
+    ($from:ident, $field:ident, ends $thing:ident) => {
+        $from.thing(stringify!($field), Thing::$thing)
+    };
+    ($from:ident, $field:ident, uses $thing:ident) => {
+        $from.thing(stringify!($field), Thing::$thing)
+    };
+    ($from:ident, $field:ident, text) => {
+        $from.text(stringify!($field))
+    };
+    ($from:ident, $field:ident, flag) => {
+        $from.flag(stringify!($field))
+    };
+    ($from:ident, $field:ident, number) => {
+        $from.number(stringify!($field), None)
+    };
+    ($from:ident, $field:ident, number $default:expr) => {
+        $from.number(stringify!($field), Some($default))
+    };
+    ($from:ident, $field:ident, choice) => {
+        $from.choice(stringify!($field), None)
+    };
+    ($from:ident, $field:ident, choice $default:expr) => {
+        $from.choice(stringify!($field), Some($default))
+    };
+}
+
+/// What a field holds, where that can be written as one value.
+macro_rules! field {
+    ($found:ident, $field:ident, makes $thing:ident) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Made))
+    };
+    ($found:ident, $field:ident, ends $thing:ident) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Ended))
+    };
+    ($found:ident, $field:ident, uses $thing:ident) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Used))
+    };
+    ($found:ident, $field:ident, orders Stream) => {
+        $found.push(Field::name(stringify!($field), $field, Thing::Stream, NamedAs::Orders))
+    };
+    ($found:ident, $field:ident, text) => {
+        $found.push(Field::text(stringify!($field), $field))
+    };
+    ($found:ident, $field:ident, flag) => {
+        $found.push(Field::plain(stringify!($field), Holds::Number, $field, !*$field))
+    };
+    ($found:ident, $field:ident, number) => {
+        $found.push(Field::plain(stringify!($field), Holds::Number, $field, false))
+    };
+    ($found:ident, $field:ident, number $default:expr) => {
+        $found.push(Field::plain(stringify!($field), Holds::Number, $field, *$field == $default))
+    };
+    ($found:ident, $field:ident, choice) => {
+        $found.push(Field::plain(stringify!($field), Holds::Word, $field.word(), false))
+    };
+    ($found:ident, $field:ident, choice $default:expr) => {
+        $found.push(Field::plain(
+            stringify!($field),
+            Holds::Word,
+            $field.word(),
+            *$field == $default,
+        ))
+    };
+    ($found:ident, $field:ident, $($other:tt)*) => {};
+}
+
+/// Reads a call, if its verb is this one.
+macro_rules! read {
+    ($verb:ident, $from:ident, $call:ident, value $name:ident, []) => {
+        if $verb == stringify!($name) {
+            $from.nothing();
+            return Some(Call::$call {});
+        }
+    };
+    ($verb:ident, $from:ident, $call:ident, by_hand $name:ident, $fields:tt) => {
+        if $verb == stringify!($name) {
+            return $from.$name();
+        }
+    };
+    ($verb:ident, $from:ident, $call:ident, block $name:ident, $fields:tt) => {
+        if $verb == stringify!($name) {
+            return $from.$name();
+        }
+    };
+    ($verb:ident, $from:ident, $call:ident, part $name:ident, $fields:tt) => {};
+    ($verb:ident, $from:ident, $call:ident, none, $fields:tt) => {};
+    ($verb:ident, $from:ident, $call:ident, $form:ident $name:ident, [$(($field:ident $($role:tt)*))*]) => {
+        if $verb == stringify!($name) {
+            // All are read before one may be missing, so that all mistakes are told.
+            $(let $field = value!($from, $field, $($role)*);)*
+            $(let $field = $field?;)*
+            return Some(Call::$call { $($field),* });
+        }
+    };
+}
+
+/// Writes a call.
+macro_rules! write {
+    ($to:ident, $call:ident, keys $name:ident, [$($field:ident)*]) => {
+        $to.keys(stringify!($name), $call.fields())
+    };
+    ($to:ident, $call:ident, value $name:ident, [$($field:ident)*]) => {
+        $to.value(stringify!($name), $call.fields().pop())
+    };
+    ($to:ident, $call:ident, by_hand $name:ident, [$($field:ident)*]) => { $to.$name($($field),*) };
+    ($to:ident, $call:ident, part $name:ident, [$($field:ident)*]) => { $to.$name($($field),*) };
+    ($to:ident, $call:ident, block $name:ident, $fields:tt) => { String::new() };
+    ($to:ident, $call:ident, none, $fields:tt) => { String::new() };
+}
+
+/// The method that reads a verb by hand.
+macro_rules! reader {
+    (by_hand $name:ident) => {
+        /// Reads the verb of this name.
+        fn $name(&mut self) -> Option<Call>;
+    };
+    (block $name:ident) => { reader!(by_hand $name); };
+    ($other:ident $($name:ident)?) => {};
+}
+
+/// The method that writes a call by hand.
+macro_rules! writer {
+    (by_hand [$name:ident] $($field:ident: $type:ty),*) => {
+        /// Writes the call of this verb.
+        fn $name(&self, $($field: &$type),*) -> String;
+    };
+    (part [$name:ident] $($field:ident: $type:ty),*) => {
+        writer!(by_hand [$name] $($field: $type),*);
+    };
+    ($other:ident [$($name:ident)?] $($field:ident: $type:ty),*) => {};
+}
+
+/// One of the four parts of what a call does.
+macro_rules! effect {
+    ($part:ident, $on:ident, $given:tt, $none:expr, nothing) => { $none };
+    (memory, $on:ident, $given:tt, $none:expr, { memory: $does:ident $($args:tt)* }) => {
+        effect!(@upto $on, $given, $none, $does [$($args)*])
+    };
+    ($part:ident, $on:ident, $given:tt, $none:expr, {
+        memory: $memory:ident $(($($m:expr),*))?,
+        captures: $captures:ident $(($($c:expr),*))?,
+        order: $order:ident $(($($o:expr),*))?,
+        touches: $touches:ident $(($($t:expr),*))? $(,)?
+    }) => {
+        effect!(
+            @pick $part, $on, $given, $none,
+            $captures [$($($c),*)?], $order [$($($o),*)?], $touches [$($($t),*)?]
+        )
+    };
+    (@upto $on:ident, $given:tt, $none:expr, $does:ident [($($arg:expr),*), $($rest:tt)*]) => {
+        effect!(@call $on, $given, $none, $does [$($arg),*])
+    };
+    (@upto $on:ident, $given:tt, $none:expr, $does:ident [, $($rest:tt)*]) => {
+        effect!(@call $on, $given, $none, $does [])
+    };
+    (@pick captures, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
+        effect!(@call $on, $given, $none, $c $cs)
+    };
+    (@pick order, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
+        effect!(@call $on, $given, $none, $o $os)
+    };
+    (@pick touches, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
+        effect!(@call $on, $given, $none, $t $ts)
+    };
+    (@call $on:ident, $given:tt, $none:expr, nothing []) => { $none };
+    (@call $on:ident, [$($given:expr),*], $none:expr, $does:ident [$($arg:expr),*]) => {
+        $on.$does($($given,)* $($arg),*)
+    };
+}
+
+macro_rules! table {
+    ($(
+        $(#[$about:meta])*
+        $call:ident $({
+            $($(#[$attribute:meta])* $field:ident: $type:ty as $role:ident $(($($of:tt)*))?),* $(,)?
+        })?
+            verb: $form:ident $($verb:ident $([$($key:ident),*])? $says:literal)?;
+            makes: $makes:tt;
+            in_capture: $in_capture:expr;
+            by_hand: $by_hand:tt;
+            gives: $gives:expr;
+            effect: $effect:tt;
+            words: ($($words:tt)*);
+            cpp: $cpp:expr;
+    )*) => {
+        /// One call, or a block of calls.
+        #[allow(missing_docs, reason = "the fields are the arguments of the call that the variant names")]
+        #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+        #[serde(tag = "call", rename_all = "snake_case")]
+        pub enum Call {
+            $($(#[$about])* $call $({ $($(#[$attribute])* $field: $type,)* })?,)*
+        }
+
+        /// Reads verbs: those with fields like their calls' by [`Keys`], the others one by one.
+        pub trait ReadVerb: Keys {
+            $(reader! { $form $($verb)? })*
+        }
+
+        /// Writes verbs: those with fields like their calls' all in the same way, the others one by one.
+        #[allow(
+            clippy::too_many_arguments,
+            clippy::ptr_arg,
+            clippy::borrowed_box,
+            reason = "they take the fields of calls as they are"
+        )]
+        pub trait WriteVerb {
+            /// A verb with keys.
+            fn keys(&self, verb: &str, keys: Vec<Field<'_>>) -> String;
+            /// A verb with one value, or none.
+            fn value(&self, verb: &str, value: Option<Field<'_>>) -> String;
+            $(writer! { $form [$($verb)?] $($($field: $type),*)? })*
+        }
+
+        #[allow(unused_variables, unused_mut, unused_assignments, reason = "each call has its own fields")]
+        impl Call {
+            fn each_name<'a>(&'a self, see: &mut dyn FnMut(Named<'a>)) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        $($(names!(see, $field, $role $($($of)*)?);)*)?
+                    })*
+                }
+            }
+
+            /// The stream that the call names, to be changed.
+            pub fn stream_mut(&mut self) -> Option<&mut Name> {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        let mut found = None;
+                        $($(stream_field!(found, $field, $role $($($of)*)?);)*)?
+                        found
+                    })*
+                }
+            }
+
+            /// The functions that the call makes, or what the host does instead; the first is the one whose status
+            /// counts.
+            fn made(&self, given: &Plan) -> &'static [&'static str] {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => functions!($makes, given),)*
+                }
+            }
+
+            /// The function by which a node that does the same is added to a graph; none where there is none.
+            pub fn by_hand(&self) -> &'static [&'static str] {
+                match self {
+                    $(Call::$call { .. } => functions!($by_hand),)*
+                }
+            }
+
+            /// What a captured stream makes of the call.
+            pub fn in_capture(&self) -> InCapture {
+                use InCapture::{Node, Now, Refused};
+                match self {
+                    $(Call::$call { $($($field,)*)? } => $in_capture,)*
+                }
+            }
+
+            /// What the call is called where people read of it; empty for what only stands around a body.
+            pub fn words(&self) -> String {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => format!($($words)*),)*
+                }
+            }
+
+            /// Reads the call of a verb, or tells what is wrong with it.
+            pub fn read(verb: &str, from: &mut impl ReadVerb) -> Option<Call> {
+                $(read! {
+                    verb, from, $call, $form $($verb)?, [$($(($field $role $($($of)*)?))*)?]
+                })*
+                None
+            }
+
+            /// The step that reads as this call; empty for blocks, and for what has no verb.
+            pub fn write(&self, to: &impl WriteVerb) -> String {
+                let call = self;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        write!(to, call, $form $($verb)?, [$($($field)*)?])
+                    })*
+                }
+            }
+
+            /// The fields that hold one value, in their order.
+            pub fn fields(&self) -> Vec<Field<'_>> {
+                let mut found = Vec::new();
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        $($(field!(found, $field, $role $($($of)*)?);)*)?
+                    })*
+                }
+                found
+            }
+
+            /// How the call is written in C++.
+            pub fn cpp(&self) -> Cpp {
+                use Cpp::*;
+                match self {
+                    $(Call::$call { .. } => $cpp,)*
+                }
+            }
+
+            /// What the call does to captures and graphs, and what those depend on.
+            pub(crate) fn follow<'a>(&'a self, captures: &mut Captures<'a>) -> Result<(), String> {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        effect!(captures, captures, [], Ok(()), $effect)
+                    })*
+                }
+            }
+
+            /// What the call orders, and in which order its own accesses are.
+            pub(crate) fn order<'a>(&'a self, order: &mut Order<'a>, step: &'a Step, host: &str) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(order, order, [step, host], {}, $effect),)*
+                }
+            }
+
+            /// The accesses of the call, and whether the interface promises that they are over when it returns.
+            pub(crate) fn touches<'a>(&'a self, order: &Order<'a>) -> (Vec<Touch<'a>>, bool) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => {
+                        effect!(touches, order, [], (Vec::new(), false), $effect)
+                    })*
+                }
+            }
+
+            /// What the call does to memory when it takes effect.
+            pub(crate) fn effect<'a, B: Bytes>(&'a self, model: &mut Model<'a, B>, now: Now<'a>) {
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(memory, model, [now], (), $effect),)*
+                }
+            }
+        }
+
+        /// The verb of each call that has one of its own.
+        const OWN_VERBS: &[&[Verb]] = {
+            use Gives::{Nothing, Number, Word};
+            &[$(verb!(
+                $form $([$verb $([$($key),*])? $says])?, $gives, $effect,
+                $($(($field $type; $role $($($of)*)?))*)?
+            ),)*]
+        };
+
+        /// How calls are written in C++, with the names of their fields.
+        const IN_CPP: &[(Cpp, &[&str])] = {
+            use Cpp::*;
+            &[$(($cpp, &[$($(stringify!($field)),*)?])),*]
+        };
+
+        /// What calls go by: the first of what each may make.
+        const FIRST: &[&[&str]] = &[$(first!($makes), first!($by_hand),)*];
+
+        /// What calls may make.
+        const MADE: &[&[&str]] = &[$(every!($makes), every!($by_hand),)*];
+    };
+}
