@@ -521,7 +521,7 @@ macro_rules! table {
             /// What the call orders, and in which order its own accesses are.
             pub(crate) fn order<'a>(&'a self, order: &mut Order<'a>, step: &'a Step, host: &str) {
                 match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(order, order, [step, host], (), $effect),)*
+                    $(Call::$call { $($($field,)*)? } => effect!(order, order, [step, host], {}, $effect),)*
                 }
             }
 
