@@ -449,7 +449,7 @@ impl Runner<Candidate> for Runs<'_> {
         let rests = !wanted && states_an_answer(candidate, &outcome);
         // The same signature at another place is another failure.
         let elsewhere = !wanted && outcome.signature == self.wanted();
-        let signature = outcome.signature + if elsewhere { " at another call" } else { "" };
+        let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
         if rests {
             return Some(Seen::Own(signature));
         }

@@ -27,7 +27,9 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
         }
     };
     if !tested.is_empty() {
-        text.push_str("\n\n| element | with | without |\n| --- | --- | --- |");
+        text.push_str(
+            "\n\n| element | with | without, and what failed instead |\n| --- | --- | --- |",
+        );
     }
     for needed in &tested {
         let (with, without, instead) = (needed.with, needed.without, instead(needed));
@@ -125,7 +127,7 @@ fn own(findings: &Findings, found: &Minimised) -> String {
     ]);
     let whys: Vec<_> = whys.collect();
     format!(
-        " A failure marked as own says nothing about ROCm, as the smaller case is wrong: {}.",
+        " A failure marked as own is not counted, as the smaller case is wrong: {}.",
         whys.join(", or ")
     )
 }

@@ -105,7 +105,7 @@ pub(super) fn title(findings: &Findings) -> String {
     let words = record.title.split_whitespace().collect::<Vec<_>>().join(" ");
     let test = words.trim_end_matches('.');
     let title =
-        format!("{}{values} on {release}, {gfx}{emulated}; tested: {test}", symptom(findings));
+        format!("{}{values} on {release}, {gfx}{emulated}; violates: {test}", symptom(findings));
     let title = visible(&title).replace('`', "").replace(['\n', '\t'], " ");
     if findings.planted.is_empty() { title } else { format!("PLANTED, do not file: {title}") }
 }
@@ -267,7 +267,7 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
 pub(super) fn mitigations(findings: &Findings) -> Option<String> {
     let found = findings.mitigations.as_ref()?;
     let mut text = format!(
-        "#### What makes it go away\n\nWithout any change: {}.\n\n",
+        "#### What makes it go away\n\nWithout any change it fails in {} runs.\n\n",
         with_interval(found.base)
     );
     let title = |factor: &Factor| match factor.kind {
@@ -369,8 +369,8 @@ pub(super) fn steps(findings: &Findings) -> String {
     if exported.build.contains("/opt/rocm") {
         let _ = write!(
             text,
-            "\n\nThe paths are those of an installation in /opt/rocm; here it was built with the headers of `{}`, and with those of \
-             these libraries that it has.",
+            "\n\nThe paths are those of an installation in /opt/rocm; here it was built with the headers of `{}`, without the libraries of \
+             the line that this release does not have.",
             findings.record.stack.spec
         );
     }

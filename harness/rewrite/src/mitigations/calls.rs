@@ -37,13 +37,13 @@ const EDITS: &[(&str, &str, &str, Edit)] = &[
         |plan| memory(plan, Memory::DeviceAsync, Memory::Device),
     ),
     (
-        "copy by hipMemcpy",
+        "copy by hipMemcpy outside of captures",
         "The host waits for every copy outside of captures.",
         "ordering of asynchronous copies",
         |plan| outside(plan, &mut |step, out| out.push(synchronous(step))),
     ),
     (
-        "synchronise the device after every call",
+        "synchronise the device after what is submitted outside of captures",
         "Nothing is in flight when the next call is made.",
         "ordering of commands",
         |plan| {
@@ -380,8 +380,8 @@ faults: [copy.zero]
             COPY,
             &[
                 "pin the host buffers",
-                "copy by hipMemcpy",
-                "synchronise the device after every call",
+                "copy by hipMemcpy outside of captures",
+                "synchronise the device after what is submitted outside of captures",
                 "synchronise before reading",
             ],
         );

@@ -51,8 +51,10 @@ pub fn describe(plan: &Plan, edit: &Edit) -> (String, Vec<u32>) {
             };
             (text, vec![*id])
         }
-        Edit::EmptyGraph(id) => ("nodes that do work".to_owned(), vec![*id]),
-        Edit::ByHand(id) => ("capture instead of nodes that are added".to_owned(), vec![*id]),
+        Edit::EmptyGraph(id) => {
+            ("what the capture holds, instead of empty nodes".to_owned(), vec![*id])
+        }
+        Edit::ByHand(id) => ("the capture, instead of nodes that are added".to_owned(), vec![*id]),
         Edit::Nodes(id, _) => (format!("length of the {}", about(*id)), vec![*id]),
         Edit::Merge { from, to } => (format!("stream {from} apart from {to}"), Vec::new()),
         Edit::Blocking(name) => (format!("non-blocking stream {name}"), Vec::new()),

@@ -107,6 +107,14 @@ impl Plans {
         let first = |mistakes: Vec<case::Diagnostic>| {
             mistakes.into_iter().next().map_or_else(String::new, |m| m.message)
         };
+        let ids: BTreeSet<u32> = every(&plan.body).iter().map(|s| s.id).collect();
+        if ids.is_empty() {
+            return Err("no step is left".to_owned());
+        }
+        // Without it nothing fails in this way, which shows nothing of what else went with it.
+        if self.failing.is_some_and(|failing| !ids.contains(&failing)) {
+            return Err("the failing call is left out".to_owned());
+        }
         let text = write(plan, &self.header, &self.kernels);
         let case = Case::parse(&self.id, &text).map_err(first)?;
         let trial = case.trials().swap_remove(0);
@@ -115,7 +123,6 @@ impl Plans {
             return Err("nothing in it can fail in this way".to_owned());
         }
         if !self.kept.is_empty() {
-            let ids: BTreeSet<u32> = every(&plan.body).iter().map(|s| s.id).collect();
             if !self.kept.is_subset(&ids) {
                 return Err("what the failing call expects rests on it".to_owned());
             }

@@ -114,10 +114,10 @@ fn last_call(text: &str, function: Option<&str>) -> (String, String) {
     (title, shown(&lines, from))
 }
 
-const AT_THE_END: &str = "the calls, and everything at its end";
+const AT_THE_END: &str = "calls, and everything at its end";
 
 fn everything_from(function: &str) -> String {
-    format!("the calls before {function}, and everything from there on")
+    format!("calls before {function}, and everything from there on")
 }
 
 /// The calls of a log before a line, and some lines from it on.
@@ -207,7 +207,7 @@ mod tests {
             ":4:rocdevice.cpp  :14: 8 us: [pid:1 tid: 0x7f] Free hsa memory 0x7f",
         ];
         let (title, text) = last_call(&lines.join("\n"), Some("hipMemcpy"));
-        assert_eq!(title, "the calls before hipMemcpy, and everything from there on");
+        assert_eq!(title, "calls before hipMemcpy, and everything from there on");
         assert_eq!(text, [lines[0], lines[2], lines[3], lines[4]].join("\n"));
     }
 
