@@ -94,7 +94,7 @@ fn a_planted_fault_becomes_a_report() {
         "Please confirm on hardware",
         "| no fault planted | 0/3 | passes |",
         "| `HSA_ENABLE_SDMA=0` | 0/6 |",
-        "AMD_LOG_LEVEL=4 of the program, from hipMemcpy on",
+        "AMD_LOG_LEVEL=4 of the program: calls before hipMemcpy, and everything from there on",
         "it failed as described in 3 of 3 fresh processes. A failing run ended so: `FAIL: buffer back: byte 0 is 00",
         "repro.cpp",
     ] {

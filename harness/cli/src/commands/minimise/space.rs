@@ -122,10 +122,8 @@ impl Plans {
         if !self.may_fail(&lowered.plan) {
             return Err("nothing in it can fail in this way".to_owned());
         }
-        if !self.kept.is_empty() {
-            if !self.kept.is_subset(&ids) {
-                return Err("what the failing call expects rests on it".to_owned());
-            }
+        if !self.kept.is_subset(&ids) {
+            return Err("what the failing call expects rests on it".to_owned());
         }
         if let Some(buffer) = never_freed(&lowered.plan) {
             return Err(format!("`{buffer}` is not freed before its memory is wanted back"));
