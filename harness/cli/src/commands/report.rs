@@ -250,7 +250,8 @@ fn write(folder: &Path, runs: &Runs, issue: &Issue) -> Result<(), Stop> {
     evidence::write_text(folder, RECORDS_FILE, &lines)?;
     let title = format!(
         "<!-- title: {} -->\n<!-- repository: {} -->\n\n",
-        issue.title.replace("--", "- -"),
+        // Nothing of it ends the comment, or is markup for who takes it for text.
+        issue.title.replace("--", "- -").replace('<', "&lt;").replace("](", "] ("),
         issue.repository
     );
     evidence::write_text(folder, REPORT_FILE, &(title + &issue.markdown()))?;
