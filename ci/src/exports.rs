@@ -16,6 +16,7 @@ const SAMPLE: &[&str] = &[
     "graphs/exec-update",
     "kernels/saxpy",
     "rng/host-equals-device",
+    "streams/flags",
 ];
 
 /// Architectures with wavefronts of 32 and of 64 items.
