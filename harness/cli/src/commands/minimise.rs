@@ -456,7 +456,8 @@ impl Runner<Candidate> for Runs<'_> {
         Some(match self.elsewhere(candidate, key)? {
             // It fails where it must pass, so it is itself wrong.
             Some(other) if other.kind.is_failure() => Seen::Own(signature),
-            Some(other) if wanted && other.kind != Kind::Pass => Seen::Pass,
+            // Nothing is known of it.
+            Some(other) if other.kind != Kind::Pass => Seen::Pass,
             // So it is where its own kernels touch what they may not.
             _ if !self.is_clean(candidate, key)? => Seen::Own(signature),
             _ if wanted => Seen::Same,
