@@ -2,6 +2,7 @@
 //! call these tasks and nothing else.
 
 mod amd_tests;
+mod bisects;
 mod checks;
 mod examples;
 mod exports;
@@ -56,6 +57,7 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for six cases
   examples makes the reports of reports/examples anew
+  bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device, on two architectures
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
+        "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
