@@ -97,7 +97,7 @@ Examples:
 const ROCM: &str = "\
 Examples:
   rocrepro rocm list
-  rocrepro rocm fetch debian:7.2.4 --with hipblaslt,rocblas,hiprand
+  rocrepro rocm fetch debian:7.2.4 --with hipblaslt,rocblas
   rocrepro rocm path debian:7.2.4";
 
 const COMPLETIONS: &str = "\
@@ -213,6 +213,15 @@ impl Origin {
     }
 }
 
+/// Where packages of Debian come from.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct Mirrors {
+    /// Debian mirrors to fetch from; the first that has a package gives it [default: this machine's own where it is a Debian,
+    /// Debian's, and Debian's archive of old versions]
+    #[arg(long, value_name = "URL", value_delimiter = ',', env = "ROCREPRO_MIRROR")]
+    pub(crate) mirror: Vec<String>,
+}
+
 /// What a program runs on: a stack and a device.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
@@ -232,9 +241,8 @@ pub(crate) struct Target {
     #[arg(long, value_name = "GFX", env = "ROCREPRO_GFX", default_value = "gfx1151")]
     pub(crate) gfx: String,
 
-    /// A Debian mirror to fetch from instead of the machine's own
-    #[arg(long, value_name = "URL")]
-    pub(crate) mirror: Option<String>,
+    #[command(flatten)]
+    pub(crate) mirrors: Mirrors,
 
     /// Set a variable in the otherwise clean environment
     #[arg(long, value_name = "NAME=VALUE")]
@@ -440,9 +448,8 @@ pub(crate) enum Rocm {
         /// machine's GPU, or else gfx1151]
         #[arg(long, value_name = "GFX", value_delimiter = ',')]
         gfx: Vec<String>,
-        /// A Debian mirror instead of the machine's own
-        #[arg(long, value_name = "URL")]
-        mirror: Option<String>,
+        #[command(flatten)]
+        mirrors: Mirrors,
     },
     /// Print the folder of a stack
     Path {
