@@ -9,10 +9,12 @@
 // A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
+mod arguments;
 mod calls;
 mod checks;
 mod declare;
 mod expected;
+mod formula;
 mod header;
 mod lean;
 mod libraries;

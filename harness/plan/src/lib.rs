@@ -15,6 +15,7 @@ mod calls;
 mod captures;
 mod event;
 mod executable;
+mod formula;
 mod kernel;
 mod late;
 mod matmul;
@@ -22,6 +23,8 @@ mod model;
 mod order;
 mod pattern;
 mod promise;
+mod scalar;
+mod source;
 
 pub use call::*;
 pub use calls::{
@@ -31,10 +34,13 @@ pub use calls::{
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;
 pub use executable::impossible;
+pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, kernel};
 pub use late::{Late, late_on};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
 pub use model::{Content, Expected, Mistake, Reference, Write, analyse, reference};
 pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
+pub use scalar::{Scalar, ScalarType};
+pub use source::{OwnKind, OwnParameter, own_parameters};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};
