@@ -2,6 +2,7 @@
 //! call these tasks and nothing else.
 
 mod amd_tests;
+mod bisects;
 mod checks;
 mod examples;
 mod exports;
@@ -46,7 +47,7 @@ const EIGHTH: usize = 8;
 
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
-  lint     formatting, clippy, licences, tidiness
+  lint     formatting, clippy, the links of the docs, licences, tidiness; the fuzz targets compile
   test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz`, `waits` and `races`
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red; of an eighth of the cases, no statement could be left out
@@ -56,6 +57,7 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for six cases
   examples makes the reports of reports/examples anew
+  bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device, on two architectures
   locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
+        "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
         "locks" => locks(),
@@ -142,10 +145,13 @@ fn all() -> Done {
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
     // Another choice of packages would have other features, and so be built anew.
     cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
-    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let program = sh.current_dir().join(target).join("debug/rocrepro");
+    let program = sh.current_dir().join(target()).join("debug/rocrepro");
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
     Ok(program)
+}
+
+fn target() -> String {
+    std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned())
 }
 
 type Done = Result<(), Box<dyn std::error::Error>>;
@@ -159,7 +165,15 @@ fn shell() -> Result<Shell, Box<dyn std::error::Error>> {
 fn lint() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo fmt --all --check").run()?;
+    cmd!(sh, "cargo fmt --manifest-path fuzz/Cargo.toml --check").run()?;
     cmd!(sh, "cargo clippy --workspace --all-targets --locked -- -D warnings").run()?;
+    cmd!(sh, "cargo doc --quiet --workspace --no-deps --locked")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
+    // A workspace of its own, whose targets nothing else compiles.
+    cmd!(sh, "cargo clippy --quiet --manifest-path fuzz/Cargo.toml --all-targets --locked --no-default-features -- -D warnings")
+        .env("CARGO_TARGET_DIR", target())
+        .run()?;
     if cmd!(sh, "cargo deny --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
         cmd!(sh, "cargo install --quiet --locked cargo-deny").run()?;
     }

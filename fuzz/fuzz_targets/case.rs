@@ -32,7 +32,7 @@ fuzz_target!(|text: &str| {
 /// Lowers the first trials, healthy and under the first faults.
 fn plans(case: &Case) {
     for trial in case.trials().iter().take(TRIALS) {
-        let declared = case.faults.iter().map(|entry| Some(entry.planted.fault)).take(2);
+        let declared = case.faults.iter().map(|entry| Some(entry.planted.clone())).take(2);
         for fault in declared.chain([None]) {
             if let Err(mistakes) = lower(case, trial, &KERNELS, fault.as_slice()) {
                 assert!(!mistakes.is_empty(), "refused without a reason: {trial}");

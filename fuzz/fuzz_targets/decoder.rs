@@ -51,7 +51,10 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
         arch: Arch::ALL[usize::from(flags & 0x0f) % Arch::ALL.len()],
         step_limit: STEPS,
         threads: 1,
-            turns: Turns::default(),
+        turns: Turns::default(),
+        late_results: flags & 0x40 != 0,
+        patience: std::time::Duration::from_secs(5),
+        room: 4,
     };
     isa::launch(&launch, &space)
 }

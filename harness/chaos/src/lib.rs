@@ -1,6 +1,6 @@
 //! Plants trouble around the whole command, and looks whether what it then says is true.
 //!
-//! Each kind of trouble is a [`Row`](row::Row) of one table: how it is planted, and what a truthful tool may say. After each run nothing
+//! Each kind of trouble is a `Row` of one table: how it is planted, and what a truthful tool may say. After each run nothing
 //! may be left: no process, no temporary file, and no foreign file touched. Mixtures of two or three rows follow, whose expectation is
 //! derived from theirs. This crate shares no code with the command, so that a mistake is not made twice.
 

@@ -476,7 +476,7 @@ pub(crate) unsafe fn array<'a, T>(pointer: *const T, count: u32) -> &'a [T] {
     if pointer.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: not null, and the caller vouches for `count` values there.
     unsafe { std::slice::from_raw_parts(pointer, count as usize) }
 }
 
@@ -488,7 +488,7 @@ pub(crate) unsafe fn name(pointer: *const c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: not null, and the caller vouches for a string of C.
     Some(unsafe { std::ffi::CStr::from_ptr(pointer) }.to_string_lossy().into_owned())
 }
 

@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     ops::ControlFlow,
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
 };
 
 use device::Fault;
@@ -14,7 +14,9 @@ use isa::Unordered;
 
 use crate::{
     abi::{Agent, Dim3, Out, PitchedPtr, Signal, Status, array},
-    clock, events, faults, findings, memory, order, report,
+    clock, events, faults, findings,
+    locks::{Condvar, Mutex},
+    memory, order, report,
     report::trace,
     sanitizer, schedule, system,
     transfer::{self, Direction, Fate, Row},
@@ -56,15 +58,13 @@ impl Engine {
     }
 
     fn stopped(&self) -> bool {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).stop
+        self.state.lock().stop
     }
 
     fn next(&self) -> Option<Job> {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = self
-            .changed
-            .wait_while(state, |state| state.jobs.is_empty() && !state.stop)
-            .unwrap_or_else(PoisonError::into_inner);
+        let state = self.state.lock();
+        let mut state =
+            self.changed.wait_while(state, |state| state.jobs.is_empty() && !state.stop);
         if state.stop { None } else { state.jobs.pop_front() }
     }
 
@@ -86,7 +86,7 @@ pub(crate) struct Ready(Arc<Engine>);
 
 impl Ready {
     pub(crate) fn carry_out(self) {
-        let job = self.0.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.pop_front();
+        let job = self.0.state.lock().jobs.pop_front();
         if let Some(job) = job {
             carry_out(&job);
         }
@@ -95,7 +95,7 @@ impl Ready {
 
 /// The engines that were used so far.
 fn engines() -> Vec<Arc<Engine>> {
-    ENGINES.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().cloned().collect()
+    ENGINES.lock().iter().flatten().cloned().collect()
 }
 
 /// The signals that the job waits for.
@@ -106,7 +106,7 @@ fn unmet(job: &Job) -> Vec<Signal> {
 /// The engines whose front copy may be carried out now.
 pub(crate) fn ready() -> Vec<Ready> {
     let is_ready = |engine: &Arc<Engine>| {
-        let state = engine.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = engine.state.lock();
         state.jobs.front().is_some_and(|job| unmet(job).is_empty())
     };
     engines().into_iter().filter(is_ready).map(Ready).collect()
@@ -116,7 +116,7 @@ pub(crate) fn ready() -> Vec<Ready> {
 /// waits for. `None` when no copy lowers it.
 pub(crate) fn copy_that_lowers(signal: Signal) -> Option<Result<Ready, Vec<Signal>>> {
     engines().into_iter().find_map(|engine| {
-        let state = engine.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = engine.state.lock();
         state.jobs.iter().find(|job| job.completion == signal)?;
         let unmet = unmet(state.jobs.front()?);
         drop(state);
@@ -203,14 +203,14 @@ fn enabled() -> bool {
 }
 
 fn submit(index: usize, job: Job) -> Status {
-    let mut engines = ENGINES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut engines = ENGINES.lock();
     if engines[index].is_none() {
         engines[index] = Engine::start();
     }
     let Some(engine) = &engines[index] else { return Status::OUT_OF_RESOURCES };
     let engine = Arc::clone(engine);
     drop(engines);
-    engine.state.lock().unwrap_or_else(PoisonError::into_inner).jobs.push_back(job);
+    engine.state.lock().jobs.push_back(job);
     if schedule::is_eager() {
         engine.changed.notify_one();
     } else {
@@ -221,9 +221,9 @@ fn submit(index: usize, job: Job) -> Status {
 
 /// Ends the engines. What is not done yet will not be, as when the driver closes a process's queues.
 pub(crate) fn shut_down() {
-    for engine in ENGINES.lock().unwrap_or_else(PoisonError::into_inner).iter_mut() {
+    for engine in ENGINES.lock().iter_mut() {
         if let Some(engine) = engine.take() {
-            engine.state.lock().unwrap_or_else(PoisonError::into_inner).stop = true;
+            engine.state.lock().stop = true;
             engine.changed.notify_all();
         }
     }
@@ -268,7 +268,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
         "copy {len} bytes from {from:#x} of agent {} to {to:#x} of agent {}, {count} dependencies",
         from_agent.0, to_agent.0,
     );
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` signals.
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
     let direction = direction(to_agent, from_agent);
     let rows = vec![Row { to, from, len }];
@@ -296,7 +296,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_on_engine(
     _engine: u32,
     _force: bool,
 ) -> Status {
-    // SAFETY: the same contract.
+    // SAFETY: the arguments are the caller's, handed on as they came.
     unsafe {
         hsa_amd_memory_async_copy(
             to,
@@ -352,7 +352,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     dependencies: *const Signal,
     completion: Signal,
 ) -> Status {
-    // SAFETY: by this function's contract; null is refused.
+    // SAFETY: each is null, which is refused, or a structure of the caller that lives for this call.
     let arguments = unsafe {
         (to.as_ref(), to_offset.as_ref(), from.as_ref(), from_offset.as_ref(), range.as_ref())
     };
@@ -367,7 +367,7 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
         2 => (1, Direction::Other),
         _ => (2, Direction::Other),
     };
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` signals.
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
     submit(index, Job { rows, direction, dependencies, completion, submitted: order::submitted() })
 }
@@ -408,7 +408,7 @@ unsafe extern "C" fn hsa_memory_copy(to: usize, from: usize, len: usize) -> Stat
         return Status::ERROR;
     }
     let fate = fate(len, direction(owner(to), owner(from)));
-    // SAFETY: by this function's contract.
+    // SAFETY: the caller vouches for the bytes at both ends.
     unsafe { move_by_host(&rows, fate) }
 }
 
@@ -421,7 +421,7 @@ pub(crate) unsafe fn move_by_host(rows: &[Row], fate: Fate) -> Status {
         refuse(&unordered);
         return Status::ERROR;
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: the caller vouches for the bytes at both ends.
     unsafe { transfer::carry_out(rows, fate) };
     Status::SUCCESS
 }

@@ -1,11 +1,8 @@
 //! Who wants to be told when memory is given back.
 
-use std::{
-    ffi::c_void,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{ffi::c_void, sync::MutexGuard};
 
-use crate::{abi::Status, address_map::Kind, memory, report::trace};
+use crate::{abi::Status, address_map::Kind, locks::Mutex, memory, report::trace};
 
 type Callback = extern "C" fn(*mut c_void, *mut c_void);
 
@@ -26,7 +23,7 @@ unsafe impl Send for Notifier {}
 static NOTIFIERS: Mutex<Vec<Notifier>> = Mutex::new(Vec::new());
 
 fn notifiers() -> MutexGuard<'static, Vec<Notifier>> {
-    NOTIFIERS.lock().unwrap_or_else(PoisonError::into_inner)
+    NOTIFIERS.lock()
 }
 
 /// Gives an allocation back and tells whoever asked for it; `false` when nothing was allocated there.

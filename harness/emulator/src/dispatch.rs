@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     ops::{ControlFlow, Range},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -19,7 +19,9 @@ use isa::{
 use crate::{
     abi::{Agent, DispatchPacket, Status},
     address_map::Kind,
-    blit, config, events, faults, findings, loader, memory, model, order,
+    blit, config, events, faults, findings, loader,
+    locks::Mutex,
+    memory, model, order,
     pools::GROUP_BYTES,
     queue::Queue,
     report,
@@ -306,7 +308,7 @@ fn wrong_arguments(packet: &DispatchPacket, len: usize) -> Option<u64> {
 fn stale(kernel: u64, bytes: &[u8]) -> Option<Vec<u8>> {
     static LAST: Mutex<Option<HashMap<u64, Vec<u8>>>> = Mutex::new(None);
     faults::planted(Fault::KernelStaleArgs)?;
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST.lock();
     let before = last.get_or_insert_default().insert(kernel, bytes.to_vec())?;
     (before.len() == bytes.len() && faults::takes(Fault::KernelStaleArgs)).then_some(before)
 }

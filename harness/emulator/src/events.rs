@@ -4,9 +4,10 @@
 //! several (a barrier-or packet) or for a handler's condition, so sleeping on a single signal would
 //! not do. Signals change rarely enough that waking all sleepers is cheap.
 
+use crate::locks::{Condvar, Mutex};
 use std::{
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -22,7 +23,7 @@ static SILENT_WRITERS: AtomicUsize = AtomicUsize::new(0);
 const LOOK: Duration = Duration::from_millis(1);
 
 fn epoch() -> MutexGuard<'static, u64> {
-    EPOCH.lock().unwrap_or_else(PoisonError::into_inner)
+    EPOCH.lock()
 }
 
 /// Wakes whoever waits, after a signal changed.

@@ -3,14 +3,14 @@
 use std::{
     ffi::{CString, c_char},
     sync::{
-        Mutex, OnceLock, PoisonError,
+        OnceLock,
         atomic::{AtomicU64, Ordering},
     },
 };
 
 use device::{Acts, Fault, Planted};
 
-use crate::{config, sanitizer};
+use crate::{config, locks::Mutex, sanitizer};
 
 /// A planted fault, how many opportunities it has had, and which of them it took.
 struct Choice {
@@ -27,7 +27,7 @@ impl Choice {
             u32::MAX => 0,
             line => line,
         };
-        self.acts.lock().unwrap_or_else(PoisonError::into_inner).note(opportunity, line);
+        self.acts.lock().note(opportunity, line);
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn planted(fault: Fault) -> Option<&'static Planted> {
 /// The JSON of a list of [`Acts`]: how often each planted fault misbehaved up to now.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_acts() -> *const c_char {
-    let acts = |choice: &Choice| choice.acts.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let acts = |choice: &Choice| choice.acts.lock().clone();
     let all: Vec<Acts> = chooser().0.iter().map(acts).collect();
     let json = serde_json::to_string(&all).unwrap_or_default();
     // Whoever asks may keep it; once in a process is often.

@@ -1,16 +1,11 @@
 //! What the sanitizer tells: each mistake once in a process, after which the work goes on or stops, as was asked for.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Display,
-    ops::ControlFlow,
-    sync::{Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, fmt::Display, ops::ControlFlow};
 
 use device::Sanitize;
 use isa::Unordered;
 
-use crate::{config, report, sanitizer};
+use crate::{config, locks::Mutex, report, sanitizer};
 
 /// The mistakes that were told: by whom, and what is the same each time.
 static TOLD: Mutex<BTreeSet<(String, String)>> = Mutex::new(BTreeSet::new());
@@ -26,7 +21,7 @@ pub(crate) fn tell(who: &str, mistake: String, what: impl Display) -> ControlFlo
     } else {
         ""
     };
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut told = TOLD.lock();
     if told.len() <= MOST && told.insert((who.to_owned(), mistake)) {
         if told.len() <= MOST {
             report::finding(who, format_args!("{what}{then}"));

@@ -5,7 +5,7 @@
 //! at every start of a program that is linked to HIP. A linker could add the version, but `rustc`
 //! hands it a script of anonymous version already, and GNU ld refuses a second one with a name. So
 //! the version is added to the finished file, in space that the library keeps for that: the
-//! exported variable [`VERSION_SYMBOL`]. Nothing in the file moves.
+//! exported variable `VERSION_SYMBOL`. Nothing in the file moves.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 

@@ -43,7 +43,7 @@ extern "C" fn hsa_agent_iterate_isas(
 /// As the interface demands: `wanted` is a C string.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hsa_isa_from_name(wanted: *const c_char, isa: Out<Isa>) -> Status {
-    // SAFETY: by this function's contract.
+    // SAFETY: a string of C, which HSA has the caller pass.
     match unsafe { name(wanted) } {
         None => Status::INVALID_ARGUMENT,
         Some(wanted) if wanted == isa_name() => isa.put(ISA),

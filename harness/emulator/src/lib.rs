@@ -29,6 +29,7 @@ mod idle;
 pub mod install;
 mod isas;
 mod loader;
+mod locks;
 mod memory;
 mod missing;
 mod model;

@@ -5,7 +5,7 @@ mod older;
 use std::{
     collections::{BTreeMap, HashMap},
     ffi::{c_char, c_void},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, MutexGuard},
 };
 
 use device::Fault;
@@ -14,7 +14,9 @@ use crate::{
     abi::{Agent, Answer, File, Out, Status, name, pool_flag},
     address_map,
     code_object::{Base, CodeObject, Descriptor, Kind, Problem},
-    config, faults, memory,
+    config, faults,
+    locks::Mutex,
+    memory,
     report::trace,
 };
 
@@ -67,7 +69,7 @@ struct Registry {
 static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
 
 fn with<T>(body: impl FnOnce(&mut Registry) -> T) -> T {
-    let mut registry: MutexGuard<'_, _> = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut registry: MutexGuard<'_, _> = REGISTRY.lock();
     body(registry.get_or_insert_default())
 }
 
@@ -107,7 +109,7 @@ unsafe extern "C" fn hsa_code_object_reader_create_from_memory(
     if pointer.is_null() || bytes == 0 {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: not null, and HSA has the caller keep `bytes` bytes there for this call.
     new_reader(unsafe { std::slice::from_raw_parts(pointer, bytes) }.into(), reader)
 }
 
@@ -198,7 +200,7 @@ unsafe extern "C" fn hsa_executable_agent_global_variable_define(
     variable: *const c_char,
     address: u64,
 ) -> Status {
-    // SAFETY: by this function's contract.
+    // SAFETY: a string of C, which HSA has the caller pass.
     let Some(variable) = (unsafe { name(variable) }) else { return Status::INVALID_ARGUMENT };
     with(|registry| match registry.executables.get_mut(&executable) {
         None => Status::INVALID_EXECUTABLE,
@@ -334,7 +336,7 @@ unsafe extern "C" fn hsa_executable_get_symbol_by_name(
     _agent: *const Agent,
     symbol: Out<u64>,
 ) -> Status {
-    // SAFETY: by this function's contract.
+    // SAFETY: a string of C, which HSA has the caller pass.
     let Some(wanted) = (unsafe { name(wanted) }) else { return Status::INVALID_ARGUMENT };
     let found = with(|registry| {
         let executable = registry.executables.get(&executable)?;

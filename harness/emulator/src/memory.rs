@@ -7,7 +7,7 @@ use std::{
     collections::BTreeMap,
     ops::Range,
     sync::{
-        Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        MutexGuard, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -17,7 +17,9 @@ use device::Fault;
 use crate::{
     abi::{Agent, pool_flag},
     address_map::{AddressMap, Kind, PAGE, Region},
-    config, faults, order, sanitizer,
+    config, faults,
+    locks::{Mutex, RwLock},
+    order, sanitizer,
 };
 
 static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
@@ -26,15 +28,15 @@ static MAP: RwLock<AddressMap> = RwLock::new(AddressMap::new());
 static USED: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 fn used() -> MutexGuard<'static, BTreeMap<u64, u64>> {
-    USED.lock().unwrap_or_else(PoisonError::into_inner)
+    USED.lock()
 }
 
 pub(crate) fn map() -> RwLockReadGuard<'static, AddressMap> {
-    MAP.read().unwrap_or_else(PoisonError::into_inner)
+    MAP.read()
 }
 
 pub(crate) fn map_mut() -> RwLockWriteGuard<'static, AddressMap> {
-    MAP.write().unwrap_or_else(PoisonError::into_inner)
+    MAP.write()
 }
 
 /// Bytes that the device says it has.
@@ -90,17 +92,17 @@ static FREED_TWICE: Mutex<Vec<usize>> = Mutex::new(Vec::new());
 fn alias(len: usize) -> Option<usize> {
     faults::planted(Fault::AllocAlias).or(faults::planted(Fault::AllocFreedTwice))?;
     let live = map().pool_of(len)?;
-    let mut freed = FREED_TWICE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut freed = FREED_TWICE.lock();
     let twice = freed.iter().position(|size| *size == len).map(|at| freed.swap_remove(at));
     (twice.is_some() || faults::takes(Fault::AllocAlias)).then(|| {
-        ALIASES.lock().unwrap_or_else(PoisonError::into_inner).push(live);
+        ALIASES.lock().push(live);
         live
     })
 }
 
 /// Ends one of the two lives of an address that was given out twice.
 fn end_alias(start: usize) -> Option<Region> {
-    let mut aliases = ALIASES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut aliases = ALIASES.lock();
     let found = aliases.iter().position(|alias| *alias == start)?;
     aliases.swap_remove(found);
     drop(aliases);
@@ -198,7 +200,7 @@ pub(crate) fn free(start: usize) -> bool {
     if region.owner.is_gpu() && region.kind == Kind::Pool {
         discharge(region.owner, len);
         if faults::takes(Fault::AllocFreedTwice) {
-            FREED_TWICE.lock().unwrap_or_else(PoisonError::into_inner).push(len);
+            FREED_TWICE.lock().push(len);
         }
     }
     let mut users = users();
@@ -232,7 +234,7 @@ impl Users {
 static USERS: Mutex<Users> = Mutex::new(Users { running: 0, retired: Vec::new() });
 
 fn users() -> MutexGuard<'static, Users> {
-    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+    USERS.lock()
 }
 
 /// While this exists no memory that was reachable at its start is unmapped: freeing memory that a

@@ -19,7 +19,7 @@ mod state;
 use std::{
     cell::RefCell,
     ops::Range,
-    sync::{Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{MutexGuard, atomic::Ordering},
 };
 
 use device::Fault;
@@ -27,7 +27,7 @@ use isa::{AccessKind, Unordered};
 use state::State;
 pub(crate) use state::{Known, Work};
 
-use crate::{abi::Signal, faults, findings, sanitizer, transfer::Row};
+use crate::{abi::Signal, faults, findings, locks::Mutex, sanitizer, transfer::Row};
 
 static STATE: Mutex<State> = Mutex::new(State::new());
 
@@ -39,7 +39,7 @@ thread_local! {
 /// The state, while somebody looks at the order. Packets that overtake each other are the planted fault's mistake.
 fn state() -> Option<MutexGuard<'static, State>> {
     let on = sanitizer::is_on() && faults::planted(Fault::QueueBarrierIgnored).is_none();
-    on.then(|| STATE.lock().unwrap_or_else(PoisonError::into_inner))
+    on.then(|| STATE.lock())
 }
 
 fn with_packet<T>(act: impl FnOnce(&mut State, &mut Work) -> T) -> Option<T> {

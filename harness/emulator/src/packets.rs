@@ -1,15 +1,14 @@
 //! What the packet processor does with each packet.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
 use device::Fault;
 
 use crate::{
     abi::{BarrierPacket, BarrierValuePacket, Condition, DispatchPacket, Signal, Status, packet},
-    clock, dispatch, events, faults, order,
+    clock, dispatch, events, faults,
+    locks::Mutex,
+    order,
     queue::Queue,
     report::trace,
 };
@@ -39,7 +38,7 @@ static IN_KERNEL: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Whether that queue is inside a kernel, where it cannot be interrupted.
 pub(crate) fn in_kernel(queue: u64) -> bool {
-    IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).contains(&queue)
+    IN_KERNEL.lock().contains(&queue)
 }
 
 /// Carries out the packet in that slot of the queue's ring.
@@ -136,7 +135,7 @@ fn done(signal: Signal, start: u64) -> Outcome {
 }
 
 fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64) -> Outcome {
-    IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner).push(queue.device_address());
+    IN_KERNEL.lock().push(queue.device_address());
     let early = faults::taken(Fault::SignalEarly).filter(|_| packet.completion != Signal::NONE);
     if let Some(planted) = early {
         order::end_packet(packet.completion);
@@ -149,7 +148,7 @@ fn run_kernel(queue: &Queue, slot: *mut u8, packet: &DispatchPacket, start: u64)
     } else {
         dispatch::run(packet, slot as u64, queue)
     };
-    let mut inside = IN_KERNEL.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut inside = IN_KERNEL.lock();
     inside.retain(|address| *address != queue.device_address());
     drop(inside);
     match result {

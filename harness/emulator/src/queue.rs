@@ -8,7 +8,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     ffi::c_void,
     sync::{
-        Arc, Condvar, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering, fence},
     },
     thread::JoinHandle,
@@ -21,7 +21,9 @@ use crate::{
         Agent, Answer, Out, QueueCallback, QueueCell, QueueHead, Signal, Status, packet, pool_flag,
     },
     address_map::Kind,
-    events, faults, memory, order, packets,
+    events, faults,
+    locks::{Condvar, Mutex, RwLock},
+    memory, order, packets,
     report::trace,
     schedule, signal,
 };
@@ -107,7 +109,7 @@ impl Queue {
     }
 
     fn next(&self) -> Option<*mut u8> {
-        let mut guard = self.doorbell.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = self.doorbell.lock();
         loop {
             if self.stopping() {
                 return None;
@@ -115,7 +117,7 @@ impl Queue {
             if let Some(slot) = self.ready() {
                 return Some(slot);
             }
-            guard = self.rung.wait(guard).unwrap_or_else(PoisonError::into_inner);
+            guard = self.rung.wait(guard);
         }
     }
 
@@ -157,7 +159,7 @@ impl Queue {
 
     /// Gives the slots of complete packets back to the host, in order.
     fn retire(&self, index: u64) {
-        let mut overtook = self.overtook.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut overtook = self.overtook.lock();
         overtook.insert(index);
         let mut front = self.cell.read_index.load(Ordering::Acquire);
         while overtook.remove(&front) {
@@ -170,7 +172,7 @@ impl Queue {
 
     /// Packets that were handed over and are not complete, by index.
     fn waiting(&self) -> impl Iterator<Item = (u64, *mut u8)> {
-        let overtook = self.overtook.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let overtook = self.overtook.lock().clone();
         let front = self.cell.read_index.load(Ordering::Acquire);
         let end = self.cell.write_index.load(Ordering::Acquire);
         let end = if self.stopping() { front } else { end };
@@ -225,7 +227,7 @@ impl Queue {
     fn ring(&self) {
         order::rang(self.id(), self.cell.write_index.load(Ordering::Acquire));
         if schedule::is_eager() {
-            drop(self.doorbell.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(self.doorbell.lock());
             self.rung.notify_one();
         } else {
             schedule::host_called();
@@ -236,7 +238,7 @@ impl Queue {
         self.stop.store(true, Ordering::SeqCst);
         self.ring();
         events::notify();
-        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let thread = self.thread.lock().take();
         // A callback may destroy its own queue. A kernel that never ends must not keep the host
         // from ending, so a thread that is in the middle of one is left behind.
         let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) else {
@@ -275,14 +277,14 @@ impl Ready {
 
 /// Every queue, oldest first.
 pub(crate) fn all() -> Vec<Arc<Queue>> {
-    let queues = QUEUES.read().unwrap_or_else(PoisonError::into_inner);
+    let queues = QUEUES.read();
     let mut all: Vec<_> = queues.iter().flat_map(HashMap::values).cloned().collect();
     all.sort_by_key(|queue| queue.id());
     all
 }
 
 fn find(address: u64) -> Option<Arc<Queue>> {
-    let queues = QUEUES.read().unwrap_or_else(PoisonError::into_inner);
+    let queues = QUEUES.read();
     queues.as_ref()?.get(&address).cloned()
 }
 
@@ -368,19 +370,19 @@ extern "C" fn hsa_queue_create(
         let run = move || own.run();
         let thread = std::thread::Builder::new().name("device queue".into()).spawn(run);
         let Ok(thread) = thread else { return Status::OUT_OF_RESOURCES };
-        *queue.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *queue.thread.lock() = Some(thread);
     } else {
         schedule::start();
     }
     trace!("queue_create {} with {size} packets", queue.id());
-    let mut queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner);
+    let mut queues = QUEUES.write();
     queues.get_or_insert_default().insert(cell as u64, queue);
     out.put(cell)
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn hsa_queue_destroy(queue: *mut QueueCell) -> Status {
-    let mut queues = QUEUES.write().unwrap_or_else(PoisonError::into_inner);
+    let mut queues = QUEUES.write();
     let Some(queue) = queues.as_mut().and_then(|queues| queues.remove(&(queue as u64))) else {
         return Status::INVALID_QUEUE;
     };

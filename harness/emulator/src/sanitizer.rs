@@ -8,14 +8,18 @@ use std::{
     ffi::{CStr, c_char},
     ops::Range,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU32, Ordering},
     },
 };
 
 use isa::Written;
 
-use crate::{config, transfer::Row};
+use crate::{
+    config,
+    locks::{Mutex, RwLock},
+    transfer::Row,
+};
 
 /// The line of the case that the program is at; the maximum before the first one.
 static LINE: AtomicU32 = AtomicU32::new(u32::MAX);
@@ -100,7 +104,7 @@ pub(crate) fn line(number: u32) -> String {
 }
 
 fn history() -> std::sync::MutexGuard<'static, History> {
-    HISTORY.lock().unwrap_or_else(PoisonError::into_inner)
+    HISTORY.lock()
 }
 
 /// Whether accesses are checked by the byte.
@@ -117,7 +121,7 @@ pub(crate) fn unguarded(address: usize, mapped: Range<usize>) -> Option<Range<us
     if !is_on() {
         return Some(mapped);
     }
-    between(&GUARDS.read().unwrap_or_else(PoisonError::into_inner), address, mapped)
+    between(&GUARDS.read(), address, mapped)
 }
 
 fn between(
@@ -132,10 +136,7 @@ fn between(
 
 /// The range is no longer what it was.
 fn forget_guards(range: Range<usize>) {
-    GUARDS
-        .write()
-        .unwrap_or_else(PoisonError::into_inner)
-        .retain(|start, end| *end <= range.start || range.end <= *start);
+    GUARDS.write().retain(|start, end| *end <= range.start || range.end <= *start);
 }
 
 /// Which bytes of device memory were written, by the start of the allocation.
@@ -146,7 +147,7 @@ static WRITTEN: RwLock<BTreeMap<u64, Arc<Written>>> = RwLock::new(BTreeMap::new(
 
 /// The book of the allocation that holds the address.
 pub(crate) fn written(address: u64) -> Option<Arc<Written>> {
-    let all = WRITTEN.read().unwrap_or_else(PoisonError::into_inner);
+    let all = WRITTEN.read();
     let (_, found) = all.range(..=address).next_back()?;
     found.range().contains(&address).then(|| found.clone())
 }
@@ -192,7 +193,7 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
     if is_on() {
         if of_the_device {
             let book = Arc::new(Written::new(start as u64, len as u64));
-            WRITTEN.write().unwrap_or_else(PoisonError::into_inner).insert(start as u64, book);
+            WRITTEN.write().insert(start as u64, book);
         }
         let by = current_line();
         history().0.push(Allocation { start, len, name: None, by, freed_by: None });
@@ -202,7 +203,7 @@ pub(crate) fn allocated(start: usize, len: usize, of_the_device: bool) {
 /// Notes that an allocation was freed.
 pub(crate) fn freed(start: usize) {
     if is_on() {
-        WRITTEN.write().unwrap_or_else(PoisonError::into_inner).remove(&(start as u64));
+        WRITTEN.write().remove(&(start as u64));
         let mut history = history();
         let live = |a: &&mut Allocation| a.freed_by.is_none();
         let end = history.0.iter_mut().rev().filter(live).find(|a| a.start == start);
@@ -244,9 +245,9 @@ unsafe extern "C" fn rocrepro_device_buffer(
         forget_guards(start - guard..start + len + guard);
         if guard > 0 {
             let guards = [(start - guard, start), (start + len, start + len + guard)];
-            GUARDS.write().unwrap_or_else(PoisonError::into_inner).extend(guards);
+            GUARDS.write().extend(guards);
         }
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller vouches for a string of C.
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
         let (name, by) = (Some(Arc::from(name)), current_line());
         history().0.push(Allocation { start, len, name, by, freed_by: None });

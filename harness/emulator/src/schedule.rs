@@ -15,7 +15,7 @@
 
 use std::{
     sync::{
-        Mutex, MutexGuard, Once, PoisonError,
+        MutexGuard, Once,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
@@ -27,6 +27,7 @@ use crate::{
     abi::{Condition, Signal},
     config, copy_engine, events, faults,
     idle::Idle,
+    locks::Mutex,
     queue,
     report::trace,
     signal,
@@ -97,7 +98,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const POLLS: u32 = 64;
 
 fn state() -> MutexGuard<'static, State> {
-    STATE.lock().unwrap_or_else(PoisonError::into_inner)
+    STATE.lock()
 }
 
 /// Whether queues and engines have threads of their own. A queue that ignores its barrier bits needs somebody who

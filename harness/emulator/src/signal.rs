@@ -8,7 +8,7 @@ use std::{
     collections::VecDeque,
     ffi::c_void,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        MutexGuard,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -16,7 +16,9 @@ use std::{
 
 use crate::{
     abi::{Agent, Condition, Out, Signal, SignalCell, SignalHandler, Status, Times},
-    clock, events, memory, order,
+    clock, events,
+    locks::Mutex,
+    memory, order,
     report::trace,
     schedule,
 };
@@ -67,7 +69,7 @@ impl Signal {
 
 /// A new signal.
 pub(crate) fn create(value: i64) -> Signal {
-    let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut free = FREE.lock();
     if free.is_empty() {
         let block: &'static [SignalCell] =
             Vec::leak((0..BLOCK).map(|_| SignalCell::default()).collect());
@@ -90,7 +92,7 @@ pub(crate) fn create(value: i64) -> Signal {
 static EXPOSED: Mutex<Vec<(Signal, events::SilentWriter)>> = Mutex::new(Vec::new());
 
 fn exposed() -> MutexGuard<'static, Vec<(Signal, events::SilentWriter)>> {
-    EXPOSED.lock().unwrap_or_else(PoisonError::into_inner)
+    EXPOSED.lock()
 }
 
 /// Gives a signal back; `false` when it is not one.
@@ -103,7 +105,7 @@ pub(crate) fn destroy(signal: Signal) -> bool {
     if cell.exposed.load(Ordering::Acquire) != 0 {
         exposed().retain(|(known, _)| *known != signal);
     } else {
-        FREE.lock().unwrap_or_else(PoisonError::into_inner).push_back(cell);
+        FREE.lock().push_back(cell);
     }
     true
 }
@@ -186,8 +188,8 @@ static THREAD: Mutex<Option<std::thread::JoinHandle<()>>> = Mutex::new(None);
 /// Registers a function to be called, on a thread of its own, when the condition holds; again and
 /// again as long as it returns true.
 fn on_condition(handler: Handler) -> Status {
-    HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
-    let mut thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner);
+    HANDLERS.lock().push(handler);
+    let mut thread = THREAD.lock();
     if thread.is_none() {
         STOP.store(false, Ordering::SeqCst);
         let started =
@@ -206,7 +208,7 @@ fn run_handlers() {
         if STOP.load(Ordering::SeqCst) {
             return Some(None);
         }
-        let mut handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handlers = HANDLERS.lock();
         let due = handlers.iter().position(Handler::is_due)?;
         RUNNING.store(true, Ordering::SeqCst);
         Some(Some(handlers.remove(due)))
@@ -215,7 +217,7 @@ fn run_handlers() {
     while let Some(Some(handler)) = events::wait_until(None, due) {
         order::host_saw(handler.signal);
         if (handler.function)(handler.signal.load(), handler.argument) {
-            HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
+            HANDLERS.lock().push(handler);
         }
         RUNNING.store(false, Ordering::SeqCst);
         events::notify();
@@ -239,7 +241,7 @@ pub(crate) fn settle() {
 
 /// Whether no handler is due or running.
 pub(crate) fn settled() -> bool {
-    let handlers = HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let handlers = HANDLERS.lock();
     !RUNNING.load(Ordering::SeqCst) && !handlers.iter().any(Handler::is_due)
 }
 
@@ -252,11 +254,11 @@ pub(crate) fn in_handler() -> bool {
 pub(crate) fn shut_down() {
     STOP.store(true, Ordering::SeqCst);
     events::notify();
-    let thread = THREAD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let thread = THREAD.lock().take();
     if let Some(thread) = thread.filter(|t| t.thread().id() != std::thread::current().id()) {
         let _ = thread.join();
     }
-    HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    HANDLERS.lock().clear();
 }
 
 #[unsafe(no_mangle)]

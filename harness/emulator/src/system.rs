@@ -3,7 +3,7 @@
 use std::{
     ffi::{CString, c_char, c_void},
     sync::{
-        Mutex, OnceLock, PoisonError,
+        OnceLock,
         atomic::{AtomicU32, AtomicUsize, Ordering},
     },
 };
@@ -12,7 +12,9 @@ use device::Identity;
 
 use crate::{
     abi::{Agent, Answer, MemoryEvent, Out, Status, SystemEventCallback},
-    clock, config, copy_engine, loader, queue, report,
+    clock, config, copy_engine, loader,
+    locks::Mutex,
+    queue, report,
     report::trace,
     schedule, signal,
 };
@@ -59,7 +61,7 @@ extern "C" fn hsa_shut_down() -> Status {
     queue::shut_down();
     copy_engine::shut_down();
     signal::shut_down();
-    SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    SYSTEM_EVENT_HANDLERS.lock().clear();
     Status::SUCCESS
 }
 
@@ -239,7 +241,7 @@ extern "C" fn hsa_amd_register_system_event_handler(
 ) -> Status {
     let Some(function) = function else { return Status::INVALID_ARGUMENT };
     let handler = SystemEventHandler { function, data };
-    SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner).push(handler);
+    SYSTEM_EVENT_HANDLERS.lock().push(handler);
     Status::SUCCESS
 }
 
@@ -258,7 +260,7 @@ pub(crate) fn memory_in_use(address: u64, owner: Agent) {
 /// As in ROCr (`Runtime::VMFaultHandler`, `Runtime::FreeMemory`), the process ends unless every handler dealt with it.
 fn tell(event: &MemoryEvent) {
     let handlers: Vec<_> = {
-        let handlers = SYSTEM_EVENT_HANDLERS.lock().unwrap_or_else(PoisonError::into_inner);
+        let handlers = SYSTEM_EVENT_HANDLERS.lock();
         handlers.iter().map(|handler| (handler.function, handler.data)).collect()
     };
     let mut dealt_with = !handlers.is_empty();

@@ -5,16 +5,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
 use device::Fault;
 
-use crate::{faults, memory, sanitizer};
+use crate::{faults, locks::Mutex, memory, sanitizer};
 
 /// One contiguous piece of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +111,7 @@ pub(crate) unsafe fn carry_out(rows: &[Row], fate: Fate) {
     sanitizer::copied(rows);
     match fate {
         Fate::Late(delay) => return later(rows.to_vec(), delay),
-        // SAFETY: by this function's contract.
+        // SAFETY: the caller vouches for the rows, which are handed on.
         Fate::Twice => return unsafe { duplicate(rows) },
         // SAFETY: as above.
         Fate::Stale(bytes) => unsafe { keep_stale(rows, bytes) },
@@ -147,7 +144,7 @@ unsafe fn carry_out_now(rows: &[Row], fate: Fate) {
     for row in rows {
         let len = row.len.min(left);
         left -= len;
-        // SAFETY: by the contract; `copy` allows the rows to overlap.
+        // SAFETY: the caller vouches for both ends of each row; `copy` allows them to overlap.
         unsafe {
             match fate {
                 Fate::Zeroed => std::ptr::write_bytes(row.to as *mut u8, 0, len),
@@ -182,9 +179,9 @@ static LAST_COPIES: Mutex<BTreeMap<usize, Vec<u8>>> = Mutex::new(BTreeMap::new()
 /// # Safety
 /// As of [`carry_out`].
 unsafe fn duplicate(rows: &[Row]) {
-    let mut last = LAST_COPIES.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST_COPIES.lock();
     for row in rows {
-        // SAFETY: by the contract; the bytes that come again are no more than the row has room for.
+        // SAFETY: the caller vouches for both ends of each row; the bytes that come again are no more than it has room for.
         unsafe {
             let came = std::slice::from_raw_parts(row.from as *const u8, row.len).to_vec();
             std::ptr::copy(came.as_ptr(), row.to as *mut u8, row.len);
@@ -210,16 +207,16 @@ static STALE_LINES: Mutex<Vec<StaleLine>> = Mutex::new(Vec::new());
 unsafe fn keep_stale(rows: &[Row], bytes: usize) {
     let Some(row) = rows.first() else { return };
     let len = row.len.min(bytes);
-    // SAFETY: by the contract.
+    // SAFETY: the caller vouches for `len` bytes at both ends.
     let read = |at: usize| unsafe { std::slice::from_raw_parts(at as *const u8, len) }.to_vec();
     let line = StaleLine { at: row.to, before: read(row.to), came: read(row.from) };
-    STALE_LINES.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+    STALE_LINES.lock().push(line);
 }
 
 /// Runs a kernel that sees stale lines where `cache.stale` has left some; they are gone afterwards, but for what the
 /// kernel wrote over them.
 pub(crate) fn with_stale_lines<T>(kernel: impl FnOnce() -> T) -> T {
-    let lines = std::mem::take(&mut *STALE_LINES.lock().unwrap_or_else(PoisonError::into_inner));
+    let lines = std::mem::take(&mut *STALE_LINES.lock());
     let swap = |put: fn(&StaleLine) -> &[u8], there: fn(&StaleLine) -> &[u8]| {
         for line in &lines {
             if memory::map().check(line.at, line.came.len()).is_err() {

@@ -4,12 +4,13 @@ use std::{
     collections::BTreeMap,
     ffi::CString,
     os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use crate::{
     abi::{AccessDesc, Agent, Out, Pool, Status, array},
     address_map::{Kind, PAGE, Region},
+    locks::Mutex,
     memory, order,
     report::trace,
 };
@@ -99,7 +100,7 @@ pub(crate) fn agents_with_access(address: usize) -> Vec<Agent> {
 static STATE: Mutex<Option<State>> = Mutex::new(None);
 
 fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
-    body(STATE.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
+    body(STATE.lock().get_or_insert_default())
 }
 
 /// Maps at an address of the kernel's choice (`at` zero), or over a part of a reserved range.
@@ -312,7 +313,7 @@ unsafe extern "C" fn hsa_amd_vmem_set_access(
     descriptions: *const AccessDesc,
     count: usize,
 ) -> Status {
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` descriptions.
     let descriptions = unsafe { array(descriptions, count as u32) };
     let Some(end) = address.checked_add(bytes) else { return Status::INVALID_ARGUMENT };
     with(|state| {

@@ -14,7 +14,7 @@ mod exec;
 mod finding;
 mod float16;
 mod float8;
-#[cfg(fuzzing)]
+#[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
 mod launch;

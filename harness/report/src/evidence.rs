@@ -198,8 +198,32 @@ pub struct Instead {
     pub signature: String,
     /// Runs that gave it.
     pub count: u32,
-    /// Whether the variant is itself wrong: it fails where it must pass, too, or wants an answer that rests on what was left out.
-    pub own: bool,
+    /// Why the variant is itself wrong; none where it is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Wrong>,
+}
+
+/// Why a failure of a variant of a case is no news: the variant is itself wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Wrong {
+    /// It fails where it must pass, too.
+    Elsewhere,
+    /// It states an answer that may rest on what was changed.
+    Answer,
+    /// A kernel of its own touches memory that it may not.
+    Kernel,
+}
+
+impl Wrong {
+    /// What marks a failure of this kind.
+    pub fn mark(self) -> &'static str {
+        match self {
+            Wrong::Elsewhere => "own: fails elsewhere too",
+            Wrong::Answer => "own: states an answer",
+            Wrong::Kernel => "own: kernel out of bounds",
+        }
+    }
 }
 
 impl Needed {
@@ -294,6 +318,11 @@ pub enum FactorVerdict {
     /// It fails in another way.
     ChangedSignature {
         /// The other signature.
+        to: String,
+    },
+    /// With other calls the case fails where it states an answer, which need not be the answer to those calls.
+    Wrong {
+        /// The signature.
         to: String,
     },
     /// The runs did not decide it.

@@ -20,7 +20,8 @@ pub fn mitigations(found: &Mitigations) -> String {
         FactorVerdict::ChangedSignature { .. } => 1,
         FactorVerdict::Rarer => 2,
         FactorVerdict::Undecided => 3,
-        FactorVerdict::NoEffect => 4,
+        FactorVerdict::Wrong { .. } => 4,
+        FactorVerdict::NoEffect => 5,
     };
     let mut factors: Vec<_> = found.factors.iter().collect();
     factors.sort_by_key(rank);
@@ -34,14 +35,18 @@ pub fn mitigations(found: &Mitigations) -> String {
             }
             FactorVerdict::Rarer => ("rarer", Style::new()),
             FactorVerdict::Undecided => ("undecided", Style::new()),
+            FactorVerdict::Wrong { .. } => ("tells nothing", DIM),
             FactorVerdict::NoEffect => ("no effect", DIM),
         };
         let more = match &factor.verdict {
             FactorVerdict::Helped => format!("  {}", factor.component),
             FactorVerdict::ChangedSignature { to } => format!("  {to}"),
+            FactorVerdict::Wrong { to } => {
+                format!("  {to}: other calls, so another answer may be right")
+            }
             _ => String::new(),
         };
-        let word = styled(style, format!("{word:<10}"));
+        let word = styled(style, format!("{word:<13}"));
         let rate = factor.rate.to_string();
         let _ = writeln!(text, "  {word} {:<width$}  {rate:>7}{more}", name(factor));
     }

@@ -18,7 +18,7 @@ pub fn print(view: &str) -> io::Result<()> {
     write(io::stdout().lock(), terminal(view))
 }
 
-/// Writes a text and the end of its line to standard error, as [`print`] does to standard output. Where nobody can be told, the
+/// Writes a text and the end of its line to standard error, as [`print()`] does to standard output. Where nobody can be told, the
 /// work goes on: what the text is about has its exit code.
 pub fn note(text: &str) {
     let _ = write(io::stderr().lock(), terminal(text) + "\n");

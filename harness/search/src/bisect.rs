@@ -7,8 +7,8 @@
 //!
 //! # How it decides
 //!
-//! * Where the change is and how often builds fail have a joint posterior ([`posterior`]). Builds of one side may share a rate, or
-//!   differ ([`rates`]). It is constant between untested builds.
+//! * Where the change is and how often builds fail have a joint posterior (`posterior`). Builds of one side may share a rate, or
+//!   differ (`rates`). It is constant between untested builds.
 //! * The next run goes where it tells most about the place of the change; a build that has to be obtained first must tell more than
 //!   the one that is there ([`Setup::install_cost`]).
 //! * That the good end fails as well is one of the hypotheses, so no runs are spent on verifying it beyond those that pay.
@@ -16,7 +16,7 @@
 //!   them there are: breakage lasts for days.
 //! * An answer needs [`Setup::confidence`], [`GOOD_RUNS`] passes of the last good build, and an alternation pass, failure, pass,
 //!   failure of the two, which a machine that drifts does not give. Where builds of one side differ it needs more.
-//! * Failures before that are told apart ([`earlier`]): noise of every build, single builds, or the same failure, which gets worse.
+//! * Failures before that are told apart (`earlier`): noise of every build, single builds, or the same failure, which gets worse.
 //! * What is claimed is a change at one place, with what the last good build's own runs exclude ([`Edge::before`]): a rate that is
 //!   lower than any that so few runs could show is never excluded.
 

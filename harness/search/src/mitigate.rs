@@ -40,6 +40,8 @@ pub struct Tally {
     pub passes: u32,
     /// Other failures by signature.
     pub others: BTreeMap<String, u32>,
+    /// Failures, by signature, of what the change made wrong.
+    pub own: BTreeMap<String, u32>,
     /// Runs that proved nothing.
     pub without: u32,
 }
@@ -47,23 +49,23 @@ pub struct Tally {
 impl Tally {
     /// Runs that proved something.
     pub fn runs(&self) -> u32 {
-        self.same + self.passes + self.others.values().sum::<u32>()
+        let failed = self.others.values().chain(self.own.values());
+        self.same + self.passes + failed.sum::<u32>()
     }
 
     fn add(&mut self, seen: Seen) {
         match seen {
             Seen::Same => self.same += 1,
             Seen::Pass => self.passes += 1,
-            Seen::Other(signature) | Seen::Own(signature) => {
-                *self.others.entry(signature).or_default() += 1
-            }
+            Seen::Other(signature) => *self.others.entry(signature).or_default() += 1,
+            Seen::Own(signature, _) => *self.own.entry(signature).or_default() += 1,
             Seen::NoVerdict => self.without += 1,
         }
     }
+}
 
-    fn most_frequent_other(&self) -> Option<&String> {
-        self.others.iter().max_by_key(|(_, count)| **count).map(|(signature, _)| signature)
-    }
+fn most_frequent(failures: &BTreeMap<String, u32>) -> Option<String> {
+    failures.iter().max_by_key(|(_, count)| **count).map(|(signature, _)| signature.clone())
 }
 
 /// What a change did.
@@ -77,6 +79,8 @@ pub enum Effect {
     Rarer,
     /// It fails in another way.
     Changed(String),
+    /// The change made it wrong, so its failure tells nothing.
+    Wrong(String),
     /// The runs did not tell.
     Undecided,
 }
@@ -203,8 +207,10 @@ impl Limits {
             Effect::Nothing
         } else if tally.runs() < passes || !self.enough {
             Effect::Undecided
-        } else if let Some(other) = tally.most_frequent_other() {
-            Effect::Changed(other.clone())
+        } else if let Some(other) = most_frequent(&tally.others) {
+            Effect::Changed(other)
+        } else if let Some(own) = most_frequent(&tally.own) {
+            Effect::Wrong(own)
         } else {
             Effect::Helped
         };
@@ -250,6 +256,7 @@ fn smallest_set(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reduce::Wrong;
 
     /// Numbers that look random, the same each time (SplitMix64).
     struct Dice(u64);
@@ -267,14 +274,14 @@ mod tests {
     fn searched(
         factors: usize,
         seed: u64,
-        fails: impl Fn(&[usize]) -> Result<f64, &'static str>,
+        fails: impl Fn(&[usize]) -> Result<f64, Seen>,
     ) -> Option<Found> {
         let mut dice = Dice(seed);
         let mut run = |set: &[usize], count: u32| {
             let one = |dice: &mut Dice| match fails(set) {
                 Ok(p) if dice.below(p) => Seen::Same,
                 Ok(_) => Seen::Pass,
-                Err(other) => Seen::Other(other.to_owned()),
+                Err(other) => other,
             };
             Some((0..count).map(|_| one(&mut dice)).collect())
         };
@@ -287,14 +294,16 @@ mod tests {
 
     #[test]
     fn each_change_gets_its_word() {
-        let found = searched(3, 1, |set| match set {
+        let found = searched(4, 1, |set| match set {
             [0] => Ok(0.0),
-            [2] => Err("hang"),
+            [2] => Err(Seen::Other("hang".to_owned())),
+            [3] => Err(Seen::Own("query".to_owned(), Wrong::Answer)),
             _ => Ok(1.0),
         });
         let found = found.expect("it fails");
         let changed = Effect::Changed("hang".to_owned());
-        assert_eq!(effects(&found), [&Effect::Helped, &Effect::Nothing, &changed]);
+        let wrong = Effect::Wrong("query".to_owned());
+        assert_eq!(effects(&found), [&Effect::Helped, &Effect::Nothing, &changed, &wrong]);
         assert_eq!(found.single[1].1.runs(), 2, "two failures of two decide");
         assert_eq!(found.set, []);
     }

@@ -32,10 +32,21 @@ pub enum Seen {
     Pass,
     /// Another failure, by its signature.
     Other(String),
-    /// A failure, by its signature, of something that is itself wrong, such as what fails where it must pass, too.
-    Own(String),
+    /// A failure, by its signature, of something that is itself wrong, and why.
+    Own(String, Wrong),
     /// Nothing: the machine was in the way.
     NoVerdict,
+}
+
+/// Why a failure is no news: what failed is itself wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wrong {
+    /// It fails where it must pass, too.
+    Elsewhere,
+    /// It states an answer that may rest on what was changed.
+    Answer,
+    /// A kernel of its own touches memory that it may not.
+    Kernel,
 }
 
 /// Edits in the order in which they are worth trying.
@@ -148,8 +159,8 @@ pub struct Instead {
     pub signature: String,
     /// Runs that gave it.
     pub count: u32,
-    /// Whether what was run is itself wrong.
-    pub own: bool,
+    /// Why what was run is itself wrong; none where it is not.
+    pub own: Option<Wrong>,
 }
 
 /// The runner ended the search.

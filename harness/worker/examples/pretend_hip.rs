@@ -18,7 +18,7 @@ extern "C" fn hipInit(_: c_uint) -> c_int {
 /// The result is a place for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: HIP has the caller pass a place for the number.
     unsafe { version.write(1) };
     SUCCESS
 }
@@ -27,7 +27,7 @@ unsafe extern "C" fn hipRuntimeGetVersion(version: *mut c_int) -> c_int {
 /// The result is a place for one number.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
-    // SAFETY: the caller's contract.
+    // SAFETY: HIP has the caller pass a place for the number.
     unsafe { count.write(1) };
     SUCCESS
 }
@@ -37,7 +37,7 @@ unsafe extern "C" fn hipGetDeviceCount(count: *mut c_int) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn hipGetDevicePropertiesR0600(properties: *mut c_void, _: c_int) -> c_int {
     let gcn_arch_name = properties.wrapping_byte_add(1160).cast::<u8>();
-    // SAFETY: the caller's contract; the field has 256 bytes.
+    // SAFETY: HIP has the caller pass a structure of properties, in which this field has 256 bytes.
     unsafe { ptr::copy_nonoverlapping(b"gfx0".as_ptr(), gcn_arch_name, 4) };
     SUCCESS
 }
@@ -61,7 +61,7 @@ unsafe extern "C" fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let calls = CALLS.fetch_add(1, Ordering::Relaxed);
     let taken = if std::env::var_os("PRETEND_OTHERS").is_some() { calls * 4096 } else { 0 };
-    // SAFETY: the caller's contract.
+    // SAFETY: HIP has the caller pass a place for each of the two numbers.
     unsafe {
         free.write((1 << 20) - taken);
         total.write(1 << 20);

@@ -1,4 +1,4 @@
-//! S3's ListObjectsV2: https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html.
+//! S3's ListObjectsV2: <https://docs.aws.amazon.com/AmazonS3/latest/API/API_ListObjectsV2.html>.
 
 use quick_xml::Reader;
 use quick_xml::events::Event;

@@ -19,7 +19,7 @@ use report::{
     count,
     evidence::{CASE_FILE, Instead, Minimised, Needed, OtherFailure, Passes, Rate, Setting},
 };
-use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, reduce};
+use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, Wrong, reduce};
 use supervise::Cancel;
 
 pub use self::compare::{Comparison, Simulated, compare};
@@ -28,7 +28,7 @@ use self::{
     journal::{About, Oracle, Runs},
     space::{Candidate, Plans, calls, every},
 };
-use super::{oracle::Elsewhere, setup::setup};
+use super::{oracle::Elsewhere, setup::setup, subject::states_an_answer};
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
@@ -360,6 +360,14 @@ fn setting(
     Ok(Setting { again: again(session, job), ..Setting::of(&record) })
 }
 
+fn wrong(why: Wrong) -> report::evidence::Wrong {
+    match why {
+        Wrong::Elsewhere => report::evidence::Wrong::Elsewhere,
+        Wrong::Answer => report::evidence::Wrong::Answer,
+        Wrong::Kernel => report::evidence::Wrong::Kernel,
+    }
+}
+
 fn rate(counts: Counts) -> Rate {
     Rate { failed: counts.same, runs: counts.runs() }
 }
@@ -385,7 +393,7 @@ fn minimised(
             let instead = instead.iter().map(|met| Instead {
                 signature: met.signature.clone(),
                 count: met.count,
-                own: met.own,
+                own: met.own.map(wrong),
             });
             let (line, instead) = (candidate.line(&ids), instead.collect());
             Needed { what, line, with, without, instead, impossible }
@@ -431,12 +439,6 @@ fn passes(runs: &Runs<'_>, candidate: &Candidate) -> Option<Passes> {
     on.map(|on| Passes { on, rate, otherwise: Vec::new() })
 }
 
-/// Whether the step at which a candidate failed says what its call must answer.
-fn states_an_answer(candidate: &Candidate, outcome: &Outcome) -> bool {
-    let step = outcome.at.step.and_then(|id| candidate.lowered().plan.step(id));
-    step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
-}
-
 impl Runner<Candidate> for Runs<'_> {
     fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
         let outcome = self.outcome(candidate, key)?;
@@ -446,20 +448,20 @@ impl Runner<Candidate> for Runs<'_> {
             _ => self.is_wanted(candidate, &outcome),
         };
         // What an answer must be rests on the calls before, and some of them may be gone.
-        let rests = !wanted && states_an_answer(candidate, &outcome);
+        let rests = !wanted && states_an_answer(&candidate.lowered().plan, &outcome);
         // The same signature at another place is another failure.
         let elsewhere = !wanted && outcome.signature == self.wanted();
         let signature = outcome.signature + if elsewhere { " in another place" } else { "" };
         if rests {
-            return Some(Seen::Own(signature));
+            return Some(Seen::Own(signature, Wrong::Answer));
         }
         Some(match self.elsewhere(candidate, key)? {
             // It fails where it must pass, so it is itself wrong.
-            Some(other) if other.kind.is_failure() => Seen::Own(signature),
+            Some(other) if other.kind.is_failure() => Seen::Own(signature, Wrong::Elsewhere),
             // Nothing is known of it.
             Some(other) if other.kind != Kind::Pass => Seen::Pass,
             // So it is where its own kernels touch what they may not.
-            _ if !self.is_clean(candidate, key)? => Seen::Own(signature),
+            _ if !self.is_clean(candidate, key)? => Seen::Own(signature, Wrong::Kernel),
             _ if wanted => Seen::Same,
             _ => Seen::Other(signature),
         })

@@ -9,15 +9,15 @@ use report::{
 };
 use search::{
     mitigate::{Effect, Found, Settings, Tally, search},
-    reduce::Seen,
+    reduce::{Seen, Wrong},
 };
 
-use super::subject::{first_failing, run};
+use super::subject::{first_failing, run, states_an_answer};
 use crate::{
     CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, outputs, select,
     trial::Job,
 };
-use factors::{Change, Tried};
+use factors::{Change, Rewritten, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
@@ -42,7 +42,10 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
         };
         count += runs;
         match run(&session, jobs) {
-            Ok(records) => Some(records.iter().map(|r| seen(r, &signature)).collect()),
+            Ok(records) => {
+                let rewritten = rewritten(&tried, set);
+                Some(records.iter().map(|r| seen(r, &signature, rewritten)).collect())
+            }
             Err(stop) => {
                 trouble = Some(stop);
                 None
@@ -84,12 +87,10 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
 /// The trial with some changes made to it.
 fn changed<'j>(job: &Job<'j>, tried: &'j [Tried], set: &[usize]) -> Job<'j> {
     let mut job = job.clone();
-    for change in set.iter().map(|n| &tried[*n].change) {
-        if let Change::Calls(rewritten) = change {
-            job.case = &rewritten.case;
-            job.trial = &rewritten.trial;
-            job.lowered = rewritten.lowered.clone();
-        }
+    if let Some(rewritten) = rewritten(tried, set) {
+        job.case = &rewritten.case;
+        job.trial = &rewritten.trial;
+        job.lowered = rewritten.lowered.clone();
     }
     for change in set.iter().map(|n| &tried[*n].change) {
         match change {
@@ -105,12 +106,22 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [Tried], set: &[usize]) -> Job<'j> {
     job
 }
 
-fn seen(record: &Record, signature: &str) -> Seen {
+/// The trial with other calls, of which a set of changes holds at most one.
+fn rewritten<'j>(tried: &'j [Tried], set: &[usize]) -> Option<&'j Rewritten> {
+    set.iter().find_map(|n| match &tried[*n].change {
+        Change::Calls(rewritten) => Some(&**rewritten),
+        Change::Variable { .. } | Change::Limit { .. } => None,
+    })
+}
+
+fn seen(record: &Record, signature: &str, rewritten: Option<&Rewritten>) -> Seen {
     let outcome = &record.outcome;
+    let answer = |other: &Rewritten| states_an_answer(&other.lowered.plan, outcome);
     match outcome.kind {
         Kind::Pass => Seen::Pass,
         Kind::Skip | Kind::NoVerdict => Seen::NoVerdict,
         _ if outcome.signature == signature => Seen::Same,
+        _ if rewritten.is_some_and(answer) => Seen::Own(outcome.signature.clone(), Wrong::Answer),
         _ => Seen::Other(outcome.signature.clone()),
     }
 }
@@ -137,6 +148,7 @@ fn factor((tried, (effect, tally)): (&Tried, &(Effect, Tally))) -> Factor {
             Effect::Nothing => FactorVerdict::NoEffect,
             Effect::Rarer => FactorVerdict::Rarer,
             Effect::Changed(to) => FactorVerdict::ChangedSignature { to: to.clone() },
+            Effect::Wrong(to) => FactorVerdict::Wrong { to: to.clone() },
             Effect::Undecided => FactorVerdict::Undecided,
         },
         component: tried.component.clone(),

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use device::Planted;
-use judge::Kind;
+use judge::{Kind, Outcome};
+use plan::Plan;
 use report::{
     Record, count,
     evidence::{OtherFailure, Rate},
@@ -56,6 +57,13 @@ impl Runs {
     pub(crate) fn failed(&self) -> Option<&Record> {
         self.records.iter().find(|r| Some(&r.outcome.signature) == self.signature.as_ref())
     }
+}
+
+/// Whether the step at which a plan failed says what its call must answer. Where calls were changed or left out the answer to those
+/// that are left need not be the one that was stated.
+pub(crate) fn states_an_answer(plan: &Plan, outcome: &Outcome) -> bool {
+    let step = outcome.at.step.and_then(|id| plan.step(id));
+    step.is_some_and(|step| step.returns.is_some() || step.gives.is_some())
 }
 
 /// Runs that prove something.

@@ -72,11 +72,11 @@ unsafe extern "C" fn hsa_executable_get_symbol(
     _convention: i32,
     symbol: Out<u64>,
 ) -> Status {
-    // SAFETY: by this function's contract.
+    // SAFETY: a string of C, which HSA has the caller pass.
     if unsafe { crate::abi::name(module) }.is_some_and(|module| !module.is_empty()) {
         return Status::INVALID_SYMBOL_NAME;
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: the name is the caller's, handed on; the agent lives on this stack.
     unsafe { hsa_executable_get_symbol_by_name(executable, symbol_name, &agent, symbol) }
 }
 

@@ -1,8 +1,6 @@
 //! Which compute units a queue may use. Where a workgroup runs is not modelled, so a mask has no effect but that it
 //! can be asked for again.
 
-use std::sync::PoisonError;
-
 use device::Arch;
 
 use crate::{
@@ -64,14 +62,14 @@ unsafe extern "C" fn hsa_amd_queue_cu_set_mask(
     if !bits.is_multiple_of(u32::BITS) || (bits > 0 && mask.is_null()) {
         return Status::INVALID_ARGUMENT;
     }
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass one bit for each unit, in whole words of 32.
     let asked = unsafe { array(mask, bits / u32::BITS) };
     let arch = config::get().arch;
     let mask = if bits == 0 { Mask::all() } else { Mask::of(asked, model::of(arch).compute_units) };
     if has_workgroup_processors(arch) && !mask.is_of_pairs() {
         return Status::INVALID_ARGUMENT;
     }
-    *queue.units.lock().unwrap_or_else(PoisonError::into_inner) = mask;
+    *queue.units.lock() = mask;
     Status::SUCCESS
 }
 
@@ -85,7 +83,7 @@ extern "C" fn hsa_amd_queue_cu_get_mask(
     if bits == 0 || !bits.is_multiple_of(u32::BITS) || mask.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    let units = queue.units.lock().unwrap_or_else(PoisonError::into_inner);
+    let units = queue.units.lock();
     mask.put_all(units.words((bits / u32::BITS) as usize))
 }
 

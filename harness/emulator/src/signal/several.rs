@@ -1,10 +1,9 @@
 //! Waiting for several signals at once: the calls of AMD's extension, and signal groups.
 
-use std::sync::{Mutex, PoisonError};
-
 use super::{settle, wait_until};
 use crate::{
     abi::{Agent, Condition, Out, Signal, Status, array},
+    locks::Mutex,
     order, schedule,
 };
 
@@ -23,7 +22,7 @@ unsafe fn terms(
     conditions: *const u32,
     references: *const i64,
 ) -> Option<Vec<Term>> {
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` of each.
     let (signals, conditions, references) =
         unsafe { (array(signals, count), array(conditions, count), array(references, count)) };
     let terms = signals.iter().zip(conditions).zip(references);
@@ -72,7 +71,7 @@ unsafe extern "C" fn hsa_amd_signal_wait_any(
     _hint: u32,
     satisfying: Out<i64>,
 ) -> u32 {
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` of each array.
     let Some(terms) = (unsafe { terms(count, signals, conditions, references) }) else {
         return NO_INDEX;
     };
@@ -95,7 +94,7 @@ unsafe extern "C" fn hsa_amd_signal_wait_all(
     _hint: u32,
     satisfying: Out<i64>,
 ) -> u32 {
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` of each array.
     let Some(terms) = (unsafe { terms(count, signals, conditions, references) }) else {
         return NO_INDEX;
     };
@@ -117,7 +116,7 @@ unsafe extern "C" fn hsa_amd_signal_wait_all(
 static GROUPS: Mutex<Vec<Vec<Signal>>> = Mutex::new(Vec::new());
 
 fn with_groups<T>(act: impl FnOnce(&mut Vec<Vec<Signal>>) -> T) -> T {
-    act(&mut GROUPS.lock().unwrap_or_else(PoisonError::into_inner))
+    act(&mut GROUPS.lock())
 }
 
 fn place(group: u64) -> usize {
@@ -136,7 +135,7 @@ unsafe extern "C" fn hsa_signal_group_create(
     agents: *const Agent,
     group: Out<u64>,
 ) -> Status {
-    // SAFETY: by this function's contract.
+    // SAFETY: HSA has the caller pass `count` signals.
     let signals = unsafe { array(signals, count) };
     if signals.is_empty() || consumers == 0 || agents.is_null() || group.is_null() {
         return Status::INVALID_ARGUMENT;
@@ -173,7 +172,7 @@ unsafe extern "C" fn hsa_signal_group_wait_any_scacquire(
     if signals.is_empty() {
         return Status::INVALID_SIGNAL_GROUP;
     }
-    // SAFETY: by this function's contract; the signals are a vector of that length.
+    // SAFETY: the signals are a vector of that length, and HSA has the caller pass as many of the others as the group has signals.
     let terms = unsafe { terms(signals.len() as u32, signals.as_ptr(), conditions, references) };
     let (Some(terms), false, false) = (terms, signal.is_null(), value.is_null()) else {
         return Status::INVALID_ARGUMENT;
@@ -196,7 +195,7 @@ unsafe extern "C" fn hsa_signal_group_wait_any_relaxed(
     signal: Out<Signal>,
     value: Out<i64>,
 ) -> Status {
-    // SAFETY: the same contract.
+    // SAFETY: the arguments are the caller's, handed on as they came.
     unsafe {
         hsa_signal_group_wait_any_scacquire(group, conditions, references, hint, signal, value)
     }

@@ -1,10 +1,13 @@
 //! What a failure needs, by what `minimise` found.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use super::{Findings, write::place};
 use crate::{
-    evidence::{Instead, Minimised, Needed},
+    evidence::{Instead, Minimised, Needed, Wrong},
     words::{count, unique},
 };
 
@@ -41,10 +44,9 @@ pub(super) fn minimised(findings: &Findings) -> Option<String> {
              it comes to the same call and fails there in the same way, and passes where the case itself does.",
         );
     }
-    let mut met = tested.iter().flat_map(|needed| &needed.instead);
-    if met.any(|met| met.own) {
-        text.push_str(&own(findings, found));
-    }
+    let met = tested.iter().flat_map(|needed| &needed.instead);
+    let whys: BTreeSet<Wrong> = met.filter_map(|met| met.own).collect();
+    text.push_str(&own(findings, found, &whys));
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
         text.push_str(
             "\n\nWithout an element that has failures in the last column too, it comes less often; such elements were kept.",
@@ -109,25 +111,29 @@ fn instead(needed: &Needed) -> String {
     let alone = needed.instead.len() == 1 && needed.instead[0].count == needed.without.runs;
     let one = |met: &Instead| {
         let times = if alone { String::new() } else { format!("{} ", met.count) };
-        format!("{times}`{}`{}", met.signature, if met.own { " (own)" } else { "" })
+        let own = met.own.map(|why| format!(" ({})", why.mark())).unwrap_or_default();
+        format!("{times}`{}`{}", met.signature, own)
     };
     let all: Vec<_> = needed.instead.iter().map(one).collect();
     if all.is_empty() { String::new() } else { format!("; {}", all.join(", ")) }
 }
 
-/// What a failure means that is the variant's own.
-fn own(findings: &Findings, found: &Minimised) -> String {
-    let there = found.passes.as_ref().map(|passes| match findings.planted.is_empty() {
-        true => format!("it fails on {} too, where the case passes", place(&passes.on)),
-        false => "it fails without the planted fault too".to_owned(),
-    });
-    let whys = there.into_iter().chain([
-        "it wants an answer that rests on what was left out".to_owned(),
-        "a kernel of its own touches memory that it may not".to_owned(),
-    ]);
-    let whys: Vec<_> = whys.collect();
+/// What the marks mean, of those that are there.
+fn own(findings: &Findings, found: &Minimised, whys: &BTreeSet<Wrong>) -> String {
+    if whys.is_empty() {
+        return String::new();
+    }
+    let why = |why: &Wrong| match (why, &found.passes) {
+        (Wrong::Elsewhere, Some(passes)) if findings.planted.is_empty() => {
+            format!("it fails on {} too, where the case passes", place(&passes.on))
+        }
+        (Wrong::Elsewhere, _) => "it fails without the planted fault too".to_owned(),
+        (Wrong::Answer, _) => "it states an answer that may rest on what was left out".to_owned(),
+        (Wrong::Kernel, _) => "a kernel of its own touches memory that it may not".to_owned(),
+    };
+    let whys: Vec<_> = whys.iter().map(why).collect();
     format!(
-        " A failure marked as own is not counted, as the smaller case is wrong: {}.",
+        " A failure marked as own is not counted, as the smaller case may itself be wrong ({}).",
         whys.join(", or ")
     )
 }

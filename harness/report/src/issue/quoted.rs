@@ -81,8 +81,12 @@ fn mitigations(found: &mut Mitigations) {
             FactorKind::Env | FactorKind::Limit => spans([&mut factor.name, &mut factor.value]),
             FactorKind::Rewrite => prose([&mut factor.name]),
         }
-        if let FactorVerdict::ChangedSignature { to } = &mut factor.verdict {
-            spans([to]);
+        match &mut factor.verdict {
+            FactorVerdict::ChangedSignature { to } | FactorVerdict::Wrong { to } => spans([to]),
+            FactorVerdict::Helped
+            | FactorVerdict::NoEffect
+            | FactorVerdict::Rarer
+            | FactorVerdict::Undecided => {}
         }
     }
     spans(&mut found.minimal_set);

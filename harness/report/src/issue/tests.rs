@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     evidence::{
         Bisected, BuildRate, Exported, Factor, FactorKind, FactorVerdict, Instead, Minimised,
-        Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped,
+        Mitigations, Needed, NotTried, OtherFailure, Passes, Rate, Setting, Skipped, Wrong,
     },
     fixture::{failed, on_gpu, under},
 };
@@ -85,9 +85,9 @@ fn planted() -> Findings {
                         Instead {
                             signature: "api-error:hipMalloc:hipErrorInvalidValue".to_owned(),
                             count: 6,
-                            own: true,
+                            own: Some(Wrong::Answer),
                         },
-                        Instead { signature: "crash:hipFree".to_owned(), count: 2, own: false },
+                        Instead { signature: "crash:hipFree".to_owned(), count: 2, own: None },
                     ],
                     impossible: None,
                 },
@@ -119,6 +119,13 @@ fn planted() -> Findings {
                     FactorKind::Rewrite,
                     0,
                     FactorVerdict::ChangedSignature { to: "hang:hipMemcpy".to_owned() },
+                ),
+                factor(
+                    "one stream",
+                    "",
+                    FactorKind::Rewrite,
+                    0,
+                    FactorVerdict::Wrong { to: "api-error:hipStreamQuery:hipSuccess".to_owned() },
                 ),
             ],
             minimal_set: Vec::new(),
@@ -328,7 +335,8 @@ fn texts_of_others_are_texts_in_every_place() {
     use pulldown_cmark::{Event, Options, Parser, Tag};
 
     let mut findings = planted();
-    let kinds = ["env", "rewrite", "limit", "helped", "no-effect", "undecided", "gfx1151"];
+    let kinds =
+        ["env", "rewrite", "limit", "helped", "no-effect", "undecided", "gfx1151", "answer"];
     let kinds: Vec<String> = kinds.map(str::to_owned).to_vec();
     findings.minimised = findings.minimised.map(|found| poisoned(&found, &kinds));
     findings.mitigations = findings.mitigations.map(|found| poisoned(&found, &kinds));

@@ -284,6 +284,10 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
         ("Fails in another way", of(|v| matches!(v, FactorVerdict::ChangedSignature { .. }))),
         ("Makes it rarer", of(|v| *v == FactorVerdict::Rarer)),
         ("Undecided", of(|v| *v == FactorVerdict::Undecided)),
+        (
+            "Tells nothing, as the case states an answer that may be wrong for the changed calls",
+            of(|v| matches!(v, FactorVerdict::Wrong { .. })),
+        ),
         ("Does not help", of(|v| *v == FactorVerdict::NoEffect)),
     ];
     let lists = lists.iter().filter(|(_, names)| !names.is_empty());
@@ -303,6 +307,7 @@ pub(super) fn mitigations(findings: &Findings) -> Option<String> {
             FactorVerdict::NoEffect => "none".to_owned(),
             FactorVerdict::ChangedSignature { to } => format!("fails as `{to}`"),
             FactorVerdict::Rarer => "rarer".to_owned(),
+            FactorVerdict::Wrong { to } => format!("tells nothing: `{to}`"),
             FactorVerdict::Undecided => "undecided".to_owned(),
         };
         let _ = write!(

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Instead, Runner, Seen, Stopped};
+use super::{Instead, Runner, Seen, Stopped, Wrong};
 use crate::sequential::{evidence, lower_bound, passes_needed};
 
 /// How sure a search wants to be.
@@ -104,7 +104,7 @@ impl<C: Clone> Sampler<C> {
         all
     }
 
-    fn met(&mut self, key: &str, signature: String, own: bool) {
+    fn met(&mut self, key: &str, signature: String, own: Option<Wrong>) {
         let all = self.instead.entry(key.to_owned()).or_default();
         match all.iter_mut().find(|met| met.signature == signature && met.own == own) {
             Some(met) => met.count += 1,
@@ -124,7 +124,7 @@ impl<C: Clone> Sampler<C> {
         match seen {
             Seen::Same => counts.same += 1,
             Seen::Pass => counts.not += 1,
-            Seen::Other(_) | Seen::Own(_) => counts.not += 1,
+            Seen::Other(_) | Seen::Own(..) => counts.not += 1,
             Seen::NoVerdict => counts.none += 1,
         }
         let counts = *counts;
@@ -132,9 +132,9 @@ impl<C: Clone> Sampler<C> {
             Seen::Other(signature) => {
                 let new = || (0, candidate.clone());
                 self.others.entry(signature.clone()).or_insert_with(new).0 += 1;
-                self.met(key, signature, false);
+                self.met(key, signature, None);
             }
-            Seen::Own(signature) => self.met(key, signature, true),
+            Seen::Own(signature, why) => self.met(key, signature, Some(why)),
             Seen::Same | Seen::Pass | Seen::NoVerdict => {}
         }
         Ok(counts)

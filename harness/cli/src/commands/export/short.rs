@@ -184,7 +184,8 @@ impl<'s> Bench<'s> {
             let _ = fs::remove_file(&file);
             let job = &job.of_run(n);
             run_program(self.session, job, &program, &how, cancel)?;
-            let shown = stacks::readable(&fs::read_to_string(&file).unwrap_or_default());
+            let shown = fs::read_to_string(&file).unwrap_or_default();
+            let shown = stacks::readable(&shown, self.session.device_library().as_deref());
             if !shown.is_empty() {
                 return Ok(shown);
             }

@@ -29,6 +29,7 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
     }
     let [needed, structural, open] = Needed::by_proof(&found.elements);
     let shown: BTreeSet<&str> = needed.iter().map(|e| e.what.as_str()).collect();
+    let own = needed.iter().any(|e| e.instead.iter().any(|met| met.own.is_some()));
     if !needed.is_empty() {
         out.push_str("\nFailures with and without each element:\n");
         let width = needed.iter().map(|e| e.what.chars().count()).max().unwrap_or(0);
@@ -42,7 +43,7 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
             let _ =
                 writeln!(out, "  {what:width$}  {line:>8}  with {with:>7}  without {without:>7}");
             for met in &element.instead {
-                let own = if met.own { " (its own: the smaller case is wrong)" } else { "" };
+                let own = met.own.map(|why| format!(" ({})", why.mark())).unwrap_or_default();
                 let _ = writeln!(
                     out,
                     "  {:width$}  {} {}{own}",
@@ -52,6 +53,9 @@ pub(super) fn result(result: &Minimisation, time: Duration, again: &str) -> Stri
                 );
             }
         }
+    }
+    if own {
+        out.push_str("  A failure that is the smaller case's own is not counted: that case may itself be wrong.\n");
     }
     if found.elements.iter().any(Needed::makes_it_more_frequent) {
         out.push_str("  Without those that have failures without them it comes less often, so they were kept.\n");

@@ -1,0 +1,277 @@
+//! Real bisects between the releases that Debian carries, whose answers are known: of trials, and of programs that were exported from
+//! some of them. No fault is planted.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, product};
+
+/// A trial whose behaviour changed.
+struct Change {
+    trial: &'static str,
+    good: &'static str,
+    bad: &'static str,
+    /// Whether the good end comes after the bad one.
+    fixed: bool,
+    /// What else the command is told.
+    more: &'static [&'static str],
+    /// Between which releases, the good one first.
+    answer: (&'static str, &'static str),
+    signature: &'static str,
+    /// The signature of the trial as a program of one's own, where that is bisected too.
+    program: Option<&'static str>,
+}
+
+impl Change {
+    const fn regression(
+        trial: &'static str,
+        answer: (&'static str, &'static str),
+        signature: &'static str,
+    ) -> Change {
+        let (good, bad, more) = ("debian:5.7.1", "debian:7.2.4", &[]);
+        Change { trial, good, bad, fixed: false, more, answer, signature, program: None }
+    }
+
+    const fn fix(
+        trial: &'static str,
+        answer: (&'static str, &'static str),
+        signature: &'static str,
+    ) -> Change {
+        let (good, bad, more) = ("debian:7.2.4", "debian:5.2.3", &[]);
+        Change { trial, good, bad, fixed: true, more, answer, signature, program: None }
+    }
+
+    const fn told(self, more: &'static [&'static str]) -> Change {
+        Change { more, ..self }
+    }
+
+    const fn and_program(self, signature: &'static str) -> Change {
+        Change { program: Some(signature), ..self }
+    }
+}
+
+/// A failed check of an exported program.
+const CHECK: &str = "exit:1:FAILED: # expectations were not met";
+const BETWEEN_5_AND_6: (&str, &str) = ("debian:5.7.1", "debian:6.4.3");
+const BETWEEN_6_AND_7: (&str, &str) = ("debian:6.4.3", "debian:7.2.4");
+const MENDED_IN_5_7: (&str, &str) = ("debian:5.7.1", "debian:5.2.3");
+
+/// Each answer was checked by running the trial on all four releases; reports/ has that table.
+const CHANGES: [Change; 12] = [
+    Change::fix(
+        "capture/synchronous-copy-on-stream[mode=global,direction=to_device]",
+        ("debian:7.2.4", "debian:6.4.3"),
+        "api-error:hipMemcpyWithStream:hipSuccess",
+    ),
+    Change::regression(
+        "capture/pool-allocation-in-null-stream[thread=capturing,mode=global]",
+        BETWEEN_5_AND_6,
+        "crash:hipMallocAsync",
+    ),
+    Change::regression(
+        "capture/retry-after-invalidated-capture[node=kernel]",
+        BETWEEN_5_AND_6,
+        "api-error:hipGraphGetNodes:hipErrorInvalidValue",
+    ),
+    Change::regression(
+        "capture/stream-after-invalidated-capture[mode=global]",
+        BETWEEN_5_AND_6,
+        "unexpected-value:hipStreamIsCapturing:invalidated",
+    ),
+    Change::regression(
+        "graphs/long-chain[nodes=30000]",
+        BETWEEN_6_AND_7,
+        "crash:hipGraphInstantiate",
+    )
+    .and_program("signal:11:"),
+    Change::fix(
+        "copies/memset[offset=1,bytes=1,async=false]",
+        MENDED_IN_5_7,
+        "memory-fault:__amd_rocclr_fillBufferAligned",
+    )
+    .and_program("signal:6:rocrepro-device: fault: kernel __amd_rocclr_fillBufferAligned"),
+    Change::fix(
+        "graphs/exec-update[words=1024,nodes=1]",
+        MENDED_IN_5_7,
+        "wrong-data:out.back:later",
+    )
+    .and_program(CHECK),
+    Change::fix(
+        "graphs/exec-update-refused[change=more_nodes]",
+        MENDED_IN_5_7,
+        "api-error:hipGraphExecUpdate:hipSuccess",
+    )
+    .and_program(CHECK),
+    Change::fix("graphs/many-replays[replays=50,waits=each]", MENDED_IN_5_7, "wrong-data:")
+        .told(&["--regress", "wrong"]),
+    Change::fix(
+        "graphs/recapture[mode=global]",
+        MENDED_IN_5_7,
+        "unexpected-value:hipGraphGetNodes:0",
+    )
+    .and_program(CHECK),
+    Change::fix(
+        "copies/small-sizes[bytes=2,host=registered,api=memcpy]",
+        MENDED_IN_5_7,
+        "teardown-crash",
+    ),
+    Change::fix("copies/pool-small-sizes[bytes=8]", MENDED_IN_5_7, "hang:teardown").told(&[
+        "--regress",
+        "hang",
+        "--quiet-timeout",
+        "4",
+    ]),
+];
+
+/// What the four releases know.
+const ON: [&str; 4] = ["--gfx", "gfx90a", "--device", "emulated"];
+/// The release whose headers and whose right answers the programs have.
+const OLD: &str = "debian:5.7.1";
+
+/// Makes each of them, and prints the tables of the reports.
+///
+/// # Errors
+/// Answers or signatures that are not those of the table, or a command that cannot be run.
+pub(crate) fn bisects(sh: &Shell) -> Done {
+    let program = product(sh)?;
+    let folder = sh.create_temp_dir()?;
+    let folder = folder.path();
+    let mut wrong = Vec::new();
+    println!("| bisected | answer | signature | confidence | spent |\n|---|---|---|---|---|");
+    for (n, change) in CHANGES.iter().enumerate() {
+        let out = folder.join(n.to_string());
+        let what = [&[change.trial][..], change.more].concat();
+        let told = ends(sh, &program, &what, change, &out)?;
+        wrong.extend(row(change.trial, &told, change, change.signature));
+    }
+    let library = library(sh, &program, folder)?;
+    for change in &CHANGES {
+        let Some(signature) = change.program else { continue };
+        let name = change.trial.split(['/', '[']).nth(1).unwrap_or(change.trial);
+        let built = compile(sh, &program, change.trial, &library, &folder.join(name))?;
+        let out = folder.join(format!("{name}.out"));
+        let told = ends(sh, &program, &["--program", &built], change, &out)?;
+        wrong.extend(row(name, &told, change, signature));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// One bisect; what it printed.
+fn ends(
+    sh: &Shell,
+    program: &Path,
+    what: &[&str],
+    change: &Change,
+    out: &Path,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let fixed = change.fixed.then_some("--fixed");
+    let (good, bad) = (change.good, change.bad);
+    let told = cmd!(
+        sh,
+        "{program} bisect {what...} --good {good} --bad {bad} {fixed...} {ON...} --out {out}"
+    )
+    .quiet()
+    .ignore_stderr()
+    .ignore_status()
+    .read()?;
+    Ok(told)
+}
+
+/// Prints a row; what is wrong about it.
+fn row(name: &str, told: &str, change: &Change, signature: &str) -> Option<String> {
+    let value = |key: &str| {
+        let line = told.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(line.trim())
+    };
+    let words = ["answer ", "signature ", "confidence ", "spent "];
+    let [answer, seen, confidence, spent] = words.map(|key| value(key).unwrap_or("none"));
+    println!("| `{name}` | {answer} | `{seen}` | {confidence} | {spent} |");
+    let (good, bad) = change.answer;
+    let right = match change.fixed {
+        true => format!("first good {good}, last bad {bad}"),
+        false => format!("last good {good}, first bad {bad}"),
+    };
+    let holds = answer == right && seen.starts_with(signature);
+    (!holds).then(|| {
+        format!("{name}: right would be `{right}` with `{signature}`; printed was:\n{told}")
+    })
+}
+
+/// A folder with HIP's headers, and a library of its functions that has no version number, so that a program takes that of each
+/// release.
+fn library(
+    sh: &Shell,
+    program: &Path,
+    folder: &Path,
+) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let root = cmd!(sh, "{program} rocm path {OLD}").read()?;
+    let names =
+        cmd!(sh, "nm -D --defined-only {root}/usr/lib/x86_64-linux-gnu/libamdhip64.so.5").read()?;
+    let names = names.lines().filter_map(|line| line.split(" T ").nth(1));
+    let hip: Vec<_> = names
+        .map(|name| name.split('@').next().unwrap_or(name))
+        .filter(|name| name.starts_with("hip") && !name.starts_with("hiprtc"))
+        .map(|name| format!("void {name}(void) {{}}"))
+        .collect();
+    let source = folder.join("names.c");
+    fs::write(&source, hip.join("\n"))?;
+    cmd!(sh, "gcc -shared {source} -o {folder}/libamdhip64.so").run()?;
+    // Beside HIP's headers lie those of the C library of another distribution.
+    std::os::unix::fs::symlink(Path::new(&root).join("usr/include/hip"), folder.join("hip"))?;
+    Ok(folder.to_owned())
+}
+
+/// hipRTC is in libamdhip64 until ROCm 6 and beside it from 7 on. Its functions take at most six integers.
+const HIPRTC: &str = r#"
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+static void *find(const char *name) {
+    void *found = dlsym(RTLD_DEFAULT, name);
+    void *library = found ? 0 : dlopen("libhiprtc.so.7", RTLD_NOW);
+    if (!found && library) found = dlsym(library, name);
+    if (!found) { fprintf(stderr, "no %s\n", name); exit(125); }
+    return found;
+}
+#define F(name) long name(long a, long b, long c, long d, long e, long f) { \
+    long (*next)(long, long, long, long, long, long) = find("h" #name); return next(a, b, c, d, e, f); }
+"#;
+
+/// A trial as a program, compiled by this machine's compiler.
+fn compile(
+    sh: &Shell,
+    program: &Path,
+    trial: &str,
+    library: &Path,
+    to: &Path,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let (source, rtc) = (to.with_extension("cpp"), to.with_extension("rtc.c"));
+    cmd!(sh, "{program} export {trial} --rocm {OLD} {ON...} --out {source}")
+        .quiet()
+        .ignore_stderr()
+        .run()?;
+    // It calls them by names of ours, without the first letter.
+    let text = fs::read_to_string(&source)?;
+    let mut used: Vec<&str> = text
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("hiprtc") && text.contains(&format!("{word}(")))
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    let functions: Vec<_> = used.iter().map(|name| format!("F({})", &name[1..])).collect();
+    fs::write(&rtc, HIPRTC.to_owned() + &functions.join("\n"))?;
+    let renamed: Vec<_> = used.iter().map(|name| format!("-D{name}={}", &name[1..])).collect();
+    let object = to.with_extension("o");
+    cmd!(sh, "gcc -c {rtc} -o {object}").run()?;
+    cmd!(
+        sh,
+        "g++ -w -D__HIP_PLATFORM_AMD__ -I {library} {renamed...} {source} {object} -o {to} -L {library} -lamdhip64 -ldl"
+    )
+    .run()?;
+    Ok(to.display().to_string())
+}
