@@ -64,6 +64,7 @@ pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Ke
 /// Reads what a kernel computes.
 fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<String> {
     let texts = reader.texts(node, "`computes`");
+    let before = reader.mistakes.len();
     let Some(parameters) = own_parameters(source, name) else {
         let message = format!(
             "the parameters of kernel `{name}` are not plainly in its source, so nothing can be said of what it computes"
@@ -86,7 +87,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
     for parameter in &parameters {
         let written = matches!(parameter.kind, OwnKind::Pointer { only_read: false, .. });
         let told = outputs.iter().any(|out| parameters[*out].name == parameter.name);
-        if written && !told {
+        if written && !told && reader.mistakes.len() == before {
             let message = format!(
                 "kernel `{name}` may write `{0}` too; say what that is, or make it a pointer to `const`",
                 parameter.name

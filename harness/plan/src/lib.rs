@@ -15,6 +15,10 @@ mod calls;
 mod captures;
 mod event;
 mod executable;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types and operators are told apart here, and no calls"
+)]
 mod formula;
 mod kernel;
 mod late;
@@ -23,6 +27,10 @@ mod model;
 mod order;
 mod pattern;
 mod promise;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types and operators are told apart here, and no calls"
+)]
 mod scalar;
 mod source;
 
