@@ -1,4 +1,6 @@
 use std::{
+    io::ErrorKind,
+    path::Path,
     process::ExitCode,
     time::{Instant, SystemTime},
 };
@@ -26,7 +28,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     options.cases_from = args.selection.from.chosen();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let held = match (&args.on.record, args.resume) {
-        (Some(path), true) => Some(super::show::held(path)?),
+        (Some(path), true) => begun(path)?,
         _ => None,
     };
     let journal = outputs::journal(args.on.record.as_deref())?;
@@ -81,6 +83,21 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(report::exit_status(&records))),
     }
+}
+
+/// The run in a record file; none where it has not come to its first line, or there is no such file yet.
+fn begun(path: &Path) -> Result<Option<Held>, Stop> {
+    let held = match std::fs::read_to_string(path) {
+        Ok(text) => Held::last(&text),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => {
+            return Err(Stop::usage(format!("error: cannot read `{}`: {error}", path.display())));
+        }
+    };
+    if held.is_none() {
+        outputs::note(format!("`{}` has no run to go on with; a new one begins", path.display()));
+    }
+    Ok(held)
 }
 
 /// What is the same only for the same trials with the same options on the same libraries.
