@@ -12,6 +12,7 @@ mod calls;
 mod diagnostic;
 mod expression;
 mod header;
+mod kernels;
 mod lower;
 mod matrix;
 mod names;

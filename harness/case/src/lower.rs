@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Planted;
 use plan::{
-    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, PLAN_VERSION, Place, Plan,
-    Reference, Step, StreamKind, races, reference, verbs,
+    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, OwnKernel, PLAN_VERSION,
+    Place, Plan, Reference, Step, StreamKind, races, reference, verbs,
 };
 
 mod surround;
@@ -16,6 +16,7 @@ use crate::{
     calls::{read_step, read_steps},
     diagnostic::suggest,
     header::finish,
+    kernels::{Own, read_own},
     matrix::{Matrix, substitute},
     plant::plant,
     read::Reader,
@@ -140,8 +141,8 @@ pub(crate) struct Scope<'a> {
     streams: BTreeMap<String, StreamKind>,
     events: BTreeSet<String>,
     kernels: &'a Kernels,
-    /// Kernels of the case file, each with its line and its source.
-    own_kernels: BTreeMap<String, (u32, String)>,
+    /// Kernels of the case file, and what it says of those in files beside it.
+    own_kernels: BTreeMap<String, Own>,
     next_id: u32,
 }
 
@@ -157,21 +158,26 @@ impl Scope<'_> {
     }
 
     fn source(&self, kernel: &str) -> String {
-        let own = self.own_kernels.get(kernel).map(|(_, source)| source);
+        let own = self.own_kernels.get(kernel).and_then(|own| own.source.as_ref());
         own.or_else(|| self.kernels.get(kernel)).cloned().unwrap_or_default()
     }
 
-    /// Where a kernel that is not of the library stands: in the case file, or in a file beside it.
-    fn place_of_own(&self, kernel: &str) -> Option<String> {
-        match self.own_kernels.get(kernel) {
-            Some((line, _)) => Some(format!("line {line}")),
-            None if plan::kernel(kernel).is_some() => None,
-            None => {
-                let source = self.source(kernel);
-                let line = source.lines().position(|line| line.contains("__global__"));
-                Some(format!("`{kernel}.hip`, line {}", line.map_or(1, |n| n + 1)))
-            }
+    /// What is known of a kernel that is not of the library: it stands in the case file, or in a file beside it.
+    pub(crate) fn own_kernel(&self, kernel: &str) -> Option<OwnKernel> {
+        if plan::kernel(kernel).is_some() {
+            return None;
         }
+        let source = self.source(kernel);
+        let own = self.own_kernels.get(kernel).cloned().unwrap_or_default();
+        let place = match (&own.source, own.line) {
+            (Some(_), line) => format!("line {line}"),
+            (None, _) => {
+                let line = source.lines().position(|line| line.contains("__global__"));
+                format!("`{kernel}.hip`, line {}", line.map_or(1, |n| n + 1))
+            }
+        };
+        let parameters = plan::own_parameters(&source, kernel);
+        Some(OwnKernel { place, options: own.options, parameters, computes: own.computes })
     }
 
     pub(crate) fn buffer(&mut self, reader: &mut Reader, node: &Node) -> Option<String> {
@@ -305,12 +311,8 @@ fn assemble(
         let entries = reader.entries(node, "`kernels`");
         scope.unknown_kernels = entries.is_none();
         for (key, value) in entries.unwrap_or_default() {
-            reader.name(key, "a kernel");
-            if kernels.contains_key(&key.text) {
-                reader.mistake(key.at, format!("`{}` is a kernel of the library", key.text));
-            }
-            let source = reader.text(value, "a kernel").unwrap_or_default();
-            scope.own_kernels.insert(key.text.clone(), (key.at.line, source.to_owned()));
+            let own = read_own(reader, key, value, kernels);
+            scope.own_kernels.insert(key.text.clone(), own);
         }
     }
     let mut environment = BTreeMap::new();

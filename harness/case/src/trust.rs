@@ -5,6 +5,7 @@
 use crate::{
     At, Case, Diagnostic,
     diagnostic::suggest,
+    matrix::substitute,
     yaml::{Node, Value},
 };
 
@@ -92,17 +93,75 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     }
     if let Value::Map(keys) = &case.root.value
         && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
-        && let Value::Map(kernels) = &kernels.value
     {
-        for (name, source) in kernels {
-            let Value::Scalar(text) = &source.value else { continue };
-            if let Some(what) = foreign_kernel(text) {
-                let message = format!("kernel `{}` {what}", name.text);
-                found.push(Diagnostic { at: source.at, message, help: Some(HELP.to_owned()) });
+        // What is compiled is what stands there with the values of a trial.
+        for trial in case.trials() {
+            let kernels = substitute(kernels, &trial, &mut Vec::new());
+            for diagnostic in foreign_kernels(&kernels) {
+                if !found.contains(&diagnostic) {
+                    found.push(diagnostic);
+                }
             }
         }
     }
     found
+}
+
+fn foreign_kernels(kernels: &Node) -> Vec<Diagnostic> {
+    let Value::Map(kernels) = &kernels.value else { return Vec::new() };
+    let mut found = Vec::new();
+    for (name, node) in kernels {
+        for (key, (at, text)) in texts(node, "source") {
+            let what = match key {
+                "source" => foreign_kernel(&text),
+                "options" if !is_harmless(&text) => {
+                    Some(format!("is compiled with `{text}`, which may name a file"))
+                }
+                _ => None,
+            };
+            let message = what.map(|what| format!("kernel `{}` {what}", name.text));
+            let help = || Some(HELP.to_owned());
+            found.extend(message.map(|message| Diagnostic { at, message, help: help() }));
+        }
+    }
+    found
+}
+
+/// Every text of a kernel with the key that it stands under; a bare one stands under `bare`.
+fn texts<'n>(node: &'n Node, bare: &'n str) -> Vec<(&'n str, (At, String))> {
+    match &node.value {
+        Value::Scalar(text) => vec![(bare, (node.at, text.clone()))],
+        Value::List(items) => items.iter().flat_map(|item| texts(item, bare)).collect(),
+        Value::Map(entries) => {
+            entries.iter().flat_map(|(key, value)| texts(value, &key.text)).collect()
+        }
+    }
+}
+
+/// Options that set a level, a macro, a language or a way to compute, and name no file and no program.
+fn is_harmless(option: &str) -> bool {
+    const BEGIN: [&str; 6] = ["-O", "-D", "-U", "-W", "-std=", "-ffp-contract="];
+    const WHOLE: [&str; 14] = [
+        "-w",
+        "-g",
+        "-ffast-math",
+        "-fno-fast-math",
+        "-ffinite-math-only",
+        "-fgpu-flush-denormals-to-zero",
+        "-fno-gpu-flush-denormals-to-zero",
+        "-fno-unroll-loops",
+        "-funroll-loops",
+        "-mcumode",
+        "-mno-cumode",
+        "-mwavefrontsize64",
+        "-mno-wavefrontsize64",
+        "-munsafe-fp-atomics",
+    ];
+    // `-Wl,` and its kin hand words on to other programs, and a macro may be a word by which files can be read.
+    let hands_on = option.starts_with("-W") && option.contains(',');
+    let begins = BEGIN.iter().any(|begin| option.starts_with(begin));
+    let one = !option.contains(|c: char| c.is_whitespace() || c == '@');
+    (begins || WHOLE.contains(&option)) && one && !hands_on && foreign_kernel(option).is_none()
 }
 
 fn entries<'n>(root: &'n Node, key: &str) -> Vec<(&'n str, At)> {
@@ -195,6 +254,43 @@ fn after_blanks(mut text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_name_no_files() {
+        for option in ["-O0", "-DN=64", "-UX", "-std=c++17", "-mwavefrontsize64", "-Wall"] {
+            assert!(is_harmless(option), "{option}");
+        }
+        let refused = [
+            "-I/etc",
+            "-include",
+            "/etc/passwd",
+            "@file",
+            "-D@x",
+            "-O3 -include /etc/passwd",
+            "-Wl,--script=x",
+            "-fplugin=x.so",
+            "-mllvm",
+            "-DREAD=asm",
+            "-DP(a,b)=a##b",
+        ];
+        for option in refused {
+            assert!(!is_harmless(option), "{option}");
+        }
+    }
+
+    /// The values of an axis make what is compiled.
+    #[test]
+    fn kernels_are_judged_with_the_values_of_their_trials() {
+        let case = |kernel: &str| {
+            let text = format!(
+                "title: t\nsource: s\nmatrix: {{m: [m, n]}}\nfaults: copy.zero\nkernels:\n  k: {kernel}\nsteps: [{{sync: device}}]\n"
+            );
+            foreign(&Case::parse("f/c", &text).expect("a case")).len()
+        };
+        assert_eq!(case("'void k() { as${m}(1); }'"), 1);
+        assert_eq!(case("{source: 'void k() {}', options: ['-DX=as$m', '-O2']}"), 1);
+        assert_eq!(case("{source: 'void k() {}', options: ['-DX=$m']}"), 0);
+    }
 
     #[test]
     fn kernels_name_no_files() {

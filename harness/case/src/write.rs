@@ -109,7 +109,19 @@ pub fn write(plan: &Plan, header: &Header, library: &Kernels) -> String {
     if !own.is_empty() {
         out.push_str("kernels:\n");
         for (name, source) in own {
-            line(&mut out, &format!("  {}: {}", plain(name), block(source, 4)));
+            let told = plan.own_kernels.get(name).cloned().unwrap_or_default();
+            if told.options.is_empty() && told.computes.is_empty() {
+                line(&mut out, &format!("  {}: {}", plain(name), block(source, 4)));
+                continue;
+            }
+            line(&mut out, &format!("  {}:", plain(name)));
+            line(&mut out, &format!("    source: {}", block(source, 6)));
+            for (key, texts) in [("options", &told.options), ("computes", &told.computes)] {
+                if !texts.is_empty() {
+                    let texts = flow_list(texts.iter().map(|text| plain(text)));
+                    line(&mut out, &format!("    {key}: {texts}"));
+                }
+            }
         }
     }
     let buffers: Vec<_> = plan

@@ -16,6 +16,9 @@ fn told(text: &str) -> String {
     if out.is_empty() { "  nothing\n".to_owned() } else { out }
 }
 
+/// A kernel of a case's own.
+const OWN: &str = "kernels:\n  own:\n    source: 'struct S { int a; float b; }; __global__ void own(float *out, const float *in, unsigned x, short y, float z, S s) {}'\n    computes: out[i] = in[i]\n";
+
 /// A case that is right but for what is given: `head` stands before `buffers`, `steps` are its steps.
 fn with(head: &str, steps: &str) -> String {
     format!(
@@ -65,6 +68,16 @@ fn mistakes_are_told_with_place_and_remedy() {
         ("an unknown kernel", with("", "  - launch: {kernel: sapxy_f32}\n")),
         ("too few kernel arguments", with("", "  - launch: {kernel: add_u32, args: [dst, src, 16]}\n")),
         ("kernel arguments of the wrong kind", with("", "  - launch: {kernel: add_u32, args: [dst, 5, src, -1]}\n")),
+        (
+            "arguments that an own kernel does not take",
+            with(OWN, "  - launch: {kernel: own, args: [1, src, -1, 70000, {f64: 1}, {struct: [1, {f32: x}]}]}\n"),
+        ),
+        ("too many for an own kernel", with(OWN, "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {bytes: 0a1}, 2]}\n")),
+        (
+            "formulas that are none",
+            with(&OWN.replace("out[i] = in[i]", "['in[0] = 1', 'out[i] = in[i] +', 'out[i] = in + y', 'out[i] = z % 2', 'out[i] = s', 'out[i] = 1 for i < w']"), ""),
+        ),
+        ("a formula that leaves its buffer", with(OWN, "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {bytes: 00}], items: 65}\n")),
         ("a grid and items", with("", "  - launch: {kernel: copy_u32, args: [dst, src, 16], items: 16, grid: [1]}\n")),
         ("sizes that differ", with("", "  - copy: {to: big, from: src}\n")),
         (

@@ -50,6 +50,7 @@ fn form(value: &Value) -> String {
 
 fn named(definition: &str) -> &'static str {
     match definition {
+        "argument" => "an argument",
         "name" => "a name",
         "placeholder" => "",
         "number" => "a number",

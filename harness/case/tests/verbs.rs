@@ -72,6 +72,31 @@ const STEPS: &[Kind] = &[
         "copy_2d: {to: dst, from: in, width: 8, height: 8, async: true, stream: s}",
         &[(READS, ORDER), ("copy_2d: {to: dst, from: in, width: 9, height: 8}", "lie outside")],
     ),
+    (
+        "copy_3d",
+        "",
+        "copy_3d: {to: dst, from: in, width: 4, height: 4, depth: 4, async: true, stream: s}",
+        &[
+            (READS, ORDER),
+            ("fill: in", ORDER),
+            ("copy_3d: {to: dst, from: in, width: 4, height: 4, depth: 5}", "lie outside"),
+            ("copy_3d: {to: dst, to_pitch: 3, from: in, width: 4, height: 4}", "have a pitch of 3"),
+            (
+                "copy_3d: {to: dst, to_rows: 1, from: in, width: 4, height: 2, depth: 2}",
+                "of a slice",
+            ),
+            (
+                "copy_3d: {to: dst, to_at: [0, 0, 3], from: dst, width: 4, height: 4, depth: 1, from_at: [0, 3, 2]}",
+                "overlaps",
+            ),
+        ],
+    ),
+    (
+        "set_rows",
+        "",
+        "set_rows: {to: dst, pitch: 8, value: 1, width: 4, height: 8, async: true, stream: s}",
+        &[(READS, ORDER), ("set_rows: {to: dst, value: 1, width: 9, height: 8}", "lie outside")],
+    ),
     ("set", "", "set: {to: dst, value: 1, async: true, stream: s}", &[(READS, ORDER)]),
     ("launch", "", LAUNCHED, &[(READS, ORDER)]),
     ("find_symbol", "", "find_symbol: {kernel: add_u32, symbol: add_u32}", &[]),
@@ -123,6 +148,30 @@ const STEPS: &[Kind] = &[
         ],
     ),
     ("host_func", MADE, "host_func: {buffer: in, graph: g}", &[("RUN\ncheck: in", ORDER)]),
+    (
+        "child_graph",
+        "MADE\nset: {to: dst, value: 1, graph: g}\nempty_graph: {graph: p, nodes: 1}",
+        "child_graph: {graph: p, child: g}",
+        &[
+            ("instantiate: {exec: x, graph: p}\nlaunch_graph: {exec: x, stream: s}\nREADS", ORDER),
+            ("child_graph: {graph: p, child: h}", "was not made"),
+            (
+                "begin_capture: {stream: s}\nend_capture: {stream: s, graph: c}\nchild_graph: {graph: c, child: g}",
+                "is of a capture",
+            ),
+        ],
+    ),
+    (
+        "clone_graph",
+        GRAPH,
+        "clone_graph: {clone: c, graph: g}",
+        &[
+            ("instantiate: {exec: y, graph: c}\nlaunch_graph: {exec: y, stream: s}\nREADS", ORDER),
+            ("clone_graph: {clone: d, graph: h}", "was not made"),
+        ],
+    ),
+    ("root_count", GRAPH, "root_count: g", &[("root_count: h", "was not made")]),
+    ("edge_count", GRAPH, "edge_count: g", &[("edge_count: h", "was not made")]),
     ("is_capturing", "", "is_capturing: s", &[]),
     ("node_count", GRAPH, "node_count: g", &[("node_count: h", "was not made")]),
     (
@@ -262,6 +311,7 @@ const WAITS: &[(&str, &str, &str)] = &[
 fn told(steps: &str) -> Vec<String> {
     let steps = [
         ("CAPTURED", CAPTURED),
+        ("MADE", MADE),
         ("FILLED", FILLED),
         ("LAUNCHED", LAUNCHED),
         ("RUN", RUN),

@@ -9,6 +9,7 @@ mod minimise;
 mod mitigate;
 mod redact;
 mod report;
+mod show;
 mod unfinished;
 mod words;
 
@@ -29,6 +30,7 @@ pub(crate) use self::{
     mitigate::Mitigate,
     redact::Redact,
     report::Report,
+    show::Show,
     unfinished::Unfinished,
 };
 
@@ -138,6 +140,9 @@ pub(crate) enum Command {
     /// Take names, addresses and secrets out of evidence, so that it can be published
     #[command(after_help = redact::EXAMPLES)]
     Redact(Redact),
+    /// Show what record files hold of a run: the table, the explanations and the verdict, as the run itself showed them
+    #[command(after_help = show::EXAMPLES)]
+    Show(Show),
     /// Say which trials of a record file began and never ended, such as the one that took the machine down
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),
@@ -179,6 +184,10 @@ pub(crate) struct Selection {
     /// (`copies/small-sizes[bytes=2]`); all without one
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
+
+    /// Leave out what this names, in the same words; may be given more than once
+    #[arg(long, value_name = "CASE")]
+    pub(crate) exclude: Vec<String>,
 
     #[command(flatten)]
     pub(crate) from: Origin,
@@ -321,6 +330,15 @@ pub(crate) struct Run {
     /// Show each trial instead of a line per case
     #[arg(long)]
     pub(crate) trials: bool,
+
+    /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name alone;
+    /// `rocrepro show` puts the records of all parts together
+    #[arg(long, value_name = "NUMBER/OF")]
+    pub(crate) shard: Option<::report::Shard>,
+
+    /// Go on with the last run in the record file: what is over there is not run again
+    #[arg(long, requires = "record")]
+    pub(crate) resume: bool,
 }
 
 /// How the emulated device is set up.

@@ -10,7 +10,7 @@ use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
-use report::{Device, Record};
+use report::{Begun, Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
 use crate::{
@@ -219,15 +219,28 @@ fn largest(plan: &Plan) -> u64 {
 
 /// The record of a trial that was planned and did not come to its end.
 pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
-    let why = "the run ended before this trial was over";
+    without(session, job, "not-run", "the run ended before this trial was over".to_owned())
+}
+
+/// The record of a trial during which the machine went down.
+pub(crate) fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
+    let Begun { begun: when, run, .. } = begun;
+    let why = format!(
+        "it began in run {run} at {when}, and the machine was started again before it was over; `--resume` does not run it again"
+    );
+    without(session, job, "machine-restarted", why)
+}
+
+/// The record of a trial that has no worker.
+fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
     let outcome = Outcome {
         kind: judge::Kind::NoVerdict,
-        signature: "no-verdict:not-run".to_owned(),
+        signature: format!("no-verdict:{word}"),
         at: judge::Location::default(),
-        summary: why.to_owned(),
+        summary: why.clone(),
         details: Vec::new(),
     };
-    record(session, job, "", not_started(why.to_owned()), None, (outcome, Vec::new()))
+    record(session, job, "", not_started(why), None, (outcome, Vec::new()))
 }
 
 /// Why a case does not apply, in words that say what would make it run.

@@ -1,6 +1,9 @@
 //! What each call of a plan looks like in C++.
 
-use plan::{Arg, Call, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Step, StreamKind, Thing};
+use plan::{
+    Arg, Call, CaptureMode, Choice, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Step,
+    StreamKind, Thing,
+};
 
 use crate::{
     checks::{is_success, number_fits},
@@ -255,8 +258,12 @@ impl Printer<'_> {
             Call::Compile { kernel } if self.lean.is_some() => self.lean_compile(kernel),
             Call::Compile { kernel } if self.form_of(kernel) == Form::Hiprtc => {
                 self.need(Helper::Compile);
+                let options = match self.options(kernel) {
+                    None => String::new(),
+                    Some(options) => format!(", {{{options}}}"),
+                };
                 self.line(format!(
-                    "const std::vector<char> {kernel}_code = compile(\"{kernel}\", {kernel}_source, device.gcnArchName);"
+                    "const std::vector<char> {kernel}_code = compile(\"{kernel}\", {kernel}_source, device.gcnArchName{options});"
                 ));
             }
             Call::Load { kernel } if self.form_of(kernel) == Form::Hiprtc => {
@@ -282,8 +289,8 @@ impl Printer<'_> {
                 self.status(step, &format!("hipModuleUnload({kernel}_module)"), HIP);
             }
             Call::Compile { .. } | Call::Load { .. } | Call::Unload { .. } => {}
-            Call::Launch { kernel, grid, block, args, stream } => {
-                self.launch(step, kernel, *grid, *block, args, stream);
+            Call::Launch { kernel, grid, block, args, shared, stream } => {
+                self.launch(step, kernel, (*grid, *block, *shared), args, stream);
             }
             Call::FindSymbol { kernel, symbol, variable } => {
                 self.find_symbol(step, kernel, symbol, *variable);
@@ -304,19 +311,19 @@ impl Printer<'_> {
         &mut self,
         step: &Step,
         kernel: &str,
-        grid: [u32; 3],
-        block: [u32; 3],
+        (grid, block, shared): ([u32; 3], [u32; 3], u32),
         args: &[Arg],
         stream: &str,
     ) {
         let stream = self.stream(stream);
         let arguments = self.arguments(kernel, args);
+        let behind = if arguments.is_empty() { String::new() } else { format!(", {arguments}") };
         match self.form_of(kernel) {
             Form::Hiprtc if self.takes_nothing(kernel) => {
                 let function = self.name(Kind::Kernel, kernel);
                 let ([gx, gy, gz], [bx, by, bz]) = (grid, block);
                 let call = format!(
-                    "hipModuleLaunchKernel({function}, {gx}, {gy}, {gz}, {bx}, {by}, {bz}, 0, {stream}, &no_arguments, nullptr)"
+                    "hipModuleLaunchKernel({function}, {gx}, {gy}, {gz}, {bx}, {by}, {bz}, {shared}, {stream}, &no_arguments, nullptr)"
                 );
                 self.status(step, &call, HIP);
             }
@@ -326,7 +333,7 @@ impl Printer<'_> {
                 self.status(
                     step,
                     &format!(
-                        "launch({function}, {}, {}, {stream}, {arguments})",
+                        "launch({function}, {}, {}, {shared}, {stream}{behind})",
                         dim(grid),
                         dim(block)
                     ),
@@ -338,7 +345,7 @@ impl Printer<'_> {
                 self.status(
                     step,
                     &format!(
-                        "launch({kernel}, {}, {}, {stream}, {arguments})",
+                        "launch({kernel}, {}, {}, {shared}, {stream}{behind})",
                         dim(grid),
                         dim(block)
                     ),
@@ -347,36 +354,13 @@ impl Printer<'_> {
             }
             Form::Hipcc => {
                 self.line(format!(
-                    "{kernel}<<<{}, {}, 0, {stream}>>>({arguments});",
+                    "{kernel}<<<{}, {}, {shared}, {stream}>>>({arguments});",
                     dim(grid),
                     dim(block)
                 ));
                 self.status(step, "hipGetLastError()", HIP);
             }
         }
-    }
-
-    /// The arguments of a kernel, with the types that it has where it is part of the program.
-    pub(crate) fn arguments(&mut self, kernel: &str, args: &[Arg]) -> String {
-        let types = match self.form_of(kernel) {
-            Form::Hipcc => parameter_types(self.plan.kernels.get(kernel).map_or("", |s| s), kernel),
-            Form::Hiprtc => Vec::new(),
-        };
-        let mut text = Vec::new();
-        for (index, arg) in args.iter().enumerate() {
-            text.push(match arg {
-                Arg::Address(place) => {
-                    let place = self.place(place);
-                    match types.get(index) {
-                        Some(ty) => format!("reinterpret_cast<{ty}>({place})"),
-                        None => place,
-                    }
-                }
-                Arg::U32(number) => format!("{number}u"),
-                Arg::F32(number) => format!("{number:?}f"),
-            });
-        }
-        text.join(", ")
     }
 
     /// Whether a kernel of a short program was made an empty one.
@@ -465,6 +449,8 @@ impl Printer<'_> {
                 self.status(step, &call, HIP);
             }
             Call::GraphExecUpdate { exec, graph } => self.exec_update(step, exec, graph),
+            Call::GraphAddChild { graph, child } => self.add_child(step, graph, child),
+            Call::ExchangeCaptureMode { mode } => self.exchange_capture_mode(step, *mode),
             _ => self.unwritten(step),
         }
     }
@@ -483,6 +469,18 @@ impl Printer<'_> {
         let got = format!("std::to_string({bytes})");
         self.value(step, &call, HIP, "hipModuleGetGlobal", &got, |wanted| {
             number_fits(&bytes, wanted)
+        });
+    }
+
+    fn exchange_capture_mode(&mut self, step: &Step, mode: CaptureMode) {
+        let enumerator = |word: &str| format!("hipStreamCaptureMode{}", enumerator(word));
+        let variable = self.names.fresh(Kind::Value, "capture_mode");
+        self.line(format!("hipStreamCaptureMode {variable} = {};", enumerator(mode.word())));
+        let call = format!("hipThreadExchangeStreamCaptureMode(&{variable})");
+        let got = format!("std::to_string({variable})");
+        let function = "hipThreadExchangeStreamCaptureMode";
+        self.value(step, &call, HIP, function, &got, |wanted| {
+            format!("{variable} == {}", enumerator(wanted))
         });
     }
 
@@ -539,35 +537,5 @@ pub(crate) fn dim([x, y, z]: [u32; 3]) -> String {
         (x, 1, 1) => x.to_string(),
         (x, y, 1) => format!("dim3({x}, {y})"),
         (x, y, z) => format!("dim3({x}, {y}, {z})"),
-    }
-}
-
-/// The types of a kernel's parameters, out of its source.
-fn parameter_types(source: &str, kernel: &str) -> Vec<String> {
-    let Some(start) = source.find(&format!("{kernel}(")) else { return Vec::new() };
-    let rest = &source[start + kernel.len() + 1..];
-    let list = rest.split(')').next().unwrap_or_default();
-    list.split(',')
-        .map(|parameter| {
-            let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            parameter.trim().trim_end_matches(name).replace("__restrict__", "").trim().to_owned()
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameter_types_are_read_from_the_source() {
-        let check = |source: &str, expected: &[&str]| {
-            assert_eq!(parameter_types(source, "k"), expected, "{source}");
-        };
-        check(
-            "__global__ void k(unsigned int* dst, const float* src,\n  unsigned int n) {}",
-            &["unsigned int*", "const float*", "unsigned int"],
-        );
-        check("void other(int a) {}", &[]);
     }
 }

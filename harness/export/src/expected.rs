@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use plan::{Arg, Call, Captures, Place, Plan, Role, Step, kernel, may_succeed};
+use plan::{Arg, Call, Captures, Place, Plan, Role, ScalarType, Step, kernel, may_succeed};
 
 use crate::{
+    arguments::value,
     declare::operand_buffers,
-    math,
+    formula, math,
     names::{Kind, Names},
     support::{Helper, kernel_on_host},
 };
@@ -187,20 +188,7 @@ impl<'a> Expected<'a> {
                 self.by_hand.insert(graph, made);
             }
             Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
-                if let Some(made) = self.by_hand.get(graph.as_str()) {
-                    let mut lines = made.lines.clone();
-                    // Loops around this call, which add no node before it.
-                    for opened in self.loops.iter().rev().take(made.indent) {
-                        if lines.pop().is_none_or(|line| line.trim() != opened) {
-                            return Err(format!(
-                                "graph `{graph}` is used in a block that adds nodes to it"
-                            ));
-                        }
-                    }
-                    let function = self.function(names, graph, lines);
-                    self.graphs.insert(graph, function);
-                }
-                let function = self.graphs.get(graph.as_str()).cloned().flatten();
+                let function = self.made(names, graph)?;
                 if self.changes(exec) {
                     let name = format!("replay_{}", names.of(Kind::Exec, exec));
                     self.variables.insert(name.clone());
@@ -213,6 +201,23 @@ impl<'a> Expected<'a> {
                     self.execs.insert(exec, function);
                 }
             }
+            Call::GraphAddChild { graph, child } => {
+                let function = self.made(names, child)?;
+                let depth = self.depth;
+                if let Some(made) = self.by_hand.get_mut(graph.as_str()) {
+                    if depth < made.depth {
+                        return Err(format!(
+                            "graph `{graph}` is made in a block and gets nodes outside of it"
+                        ));
+                    }
+                    function.iter().for_each(|function| made.push(format!("{function}();")));
+                }
+            }
+            Call::GraphClone { clone, graph } => {
+                let function = self.made(names, graph)?;
+                self.by_hand.remove(clone.as_str());
+                self.graphs.insert(clone, function);
+            }
             Call::GraphLaunch { exec, .. } => {
                 if let Some(Some(function)) = self.execs.get(exec.as_str()) {
                     lines.push(format!("{function}();"));
@@ -221,6 +226,27 @@ impl<'a> Expected<'a> {
             _ => lines = self.effect(step, names),
         }
         Ok(lines)
+    }
+
+    /// What a launch of a graph would do now; none where that is nothing.
+    ///
+    /// # Errors
+    /// The graph is made in a block around this step.
+    fn made(&mut self, names: &mut Names, graph: &'a str) -> Result<Option<String>, String> {
+        if let Some(made) = self.by_hand.get(graph) {
+            let mut lines = made.lines.clone();
+            // Loops around this call, which add no node before it.
+            for opened in self.loops.iter().rev().take(made.indent) {
+                if lines.pop().is_none_or(|line| line.trim() != opened) {
+                    return Err(format!(
+                        "graph `{graph}` is used in a block that adds nodes to it"
+                    ));
+                }
+            }
+            let function = self.function(names, graph, lines);
+            self.graphs.insert(graph, function);
+        }
+        Ok(self.graphs.get(graph).cloned().flatten())
     }
 
     /// A graph that is made node by node gets one.
@@ -306,6 +332,27 @@ impl<'a> Expected<'a> {
                     plus(to.offset)
                 ));
             }
+            Call::Copy3d { to, from, width, height, depth, .. } if follows(&to.buffer) => {
+                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+                let rows = (0..*depth).flat_map(|slice| (0..*height).map(move |row| (row, slice)));
+                lines.extend(rows.map(|(row, slice)| {
+                    let (to, from) = (to.offset(row, slice), from.offset(row, slice));
+                    format!(
+                        "std::copy_n({src}.begin(){}, {width}, {dst}.begin(){});",
+                        plus(from),
+                        plus(to)
+                    )
+                }));
+            }
+            Call::SetRows { to, value, width, height, depth, .. } if follows(&to.buffer) => {
+                let dst = want(names, &to.buffer);
+                let rows = (0..depth.unwrap_or(1))
+                    .flat_map(|slice| (0..*height).map(move |row| (row, slice)));
+                lines.extend(rows.map(|(row, slice)| {
+                    let to = plus(to.offset(row, slice));
+                    format!("std::fill_n({dst}.begin(){to}, {width}, {value});")
+                }));
+            }
             Call::Set { to, value, words: true, bytes, .. } if follows(&to.buffer) => {
                 let dst = want(names, &to.buffer);
                 lines.push(format!("for (size_t i = 0; i < {bytes}; i++)"));
@@ -356,6 +403,24 @@ impl<'a> Expected<'a> {
         grid: &[u32; 3],
         block: &[u32; 3],
         args: &[Arg],
+    ) -> Vec<String> {
+        let items: u64 = grid.iter().chain(block).map(|&x| u64::from(x)).product();
+        if kernel(name).is_none() {
+            let followed = &self.followed;
+            let follows = |buffer: &str| followed.contains(buffer);
+            let lines = formula::on_host(self.plan, names, name, (items, args), &follows);
+            self.views |= !lines.is_empty();
+            return lines;
+        }
+        self.launch_of_library(names, name, items, args).into_iter().collect()
+    }
+
+    fn launch_of_library(
+        &mut self,
+        names: &mut Names,
+        name: &str,
+        items: u64,
+        args: &[Arg],
     ) -> Option<String> {
         let library = kernel(name)?;
         let Some(Arg::Address(out)) = args.first() else { return None };
@@ -364,32 +429,25 @@ impl<'a> Expected<'a> {
         }
         self.kernels.insert(name.to_owned());
         self.views = true;
-        let items: u64 = grid.iter().chain(block).map(|&x| u64::from(x)).product();
         let types = types_of(name);
         let mut numbers = 0;
         let text: Vec<String> = args
             .iter()
             .zip(types)
             .map(|(arg, ty)| match arg {
-                Arg::Address(place) => {
-                    let want = want(names, &place.buffer);
-                    match place.offset {
-                        0 => format!("as<{ty}>({want})"),
-                        offset => format!("as<{ty}>({want}, {offset})"),
-                    }
-                }
+                Arg::Address(place) | Arg::Input(place) => as_elements(names, place, ty),
                 // The first number of these kernels counts elements, and only those that the grid covers are computed; the two
                 // that work together in a workgroup take all.
-                Arg::U32(n) => {
+                Arg::Number(number) if number.ty == ScalarType::U32 => {
                     numbers += 1;
                     let together = matches!(library.name, "sum_u32" | "matmul_f32");
                     if numbers == 1 && !together {
-                        u64::from(*n).min(items).to_string()
+                        number.bits.min(items).to_string()
                     } else {
-                        n.to_string()
+                        number.to_string()
                     }
                 }
-                Arg::F32(x) => format!("{x:?}f"),
+                Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => value(arg),
             })
             .collect();
         Some(format!("{name}_on_host({});", text.join(", ")))
@@ -405,6 +463,15 @@ impl Recording {
 /// The variable with the bytes that a buffer must hold.
 pub(crate) fn want(names: &mut Names, buffer: &str) -> String {
     format!("want_{}", names.of(Kind::Buffer, buffer))
+}
+
+/// What lies at a place, as numbers of a type.
+pub(crate) fn as_elements(names: &mut Names, place: &Place, ty: &str) -> String {
+    let want = want(names, &place.buffer);
+    match place.offset {
+        0 => format!("as<{ty}>({want})"),
+        offset => format!("as<{ty}>({want}, {offset})"),
+    }
 }
 
 fn plus(offset: u64) -> String {
@@ -436,7 +503,7 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
         let before = followed.len();
         for step in &steps {
             let (to, from) = flow(&step.call);
-            if to.is_some_and(|to| followed.contains(to)) {
+            if to.iter().any(|to| followed.contains(to)) {
                 followed.extend(from);
             }
         }
@@ -446,27 +513,31 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
     }
 }
 
-/// The buffer that a call writes and those that it reads for that.
+/// The buffers that a call writes and those that it reads for that.
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "what changes no bytes that checks read is left out"
 )]
-fn flow(call: &Call) -> (Option<&str>, Vec<&str>) {
+fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
     match call.work() {
         Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
-            (Some(&to.buffer), vec![&from.buffer])
+            (vec![&to.buffer], vec![&from.buffer])
         }
-        Call::Launch { args, .. } => {
-            let places = args.iter().filter_map(|arg| match arg {
-                Arg::Address(Place { buffer, .. }) => Some(buffer.as_str()),
-                Arg::U32(_) | Arg::F32(_) => None,
-            });
-            let mut places = places;
-            (places.next(), places.collect())
+        Call::Copy3d { to, from, .. } => (vec![&to.buffer], vec![&from.buffer]),
+        Call::Launch { kernel: name, args, .. } => {
+            let mut places: Vec<&str> =
+                args.iter().filter_map(Arg::place).map(|p| p.buffer.as_str()).collect();
+            match kernel(name) {
+                Some(_) => {
+                    let from = places.split_off(1.min(places.len()));
+                    (places, from)
+                }
+                None => (places.clone(), places),
+            }
         }
         Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
-            (Some(&operands.d), operand_buffers(operands).collect())
+            (vec![&operands.d], operand_buffers(operands).collect())
         }
-        _ => (None, Vec::new()),
+        _ => (Vec::new(), Vec::new()),
     }
 }

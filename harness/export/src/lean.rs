@@ -128,7 +128,15 @@ impl Printer<'_> {
             "hiprtcCreateProgram(&{program}, {kernel}_source, \"{kernel}\", 0, nullptr, nullptr)"
         );
         self.lean_check(&create, rtc);
-        self.lean_check(&format!("hiprtcCompileProgram({program}, 0, nullptr)"), rtc);
+        match self.options(kernel) {
+            None => self.lean_check(&format!("hiprtcCompileProgram({program}, 0, nullptr)"), rtc),
+            Some(options) => {
+                let list = format!("{kernel}_options");
+                self.line(format!("const char* {list}[] = {{{options}}};"));
+                let compile = format!("hiprtcCompileProgram({program}, std::size({list}), {list})");
+                self.lean_check(&compile, rtc);
+            }
+        }
         self.line(format!("size_t {bytes} = 0;"));
         self.lean_check(&format!("hiprtcGetCodeSize({program}, &{bytes})"), rtc);
         self.line(format!("std::vector<char> {kernel}_code({bytes});"));

@@ -1,6 +1,6 @@
 //! Memory: buffers come and go, and bytes move between them.
 
-use plan::{Buffer, Call, CopyApi, Memory, Step, may_succeed};
+use plan::{Box3d, Buffer, Call, CopyApi, Memory, Place, Step, may_succeed};
 
 use crate::{
     calls::HIP,
@@ -195,6 +195,47 @@ impl Printer<'_> {
                     "{name}({to}, {to_pitch}, {from}, {from_pitch}, {width}, {height}, {kind}{last})"
                 )
             }
+            Call::Copy3d { to, from, width, height, depth, asynchronous, stream } => {
+                let kind =
+                    direction(self.buffer(&to.buffer).memory, self.buffer(&from.buffer).memory);
+                let stream = self.stream(stream);
+                let params = self.names.fresh(Kind::Value, "copy");
+                self.line(format!("hipMemcpy3DParms {params} = {{}};"));
+                for (end, of) in [("src", from), ("dst", to)] {
+                    let pitched = self.pitched(of, 0);
+                    let [x, y, z] = of.at;
+                    self.line(format!("{params}.{end}Ptr = {pitched};"));
+                    self.line(format!("{params}.{end}Pos = make_hipPos({x}, {y}, {z});"));
+                }
+                let extent = format!("make_hipExtent({width}, {height}, {depth})");
+                self.line(format!("{params}.extent = {extent};"));
+                self.line(format!("{params}.kind = {kind};"));
+                match asynchronous {
+                    true => format!("hipMemcpy3DAsync(&{params}, {stream})"),
+                    false => format!("hipMemcpy3D(&{params})"),
+                }
+            }
+            Call::SetRows { to, value, width, height, depth, asynchronous, stream } => {
+                let (name, last) = match asynchronous {
+                    true => ("Async", format!(", {}", self.stream(stream))),
+                    false => ("", String::new()),
+                };
+                match depth {
+                    Some(depth) => {
+                        let pitched = self.pitched(to, to.offset(0, 0));
+                        format!(
+                            "hipMemset3D{name}({pitched}, {value}, make_hipExtent({width}, {height}, {depth}){last})"
+                        )
+                    }
+                    None => {
+                        let at = Place { buffer: to.buffer.clone(), offset: to.offset(0, 0) };
+                        let (at, pitch) = (self.place(&at), to.pitch);
+                        format!(
+                            "hipMemset2D{name}({at}, {pitch}, {value}, {width}, {height}{last})"
+                        )
+                    }
+                }
+            }
             Call::Set { to, value, words, bytes, asynchronous, stream } => {
                 let (to, stream) = (self.place(to), self.stream(stream));
                 let (function, count) = match words {
@@ -211,6 +252,12 @@ impl Printer<'_> {
             _ => return self.unwritten(step),
         };
         self.status(step, &call, HIP);
+    }
+
+    /// A buffer from an offset on as slices of rows.
+    fn pitched(&mut self, of: &Box3d, offset: u64) -> String {
+        let place = self.place(&Place { buffer: of.buffer.clone(), offset });
+        format!("make_hipPitchedPtr({place}, {0}, {0}, {1})", of.pitch, of.rows)
     }
 
     pub(crate) fn mem_get_info(&mut self, step: &Step) {

@@ -39,15 +39,17 @@ impl Printer<'_> {
         let (last, node) = self.ends(graph);
         let place = format!("&{node}, {name}, &{last}, {last} != nullptr");
         let text = match call {
-            Call::Launch { kernel, grid, block, args, .. } => {
+            Call::Launch { kernel, grid, block, args, shared, .. } => {
                 self.need(Helper::AddKernel);
                 let arguments = self.arguments(kernel, args);
+                let behind =
+                    if arguments.is_empty() { String::new() } else { format!(", {arguments}") };
                 let function = match self.form_of(kernel) {
                     Form::Hiprtc => self.name(Kind::Kernel, kernel),
                     Form::Hipcc => format!("reinterpret_cast<void*>({kernel})"),
                 };
                 let (grid, block) = (dim(*grid), dim(*block));
-                format!("add_kernel({place}, {function}, {grid}, {block}, {arguments})")
+                format!("add_kernel({place}, {function}, {grid}, {block}, {shared}{behind})")
             }
             Call::Copy { to, from, bytes, .. } => {
                 let kind =
@@ -81,9 +83,19 @@ impl Printer<'_> {
         self.line(format!("{last} = {node};"));
     }
 
+    /// A node that is another graph, behind the last one of its graph.
+    pub(crate) fn add_child(&mut self, step: &Step, graph: &str, child: &str) {
+        let (name, child) = (self.name(Kind::Graph, graph), self.name(Kind::Graph, child));
+        let (last, node) = self.ends(graph);
+        let call = format!(
+            "hipGraphAddChildGraphNode(&{node}, {name}, &{last}, {last} != nullptr, {child})"
+        );
+        self.status(step, &call, HIP);
+        self.line(format!("{last} = {node};"));
+    }
+
     fn gets_nodes(&self, graph: &str) -> bool {
-        let adds =
-            |step: &&Step| matches!(&step.call, Call::AddNode { graph: to, .. } if to == graph);
+        let adds = |step: &&Step| matches!(&step.call, Call::AddNode { graph: to, .. } | Call::GraphAddChild { graph: to, .. } if to == graph);
         self.plan.steps().iter().any(adds)
     }
 

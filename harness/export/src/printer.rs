@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::{Call, DEFAULT_STREAM, Effect, Phase, Place, Plan, Step, Version, may_succeed};
 
 use crate::{
-    Header,
+    Header, arguments,
     declare::Declared,
     expected::Expected,
     lean::Lean,
@@ -168,7 +168,12 @@ impl<'a> Printer<'a> {
             let looks = matches!(step.call, Call::FindSymbol { .. });
             step.call.kernels().any(|used| used == kernel) && (looks || !may_succeed(step))
         };
-        if self.plan.steps().iter().any(needs_module) { Form::Hiprtc } else { self.form }
+        match self.plan.steps().iter().any(needs_module)
+            || arguments::needs_module(self.plan, kernel)
+        {
+            true => Form::Hiprtc,
+            false => self.form,
+        }
     }
 
     fn main(&mut self) -> Result<(), String> {

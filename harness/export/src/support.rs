@@ -93,7 +93,7 @@ pub(crate) fn kernel_on_host(name: &str) -> Option<&'static str> {
 
 /// The headers that a text needs, by what it mentions.
 pub(crate) fn includes(text: &str) -> Vec<&'static str> {
-    const HEADERS: [(&str, &[&str]); 13] = [
+    const HEADERS: [(&str, &[&str]); 14] = [
         (
             "<algorithm>",
             &[
@@ -107,13 +107,14 @@ pub(crate) fn includes(text: &str) -> Vec<&'static str> {
             ],
         ),
         ("<chrono>", &["std::chrono"]),
-        ("<cmath>", &["std::fma"]),
+        ("<cmath>", &["std::fma", "std::sqrt", "std::abs", "NAN", "INFINITY"]),
         ("<cstdint>", &["int8_t", "int32_t", "uint16_t", "uint32_t", "uint64_t"]),
         ("<cstdio>", &["std::printf", "std::puts"]),
         ("<cstdlib>", &["std::exit", "std::abort", "std::aligned_alloc", "std::free"]),
         ("<cstring>", &["std::mem", "std::strcspn"]),
         ("<functional>", &["std::function"]),
         ("<initializer_list>", &["std::initializer_list"]),
+        ("<iterator>", &["std::size("]),
         ("<numeric>", &["std::accumulate"]),
         ("<string>", &["std::string", "std::to_string"]),
         ("<thread>", &["std::thread", "std::this_thread"]),

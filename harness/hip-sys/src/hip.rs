@@ -25,6 +25,7 @@ functions! {
     fn hipDeviceGetPCIBusId(address: *mut c_char, bytes: c_int, device: c_int) -> c_int;
     fn hipGetErrorName(error: c_int) -> *const c_char;
     fn hipGetLastError() -> c_int;
+    fn hipPeekAtLastError() -> c_int;
     fn hipDeviceSynchronize() -> c_int;
     fn hipMemGetInfo(free: *mut usize, total: *mut usize) -> c_int;
     fn hipMalloc(pointer: *mut *mut c_void, bytes: usize) -> c_int;
@@ -47,6 +48,12 @@ functions! {
     fn hipMemcpyDtoD(to: *mut c_void, from: *const c_void, bytes: usize) -> c_int;
     fn hipMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int) -> c_int;
     fn hipMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: *mut c_void) -> c_int;
+    fn hipMemcpy3D(params: *const Memcpy3dParams) -> c_int;
+    fn hipMemcpy3DAsync(params: *const Memcpy3dParams, stream: *mut c_void) -> c_int;
+    fn hipMemset2D(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> c_int;
+    fn hipMemset2DAsync(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize, stream: *mut c_void) -> c_int;
+    fn hipMemset3D(to: PitchedPtr, value: c_int, extent: Extent) -> c_int;
+    fn hipMemset3DAsync(to: PitchedPtr, value: c_int, extent: Extent, stream: *mut c_void) -> c_int;
     fn hipMemset(to: *mut c_void, value: c_int, bytes: usize) -> c_int;
     fn hipMemsetD32(to: *mut c_void, value: c_int, words: usize) -> c_int;
     fn hipMemsetD32Async(to: *mut c_void, value: c_int, words: usize, stream: *mut c_void) -> c_int;
@@ -81,6 +88,7 @@ functions! {
     fn hipDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) -> c_int;
     fn hipStreamBeginCapture(stream: *mut c_void, mode: c_int) -> c_int;
     fn hipStreamEndCapture(stream: *mut c_void, graph: *mut *mut c_void) -> c_int;
+    fn hipThreadExchangeStreamCaptureMode(mode: *mut c_int) -> c_int;
     fn hipStreamIsCapturing(stream: *mut c_void, status: *mut c_int) -> c_int;
     fn hipGraphCreate(graph: *mut *mut c_void, flags: c_uint) -> c_int;
     fn hipGraphAddEmptyNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize) -> c_int;
@@ -88,6 +96,10 @@ functions! {
     fn hipGraphAddMemcpyNode1D(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, to: *mut c_void, from: *const c_void, bytes: usize, kind: c_int) -> c_int;
     fn hipGraphAddMemsetNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, params: *const MemsetParams) -> c_int;
     fn hipGraphAddHostNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, params: *const HostNodeParams) -> c_int;
+    fn hipGraphAddChildGraphNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, child: *mut c_void) -> c_int;
+    fn hipGraphClone(clone: *mut *mut c_void, graph: *mut c_void) -> c_int;
+    fn hipGraphGetRootNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize) -> c_int;
+    fn hipGraphGetEdges(graph: *mut c_void, from: *mut *mut c_void, to: *mut *mut c_void, count: *mut usize) -> c_int;
     fn hipGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize) -> c_int;
     fn hipGraphInstantiate(exec: *mut *mut c_void, graph: *mut c_void, error_node: *mut *mut c_void, log: *mut c_char, log_bytes: usize) -> c_int;
     fn hipGraphLaunch(exec: *mut c_void, stream: *mut c_void) -> c_int;
@@ -138,6 +150,42 @@ pub struct MemsetParams {
     pub pitch: usize,
     pub value: c_uint,
     pub width: usize,
+}
+
+/// `hipPitchedPtr` (hip/driver_types.h).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "as in the header")]
+pub struct PitchedPtr {
+    pub address: *mut c_void,
+    pub pitch: usize,
+    pub x_size: usize,
+    pub y_size: usize,
+}
+
+/// `hipExtent` and `hipPos` (hip/driver_types.h): bytes, rows and slices.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "as in the header")]
+pub struct Extent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `hipMemcpy3DParms` (hip/driver_types.h); arrays are null.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "as in the header")]
+pub struct Memcpy3dParams {
+    pub from_array: *mut c_void,
+    pub from_at: Extent,
+    pub from: PitchedPtr,
+    pub to_array: *mut c_void,
+    pub to_at: Extent,
+    pub to: PitchedPtr,
+    pub extent: Extent,
+    pub kind: c_int,
 }
 
 /// `hipHostNodeParams` (hip/hip_runtime_api.h).

@@ -21,9 +21,10 @@ pub use blaslt::{
 pub use failure::first_failure;
 pub use hip::{
     CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, Dim3, ERROR_NOT_READY,
-    EVENT_DEFAULT, EVENT_DISABLE_TIMING, Hip, HostFunction, HostNodeParams, KernelNodeParams,
-    MEM_ATTACH_GLOBAL, MemcpyKind, MemsetParams, Properties, STREAM_DEFAULT, STREAM_NON_BLOCKING,
-    StreamCallback, capture_status_name, exec_update_name,
+    EVENT_DEFAULT, EVENT_DISABLE_TIMING, Extent, Hip, HostFunction, HostNodeParams,
+    KernelNodeParams, MEM_ATTACH_GLOBAL, Memcpy3dParams, MemcpyKind, MemsetParams, PitchedPtr,
+    Properties, STREAM_DEFAULT, STREAM_NON_BLOCKING, StreamCallback, capture_status_name,
+    exec_update_name,
 };
 pub use loader::{Missing, Shared};
 pub use rand::{Rand, RngType, status_name as hiprand_status_name};

@@ -310,7 +310,7 @@ impl<'a> Evidence<'a> {
             Some(Call::FillNumbers { .. }) => {
                 format!("the numbers written {line} (fill of {buffer}{iteration})")
             }
-            Some(Call::Copy { .. } | Call::Copy2d { .. }) => {
+            Some(Call::Copy { .. } | Call::Copy2d { .. } | Call::Copy3d { .. }) => {
                 format!("the copy made {line} (to {buffer}{iteration})")
             }
             _ => format!("the write {line} (to {buffer}{iteration})"),

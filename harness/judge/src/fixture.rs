@@ -92,7 +92,11 @@ pub(crate) fn check(id: u32, line: u32, buffer: &str) -> Step {
 
 pub(crate) fn launch(id: u32, line: u32, kernel: &str, args: Vec<Arg>) -> Step {
     let (kernel, stream) = (kernel.to_owned(), "default".to_owned());
-    step(id, line, Call::Launch { kernel, grid: [4, 1, 1], block: [64, 1, 1], args, stream })
+    step(
+        id,
+        line,
+        Call::Launch { kernel, grid: [4, 1, 1], block: [64, 1, 1], args, shared: 0, stream },
+    )
 }
 
 /// Host buffers `src`, `aux` and `back` and a device buffer `dst` of this size, allocated and poisoned.

@@ -130,7 +130,7 @@ fn bytes_of_another_buffer_are_named() {
 #[test]
 fn the_result_of_a_kernel_is_traced() {
     let args = |out: &str, input: &str| {
-        vec![Arg::Address(at(out)), Arg::Address(at(input)), Arg::U32(16), Arg::U32(7)]
+        vec![Arg::Address(at(out)), Arg::Address(at(input)), Arg::u32(16), Arg::u32(7)]
     };
     let body = vec![
         fill(1, 3, "src"),

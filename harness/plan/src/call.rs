@@ -3,10 +3,10 @@ use std::collections::BTreeMap;
 use device::Fault;
 use serde::{Deserialize, Serialize};
 
-use crate::{ByVersion, Call};
+use crate::{ByVersion, Call, OwnParameter, Scalar, ScalarType};
 
 /// Version of the plan format; a worker refuses a plan of another version.
-pub const PLAN_VERSION: u32 = 3;
+pub const PLAN_VERSION: u32 = 4;
 
 /// Bytes of guard on each side of a guarded buffer.
 ///
@@ -46,10 +46,9 @@ pub struct Plan {
     /// Kernel sources by name; each has one `extern "C" __global__` function of that name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub kernels: BTreeMap<String, String>,
-    /// The kernels that the case brings itself, each with the place where it stands, such as `line 7`; those of the library
-    /// have no entry.
+    /// The kernels that the case brings itself; those of the library have no entry.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub own_kernels: BTreeMap<String, String>,
+    pub own_kernels: BTreeMap<String, OwnKernel>,
     /// Allocations, initial contents, streams, compiled kernels.
     pub setup: Vec<Step>,
     /// What the case is about.
@@ -269,16 +268,136 @@ pub struct Place {
     pub offset: u64,
 }
 
+/// A place in a buffer that is taken for slices of rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Box3d {
+    /// The buffer, from its first byte.
+    pub buffer: Name,
+    /// Bytes from one row to the next.
+    pub pitch: u64,
+    /// Rows from one slice to the next.
+    pub rows: u64,
+    /// Where it begins: byte, row and slice.
+    #[serde(default)]
+    pub at: [u64; 3],
+}
+
+impl Box3d {
+    /// Where row `row` of slice `slice` of the box begins, in bytes.
+    pub fn offset(&self, row: u64, slice: u64) -> u64 {
+        let [x, y, z] = self.at;
+        let rows = z.saturating_add(slice).saturating_mul(self.rows).saturating_add(y + row);
+        rows.saturating_mul(self.pitch).saturating_add(x)
+    }
+}
+
+/// What a plan knows of a kernel that the case brings itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnKernel {
+    /// Where it stands, such as `line 7`.
+    pub place: String,
+    /// Options of the compiler besides the architecture, behind the usual `-O3`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// Its parameters, as its source has them; none where they cannot be read there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameters: Option<Vec<OwnParameter>>,
+    /// What it computes, as [`Formula`](crate::Formula) reads it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub computes: Vec<String>,
+}
+
 /// A kernel argument.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arg {
     /// The address of a place.
     Address(Place),
+    /// The address of a place that a kernel of the case's own takes as a pointer to what is `const`: it only reads there.
+    Input(Place),
+    /// A number.
+    Number(Scalar),
+    /// A struct by value, whose members are aligned as C aligns them.
+    Struct(Vec<Arg>),
+    /// The bytes of something by value.
+    Bytes(Vec<u8>),
+}
+
+impl Arg {
     /// `unsigned int`.
-    U32(u32),
+    pub fn u32(value: u32) -> Arg {
+        Arg::Number(Scalar::u32(value))
+    }
+
     /// `float`.
-    F32(f32),
+    pub fn f32(value: f32) -> Arg {
+        Arg::Number(Scalar::f32(value))
+    }
+
+    /// The number, if it is an `unsigned int`.
+    pub fn as_u32(&self) -> Option<u32> {
+        match self {
+            Arg::Number(Scalar { ty: ScalarType::U32, bits }) => Some(*bits as u32),
+            Arg::Number(_) | Arg::Address(_) | Arg::Input(_) | Arg::Struct(_) | Arg::Bytes(_) => {
+                None
+            }
+        }
+    }
+
+    /// The place whose address it is itself.
+    pub fn place(&self) -> Option<&Place> {
+        match self {
+            Arg::Address(place) | Arg::Input(place) => Some(place),
+            Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => None,
+        }
+    }
+
+    /// Every place whose address it has, and whether the kernel only reads there as far as the argument tells.
+    pub fn places(&self) -> Vec<(&Place, bool)> {
+        match self {
+            Arg::Address(place) => vec![(place, false)],
+            Arg::Input(place) => vec![(place, true)],
+            Arg::Struct(members) => members.iter().flat_map(Arg::places).collect(),
+            Arg::Number(_) | Arg::Bytes(_) => Vec::new(),
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn places_mut(&mut self) -> Vec<&mut Place> {
+        match self {
+            Arg::Address(place) | Arg::Input(place) => vec![place],
+            Arg::Struct(members) => members.iter_mut().flat_map(Arg::places_mut).collect(),
+            Arg::Number(_) | Arg::Bytes(_) => Vec::new(),
+        }
+    }
+
+    /// Its bytes, where `address` tells that of a place.
+    pub fn to_bytes(&self, address: &impl Fn(&Place) -> u64) -> Vec<u8> {
+        match self {
+            Arg::Address(place) | Arg::Input(place) => address(place).to_le_bytes().to_vec(),
+            Arg::Number(scalar) => scalar.to_bytes(),
+            Arg::Bytes(bytes) => bytes.clone(),
+            Arg::Struct(members) => {
+                let mut all = Vec::new();
+                for member in members {
+                    all.resize(all.len().next_multiple_of(member.alignment()), 0);
+                    all.extend(member.to_bytes(address));
+                }
+                all.resize(all.len().next_multiple_of(self.alignment()), 0);
+                all
+            }
+        }
+    }
+
+    /// What its place in a struct is a multiple of.
+    fn alignment(&self) -> usize {
+        match self {
+            Arg::Address(_) | Arg::Input(_) => 8,
+            Arg::Number(scalar) => scalar.ty.bytes(),
+            Arg::Bytes(_) => 1,
+            Arg::Struct(members) => members.iter().map(Arg::alignment).max().unwrap_or(1),
+        }
+    }
 }
 
 /// A block of memory.

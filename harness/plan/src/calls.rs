@@ -39,8 +39,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::keys::{Choice, Field, Holds, Keys};
 use crate::{
-    Arg, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory, Name,
-    Operands, Parameter, Place, Plan, RandKind, Step,
+    Arg, Box3d, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory,
+    Name, Operands, Parameter, Place, Plan, RandKind, Step,
     captures::Captures,
     model::{Bytes, Model, Now},
     order::{Order, Touch},
@@ -315,6 +315,12 @@ impl Buffers for Name {
     }
 }
 
+impl Buffers for Box3d {
+    fn buffer(&self) -> &str {
+        &self.buffer
+    }
+}
+
 impl Buffers for Place {
     fn buffer(&self) -> &str {
         &self.buffer
@@ -325,18 +331,22 @@ fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
     Named { thing, name, role, by: By::Any }
 }
 
-/// A kernel without a reference may read and write all that it gets.
+/// A kernel of the case's own may read and write all that it gets, but for what is `const`.
 fn arguments<'a>(kernel: &str, args: &'a [Arg], see: &mut dyn FnMut(Named<'a>)) {
     let kernel = crate::kernel(kernel);
     for (index, arg) in args.iter().enumerate() {
-        let Arg::Address(place) = arg else { continue };
-        let role = match kernel {
-            None => NamedAs::Updated,
-            Some(kernel) if kernel.parameters.get(index) != Some(&Parameter::Out) => NamedAs::Read,
-            Some(kernel) if kernel.updates => NamedAs::Updated,
-            Some(_) => NamedAs::Written,
-        };
-        see(named(Thing::Buffer, &place.buffer, role));
+        for (place, only_read) in arg.places() {
+            let role = match kernel {
+                None if only_read => NamedAs::Read,
+                None => NamedAs::Updated,
+                Some(kernel) if kernel.parameters.get(index) != Some(&Parameter::Out) => {
+                    NamedAs::Read
+                }
+                Some(kernel) if kernel.updates => NamedAs::Updated,
+                Some(_) => NamedAs::Written,
+            };
+            see(named(Thing::Buffer, &place.buffer, role));
+        }
     }
 }
 

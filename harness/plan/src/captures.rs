@@ -258,9 +258,7 @@ impl<'a> Captures<'a> {
                 nodes.push(Node { step, stream: graph, allocations: self.allocations });
                 Ok(())
             }
-            None => Err(format!(
-                "graph `{graph}` is of a capture; a node is added to one that `empty_graph` makes"
-            )),
+            None => Err(not_by_hand(graph)),
         }
     }
 
@@ -300,6 +298,32 @@ impl<'a> Captures<'a> {
     pub(crate) fn empty_graph(&mut self, graph: &'a str) -> Result<(), String> {
         self.graphs.insert(graph, Vec::new());
         self.by_hand.insert(graph);
+        Ok(())
+    }
+
+    /// What the child does, between what comes before and behind: its nodes are copied.
+    pub(crate) fn add_child(&mut self, graph: &'a str, child: &str) -> Result<(), String> {
+        let mut added = self.graph(child)?;
+        self.graph(graph)?;
+        let one = added.first().map(|node| node.stream);
+        if added.iter().any(|node| Some(node.stream) != one || recorded_event(node.step)) {
+            return Err(format!("graph `{child}` has branches, and a child has one here"));
+        }
+        added.iter_mut().for_each(|node| node.stream = graph);
+        match self.graphs.get_mut(graph).filter(|_| self.by_hand.contains(graph)) {
+            Some(nodes) => {
+                nodes.extend(added);
+                Ok(())
+            }
+            None => Err(not_by_hand(graph)),
+        }
+    }
+
+    pub(crate) fn clone_graph(&mut self, clone: &'a str, graph: &str) -> Result<(), String> {
+        let nodes = self.graph(graph)?;
+        // Nobody keeps which of its nodes is the last one.
+        self.by_hand.remove(clone);
+        self.graphs.insert(clone, nodes);
         Ok(())
     }
 
@@ -374,6 +398,15 @@ impl<'a> Captures<'a> {
             .cloned()
             .ok_or_else(|| format!("graph `{graph}` was not made before"))
     }
+}
+
+fn not_by_hand(graph: &str) -> String {
+    format!("graph `{graph}` is of a capture; a node is added to one that `empty_graph` makes")
+}
+
+/// Whether it orders streams of a capture, and is no node itself.
+fn recorded_event(step: &Step) -> bool {
+    matches!(step.call, Call::EventRecord { .. } | Call::StreamWaitEvent { .. })
 }
 
 /// Where the steps of the body stand to its captures, by their ids.

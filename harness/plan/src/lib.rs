@@ -15,6 +15,11 @@ mod calls;
 mod captures;
 mod event;
 mod executable;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types and operators are told apart here, and no calls"
+)]
+mod formula;
 mod kernel;
 mod late;
 mod matmul;
@@ -22,6 +27,12 @@ mod model;
 mod order;
 mod pattern;
 mod promise;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "types and operators are told apart here, and no calls"
+)]
+mod scalar;
+mod source;
 
 pub use call::*;
 pub use calls::{
@@ -31,10 +42,13 @@ pub use calls::{
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;
 pub use executable::impossible;
+pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, kernel};
 pub use late::{Late, late_on};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
 pub use model::{Content, Expected, Mistake, Reference, Write, analyse, reference};
 pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
+pub use scalar::{Scalar, ScalarType};
+pub use source::{OwnKind, OwnParameter, own_parameters};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

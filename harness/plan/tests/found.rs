@@ -83,7 +83,8 @@ fn add(to: &str, from: &str, stream: &str) -> Call {
         kernel: "add_u32".to_owned(),
         grid: [1, 1, 1],
         block: [64, 1, 1],
-        args: vec![Arg::Address(at(to, 0)), Arg::Address(at(from, 0)), Arg::U32(16), Arg::U32(1)],
+        args: vec![Arg::Address(at(to, 0)), Arg::Address(at(from, 0)), Arg::u32(16), Arg::u32(1)],
+        shared: 0,
         stream: stream.to_owned(),
     }
 }

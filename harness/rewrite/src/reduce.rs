@@ -336,25 +336,19 @@ fn simpler_kernel(plan: &mut Plan, id: u32, name: &str) {
     tidied(plan, |plan| {
         change(plan, id, |call| {
             if let Call::Launch { kernel, grid, block, args, .. } = call {
-                let places: Vec<Place> = args
-                    .iter()
-                    .filter_map(|arg| match arg {
-                        Arg::Address(place) => Some(place.clone()),
-                        Arg::U32(_) | Arg::F32(_) => None,
-                    })
-                    .collect();
+                let places: Vec<Place> = args.iter().filter_map(Arg::place).cloned().collect();
                 let room = |place: &Place| {
                     sizes.get(&place.buffer).map_or(0, |b| b.bytes.saturating_sub(place.offset)) / 4
                 };
                 let (new, words) = match (name, places.as_slice()) {
                     ("fill_u32", [out, ..]) => {
                         let words = room(out) as u32;
-                        (vec![Arg::Address(out.clone()), Arg::U32(words), Arg::U32(1)], words)
+                        (vec![Arg::Address(out.clone()), Arg::u32(words), Arg::u32(1)], words)
                     }
                     ("copy_u32", [out, from, ..]) => {
                         let words = room(out).min(room(from)) as u32;
                         let places = [out, from].map(|place| Arg::Address(place.clone()));
-                        (places.into_iter().chain([Arg::U32(words)]).collect(), words)
+                        (places.into_iter().chain([Arg::u32(words)]).collect(), words)
                     }
                     _ => return,
                 };

@@ -9,7 +9,7 @@ use hip_sys::{
     EVENT_DISABLE_TIMING, STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name,
     exec_update_name,
 };
-use plan::{Call, CaptureMode, HostFuncApi, Place, Step, StreamKind};
+use plan::{Call, CaptureMode, Choice, HostFuncApi, Place, Step, StreamKind};
 
 use crate::{
     broken::Broken,
@@ -76,6 +76,15 @@ fn host_func(
     Ok(code)
 }
 
+/// `hipStreamCaptureMode`.
+fn capture_mode(mode: CaptureMode) -> c_int {
+    match mode {
+        CaptureMode::Global => CAPTURE_MODE_GLOBAL,
+        CaptureMode::ThreadLocal => CAPTURE_MODE_THREAD_LOCAL,
+        CaptureMode::Relaxed => CAPTURE_MODE_RELAXED,
+    }
+}
+
 /// Makes a call: one that is a function of HIP here, the others where their families are. A call that is missing does not compile.
 pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
@@ -115,6 +124,7 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             Call::HostFunc { buffer, api, stream } => host_func(machine, buffer, *api, stream)?,
             Call::DeviceSynchronize => hip.hipDeviceSynchronize()?,
             Call::GetLastError => hip.hipGetLastError()?,
+            Call::PeekAtLastError => hip.hipPeekAtLastError()?,
             Call::EventCreate { event, timing } => {
                 let mut new = ptr::null_mut();
                 let flags = if *timing { EVENT_DEFAULT } else { EVENT_DISABLE_TIMING };
@@ -142,12 +152,15 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 code
             }
             Call::BeginCapture { stream, mode } => {
-                let mode = match mode {
-                    CaptureMode::Global => CAPTURE_MODE_GLOBAL,
-                    CaptureMode::ThreadLocal => CAPTURE_MODE_THREAD_LOCAL,
-                    CaptureMode::Relaxed => CAPTURE_MODE_RELAXED,
-                };
-                hip.hipStreamBeginCapture(stream_of(stream), mode)?
+                hip.hipStreamBeginCapture(stream_of(stream), capture_mode(*mode))?
+            }
+            Call::ExchangeCaptureMode { mode } => {
+                let mut mode = capture_mode(*mode);
+                let code = hip.hipThreadExchangeStreamCaptureMode(&mut mode)?;
+                let all = CaptureMode::ALL.iter();
+                let before = all.clone().find(|(_, of)| capture_mode(*of) == mode);
+                value = before.filter(|_| code == 0).map(|(word, _)| (*word).to_owned());
+                code
             }
             Call::EndCapture { stream, graph } => {
                 let mut new = ptr::null_mut();
@@ -183,6 +196,29 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 value = (code == 0).then(|| count.to_string());
                 code
             }
+            Call::GraphRootCount { graph } => {
+                let mut count = 0;
+                let graph = handle(Kind::Graph, graph);
+                let code = hip.hipGraphGetRootNodes(graph, ptr::null_mut(), &mut count)?;
+                value = (code == 0).then(|| count.to_string());
+                code
+            }
+            Call::GraphEdgeCount { graph } => {
+                let mut count = 0;
+                let (graph, none) = (handle(Kind::Graph, graph), ptr::null_mut());
+                let code = hip.hipGraphGetEdges(graph, none, none, &mut count)?;
+                value = (code == 0).then(|| count.to_string());
+                code
+            }
+            Call::GraphAddChild { graph, child } => {
+                return nodes::add_child(machine, graph, child);
+            }
+            Call::GraphClone { clone, graph } => {
+                let mut new = ptr::null_mut();
+                let code = hip.hipGraphClone(&mut new, handle(Kind::Graph, graph))?;
+                machine.made(Kind::Graph, clone, new, code);
+                code
+            }
             Call::GraphInstantiate { exec, graph } => {
                 let mut new = ptr::null_mut();
                 let mut node = ptr::null_mut();
@@ -205,12 +241,12 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 code
             }
             Call::GraphExecDestroy { exec } => {
-                let code = hip.hipGraphExecDestroy(handle(Kind::GraphExec, exec))?;
+                let code = hip.hipGraphExecDestroy(machine.handle_or_old(Kind::GraphExec, exec))?;
                 machine.gone(Kind::GraphExec, exec, code);
                 code
             }
             Call::GraphDestroy { graph } => {
-                let code = hip.hipGraphDestroy(handle(Kind::Graph, graph))?;
+                let code = hip.hipGraphDestroy(machine.handle_or_old(Kind::Graph, graph))?;
                 machine.gone(Kind::Graph, graph, code);
                 code
             }
@@ -223,6 +259,8 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             | Call::FillNumbers { .. }
             | Call::Copy { .. }
             | Call::Copy2d { .. }
+            | Call::Copy3d { .. }
+            | Call::SetRows { .. }
             | Call::Set { .. }
             | Call::DeviceAttribute { .. }
             | Call::MemGetInfo

@@ -5,7 +5,7 @@ use object::{
     LittleEndian as LE, elf,
     read::elf::{FileHeader as _, ProgramHeader as _},
 };
-use plan::{Arg, Call, Plan};
+use plan::{Arg, Call, Choice, Plan};
 use serde::Deserialize;
 
 /// Type of the note with the metadata, `NT_AMDGPU_METADATA`.
@@ -31,6 +31,9 @@ struct Parameter {
     size: u64,
     #[serde(rename = ".value_kind")]
     kind: String,
+    /// What the compiler found out that the kernel does behind a pointer.
+    #[serde(rename = ".actual_access", default)]
+    access: Option<String>,
 }
 
 impl Parameter {
@@ -45,6 +48,7 @@ impl Parameter {
 
     fn words(&self) -> String {
         match self.is_pointer() {
+            true if self.access.is_some() => "a pointer that is written through".to_owned(),
             true => "a pointer".to_owned(),
             false => format!("a value of {} bytes", self.size),
         }
@@ -54,7 +58,13 @@ impl Parameter {
     fn takes(&self, arg: &Arg) -> bool {
         match arg {
             Arg::Address(_) => self.size == 8,
-            Arg::U32(_) | Arg::F32(_) => self.size == 4 && !self.is_pointer(),
+            Arg::Input(_) => {
+                let writes = ["write_only", "read_write"];
+                self.size == 8 && !self.access.as_deref().is_some_and(|a| writes.contains(&a))
+            }
+            Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => {
+                self.size == arg.to_bytes(&|_| 0).len() as u64 && !self.is_pointer()
+            }
         }
     }
 }
@@ -89,9 +99,13 @@ pub(crate) fn mistakes(code: &[u8], kernel: &str, place: &str, plan: &Plan) -> V
         for (n, (parameter, arg)) in parameters.iter().zip(args).enumerate() {
             if !parameter.takes(arg) {
                 let given = match arg {
-                    Arg::Address(_) => "an address",
-                    Arg::U32(_) => "a 32-bit integer",
-                    Arg::F32(_) => "a float",
+                    Arg::Address(_) => "an address".to_owned(),
+                    Arg::Input(_) => "an address that is only read".to_owned(),
+                    Arg::Number(number) => format!("a number of type {}", number.ty.word()),
+                    Arg::Struct(_) => {
+                        format!("a struct of {} bytes", arg.to_bytes(&|_| 0).len())
+                    }
+                    Arg::Bytes(bytes) => format!("{} bytes", bytes.len()),
                 };
                 why.push(format!(
                     "parameter {} of kernel `{kernel}` ({place}) is {}, and the launch at line {at} gives {given}",

@@ -30,8 +30,8 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step) -> Result<Answer, Broken>
             machine.gone(Kind::Function, kernel, code);
             Ok(Answer::hip(code))
         }
-        Call::Launch { kernel, grid, block, args, stream } => {
-            launch(machine, kernel, *grid, *block, args, stream)
+        Call::Launch { kernel, grid, block, args, shared, stream } => {
+            launch(machine, kernel, (*grid, *block, *shared), args, stream)
         }
         Call::FindSymbol { kernel, symbol, variable } => find(machine, kernel, symbol, *variable),
         other => Err(Broken(format!("{other:?} is not about kernels"))),
@@ -61,7 +61,10 @@ pub(crate) fn compiled(
     kernel: &str,
     source: &str,
 ) -> Result<Result<Vec<u8>, CompileError>, Broken> {
-    let options = [format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
+    let mut options = vec![format!("--offload-arch={}", machine.gfx), "-O3".to_owned()];
+    // Of two that say different things, the last one counts.
+    let own = machine.plan().own_kernels.get(kernel);
+    options.extend(own.iter().flat_map(|own| own.options.clone()));
     let file = machine.order.code_cache.as_deref().and_then(|folder| {
         let key = cache::key(source, &options, &crate::environment(), &loaded::rocm_libraries())?;
         Some(Path::new(folder).join(key))
@@ -87,8 +90,8 @@ fn load(machine: &Machine<'_>, step: &Step, kernel: &str) -> Result<Answer, Brok
         return Err(Broken(format!("kernel `{kernel}` is loaded and was not compiled")));
     };
     // What the runtime makes of launches that do not fit their kernel is no finding. The library's kernels are ours to test.
-    if let Some(place) = machine.plan().own_kernels.get(kernel) {
-        let why = code_object::mistakes(&code_object, kernel, place, machine.plan());
+    if let Some(own) = machine.plan().own_kernels.get(kernel) {
+        let why = code_object::mistakes(&code_object, kernel, &own.place, machine.plan());
         if !why.is_empty() {
             machine.events.say(&Event::Mistaken { step: step.id, why });
             return Err(Broken(format!("kernel `{kernel}` is not what the case takes it for")));
@@ -133,8 +136,7 @@ fn find(
 fn launch(
     machine: &Machine<'_>,
     kernel: &str,
-    grid: [u32; 3],
-    block: [u32; 3],
+    (grid, block, shared): ([u32; 3], [u32; 3], u32),
     args: &[Arg],
     stream: &str,
 ) -> Result<Answer, Broken> {
@@ -152,7 +154,7 @@ fn launch(
             block[0],
             block[1],
             block[2],
-            0,
+            shared,
             stream,
             parameters.as_mut_ptr(),
             ptr::null_mut(),
@@ -161,18 +163,18 @@ fn launch(
     Ok(Answer::hip(code))
 }
 
-/// The bytes of kernel arguments. The runtime copies each by the size in the kernel's metadata, at most 8 bytes here, and
-/// little-endian numbers begin with their low bytes.
-pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<u64> {
-    let value = |arg: &Arg| match arg {
-        Arg::Address(place) => machine.address(place) as u64,
-        Arg::U32(number) => (*number).into(),
-        Arg::F32(number) => number.to_bits().into(),
+/// The bytes of kernel arguments. The runtime copies each by the size in the kernel's metadata, which [`load`] compares with what the
+/// case gives; there are as many more as keep a kernel of the library from anything else.
+pub(crate) fn values(machine: &Machine<'_>, args: &[Arg]) -> Vec<Vec<u8>> {
+    let value = |arg: &Arg| {
+        let mut bytes = arg.to_bytes(&|place| machine.address(place) as u64);
+        bytes.resize(bytes.len().next_multiple_of(8), 0);
+        bytes
     };
     args.iter().map(value).collect()
 }
 
 /// Where each of these values is.
-pub(crate) fn pointers(values: &mut [u64]) -> Vec<*mut c_void> {
-    values.iter_mut().map(|value| ptr::from_mut(value).cast()).collect()
+pub(crate) fn pointers(values: &mut [Vec<u8>]) -> Vec<*mut c_void> {
+    values.iter_mut().map(|value| value.as_mut_ptr().cast()).collect()
 }

@@ -253,7 +253,8 @@ mod tests {
         check("", "EOF while parsing");
         check("{}", "missing field `nonce`");
         check(r#"{"plan": {"version": 1}}"#, "version 1");
-        check(r#"{"plan": {"version": 3}}"#, "missing field `trial`");
+        let this = format!(r#"{{"plan": {{"version": {PLAN_VERSION}}}}}"#);
+        check(&this, "missing field `trial`");
         check(r#"{"plan": 3}"#, "cannot be read");
     }
 }

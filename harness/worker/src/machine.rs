@@ -128,6 +128,13 @@ impl<'a> Machine<'a> {
         self.state().handles.old(Kind::Buffer, name)
     }
 
+    /// The handle of a name, or what it was before it was destroyed, as a C program has it.
+    pub(crate) fn handle_or_old(&self, kind: Kind, name: &str) -> *mut c_void {
+        let state = self.state();
+        let live = state.handles.get(kind, name);
+        if live.is_null() { state.handles.old(kind, name) } else { live }
+    }
+
     /// The handle of a stream; the null stream's is null.
     pub(crate) fn stream(&self, name: &str) -> *mut c_void {
         match name {

@@ -4,10 +4,10 @@ use std::{
     ptr,
 };
 
-use hip_sys::{MEM_ATTACH_GLOBAL, MemcpyKind};
+use hip_sys::{Extent, MEM_ATTACH_GLOBAL, Memcpy3dParams, MemcpyKind, PitchedPtr};
 use plan::{
-    Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place, fill_stamp,
-    numbers, pattern,
+    Box3d, Buffer, Call, CopyApi, DeviceAttribute, GUARD_BYTE, Memory, POISON_BYTE, Place,
+    fill_stamp, numbers, pattern,
 };
 
 use crate::{
@@ -79,6 +79,58 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
             }?;
             Ok(Answer::hip(code))
         }
+        Call::Copy3d { to, from, width, height, depth, asynchronous, stream } => {
+            let of = |of: &Box3d| Ok::<_, Broken>(declared(machine, &of.buffer)?.memory);
+            let kind = direction(of(to)?, of(from)?);
+            let params = Memcpy3dParams {
+                from_array: ptr::null_mut(),
+                from_at: position(from),
+                from: pitched(machine, from),
+                to_array: ptr::null_mut(),
+                to_at: position(to),
+                to: pitched(machine, to),
+                extent: extent([*width, *height, *depth]),
+                kind: kind as c_int,
+            };
+            let stream = machine.stream(stream);
+            // SAFETY: as for rows; the parameters live until the call has copied them.
+            let code = unsafe {
+                match asynchronous {
+                    true => hip.hipMemcpy3DAsync(&params, stream),
+                    false => hip.hipMemcpy3D(&params),
+                }
+            }?;
+            Ok(Answer::hip(code))
+        }
+        Call::SetRows { to, value, width, height, depth, asynchronous, stream } => {
+            let (stream, value) = (machine.stream(stream), c_int::from(*value));
+            let place = pitched(machine, to);
+            let place = PitchedPtr {
+                address: place.address.wrapping_byte_add(to.offset(0, 0) as usize),
+                ..place
+            };
+            let (rows, address) = (*height as usize, place.address);
+            let width_bytes = *width as usize;
+            // SAFETY: as for rows.
+            let code = unsafe {
+                match (depth, *asynchronous) {
+                    (None, true) => {
+                        hip.hipMemset2DAsync(address, place.pitch, value, width_bytes, rows, stream)
+                    }
+                    (None, false) => {
+                        hip.hipMemset2D(address, place.pitch, value, width_bytes, rows)
+                    }
+                    (Some(depth), true) => {
+                        let extent = extent([*width, *height, *depth]);
+                        hip.hipMemset3DAsync(place, value, extent, stream)
+                    }
+                    (Some(depth), false) => {
+                        hip.hipMemset3D(place, value, extent([*width, *height, *depth]))
+                    }
+                }
+            }?;
+            Ok(Answer::hip(code))
+        }
         Call::Set { to, value, words, bytes, asynchronous, stream } => {
             let (to, value, bytes) = (machine.address(to), value.cast_signed(), *bytes as usize);
             let stream = machine.stream(stream);
@@ -121,6 +173,21 @@ pub(crate) fn call(machine: &Machine<'_>, call: &Call, occurrence: u32) -> Resul
         }
         other => Err(Broken(format!("{other:?} is not about memory"))),
     }
+}
+
+/// A buffer as slices of rows.
+fn pitched(machine: &Machine<'_>, of: &Box3d) -> PitchedPtr {
+    let place = Place { buffer: of.buffer.clone(), offset: 0 };
+    let (pitch, rows) = (of.pitch as usize, of.rows as usize);
+    PitchedPtr { address: machine.address(&place), pitch, x_size: pitch, y_size: rows }
+}
+
+fn position(of: &Box3d) -> Extent {
+    extent(of.at)
+}
+
+fn extent([width, height, depth]: [u64; 3]) -> Extent {
+    Extent { width: width as usize, height: height as usize, depth: depth as usize }
 }
 
 /// `hipDeviceAttribute_t`, hip/hip_runtime_api.h; the same since 5.2.3.

@@ -14,6 +14,20 @@ use crate::{
     memory,
 };
 
+/// Adds a node that does all that another graph does behind the last one of a graph.
+pub(crate) fn add_child(machine: &Machine<'_>, graph: &str, child: &str) -> Result<Answer, Broken> {
+    let last = machine.handle(Kind::Node, graph);
+    let (handle, child) = (machine.handle(Kind::Graph, graph), machine.handle(Kind::Graph, child));
+    let after: *const *mut c_void = &raw const last;
+    let count = usize::from(!last.is_null());
+    let mut node = ptr::null_mut();
+    let hip = &machine.libraries.hip;
+    // SAFETY: the graphs are null or were made and not destroyed, and `last` is a node of the first.
+    let code = unsafe { hip.hipGraphAddChildGraphNode(&mut node, handle, after, count, child) }?;
+    machine.made(Kind::Node, graph, node, code);
+    Ok(Answer::hip(code))
+}
+
 /// Adds a node that does what `call` does behind the last one of a graph.
 pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Answer, Broken> {
     let hip = &machine.libraries.hip;
@@ -26,7 +40,7 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
     // them, and what a host node points to lives until the process ends.
     let code = unsafe {
         match call {
-            Call::Launch { kernel, grid, block, args, .. } => {
+            Call::Launch { kernel, grid, block, args, shared, .. } => {
                 let mut values = kernels::values(machine, args);
                 let mut pointers = kernels::pointers(&mut values);
                 let params = KernelNodeParams {
@@ -35,7 +49,7 @@ pub(crate) fn add(machine: &Machine<'_>, graph: &str, call: &Call) -> Result<Ans
                     function: machine.handle(Kind::Function, kernel),
                     grid: (*grid).into(),
                     parameters: pointers.as_mut_ptr(),
-                    shared_bytes: 0,
+                    shared_bytes: *shared,
                 };
                 hip.hipGraphAddKernelNode(&mut node, handle, after, count, &params)?
             }

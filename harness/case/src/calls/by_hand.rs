@@ -1,6 +1,6 @@
 //! The verbs whose keys say more than the fields of their calls, or less.
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb};
+use plan::{Box3d, Call, CopyApi, DEFAULT_STREAM, HostFuncApi, Keys, Name, Place, ReadVerb};
 
 use super::{MOST_REPEATS, MOST_SLEEP, args::Args, gemm, read_block, repeats};
 
@@ -61,6 +61,31 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
             asynchronous: self.flag("async")?,
             stream: self.stream("stream")?,
         })
+    }
+
+    fn copy_3d(&mut self) -> Option<Call> {
+        let (to, from) = (self.buffer("to"), self.buffer("from"));
+        let (to, from) = (to?, from?);
+        let width = self.number("width", None)?;
+        let height = self.number("height", None)?;
+        let depth = self.number("depth", Some(1))?;
+        let to = self.in_box(to, ["to_pitch", "to_rows", "to_at"], (width, height))?;
+        let from = self.in_box(from, ["from_pitch", "from_rows", "from_at"], (width, height))?;
+        let (asynchronous, stream) = (self.flag("async")?, self.stream("stream")?);
+        Some(Call::Copy3d { to, from, width, height, depth, asynchronous, stream })
+    }
+
+    fn set_rows(&mut self) -> Option<Call> {
+        let to = self.buffer("to")?;
+        let (width, height) = (self.number("width", None)?, self.number("height", None)?);
+        let depth = match self.get("depth") {
+            Some(_) => Some(self.number("depth", None)?),
+            None => None,
+        };
+        let to = self.in_box(to, ["pitch", "rows", "at"], (width, height))?;
+        let value = self.number("value", None)?;
+        let (asynchronous, stream) = (self.flag("async")?, self.stream("stream")?);
+        Some(Call::SetRows { to, value, width, height, depth, asynchronous, stream })
     }
 
     fn set(&mut self) -> Option<Call> {
@@ -178,6 +203,29 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
 }
 
 impl Args<'_, '_, '_, '_> {
+    /// A box of rows so wide, so many in each slice, unless its keys say otherwise.
+    fn in_box(
+        &mut self,
+        buffer: Name,
+        [pitch, rows, at]: [&str; 3],
+        (width, height): (u64, u64),
+    ) -> Option<Box3d> {
+        let mut begins = [0; 3];
+        if let Some(node) = self.get(at) {
+            let numbers = self.reader.list(node);
+            if numbers.len() != 3 {
+                let message = format!("`{at}` has three numbers: byte, row and slice");
+                self.reader.mistake(node.at, message);
+                return None;
+            }
+            for (begin, number) in begins.iter_mut().zip(numbers) {
+                *begin = self.reader.number(number, &format!("`{at}`"))?;
+            }
+        }
+        let pitch = self.number(pitch, Some(width))?;
+        Some(Box3d { buffer, pitch, rows: self.number(rows, Some(height))?, at: begins })
+    }
+
     /// A buffer by itself, or with a stream.
     fn buffer_in_stream(&mut self) -> Option<(Name, Name)> {
         let buffer = self.buffer("buffer")?;

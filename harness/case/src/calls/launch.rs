@@ -1,9 +1,16 @@
 //! Kernel launches and their arguments.
 
-use plan::{Arg, Call, Keys, Parameter, Place, Thing, kernel};
+use plan::{
+    Arg, Call, Choice, Keys, OwnKind, OwnParameter, Parameter, Place, Scalar, ScalarType, Thing,
+    kernel,
+};
 
 use super::args::Args;
-use crate::yaml::{Node, Value};
+use crate::{
+    diagnostic::suggest,
+    expression::evaluate,
+    yaml::{Key, Node, Value},
+};
 
 impl Args<'_, '_, '_, '_> {
     pub(super) fn kernel_launch(&mut self) -> Option<Call> {
@@ -39,61 +46,213 @@ impl Args<'_, '_, '_, '_> {
             None => &[],
         };
         let args = self.arguments(&name, nodes)?;
-        Some(Call::Launch { kernel: name, grid, block, args, stream: self.stream("stream")? })
+        let shared = self.number("shared", Some(0))?;
+        Some(Call::Launch {
+            kernel: name,
+            grid,
+            block,
+            args,
+            shared,
+            stream: self.stream("stream")?,
+        })
     }
 
-    /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and `{f32: x}`.
+    /// Kernel arguments: buffer names, `{buffer, offset}`, numbers, and what is given with its type.
     fn arguments(&mut self, name: &str, nodes: &[Node]) -> Option<Vec<Arg>> {
-        let parameters = kernel(name).map(|k| k.parameters);
-        if let Some(parameters) = parameters
-            && parameters.len() != nodes.len()
+        let takes = match kernel(name) {
+            Some(kernel) => Some(kernel.parameters.iter().map(|p| Takes::from(*p)).collect()),
+            None => self.own_parameters(name),
+        };
+        if let Some(takes) = &takes
+            && takes.len() != nodes.len()
         {
+            let (takes, here) = (takes.len(), nodes.len());
             self.reader.mistake(
                 self.at("args"),
-                format!(
-                    "kernel `{name}` takes {} arguments, here are {}",
-                    parameters.len(),
-                    nodes.len()
-                ),
+                format!("kernel `{name}` takes {takes} arguments, here are {here}"),
             );
             return None;
         }
+        // All are read before one may be missing, so that all mistakes are told.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
-            let parameter = parameters.map(|p| p[i]);
-            let arg = match (&node.value, parameter) {
-                (Value::Map(_), None | Some(Parameter::In | Parameter::Out)) => {
-                    let what = "a place";
-                    let fields = self.reader.fields(node, what, &["buffer", "offset"])?;
-                    let buffer = self.reader.required(&fields, what, "buffer")?;
-                    let buffer = self.scope.buffer(self.reader, buffer)?;
-                    let offset = match fields.get("offset") {
-                        Some(n) => self.reader.number(n, "`offset`")?,
-                        None => 0,
-                    };
-                    Arg::Address(Place { buffer, offset })
-                }
-                (_, Some(Parameter::In | Parameter::Out)) => {
-                    Arg::Address(Place { buffer: self.scope.buffer(self.reader, node)?, offset: 0 })
-                }
-                (_, Some(Parameter::F32)) => {
-                    let value: f32 = self.reader.parsed(node, "a `float` argument")?;
-                    if !value.is_finite() {
-                        self.reader.mistake(node.at, "a `float` argument must be finite");
-                        return None;
-                    }
-                    Arg::F32(value)
-                }
-                (_, Some(Parameter::U32)) => {
-                    Arg::U32(self.reader.number32(node, "an `unsigned int` argument")?)
-                }
-                (Value::Scalar(text), None) if self.scope.buffers.contains_key(text) => {
-                    Arg::Address(Place { buffer: text.clone(), offset: 0 })
-                }
-                (_, None) => Arg::U32(self.reader.number32(node, "an argument")?),
-            };
+            let takes = takes.as_ref().map_or(Takes::Anything, |takes| takes[i]);
+            let arg = self.argument(node, takes);
+            // The bytes of a NaN that a kernel makes are nobody's promise.
+            let infinite = |arg: &Arg| matches!(arg, Arg::Number(n) if !n.as_f64().is_finite());
+            if kernel(name).is_some() && arg.as_ref().is_some_and(infinite) {
+                self.reader.mistake(node.at, "a `float` argument must be finite");
+            }
             args.push(arg);
         }
-        Some(args)
+        args.into_iter().collect()
+    }
+
+    /// What the source of a kernel of the case's own says that it takes; none where it is not plainly there.
+    fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
+        let own = self.scope.own_kernel(name)?;
+        let takes = |parameter: OwnParameter| match parameter.kind {
+            OwnKind::Pointer { only_read, .. } => Takes::Pointer { only_read },
+            OwnKind::Number { of } => Takes::Number(of),
+            OwnKind::Other => Takes::Anything,
+        };
+        Some(own.parameters?.into_iter().map(takes).collect())
+    }
+
+    fn argument(&mut self, node: &Node, takes: Takes) -> Option<Arg> {
+        let arg = match &node.value {
+            Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "buffer") => {
+                let what = "a place";
+                let fields = self.reader.fields(node, what, &["buffer", "offset"])?;
+                let buffer = self.reader.required(&fields, what, "buffer")?;
+                let buffer = self.scope.buffer(self.reader, buffer)?;
+                let offset = match fields.get("offset") {
+                    Some(n) => self.reader.number(n, "`offset`")?,
+                    None => 0,
+                };
+                Arg::Address(Place { buffer, offset })
+            }
+            Value::Map(entries) => self.typed(node, entries)?,
+            Value::List(_) => {
+                self.reader
+                    .mistake(node.at, "an argument is no list; a struct is `{struct: [...]}`");
+                return None;
+            }
+            Value::Scalar(text) => match takes {
+                Takes::Pointer { .. } => {
+                    Arg::Address(Place { buffer: self.scope.buffer(self.reader, node)?, offset: 0 })
+                }
+                Takes::Anything if self.scope.buffers.contains_key(text) => {
+                    Arg::Address(Place { buffer: text.clone(), offset: 0 })
+                }
+                Takes::Number(ty) => Arg::Number(self.number_of(node, ty)?),
+                Takes::Anything => Arg::Number(self.number_of(node, ScalarType::U32)?),
+            },
+        };
+        self.fits(node, arg, takes)
+    }
+
+    /// An argument that the parameter takes.
+    fn fits(&mut self, node: &Node, arg: Arg, takes: Takes) -> Option<Arg> {
+        let given = match &arg {
+            Arg::Address(_) | Arg::Input(_) => "an address".to_owned(),
+            Arg::Number(number) => format!("a number of type {}", number.ty.word()),
+            Arg::Struct(_) => "a struct".to_owned(),
+            Arg::Bytes(_) => "bytes".to_owned(),
+        };
+        match (takes, arg) {
+            (Takes::Pointer { only_read: true }, Arg::Address(place)) => Some(Arg::Input(place)),
+            (Takes::Pointer { .. }, arg @ Arg::Address(_)) => Some(arg),
+            (Takes::Pointer { only_read: true }, arg @ Arg::Input(_)) => Some(arg),
+            (Takes::Number(ty), Arg::Number(number)) if number.ty == ty => {
+                Some(Arg::Number(number))
+            }
+            (Takes::Anything, arg) => Some(arg),
+            (Takes::Pointer { .. }, _) => {
+                self.reader
+                    .mistake(node.at, format!("the kernel takes a pointer here, not {given}"));
+                None
+            }
+            (Takes::Number(ty), _) => {
+                let message =
+                    format!("the kernel takes a number of type {} here, not {given}", ty.word());
+                self.reader.mistake(node.at, message);
+                None
+            }
+        }
+    }
+
+    /// `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}`, which the kernel only reads.
+    fn typed(&mut self, node: &Node, entries: &[(Key, Node)]) -> Option<Arg> {
+        let types = ScalarType::ALL.iter().map(|(word, _)| *word);
+        let known: Vec<_> = types.chain(["buffer", "input", "struct", "bytes"]).collect();
+        let [(key, value)] = entries else {
+            self.reader.mistake(node.at, "an argument has one key, such as `{f64: 0.5}`");
+            return None;
+        };
+        match key.text.as_str() {
+            "struct" => {
+                let members = self.reader.list(value).iter();
+                let members: Vec<_> = members.map(|node| self.member(node)).collect();
+                if members.is_empty() {
+                    self.reader.mistake(value.at, "a struct has members");
+                    return None;
+                }
+                Some(Arg::Struct(members.into_iter().collect::<Option<_>>()?))
+            }
+            "bytes" => self.bytes(value).map(Arg::Bytes),
+            "input" => {
+                let buffer = self.scope.buffer(self.reader, value)?;
+                Some(Arg::Input(Place { buffer, offset: 0 }))
+            }
+            word => match ScalarType::ALL.iter().find(|(known, _)| *known == word) {
+                Some((_, ty)) => self.number_of(value, *ty).map(Arg::Number),
+                None => {
+                    let help = suggest(word, known.iter().copied());
+                    let message = format!("an argument has no `{word}`");
+                    self.reader.mistake_with_help(key.at, message, help);
+                    None
+                }
+            },
+        }
+    }
+
+    /// A member of a struct, which nothing but the case tells the type of.
+    fn member(&mut self, node: &Node) -> Option<Arg> {
+        if let Value::Scalar(text) = &node.value
+            && !self.scope.buffers.contains_key(text)
+        {
+            let message = "a member of a struct is a buffer, or has its type: `{f32: 1.5}`";
+            self.reader.mistake(node.at, message);
+            return None;
+        }
+        self.argument(node, Takes::Anything)
+    }
+
+    /// Bytes in hexadecimal.
+    fn bytes(&mut self, node: &Node) -> Option<Vec<u8>> {
+        let text = self.reader.text(node, "`bytes`")?;
+        let digits: String = text.split_whitespace().collect();
+        let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..digits.len()).step_by(2).map(byte).collect();
+        let plain = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let bytes = bytes.filter(|_| plain && digits.len().is_multiple_of(2));
+        if bytes.is_none() {
+            let message = "`bytes` are pairs of hexadecimal digits, such as `\"0a ff\"`";
+            self.reader.mistake(node.at, message);
+        }
+        bytes
+    }
+
+    /// A number of a type; whole ones may be computed.
+    fn number_of(&mut self, node: &Node, ty: ScalarType) -> Option<Scalar> {
+        let text = self.reader.text(node, "an argument")?;
+        let computed = match evaluate(text) {
+            Ok(value) if !ty.is_float() => value.to_string(),
+            Ok(_) | Err(_) => text.to_owned(),
+        };
+        Scalar::parse(ty, &computed).map_err(|why| self.reader.mistake(node.at, why)).ok()
+    }
+}
+
+/// What a kernel takes in one place.
+#[derive(Clone, Copy)]
+enum Takes {
+    Pointer {
+        only_read: bool,
+    },
+    Number(ScalarType),
+    /// Nobody but the compiler knows.
+    Anything,
+}
+
+/// Which pointers a kernel of the library writes is in its own table.
+impl From<Parameter> for Takes {
+    fn from(parameter: Parameter) -> Takes {
+        match parameter {
+            Parameter::In | Parameter::Out => Takes::Pointer { only_read: false },
+            Parameter::U32 => Takes::Number(ScalarType::U32),
+            Parameter::F32 => Takes::Number(ScalarType::F32),
+        }
     }
 }

@@ -133,8 +133,8 @@ pub(super) fn surround(
     }
     for name in calls.iter().flat_map(Call::kernels) {
         plan.kernels.insert(name.to_owned(), scope.source(name));
-        if let Some(place) = scope.place_of_own(name) {
-            plan.own_kernels.insert(name.to_owned(), place);
+        if let Some(own) = scope.own_kernel(name) {
+            plan.own_kernels.insert(name.to_owned(), own);
         }
     }
     stamp(&mut setup);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Arg, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, Holds, HostFuncApi,
-    MatmulProblem, Name, Named, Operands, Place, Plan, Step, Thing, VersionRange, WriteVerb,
-    kernel,
+    Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, Holds, HostFuncApi,
+    MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, ScalarType, Step, Thing,
+    VersionRange, WriteVerb, kernel,
 };
 
 use super::{
@@ -198,6 +198,48 @@ impl WriteVerb for Line<'_> {
         verb("copy_2d", fields)
     }
 
+    fn copy_3d(
+        &self,
+        to: &Box3d,
+        from: &Box3d,
+        width: &u64,
+        height: &u64,
+        depth: &u64,
+        asynchronous: &bool,
+        stream: &Name,
+    ) -> String {
+        let mut fields = vec![("to", plain(&to.buffer)), ("from", plain(&from.buffer))];
+        fields.extend(in_box(["to_pitch", "to_rows", "to_at"], to));
+        fields.extend(in_box(["from_pitch", "from_rows", "from_at"], from));
+        for (key, size) in [("width", width), ("height", height), ("depth", depth)] {
+            fields.push((key, size.to_string()));
+        }
+        fields.extend(flag("async", *asynchronous));
+        fields.extend(self.on(stream));
+        verb("copy_3d", fields)
+    }
+
+    fn set_rows(
+        &self,
+        to: &Box3d,
+        value: &u8,
+        width: &u64,
+        height: &u64,
+        depth: &Option<u64>,
+        asynchronous: &bool,
+        stream: &Name,
+    ) -> String {
+        let mut fields = vec![("to", plain(&to.buffer))];
+        fields.extend(in_box(["pitch", "rows", "at"], to));
+        fields.push(("value", value.to_string()));
+        fields.push(("width", width.to_string()));
+        fields.push(("height", height.to_string()));
+        fields.extend(depth.map(|depth| ("depth", depth.to_string())));
+        fields.extend(flag("async", *asynchronous));
+        fields.extend(self.on(stream));
+        verb("set_rows", fields)
+    }
+
     fn set(
         &self,
         to: &Place,
@@ -224,11 +266,27 @@ impl WriteVerb for Line<'_> {
         grid: &[u32; 3],
         block: &[u32; 3],
         args: &Vec<Arg>,
+        shared: &u32,
         stream: &Name,
     ) -> String {
-        let mut fields =
-            vec![("kernel", plain(kernel)), ("args", flow_list(args.iter().map(argument)))];
+        let own = self.plan.own_kernels.get(kernel).and_then(|own| own.parameters.as_ref());
+        let texts = args.iter().enumerate().map(|(index, arg)| match arg {
+            Arg::Number(number) if kernel_of_library(kernel) => plain(&number.to_string()),
+            Arg::Number(number) => {
+                let parameter = own.and_then(|own| own.get(index)).map(|parameter| parameter.kind);
+                // What stands there without a type is read as the parameter's, or as a `u32`.
+                let usual = match parameter {
+                    Some(OwnKind::Number { of }) => of == number.ty,
+                    Some(OwnKind::Pointer { .. }) => false,
+                    Some(OwnKind::Other) | None => number.ty == ScalarType::U32,
+                };
+                if usual { plain(&number.to_string()) } else { argument(arg) }
+            }
+            Arg::Address(_) | Arg::Input(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
+        });
+        let mut fields = vec![("kernel", plain(kernel)), ("args", flow_list(texts))];
         fields.extend(geometry(kernel, *grid, *block, args));
+        fields.extend((*shared != 0).then(|| ("shared", shared.to_string())));
         fields.extend(self.on(stream));
         verb("launch", fields)
     }
@@ -316,6 +374,14 @@ fn memory(name: &str, buffer: &str, stream: &str) -> String {
     }
 }
 
+fn in_box([pitch, rows, at]: [&'static str; 3], of: &Box3d) -> Vec<(&'static str, String)> {
+    let mut fields = vec![(pitch, of.pitch.to_string()), (rows, of.rows.to_string())];
+    if of.at != [0; 3] {
+        fields.push((at, flow_list(of.at.iter().map(u64::to_string))));
+    }
+    fields
+}
+
 fn flag(key: &'static str, set: bool) -> Option<(&'static str, String)> {
     set.then(|| (key, "true".to_owned()))
 }
@@ -342,13 +408,28 @@ fn problem(handle: &str, problem: &MatmulProblem) -> Vec<(&'static str, String)>
 
 fn argument(arg: &Arg) -> String {
     match arg {
-        Arg::Address(place) if place.offset == 0 => plain(&place.buffer),
-        Arg::Address(place) => {
+        Arg::Address(place) | Arg::Input(place) if place.offset == 0 => plain(&place.buffer),
+        Arg::Address(place) | Arg::Input(place) => {
             flow_map(vec![("buffer", plain(&place.buffer)), ("offset", place.offset.to_string())])
         }
-        Arg::U32(value) => value.to_string(),
-        Arg::F32(value) => plain(&value.to_string()),
+        Arg::Number(number) => flow_map(vec![(number.ty.word(), plain(&number.to_string()))]),
+        Arg::Struct(members) => {
+            // A struct's own source does not tell what is only read.
+            let member = |arg: &Arg| match arg {
+                Arg::Input(place) => flow_map(vec![("input", plain(&place.buffer))]),
+                Arg::Address(_) | Arg::Number(_) | Arg::Struct(_) | Arg::Bytes(_) => argument(arg),
+            };
+            flow_map(vec![("struct", flow_list(members.iter().map(member)))])
+        }
+        Arg::Bytes(bytes) => {
+            let pairs: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            flow_map(vec![("bytes", plain(&pairs.join(" ")))])
+        }
     }
+}
+
+fn kernel_of_library(name: &str) -> bool {
+    kernel(name).is_some()
 }
 
 /// `items` where one number says it, else `grid`; `block` where it is not the usual one.
@@ -367,10 +448,8 @@ fn geometry(
     let flat = grid[1..] == [1, 1] && block[1..] == [1, 1] && grid[0] > 0;
     if flat && grid[0] > 1 {
         // The number of elements that the kernel is told is what a person would write.
-        let told = args.iter().find_map(|arg| match arg {
-            Arg::U32(n) if kernel(name).is_some() && groups(*n) == grid[0] => Some(*n),
-            Arg::Address(_) | Arg::U32(_) | Arg::F32(_) => None,
-        });
+        let mut numbers = args.iter().filter_map(Arg::as_u32);
+        let told = numbers.find(|n| kernel(name).is_some() && groups(*n) == grid[0]);
         match told.or_else(|| grid[0].checked_mul(block[0])) {
             Some(items) => fields.push(("items", items.to_string())),
             None => fields.push(("grid", list(grid))),

@@ -28,6 +28,7 @@ mod publish;
 mod recorded;
 mod report;
 mod rerun;
+mod resumed;
 mod sanitize;
 mod scratch;
 mod trust;

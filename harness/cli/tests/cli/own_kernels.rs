@@ -32,8 +32,8 @@ faults: [copy.zero]
     )
 }
 
-const GOOD: &str =
-    "extern \"C\" __global__ void own(unsigned *out, unsigned n, unsigned m) { out[n] = m; }";
+/// What its parameters are only the compiler knows, so that these mistakes are not told before.
+const GOOD: &str = "#define TAKES unsigned *out, unsigned n, unsigned m\n    extern \"C\" __global__ void own(TAKES) { out[n] = m; }";
 
 /// What each mistake must be told as.
 const MISTAKES: &[(&str, &str, &str, &str)] = &[
@@ -41,20 +41,26 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
         "few",
         GOOD,
         "[d, 1]",
-        "kernel `own` (line 4) has 3 parameters, and the launch at line 11 gives 2 arguments",
+        "kernel `own` (line 4) has 3 parameters, and the launch at line 12 gives 2 arguments",
     ),
-    ("many", GOOD, "[d, 1, 2, 3]", "has 3 parameters, and the launch at line 11 gives 4 arguments"),
+    ("many", GOOD, "[d, 1, 2, 3]", "has 3 parameters, and the launch at line 12 gives 4 arguments"),
     (
         "swapped",
         GOOD,
         "[1, d, 2]",
-        "parameter 1 of kernel `own` (line 4) is a pointer, and the launch at line 11 gives a 32-bit",
+        "parameter 1 of kernel `own` (line 4) is a pointer, and the launch at line 12 gives a number of type u32",
     ),
     (
         "wide",
-        "extern \"C\" __global__ void own(unsigned *out, double n) { out[0] = (unsigned)n; }",
+        "typedef double number;\n    extern \"C\" __global__ void own(unsigned *out, number n) { out[0] = (unsigned)n; }",
         "[d, 2]",
-        "parameter 2 of kernel `own` (line 4) is a value of 8 bytes, and the launch at line 11 gives a 32-bit integer",
+        "parameter 2 of kernel `own` (line 4) is a value of 8 bytes, and the launch at line 12 gives a number of type u32",
+    ),
+    (
+        "narrow",
+        "struct Two { float a, b; };\n    extern \"C\" __global__ void own(unsigned *out, Two two) { out[0] = two.b; }",
+        "[d, {struct: [{f32: 1}, {f64: 2}]}]",
+        "is a value of 8 bytes, and the launch at line 12 gives a struct of 16 bytes",
     ),
     (
         "mangled",

@@ -1,10 +1,12 @@
 // Compiles a kernel for the device.
-static std::vector<char> compile(const char* name, const char* source, const std::string& arch) {
+static std::vector<char> compile(const char* name, const char* source, const std::string& arch,
+                                 std::initializer_list<const char*> more = {}) {
   hiprtcProgram program;
   HIP_CHECK(hiprtcCreateProgram(&program, source, name, 0, nullptr, nullptr));
   const std::string offload = "--offload-arch=" + arch;
-  const char* options[] = {offload.c_str(), "-O3"};
-  if (hiprtcCompileProgram(program, 2, options) != HIPRTC_SUCCESS) {
+  std::vector<const char*> options = {offload.c_str(), "-O3"};
+  options.insert(options.end(), more);
+  if (hiprtcCompileProgram(program, int(options.size()), options.data()) != HIPRTC_SUCCESS) {
     size_t bytes = 0;
     HIP_CHECK(hiprtcGetProgramLogSize(program, &bytes));
     std::string log(bytes, '\0');

@@ -19,6 +19,14 @@ family! { capture
         effect: { memory: nothing, captures: end_with(stream, graph), order: nothing, touches: nothing };
         words: ("end of the capture of {stream}"); cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 
+    /// hipThreadExchangeStreamCaptureMode: how this host thread takes part in captures of others; gives the mode before.
+    ExchangeCaptureMode { mode: CaptureMode as choice }
+        verb: value exchange_capture_mode
+            "set what this host thread may do while others capture, and give what it was";
+        makes: ["hipThreadExchangeStreamCaptureMode"];
+        in_capture: Now; by_hand: []; gives: Word(&["global", "thread_local", "relaxed"]); effect: nothing;
+        words: ("exchange of the capture mode"); cpp: Graph;
+
     /// hipStreamIsCapturing; gives `none`, `active` or `invalidated`.
     IsCapturing { stream: Name as uses(Stream) }
         verb: value is_capturing "give a stream's capture status: none, active or invalidated";

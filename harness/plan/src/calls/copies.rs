@@ -60,6 +60,62 @@ family! { copies
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
+    /// Copies a box of `width` bytes, `height` rows and `depth` slices: hipMemcpy3D.
+    Copy3d {
+        to: Box3d as writes(Any),
+        from: Box3d as reads(Any),
+        width: u64 as number,
+        height: u64 as number,
+        depth: u64 as number,
+        asynchronous: bool as flag,
+        stream: Name as orders(Stream),
+    }
+        verb: by_hand copy_3d [
+            to, to_pitch, to_rows, to_at, from, from_pitch, from_rows, from_at, width, height, depth, async, stream
+        ]
+            "copy a box between buffers that are slices of rows; pitches and width in bytes, `rows` for each slice, and where \
+             the box begins in each as byte, row and slice";
+        makes: { |_plan| asynchronous => {
+            false => ["hipMemcpy3D"],
+            true => ["hipMemcpy3DAsync"],
+        } };
+        in_capture: if *asynchronous { Node } else { Now }; by_hand: []; gives: Nothing;
+        effect: {
+            memory: boxes(to, from, [*width, *height, *depth]),
+            captures: nothing,
+            order: in_turn,
+            touches: boxes(to, from, [*width, *height, *depth], *asynchronous),
+        };
+        words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
+
+    /// Sets a box to a byte: hipMemset2D, and hipMemset3D where it has a depth.
+    SetRows {
+        to: Box3d as writes(Any),
+        value: u8 as number,
+        width: u64 as number,
+        height: u64 as number,
+        depth: Option<u64> as plain,
+        asynchronous: bool as flag,
+        stream: Name as orders(Stream),
+    }
+        verb: by_hand set_rows [to, pitch, rows, at, value, width, height, depth, async, stream]
+            "set rows to a byte, or with `depth` a box in slices of `rows` rows each; pitch and width in bytes, and where \
+             it begins as byte, row and slice";
+        makes: { |_plan| (depth.is_some(), asynchronous) => {
+            (false, false) => ["hipMemset2D"],
+            (false, true) => ["hipMemset2DAsync"],
+            (true, false) => ["hipMemset3D"],
+            (true, true) => ["hipMemset3DAsync"],
+        } };
+        in_capture: if *asynchronous { Node } else { Now }; by_hand: []; gives: Nothing;
+        effect: {
+            memory: set_rows(to, *value, [*width, *height, depth.unwrap_or(1)]),
+            captures: nothing,
+            order: in_turn,
+            touches: writes_box(to, [*width, *height, depth.unwrap_or(1)]),
+        };
+        words: ("memset of rows of {}", to.buffer); cpp: Transfer;
+
     /// Sets `bytes` bytes to the byte `value`, or with `words` each four of them to the 32-bit `value`:
     /// hipMemset, hipMemsetD32.
     Set {

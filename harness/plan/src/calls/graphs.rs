@@ -28,6 +28,40 @@ family! { graphs
         effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
+    /// hipGraphAddChildGraphNode: a node that does what another graph does now, behind the last one of a graph that
+    /// [`EmptyGraph`](Call::EmptyGraph) made.
+    GraphAddChild { graph: Name as uses(Graph), child: Name as uses(Graph) }
+        verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
+        makes: ["hipGraphAddChildGraphNode"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: add_child(graph, child), order: nothing, touches: nothing };
+        words: ("{child} as a node of {graph}"); cpp: Graph;
+
+    /// hipGraphClone.
+    GraphClone { clone: Name as makes(Graph), graph: Name as uses(Graph) }
+        verb: keys clone_graph "make a graph that is as another one is now";
+        makes: ["hipGraphClone"];
+        in_capture: Now; by_hand: []; gives: Nothing;
+        effect: { memory: nothing, captures: clone_graph(clone, graph), order: nothing, touches: nothing };
+        words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
+
+    /// hipGraphGetRootNodes; gives the number of nodes that wait for none.
+    GraphRootCount { graph: Name as uses(Graph) }
+        verb: value root_count "give the number of nodes of a graph that wait for no other";
+        makes: ["hipGraphGetRootNodes"];
+        in_capture: Now; by_hand: []; gives: Number(&[]);
+        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
+        words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
+
+    /// hipGraphGetEdges; gives the number of edges.
+    GraphEdgeCount { graph: Name as uses(Graph) }
+        verb: value edge_count "give the number of edges between the nodes of a graph";
+        makes: ["hipGraphGetEdges"];
+        in_capture: Now; by_hand: []; gives: Number(&[]);
+        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
+        words: ("edge count of {graph}");
+        cpp: Function("hipGraphGetEdges({graph}, nullptr, nullptr, &{edges: size_t})");
+
     /// hipGraphInstantiate.
     GraphInstantiate { exec: Name as makes(Exec), graph: Name as uses(Graph) }
         verb: keys instantiate "make an executable graph";

@@ -31,15 +31,18 @@ family! { kernels
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: (""); cpp: Kernel;
 
-    /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup.
+    /// Launches a kernel. `grid` counts workgroups, `block` work-items per workgroup, and `shared` the bytes of LDS that each workgroup
+    /// gets besides those that the kernel declares.
     Launch {
         kernel: Name as uses(Kernel),
         grid: [u32; 3] as plain,
         block: [u32; 3] as plain,
         args: Vec<Arg> as arguments(kernel),
+        #[serde(default)]
+        shared: u32 as plain,
         stream: Name as orders(Stream),
     }
-        verb: by_hand launch [kernel, args, items, grid, block, stream, graph]
+        verb: by_hand launch [kernel, args, items, grid, block, shared, stream, graph]
             "launch a kernel; with `graph`, a node of that graph does it";
         makes: ["hipModuleLaunchKernel"];
         in_capture: Node; by_hand: ["hipGraphAddKernelNode"]; gives: Nothing;

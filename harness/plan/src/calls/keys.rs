@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{NamedAs, Thing};
 use crate::{
     CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory, Name,
-    RandKind, StreamKind,
+    RandKind, ScalarType, StreamKind,
 };
 
 /// Where the values of a verb's keys come from; whoever gives them tells of those that it cannot give. Of a verb
@@ -122,4 +122,18 @@ choices! {
         MultiprocessorCount "multiprocessor_count"
     }
     Dtype { F32 "f32" F16 "f16" Bf16 "bf16" F64 "f64" I8 "i8" I32 "i32" }
+    ScalarType {
+        I8 "i8"
+        U8 "u8"
+        I16 "i16"
+        U16 "u16"
+        I32 "i32"
+        U32 "u32"
+        I64 "i64"
+        U64 "u64"
+        F16 "f16"
+        Bf16 "bf16"
+        F32 "f32"
+        F64 "f64"
+    }
 }

@@ -9,6 +9,13 @@ family! { queries
         in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
         words: ("look at the last error"); cpp: Function("hipGetLastError()");
 
+    /// hipPeekAtLastError; the status is what it returns.
+    PeekAtLastError
+        verb: value peek_last_error "read the last error and leave it";
+        makes: ["hipPeekAtLastError"];
+        in_capture: Now; by_hand: []; gives: Nothing; effect: nothing;
+        words: ("look at the last error, which stays"); cpp: Function("hipPeekAtLastError()");
+
     /// hipMemGetInfo; gives the free bytes, or `more than the total`.
     MemGetInfo
         verb: value mem_info

@@ -11,6 +11,8 @@ pub(crate) struct Unknown;
 pub(crate) trait Bytes: Sized {
     /// So many bytes of a value, over and over.
     fn of(value: &[u8], len: u64) -> Self;
+    /// These bytes.
+    fn whole(bytes: Vec<u8>) -> Self;
     fn len(&self) -> u64;
     /// See [`pattern`].
     fn pattern(&mut self, stamp: u64);
@@ -45,6 +47,10 @@ impl Bytes for Vec<u8> {
             [byte] => vec![*byte; len as usize],
             _ => value.iter().copied().cycle().take(len as usize).collect(),
         }
+    }
+
+    fn whole(bytes: Vec<u8>) -> Self {
+        bytes
     }
 
     fn len(&self) -> u64 {
@@ -109,6 +115,10 @@ const LARGEST: u64 = 2;
 impl Bytes for Extent {
     fn of(_: &[u8], len: u64) -> Self {
         Extent { len, numbers: None }
+    }
+
+    fn whole(bytes: Vec<u8>) -> Self {
+        Extent { len: bytes.len() as u64, numbers: None }
     }
 
     fn len(&self) -> u64 {

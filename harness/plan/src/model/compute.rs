@@ -15,29 +15,14 @@ impl<'a, B: Bytes> Model<'a, B> {
         if let Some(message) = size_mistake(*grid, *block).filter(|_| now.step.returns.is_none()) {
             return self.mistake(now.step, message);
         }
-        let places: Vec<&Place> = args
-            .iter()
-            .filter_map(|a| match a {
-                Arg::Address(place) => Some(place),
-                Arg::U32(_) | Arg::F32(_) => None,
-            })
-            .collect();
-        let Some(kernel) = kernel(name) else {
-            // A kernel of the case's own: nothing is known of what it writes.
-            for place in places {
-                if let Some(state) = self.live(now.step, &place.buffer) {
-                    state.written = true;
-                    state.unknown = Ranges::of(0..state.bytes.len());
-                }
-            }
-            return;
-        };
+        let items = grid.iter().chain(block).fold(1, |n: u64, &x| n.saturating_mul(x.into()));
+        let Some(kernel) = kernel(name) else { return self.launch_own(now, name, items, args) };
+        let places: Vec<&Place> = args.iter().filter_map(Arg::place).collect();
         let numbers: Vec<u32> = args
             .iter()
-            .filter_map(|a| match a {
-                Arg::U32(v) => Some(*v),
-                Arg::F32(v) => Some(v.to_bits()),
-                Arg::Address(_) => None,
+            .filter_map(|arg| match arg {
+                Arg::Number(number) => Some(number.bits as u32),
+                Arg::Address(_) | Arg::Input(_) | Arg::Struct(_) | Arg::Bytes(_) => None,
             })
             .collect();
         let scalars =
@@ -46,7 +31,6 @@ impl<'a, B: Bytes> Model<'a, B> {
             return self
                 .mistake(now.step, format!("kernel `{name}` takes {:?}", kernel.parameters));
         }
-        let items = grid.iter().chain(block).fold(1, |n: u64, &x| n.saturating_mul(x.into()));
         let [of_out, of_input] = (kernel.reach)(&numbers, items);
         let mut inputs = Vec::new();
         let mut known = true;

@@ -1,7 +1,7 @@
 //! Copies of rows.
 
-use super::{Bytes, Model, Now};
-use crate::Place;
+use super::{Bytes, Model, Now, Ranges};
+use crate::{Box3d, Place};
 
 impl<'a, B: Bytes> Model<'a, B> {
     /// Copies rows; places come with their pitches.
@@ -43,6 +43,64 @@ impl<'a, B: Bytes> Model<'a, B> {
             };
             self.write(now, &at(to, to_pitch, row), &data, &unknown);
         }
+    }
+}
+
+/// Boxes: slices of rows.
+impl<'a, B: Bytes> Model<'a, B> {
+    pub(crate) fn boxes(&mut self, now: Now<'a>, to: &Box3d, from: &Box3d, size: [u64; 3]) {
+        if size.contains(&0) {
+            return;
+        }
+        if !self.has_box(now, from, size) || !self.has_box(now, to, size) {
+            return;
+        }
+        let [width, height, depth] = size;
+        let starts = |of: &Box3d| {
+            let each = (0..depth).flat_map(|slice| (0..height).map(move |row| (row, slice)));
+            each.map(|(row, slice)| of.offset(row, slice)).collect::<Vec<u64>>()
+        };
+        let (reads, writes) = (starts(from), starts(to));
+        if to.buffer == from.buffer && overlap(reads.iter().copied(), writes.iter().copied(), width)
+        {
+            return self.mistake(now.step, "the copy overlaps what it reads".to_owned());
+        }
+        for (from_offset, to_offset) in reads.into_iter().zip(writes) {
+            let place = |of: &Box3d, offset| Place { buffer: of.buffer.clone(), offset };
+            let Some((data, unknown)) = self.read(now.step, &place(from, from_offset), width)
+            else {
+                return;
+            };
+            self.write(now, &place(to, to_offset), &data, &unknown);
+        }
+    }
+
+    pub(crate) fn set_rows(&mut self, now: Now<'a>, to: &Box3d, value: u8, size: [u64; 3]) {
+        if size.contains(&0) || !self.has_box(now, to, size) {
+            return;
+        }
+        let [width, height, depth] = size;
+        for (slice, row) in (0..depth).flat_map(|slice| (0..height).map(move |row| (slice, row))) {
+            let place = Place { buffer: to.buffer.clone(), offset: to.offset(row, slice) };
+            self.write(now, &place, &B::of(&[value], width), &Ranges::default());
+        }
+    }
+
+    /// Whether a box lies in its buffer, its rows in their pitch, and its slices apart; if not, that is told.
+    fn has_box(&mut self, now: Now<'a>, of: &Box3d, [width, height, depth]: [u64; 3]) -> bool {
+        let (Box3d { buffer, pitch, rows, .. }, [x, y, _]) = (of, of.at);
+        if x.saturating_add(width) > *pitch {
+            let message = format!("rows of {width} bytes from byte {x} have a pitch of {pitch}");
+            self.mistake(now.step, message);
+            return false;
+        }
+        if depth > 1 && y.saturating_add(height) > *rows {
+            let message = format!("{height} rows from row {y} are more than the {rows} of a slice");
+            self.mistake(now.step, message);
+            return false;
+        }
+        let last = Place { buffer: buffer.clone(), offset: of.offset(height - 1, depth - 1) };
+        self.range(now.step, &last, width).is_some()
     }
 }
 

@@ -1,7 +1,7 @@
 //! What calls order and touch, by the names under which their declarations ask for it.
 
 use super::{Order, Touch, join};
-use crate::{Arg, CopyApi, Memory, Operands, Parameter, Place, Step, promise};
+use crate::{Arg, Box3d, CopyApi, Memory, Operands, Parameter, Place, Step, promise};
 
 /// The accesses of a call, and whether they are over when it returns.
 type Touches<'a> = (Vec<Touch<'a>>, bool);
@@ -67,6 +67,16 @@ impl<'a> Order<'a> {
 
 fn range(place: &Place, bytes: u64, write: bool) -> Touch<'_> {
     Touch::of(&place.buffer, (place.offset, bytes), write)
+}
+
+/// From the first byte of a box to its last.
+fn in_box(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> Touch<'_> {
+    let first = of.offset(0, 0);
+    let bytes = match [width, height, depth].contains(&0) {
+        true => 0,
+        false => (of.offset(height - 1, depth - 1) - first).saturating_add(width),
+    };
+    Touch::of(&of.buffer, (first, bytes), write)
 }
 
 /// What calls touch.
@@ -137,15 +147,33 @@ impl<'a> Order<'a> {
         (vec![read, range(to, span(to_pitch), true)], over)
     }
 
+    pub(crate) fn boxes(
+        &self,
+        to: &'a Box3d,
+        from: &'a Box3d,
+        size: [u64; 3],
+        asynchronous: bool,
+    ) -> Touches<'a> {
+        let memory = |of: &Box3d| self.plan.memory(&of.buffer).unwrap_or(Memory::Device);
+        let (source, target) = (memory(from), memory(to));
+        let staged = asynchronous && promise::is_staged(source);
+        let read = Touch { staged, ..in_box(from, size, false) };
+        let over = promise::rows_are_over(asynchronous, source, target);
+        (vec![read, in_box(to, size, true)], over)
+    }
+
+    pub(crate) fn writes_box(&self, to: &'a Box3d, size: [u64; 3]) -> Touches<'a> {
+        (vec![in_box(to, size, true)], false)
+    }
+
     /// How far a kernel reaches is not declared: to the end of the buffer.
     pub(crate) fn arguments(&self, kernel: &str, args: &'a [Arg]) -> Touches<'a> {
         let parameters = crate::kernel(kernel).map(|k| k.parameters);
-        let touches = args.iter().enumerate().filter_map(|(i, arg)| match arg {
-            Arg::Address(place) => {
-                let write = parameters.is_none_or(|p| p.get(i) == Some(&Parameter::Out));
-                Some(range(place, u64::MAX, write))
-            }
-            Arg::U32(_) | Arg::F32(_) => None,
+        let touches = args.iter().enumerate().flat_map(|(i, arg)| {
+            arg.places().into_iter().map(move |(place, only_read)| {
+                let write = parameters.map_or(!only_read, |p| p.get(i) == Some(&Parameter::Out));
+                range(place, u64::MAX, write)
+            })
         });
         (touches.collect(), false)
     }

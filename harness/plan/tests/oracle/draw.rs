@@ -149,7 +149,7 @@ fn launch() -> impl Strategy<Value = Call> {
         |(kernel, (to, to_offset), (from, from_offset), n, number, stream)| {
             let to = Arg::Address(Place { buffer: to, offset: to_offset });
             let from = Arg::Address(Place { buffer: from, offset: from_offset });
-            let (n, k) = (Arg::U32(n), Arg::U32(number));
+            let (n, k) = (Arg::u32(n), Arg::u32(number));
             let args = match kernel {
                 "fill_u32" => vec![to, n, k],
                 "add_u32" | "lcg_u32" => vec![to, from, n, k],
@@ -158,7 +158,14 @@ fn launch() -> impl Strategy<Value = Call> {
             // Few work items now and then, where each works for itself.
             let together = matches!(kernel, "sum_u32" | "shuffle_u32");
             let block = if number == 8 && !together { [3, 2, 1] } else { [256, 1, 1] };
-            Call::Launch { kernel: kernel.to_owned(), grid: [1, 1, 1], block, args, stream }
+            Call::Launch {
+                kernel: kernel.to_owned(),
+                grid: [1, 1, 1],
+                block,
+                args,
+                shared: 0,
+                stream,
+            }
         },
     )
 }

@@ -51,8 +51,8 @@ fn compare(
         .map(|parameter| match parameter {
             Parameter::Out => place("out"),
             Parameter::In => place("in"),
-            Parameter::U32 => Arg::U32(numbers.next().unwrap_or(0)),
-            Parameter::F32 => Arg::F32(f32::from_bits(k)),
+            Parameter::U32 => Arg::u32(numbers.next().unwrap_or(0)),
+            Parameter::F32 => Arg::f32(f32::from_bits(k)),
         })
         .collect();
     let done = memory.launch(name, [1, 1, 1], [items, 1, 1], &args, &block);

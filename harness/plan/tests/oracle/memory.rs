@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Arg, Call, Dtype, MatmulProblem, Operands, Place};
+use plan::{Arg, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
 
 /// A buffer, and which of its allocations.
 pub(crate) type Block = (String, u32);
@@ -228,10 +228,7 @@ impl Memory {
             Arg::Address(place) => Some(place),
             _ => None,
         });
-        let mut numbers = args.iter().filter_map(|arg| match arg {
-            Arg::U32(number) => Some(*number),
-            _ => None,
-        });
+        let mut numbers = args.iter().filter_map(Arg::as_u32);
         let Some(out) = places.next() else { return Err(Illegal("no output")) };
         let (dst, dst_at) = (of(&out.buffer), out.offset);
         let source = places.next();
@@ -279,14 +276,14 @@ impl Memory {
                 }),
                 "saxpy_f32" => {
                     let a = args.iter().find_map(|arg| match arg {
-                        Arg::F32(a) => Some(*a),
+                        Arg::Number(a) if a.ty == ScalarType::F32 => Some(a.as_f64()),
                         _ => None,
                     });
                     let y = self.load_word(&dst, dst_at + 4 * i)?;
                     // Exact in 64 bits but for the sum, whose double rounding these tests do not meet.
                     x.zip(y).zip(a).map(|((x, y), a)| {
                         let wide = |bits| f64::from(f32::from_bits(bits));
-                        ((f64::from(a) * wide(x) + wide(y)) as f32).to_bits()
+                        ((a * wide(x) + wide(y)) as f32).to_bits()
                     })
                 }
                 "histogram_u32" => {

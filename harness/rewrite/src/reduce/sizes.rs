@@ -69,28 +69,24 @@ pub(super) fn scale(plan: &mut Plan, target: u64) {
             }
         }
         if let Call::Launch { kernel: name, grid, block, args, .. } = work {
-            for arg in args.iter_mut() {
-                if let Arg::Address(place) = arg {
-                    place.offset = ratio.bytes(place.offset);
-                }
+            for place in args.iter_mut().flat_map(Arg::places_mut) {
+                place.offset = ratio.bytes(place.offset);
             }
-            let count = args.iter_mut().find_map(|arg| match arg {
-                Arg::U32(n) if kernel(name).is_some() => Some(n),
-                Arg::Address(_) | Arg::U32(_) | Arg::F32(_) => None,
-            });
-            let Some(n) = count else { return };
-            let before = (*n).max(1);
-            *n = match name.as_str() {
-                "matmul_f32" => ratio.side(u64::from(*n)) as u32,
-                "copy_u8" => ratio.bytes(u64::from(*n)).max(1) as u32,
-                _ => (ratio.bytes(u64::from(*n) * 4) / 4).max(1) as u32,
+            let count = args.iter_mut().find_map(|arg| Some((arg.as_u32()?, arg)));
+            let Some((n, arg)) = count.filter(|_| kernel(name).is_some()) else { return };
+            let before = n.max(1);
+            let n = match name.as_str() {
+                "matmul_f32" => ratio.side(u64::from(n)) as u32,
+                "copy_u8" => ratio.bytes(u64::from(n)).max(1) as u32,
+                _ => (ratio.bytes(u64::from(n) * 4) / 4).max(1) as u32,
             };
+            *arg = Arg::u32(n);
             let flat = grid[1..] == [1, 1] && grid[0] == before.div_ceil(block[0].max(1));
             if flat {
                 grid[0] = n.div_ceil(block[0].max(1)).max(1);
             } else {
                 for groups in grid.iter_mut() {
-                    let wanted = (u64::from(*groups) * u64::from(*n)).div_ceil(u64::from(before));
+                    let wanted = (u64::from(*groups) * u64::from(n)).div_ceil(u64::from(before));
                     *groups = (wanted as u32).max(1);
                 }
             }

@@ -426,10 +426,17 @@ fn launch(numbers: &mut Numbers, stream: String) -> Call {
     let args = vec![
         Arg::Address(place(to, 0)),
         Arg::Address(place(from, 0)),
-        Arg::U32(BYTES as u32 / 4),
-        Arg::U32(numbers.below(1000) as u32),
+        Arg::u32(BYTES as u32 / 4),
+        Arg::u32(numbers.below(1000) as u32),
     ];
-    Call::Launch { kernel: "add_u32".to_owned(), grid: [1, 1, 1], block: [256, 1, 1], args, stream }
+    Call::Launch {
+        kernel: "add_u32".to_owned(),
+        grid: [1, 1, 1],
+        block: [256, 1, 1],
+        args,
+        shared: 0,
+        stream,
+    }
 }
 
 fn host_access(numbers: &mut Numbers) -> Call {

@@ -1,0 +1,99 @@
+//! The kernels that a case brings itself.
+
+use plan::{Formula, OwnKind, own_parameters};
+
+use crate::{
+    Kernels,
+    read::Reader,
+    yaml::{Key, Node, Value},
+};
+
+/// What a case says of a kernel of its own.
+#[derive(Clone, Default)]
+pub(crate) struct Own {
+    /// Where the case says it.
+    pub(crate) line: u32,
+    /// Its source; none where that is in a file beside the case.
+    pub(crate) source: Option<String>,
+    /// Options of the compiler.
+    pub(crate) options: Vec<String>,
+    /// What it computes, a formula each.
+    pub(crate) computes: Vec<String>,
+}
+
+/// Reads one of `kernels`: its source, or a mapping.
+pub(crate) fn read_own(reader: &mut Reader, key: &Key, node: &Node, kernels: &Kernels) -> Own {
+    reader.name(key, "a kernel");
+    let mut own = Own { line: key.at.line, ..Own::default() };
+    let name = &key.text;
+    if plan::kernel(name).is_some() {
+        reader.mistake(key.at, format!("`{name}` is a kernel of the library"));
+    }
+    if !matches!(node.value, Value::Map(_)) {
+        own.source = reader.text(node, "a kernel").map(str::to_owned);
+    }
+    let mut computes = None;
+    if let Value::Map(_) = &node.value {
+        let what = format!("kernel `{name}`");
+        let Some(fields) = reader.fields(node, &what, &["source", "options", "computes"]) else {
+            return own;
+        };
+        if let Some(source) = fields.get("source") {
+            own.source = reader.text(source, "`source`").map(str::to_owned);
+        } else if !kernels.contains_key(name) {
+            let message = format!("{what} needs `source`, or a file `{name}.hip` beside the case");
+            reader.mistake(node.at, message);
+        }
+        if let Some(options) = fields.get("options") {
+            own.options = reader.texts(options, "`options`");
+        }
+        computes = fields.get("computes");
+    }
+    if own.source.is_some() && kernels.contains_key(name) && plan::kernel(name).is_none() {
+        let message = format!("`{name}` has a source here and in `{name}.hip` beside the case");
+        reader.mistake(key.at, message);
+    }
+    if let Some(computes) = computes {
+        let nothing = String::new();
+        let source = own.source.as_ref().or_else(|| kernels.get(name)).unwrap_or(&nothing);
+        own.computes = formulas(reader, computes, name, source);
+    }
+    own
+}
+
+/// Reads what a kernel computes.
+fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<String> {
+    let texts = reader.texts(node, "`computes`");
+    let before = reader.mistakes.len();
+    let Some(parameters) = own_parameters(source, name) else {
+        let message = format!(
+            "the parameters of kernel `{name}` are not plainly in its source, so nothing can be said of what it computes"
+        );
+        reader.mistake(node.at, message);
+        return Vec::new();
+    };
+    let mut outputs = Vec::new();
+    for (node, text) in reader.list(node).iter().zip(&texts) {
+        match Formula::parse(text, &parameters) {
+            Ok(formula) if outputs.contains(&formula.out) => {
+                let output = &parameters[formula.out].name;
+                reader.mistake(node.at, format!("`{output}` is computed twice"));
+            }
+            Ok(formula) => outputs.push(formula.out),
+            Err(why) => reader.mistake(node.at, why),
+        }
+    }
+    // What is left out would be unknown, and a check of it would be told not to be possible, which would surprise.
+    for parameter in &parameters {
+        let written = matches!(parameter.kind, OwnKind::Pointer { only_read: false, .. });
+        let told = outputs.iter().any(|out| parameters[*out].name == parameter.name);
+        if written && !told && reader.mistakes.len() == before {
+            let message = format!(
+                "kernel `{name}` may write `{0}` too; say what that is, or make it a pointer to `const`",
+                parameter.name
+            );
+            reader.mistake(node.at, message);
+        }
+    }
+    texts
+}

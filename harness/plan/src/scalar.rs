@@ -1,0 +1,250 @@
+//! Numbers of a type, as kernels take them and as cases give them.
+
+use std::{fmt, str::FromStr};
+
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+
+use crate::Choice;
+
+/// The types of numbers that a kernel takes, by the names that cases use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "each is what its name says")]
+pub enum ScalarType {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    I64,
+    U64,
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl ScalarType {
+    /// Its size.
+    pub const fn bytes(self) -> usize {
+        match self {
+            ScalarType::I8 | ScalarType::U8 => 1,
+            ScalarType::I16 | ScalarType::U16 | ScalarType::F16 | ScalarType::Bf16 => 2,
+            ScalarType::I32 | ScalarType::U32 | ScalarType::F32 => 4,
+            ScalarType::I64 | ScalarType::U64 | ScalarType::F64 => 8,
+        }
+    }
+
+    /// Whether it is a floating-point type.
+    pub const fn is_float(self) -> bool {
+        matches!(self, ScalarType::F16 | ScalarType::Bf16 | ScalarType::F32 | ScalarType::F64)
+    }
+
+    /// Whether it has negative numbers.
+    pub const fn is_signed(self) -> bool {
+        !matches!(self, ScalarType::U8 | ScalarType::U16 | ScalarType::U32 | ScalarType::U64)
+    }
+
+    /// What C++ calls it.
+    pub const fn cpp(self) -> &'static str {
+        match self {
+            ScalarType::I8 => "int8_t",
+            ScalarType::U8 => "uint8_t",
+            ScalarType::I16 => "int16_t",
+            ScalarType::U16 => "uint16_t",
+            ScalarType::I32 => "int32_t",
+            ScalarType::U32 => "uint32_t",
+            ScalarType::I64 => "int64_t",
+            ScalarType::U64 => "uint64_t",
+            ScalarType::F16 => "_Float16",
+            ScalarType::Bf16 => "__bf16",
+            ScalarType::F32 => "float",
+            ScalarType::F64 => "double",
+        }
+    }
+}
+
+/// A number of a type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Text", into = "Text")]
+pub struct Scalar {
+    /// Its type.
+    pub ty: ScalarType,
+    /// Its bits, in the low ones of these; the others are zero.
+    pub bits: u64,
+}
+
+/// How a number is written down: JSON has neither infinities nor all of 64 bits.
+#[derive(Serialize, Deserialize)]
+struct Text {
+    #[serde(rename = "type")]
+    ty: ScalarType,
+    value: String,
+}
+
+impl From<Scalar> for Text {
+    fn from(scalar: Scalar) -> Text {
+        Text { ty: scalar.ty, value: scalar.to_string() }
+    }
+}
+
+impl TryFrom<Text> for Scalar {
+    type Error = String;
+
+    fn try_from(text: Text) -> Result<Scalar, String> {
+        Scalar::parse(text.ty, &text.value)
+    }
+}
+
+impl Scalar {
+    /// An `unsigned int`.
+    pub fn u32(value: u32) -> Scalar {
+        Scalar { ty: ScalarType::U32, bits: value.into() }
+    }
+
+    /// A `float`.
+    pub fn f32(value: f32) -> Scalar {
+        Scalar { ty: ScalarType::F32, bits: value.to_bits().into() }
+    }
+
+    /// Reads a number of a type: a whole number, with a sign or as `0x...`, or for floats what Rust reads, `inf` and `nan` too.
+    ///
+    /// # Errors
+    /// It is none of this type, in words.
+    pub fn parse(ty: ScalarType, text: &str) -> Result<Scalar, String> {
+        let text = text.trim();
+        let wrong = |what: &str| format!("`{text}` is {what} for the type {}", ty.word());
+        if ty.is_float() {
+            let text = text.strip_suffix('f').filter(|t| t.parse::<f64>().is_ok()).unwrap_or(text);
+            let value: f64 = text.parse().map_err(|_| wrong("no number"))?;
+            let bits = match ty {
+                // The nearest one, rounded once.
+                ScalarType::F32 => text.parse::<f32>().unwrap_or(f32::NAN).to_bits().into(),
+                ScalarType::F16 => f16::from_f64(value).to_bits().into(),
+                ScalarType::Bf16 => bf16::from_f64(value).to_bits().into(),
+                _ => value.to_bits(),
+            };
+            let scalar = Scalar { ty, bits };
+            let lost = value.is_finite() && !scalar.as_f64().is_finite();
+            return if lost { Err(wrong("too large")) } else { Ok(scalar) };
+        }
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(digits) => (true, digits),
+            None => (false, text),
+        };
+        let magnitude = match digits.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => u64::from_str(digits),
+        };
+        let magnitude = i128::from(magnitude.map_err(|_| wrong("no whole number"))?);
+        let value = if negative { -magnitude } else { magnitude };
+        let width = 8 * ty.bytes() as u32;
+        let (least, most) = match ty.is_signed() {
+            true => (-(1_i128 << (width - 1)), (1_i128 << (width - 1)) - 1),
+            false => (0, (1_i128 << width) - 1),
+        };
+        if !(least..=most).contains(&value) {
+            return Err(wrong("too large or too small"));
+        }
+        Ok(Scalar::whole(ty, value))
+    }
+
+    /// A whole number, cut to the width of an integer type.
+    pub(crate) fn whole(ty: ScalarType, value: i128) -> Scalar {
+        let mask = u64::MAX >> (64 - 8 * ty.bytes() as u32);
+        Scalar { ty, bits: value as u64 & mask }
+    }
+
+    /// The number of an integer type.
+    pub(crate) fn as_whole(self) -> i128 {
+        let unused = 64 - 8 * self.ty.bytes() as u32;
+        match self.ty.is_signed() {
+            true => ((self.bits << unused).cast_signed() >> unused).into(),
+            false => self.bits.into(),
+        }
+    }
+
+    /// The number, rounded where a float of 64 bits has it not.
+    pub fn as_f64(self) -> f64 {
+        match self.ty {
+            ScalarType::F16 => f16::from_bits(self.bits as u16).to_f64(),
+            ScalarType::Bf16 => bf16::from_bits(self.bits as u16).to_f64(),
+            ScalarType::F32 => f32::from_bits(self.bits as u32).into(),
+            ScalarType::F64 => f64::from_bits(self.bits),
+            _ => self.as_whole() as f64,
+        }
+    }
+
+    /// Its bytes, as memory has them.
+    pub fn to_bytes(self) -> Vec<u8> {
+        self.bits.to_le_bytes()[..self.ty.bytes()].to_vec()
+    }
+
+    /// The number of a type that these bytes are.
+    pub(crate) fn from_bytes(ty: ScalarType, bytes: &[u8]) -> Option<Scalar> {
+        let mut all = [0; 8];
+        all.get_mut(..ty.bytes())?.copy_from_slice(bytes.get(..ty.bytes())?);
+        Some(Scalar { ty, bits: u64::from_le_bytes(all) })
+    }
+}
+
+impl fmt::Display for Scalar {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ty {
+            // The shortest text that reads as this number.
+            ScalarType::F16 => write!(f, "{}", f16::from_bits(self.bits as u16)),
+            ScalarType::Bf16 => write!(f, "{}", bf16::from_bits(self.bits as u16)),
+            ScalarType::F32 => write!(f, "{}", f32::from_bits(self.bits as u32)),
+            ScalarType::F64 => write!(f, "{}", f64::from_bits(self.bits)),
+            _ => write!(f, "{}", self.as_whole()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(ty: ScalarType, text: &str, bits: Option<u64>) {
+        assert_eq!(Scalar::parse(ty, text).ok().map(|scalar| scalar.bits), bits, "{ty:?} {text}");
+    }
+
+    #[test]
+    fn numbers_are_of_their_type() {
+        check(ScalarType::I8, "-128", Some(0x80));
+        check(ScalarType::I8, "128", None);
+        check(ScalarType::U8, "255", Some(255));
+        check(ScalarType::U8, "-1", None);
+        check(ScalarType::I16, "-2", Some(0xfffe));
+        check(ScalarType::U64, "18446744073709551615", Some(u64::MAX));
+        check(ScalarType::I64, "-9223372036854775808", Some(1 << 63));
+        check(ScalarType::I64, "9223372036854775808", None);
+        check(ScalarType::U32, "0xffffffff", Some(0xffff_ffff));
+        check(ScalarType::F32, "1.5f", Some(0x3fc0_0000));
+        check(ScalarType::F32, "-inf", Some(0xff80_0000));
+        check(ScalarType::F32, "1e39", None);
+        check(ScalarType::F16, "65504", Some(0x7bff));
+        check(ScalarType::F16, "70000", None);
+        check(ScalarType::Bf16, "1", Some(0x3f80));
+        check(ScalarType::F64, "0.1", Some(0.1_f64.to_bits()));
+        check(ScalarType::F32, "one", None);
+        check(ScalarType::U32, "1.5", None);
+    }
+
+    #[test]
+    fn text_reads_as_the_number_that_it_was() {
+        for (_, ty) in ScalarType::ALL {
+            let every =
+                [0, 1, 0x7f, 0x80, 0x3f80, 0x3c01, 0x7bff, 0x3f80_0001, 0x3ff0_0000_0000_0001_u64];
+            for bits in every.map(|bits| bits & (u64::MAX >> (64 - 8 * ty.bytes() as u32))) {
+                let scalar = Scalar { ty: *ty, bits };
+                let json = serde_json::to_string(&scalar).expect("it is written");
+                assert_eq!(serde_json::from_str::<Scalar>(&json).expect(&json), scalar, "{json}");
+                assert_eq!(Scalar::from_bytes(*ty, &scalar.to_bytes()), Some(scalar));
+            }
+        }
+    }
+}
