@@ -284,7 +284,7 @@ mod tests {
         let (a, b) = (held("a", Some("1/2"), "d"), held("b", Some("2/2"), "d"));
         check(&[held("w", None, "d")], None);
         check(&[b.clone(), a.clone()], None);
-        check(&[a.clone()], Some("no file holds shard 2/2"));
+        check(std::slice::from_ref(&a), Some("no file holds shard 2/2"));
         check(&[a.clone(), a.clone()], Some("a and a hold the same shard, 1/2"));
         let other = "a and c are of different runs: other trials, options or libraries";
         check(&[a.clone(), held("c", Some("2/2"), "e")], Some(other));
