@@ -45,6 +45,7 @@ fn pure(criterion: &mut Criterion) {
         limits: &nothing,
         wanted: &wanted,
         spec: "bench",
+        adding: &|_| String::new(),
         rocm: None,
         expect_gfx: None,
         emulated: None,

@@ -9,6 +9,7 @@ mod minimise;
 mod mitigate;
 mod redact;
 mod report;
+mod show;
 mod unfinished;
 mod words;
 
@@ -29,6 +30,7 @@ pub(crate) use self::{
     mitigate::Mitigate,
     redact::Redact,
     report::Report,
+    show::Show,
     unfinished::Unfinished,
 };
 
@@ -95,7 +97,7 @@ Examples:
 const ROCM: &str = "\
 Examples:
   rocrepro rocm list
-  rocrepro rocm fetch debian:7.2.4 --with hipblaslt,rocblas,hiprand
+  rocrepro rocm fetch debian:7.2.4 --with hipblaslt,rocblas
   rocrepro rocm path debian:7.2.4";
 
 const COMPLETIONS: &str = "\
@@ -138,6 +140,9 @@ pub(crate) enum Command {
     /// Take names, addresses and secrets out of evidence, so that it can be published
     #[command(after_help = redact::EXAMPLES)]
     Redact(Redact),
+    /// Show what record files hold of a run: the table, the explanations and the verdict, as the run itself showed them
+    #[command(after_help = show::EXAMPLES)]
+    Show(Show),
     /// Say which trials of a record file began and never ended, such as the one that took the machine down
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),
@@ -180,6 +185,10 @@ pub(crate) struct Selection {
     #[arg(value_name = "CASE")]
     pub(crate) cases: Vec<String>,
 
+    /// Leave out what this names, in the same words; may be given more than once
+    #[arg(long, value_name = "CASE")]
+    pub(crate) exclude: Vec<String>,
+
     #[command(flatten)]
     pub(crate) from: Origin,
 }
@@ -204,6 +213,15 @@ impl Origin {
     }
 }
 
+/// Where packages of Debian come from.
+#[derive(Args, Clone, Debug, PartialEq)]
+pub(crate) struct Mirrors {
+    /// Debian mirrors to fetch from; the first that has a package gives it [default: this machine's own where it is a Debian,
+    /// Debian's, and Debian's archive of old versions]
+    #[arg(long, value_name = "URL", value_delimiter = ',', env = "ROCREPRO_MIRROR")]
+    pub(crate) mirror: Vec<String>,
+}
+
 /// What a program runs on: a stack and a device.
 #[derive(Args, Clone, Debug, PartialEq)]
 pub(crate) struct Target {
@@ -223,9 +241,8 @@ pub(crate) struct Target {
     #[arg(long, value_name = "GFX", env = "ROCREPRO_GFX", default_value = "gfx1151")]
     pub(crate) gfx: String,
 
-    /// A Debian mirror to fetch from instead of the machine's own
-    #[arg(long, value_name = "URL")]
-    pub(crate) mirror: Option<String>,
+    #[command(flatten)]
+    pub(crate) mirrors: Mirrors,
 
     /// Set a variable in the otherwise clean environment
     #[arg(long, value_name = "NAME=VALUE")]
@@ -313,6 +330,15 @@ pub(crate) struct Run {
     /// Show each trial instead of a line per case
     #[arg(long)]
     pub(crate) trials: bool,
+
+    /// Run only this part of the trials: `2/5` is the second of five. Which trial is in which part depends on its name alone;
+    /// `rocrepro show` puts the records of all parts together
+    #[arg(long, value_name = "NUMBER/OF")]
+    pub(crate) shard: Option<::report::Shard>,
+
+    /// Go on with the last run in the record file: what is over there is not run again
+    #[arg(long, requires = "record")]
+    pub(crate) resume: bool,
 }
 
 /// How the emulated device is set up.
@@ -422,9 +448,8 @@ pub(crate) enum Rocm {
         /// machine's GPU, or else gfx1151]
         #[arg(long, value_name = "GFX", value_delimiter = ',')]
         gfx: Vec<String>,
-        /// A Debian mirror instead of the machine's own
-        #[arg(long, value_name = "URL")]
-        mirror: Option<String>,
+        #[command(flatten)]
+        mirrors: Mirrors,
     },
     /// Print the folder of a stack
     Path {

@@ -30,7 +30,8 @@ pub(crate) fn run_jobs(
     jobs: Vec<Job<'_>>,
     journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
-    run_batch(session, &jobs, journal).map(|batch| (batch.records, batch.trouble))
+    let jobs: Vec<_> = jobs.into_iter().map(|job| (session.next_number(), job)).collect();
+    run_batch(session, &jobs, &[], journal).map(|batch| (batch.records, batch.trouble))
 }
 
 /// What came of many trials.
@@ -43,10 +44,11 @@ pub(crate) struct Batch {
     pub(crate) trouble: Option<Stop>,
 }
 
-/// The same, with the trials that were not run.
+/// The same, with the trials that were not run. Each job has its number in the run; `head` goes to the journal before all else.
 pub(crate) fn run_batch(
     session: &Session,
-    jobs: &[Job<'_>],
+    jobs: &[(u64, Job<'_>)],
+    head: &[Line],
     journal: Option<Journal>,
 ) -> Result<Batch, Stop> {
     let cancel = interrupt::cancel()?;
@@ -54,11 +56,14 @@ pub(crate) fn run_batch(
     // More threads than jobs have nothing to do.
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
     let planned: Vec<(String, Vec<Planted>)> =
-        jobs.iter().map(|job| (job.id(), job.faults.clone())).collect();
+        jobs.iter().map(|(_, job)| (job.id(), job.faults.clone())).collect();
 
     let mut records = Vec::with_capacity(jobs.len());
     let mut unfinished: BTreeSet<usize> = (0..jobs.len()).collect();
     let journal = Lines { journal: journal.map(Mutex::new), trouble: Mutex::new(None) };
+    for line in head {
+        journal.keep(|| line.clone(), &cancel);
+    }
     let mut keep = in_order(|index, record: Option<Record>| {
         if record.is_some() {
             unfinished.remove(&index);
@@ -69,8 +74,8 @@ pub(crate) fn run_batch(
         jobs,
         threads,
         &cancel,
-        |_, job| {
-            let number = session.next_number();
+        |_, (number, job)| {
+            let number = *number;
             // A trial of which nobody would know that it began is not run.
             if !journal.keep(|| Line::Begun(begun(session, job, number)), &cancel) {
                 return None;
@@ -101,7 +106,7 @@ pub(crate) fn run_batch(
             Some(Stop::no_verdict(format!("{stop}\n{}", not_run("stopped", finished, all))))
         }
     };
-    let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index])).collect();
+    let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index].1)).collect();
     Ok(Batch { records, not_run, trouble })
 }
 

@@ -18,6 +18,7 @@ mod rocm;
 mod run;
 mod schema;
 mod setup;
+mod show;
 mod subject;
 pub(crate) mod unfinished;
 
@@ -43,6 +44,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Mitigate(args) => mitigate::mitigate(&args),
         Command::Report(args) => report::report(&args),
         Command::Redact(args) => redact::redact(&args),
+        Command::Show(args) => show::show(&args),
         Command::Unfinished(args) => unfinished::unfinished(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),

@@ -1,21 +1,53 @@
-//! The emulated device's library file, found and installed under the name that HIP looks for.
+//! The emulated device's library: a part of this program, unpacked under the name that HIP looks for.
 
-use std::path::{Path, PathBuf};
+use std::{
+    borrow::Cow,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use hsa_runtime64::install::FILE_NAME;
+use object::Object;
 
 use crate::{Stop, stop::chain};
 
-/// The file that cargo builds.
-const BUILT: &str = "libhsa_runtime64.so";
+// The file is read when this crate is compiled to machine code and not before, so that `cargo check`, which builds no library,
+// does without it. When the library is built anew, so is this crate, which depends on it.
+std::arch::global_asm!(
+    ".pushsection .rodata.rocrepro_built_device,\"a\",@progbits",
+    ".globl rocrepro_built_device_begin",
+    ".globl rocrepro_built_device_end",
+    "rocrepro_built_device_begin:",
+    concat!(".incbin \"", env!("ROCREPRO_BUILT_DEVICE"), "\""),
+    "rocrepro_built_device_end:",
+    ".popsection",
+    options(raw)
+);
 
-/// Installs the device library below the cache folder and returns the folder that holds it as
+/// The library as it was built with this program.
+fn built() -> &'static [u8] {
+    unsafe extern "C" {
+        #[link_name = "rocrepro_built_device_begin"]
+        static BEGIN: u8;
+        #[link_name = "rocrepro_built_device_end"]
+        static END: u8;
+    }
+    let (begin, end) = (&raw const BEGIN, &raw const END);
+    // SAFETY: the labels above enclose the bytes of one file, in a section that is mapped, never written and never unmapped.
+    unsafe { std::slice::from_raw_parts(begin, end.addr() - begin.addr()) }
+}
+
+/// Unpacks the device library below the cache folder, where it is not yet, and returns the folder that holds it as
 /// `libhsa-runtime64.so.1`. Each build of it has a folder of its own, so that nothing that runs is disturbed.
 pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
-    let source = find()?;
     let failed = |e: &dyn std::error::Error| {
         Stop::no_verdict(format!("error: cannot install the emulated device: {}", chain(e)))
     };
-    let build = build_of(&source).map_err(|e| failed(&e))?;
-    let folder = cache.join("device").join(build);
+    let library = match std::env::var_os("ROCREPRO_DEVICE_LIBRARY") {
+        Some(path) => Cow::Owned(read(Path::new(&path)).map_err(|e| failed(&e))?),
+        None => Cow::Borrowed(built()),
+    };
+    let folder = cache.join("device").join(build_of(&library));
     // ld.so(8): two of these characters separate the folders of a library path, one begins a name that is replaced, and there is
     // no escape.
     if folder.to_string_lossy().contains([':', ';', '$']) {
@@ -25,38 +57,41 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
             folder.display()
         )));
     }
-    if !folder.join(hsa_runtime64::install::FILE_NAME).is_file() {
-        hsa_runtime64::install::install(&source, &folder).map_err(|e| failed(&e))?;
+    // It appears in one step; of another length it is what a full disk or another program left.
+    let there = fs::metadata(folder.join(FILE_NAME));
+    if there.is_ok_and(|file| file.is_file() && file.len() == library.len() as u64) {
+        return Ok(folder);
     }
+    hsa_runtime64::install::install(&library, &folder).map_err(|e| failed(&e))?;
     Ok(folder)
 }
 
-/// A name for one build of the library: reading 40 MB at every start to digest them would cost more than a trial.
-fn build_of(source: &Path) -> std::io::Result<String> {
-    let data = source.metadata()?;
-    let changed =
-        data.modified()?.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let identity = format!("{}\n{}\n{changed}", source.display(), data.len());
-    Ok(plan::digest(identity.as_bytes()))
+/// A library that somebody names instead of the one that is built in.
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    fs::read(path)
+        .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Looks beside this program, where cargo puts the library (`target/<profile>` for the command, `deps` for its
-/// tests), and where a package does (`../lib/rocrepro`).
-fn find() -> Result<PathBuf, Stop> {
-    if let Some(path) = std::env::var_os("ROCREPRO_DEVICE_LIBRARY") {
-        return Ok(PathBuf::from(path));
+/// A name for one build of the library: its linker's digest of it, since another one at every start would cost more than a
+/// trial.
+fn build_of(library: &[u8]) -> String {
+    let object = object::File::parse(library).ok();
+    match object.as_ref().and_then(|object| object.build_id().ok().flatten()) {
+        Some(id) => id.iter().map(|byte| format!("{byte:02x}")).collect(),
+        None => plan::digest(library),
     }
-    let program = std::env::current_exe().map_err(|e| {
-        Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
-    })?;
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    let places = ["deps", ".", "../lib/rocrepro"].map(|place| folder.join(place).join(BUILT));
-    places.iter().find(|path| path.is_file()).cloned().ok_or_else(|| {
-        let looked: Vec<_> = places.iter().map(|p| format!("  {}", p.display())).collect();
-        Stop::no_verdict(format!(
-            "error: the emulated device's library is missing; looked for\n{}\nrun `cargo build`, or name it in \
-             ROCREPRO_DEVICE_LIBRARY",
-            looked.join("\n")
-        ))
-    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_device_is_built_in_whole_and_says_which_build_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        hsa_runtime64::install::install(built(), folder.path()).unwrap();
+        let build = build_of(built());
+        assert_eq!(build.len(), 40, "{build}: 20 bytes of SHA-1");
+        assert_ne!(build_of(b"no library"), build_of(b"another"));
+    }
 }

@@ -11,6 +11,7 @@ mod device_library;
 mod diagnostics;
 mod evidence;
 mod interrupt;
+mod lacks;
 mod library;
 mod machine;
 mod outputs;

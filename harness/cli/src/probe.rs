@@ -6,7 +6,7 @@ use rocm::Stack;
 use supervise::Cancel;
 
 use crate::{
-    Session, Stop, machine, outputs,
+    Session, Stop, lacks, machine, outputs,
     trial::{Told, nonce, observe},
 };
 
@@ -105,6 +105,7 @@ impl Session {
             able: Able::Unknown,
             wanted: &[],
             spec: &stack.spec,
+            adding: &|name| lacks::adding(&stack.spec, name),
             rocm: None,
             expect_gfx: self.gfx(),
             emulated: config.as_ref(),

@@ -13,7 +13,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rocm::{Event, Extra, FetchOptions, Spec, Stack, Store, fetch};
 
 use crate::{
-    Stop, card, interrupt, outputs,
+    Stop, card, interrupt,
+    lacks::mb,
+    outputs,
     session::{DeviceChoice, SessionOptions},
     stop::chain,
 };
@@ -24,7 +26,7 @@ pub(crate) fn ensure_stack(options: &SessionOptions) -> Result<Stack, Stop> {
         DeviceChoice::Emulated(arch) => vec![arch.name().to_owned()],
         DeviceChoice::Gpu => Vec::new(),
     };
-    get(&options.rocm, &options.with, gfx, options.mirror.clone())
+    get(&options.rocm, &options.with, gfx, options.mirrors.clone())
 }
 
 /// Locates or fetches what a user names.
@@ -32,7 +34,7 @@ pub(crate) fn get(
     spec: &str,
     with: &[String],
     architectures: Vec<String>,
-    mirror: Option<String>,
+    mirrors: Vec<String>,
 ) -> Result<Stack, Stop> {
     let usage = |error: &dyn std::error::Error| Stop::usage(format!("error: {}", chain(error)));
     // Packages of a distribution may be for all architectures; a night is for one.
@@ -48,7 +50,7 @@ pub(crate) fn get(
     let store = Store::from_environment().map_err(|e| usage(&e))?;
     let view = View::new(spec.to_string());
     let stop = interrupt::wish();
-    let options = FetchOptions { mirror, with, architectures, stop };
+    let options = FetchOptions { mirrors, with, architectures, stop };
     let stack = fetch(&spec, &options, &store, &|event| view.show(event));
     view.bar.finish_and_clear();
     // A folder that cannot be read is the wrong one.
@@ -229,18 +231,16 @@ impl View {
             Event::Waiting { holder } => {
                 ("wait", format!("{holder} is fetching it; waiting"), None)
             }
-            Event::Moved { package, mirror } => (
+            Event::Moved { package } => (
                 "moved",
-                format!(
-                    "no mirror has {package} any more; reading the index of {mirror} for its successor"
-                ),
+                format!("no mirror has {package} any more; looking for what there is now"),
                 None,
             ),
             Event::Download { done, total } => {
-                ("download", format!("downloading {} MB", total / 1_000_000), Some((done, total)))
+                ("download", format!("downloading {}", mb(total)), Some((done, total)))
             }
             Event::Unpack { done, total } => {
-                ("unpack", format!("unpacking {} MB", total / 1_000_000), Some((done, total)))
+                ("unpack", format!("unpacking {}", mb(total)), Some((done, total)))
             }
             _ => return,
         };

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use case::{Case, Trial};
 
-use crate::{CaseLibrary, Stop};
+use crate::{CaseLibrary, Stop, args};
 
 /// One trial of the library.
 #[derive(Clone)]
@@ -45,6 +45,26 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
         trials.map(move |(trial, _)| Selected { case, trial })
     });
     Ok(trials.collect())
+}
+
+impl args::Selection {
+    /// The trials that are named, without those that are left out.
+    ///
+    /// # Errors
+    /// Those of [`select`], of both.
+    pub(crate) fn select<'a>(&self, library: &'a CaseLibrary) -> Result<Vec<Selected<'a>>, Stop> {
+        let excluded = match self.exclude.as_slice() {
+            [] => Ok(Vec::new()),
+            names => select(library, names),
+        };
+        let (mut selected, excluded) = Stop::both(select(library, &self.cases), excluded)?;
+        let excluded: HashSet<String> = excluded.iter().map(Selected::id).collect();
+        selected.retain(|selected| !excluded.contains(&selected.id()));
+        if selected.is_empty() && !excluded.is_empty() {
+            return Err(Stop::nothing("error: every trial that is named is also left out"));
+        }
+        Ok(selected)
+    }
 }
 
 struct Selection<'t> {

@@ -10,10 +10,12 @@ use case::{Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
-use report::{Device, Record};
+use report::{Begun, Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
-use crate::{CaseLibrary, DeviceChoice, Selected, Session, Stop, rerun::again, spool::Spool};
+use crate::{
+    CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks, rerun::again, spool::Spool,
+};
 
 /// One trial to run once.
 #[derive(Clone)]
@@ -130,7 +132,7 @@ fn each<'s, 'a: 's, With, T>(
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
     let nonce = nonce();
     let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
-        .or_else(|| no_kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
+        .or_else(|| lacks::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
     if let Some(unmet) = unmet {
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
@@ -179,6 +181,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         limits: told.as_ref().map_or(&nothing, |told| &told.limits),
         wanted: &wanted,
         spec: &session.stack.spec,
+        adding: &|name| lacks::adding(&session.stack.spec, name),
         rocm: session.rocm.clone(),
         expect_gfx: session.gfx(),
         emulated: config.as_ref(),
@@ -216,15 +219,28 @@ fn largest(plan: &Plan) -> u64 {
 
 /// The record of a trial that was planned and did not come to its end.
 pub(crate) fn not_run(session: &Session, job: &Job<'_>) -> Record {
-    let why = "the run ended before this trial was over";
+    without(session, job, "not-run", "the run ended before this trial was over".to_owned())
+}
+
+/// The record of a trial during which the machine went down.
+pub(crate) fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
+    let Begun { begun: when, run, .. } = begun;
+    let why = format!(
+        "it began in run {run} at {when}, and the machine was started again before it was over; `--resume` does not run it again"
+    );
+    without(session, job, "machine-restarted", why)
+}
+
+/// The record of a trial that has no worker.
+fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
     let outcome = Outcome {
         kind: judge::Kind::NoVerdict,
-        signature: "no-verdict:not-run".to_owned(),
+        signature: format!("no-verdict:{word}"),
         at: judge::Location::default(),
-        summary: why.to_owned(),
+        summary: why.clone(),
         details: Vec::new(),
     };
-    record(session, job, "", not_started(why.to_owned()), None, (outcome, Vec::new()))
+    record(session, job, "", not_started(why), None, (outcome, Vec::new()))
 }
 
 /// Why a case does not apply, in words that say what would make it run.
@@ -241,30 +257,6 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
         }
         _ => None,
     }
-}
-
-/// Why the libraries of a fetched stack have no kernels for the architecture: those of hipBLASLt and rocBLAS are files, of
-/// which only the wanted ones are unpacked.
-fn no_kernels(case: &Case, manifest: &rocm::Manifest, gfx: &str) -> Option<String> {
-    case.needs.libraries.iter().map(|library| library.name()).find_map(|name| {
-        let offered = manifest
-            .packages
-            .iter()
-            .find(|p| p.name.starts_with(&format!("lib{name}")) && !p.architectures.is_empty())?;
-        let unpacked =
-            manifest.architectures.is_empty() || manifest.architectures.iter().any(|a| a == gfx);
-        if !offered.architectures.iter().any(|a| a == gfx) {
-            Some(format!("{name} {} has no kernels for {gfx}", offered.version))
-        } else if !unpacked {
-            let spec = &manifest.spec;
-            Some(format!(
-                "{name} was fetched without kernels for {gfx}; `rocrepro rocm fetch {spec} --with {name} --gfx {gfx}` \
-                 adds them"
-            ))
-        } else {
-            None
-        }
-    })
 }
 
 fn skipped(why: String) -> Outcome {

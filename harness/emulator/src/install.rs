@@ -42,18 +42,18 @@ static VERSION_SPACE: [AtomicU64; SPACE] = [const { AtomicU64::new(u64::MAX) }; 
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InstallError {
-    /// Reading or writing a file failed.
+    /// Writing a file failed.
     Io(PathBuf, io::Error),
-    /// The file is not the device library.
-    NotTheDevice(PathBuf, String),
+    /// The bytes are not the device library.
+    NotTheDevice(String),
 }
 
 impl fmt::Display for InstallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             InstallError::Io(path, _) => write!(f, "{}", path.display()),
-            InstallError::NotTheDevice(path, why) => {
-                write!(f, "{} is not the emulated device: {why}", path.display())
+            InstallError::NotTheDevice(why) => {
+                write!(f, "the library is not the emulated device: {why}")
             }
         }
     }
@@ -68,19 +68,17 @@ impl std::error::Error for InstallError {
     }
 }
 
-/// Writes the device library `source`, as it was built, into `folder` as [`FILE_NAME`] and returns
-/// its path there. A process that uses an older copy in that folder is not disturbed.
+/// Writes the device library, as it was built, into `folder` as [`FILE_NAME`] and returns its path
+/// there. A process that uses an older copy in that folder is not disturbed.
 ///
 /// # Errors
-/// [`InstallError`], when a file cannot be read or written or `source` is something else.
-pub fn install(source: &Path, folder: &Path) -> Result<PathBuf, InstallError> {
+/// [`InstallError`], when a file cannot be written or `library` is something else.
+pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     let failed = |path: &Path| {
         let path = path.to_owned();
         move |error| InstallError::Io(path, error)
     };
-    let library = fs::read(source).map_err(failed(source))?;
-    let library =
-        with_versions(library).map_err(|why| InstallError::NotTheDevice(source.to_owned(), why))?;
+    let library = with_versions(library.to_vec()).map_err(InstallError::NotTheDevice)?;
     fs::create_dir_all(folder).map_err(failed(folder))?;
     let target = folder.join(FILE_NAME);
     // Several processes, and several threads of one, may install at the same time.

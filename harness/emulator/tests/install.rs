@@ -2,13 +2,14 @@
 
 use std::{
     ffi::{CStr, CString, c_char, c_void},
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use hsa_runtime64::install::{self, InstallError};
 
-fn built_library() -> PathBuf {
-    std::env::current_exe().unwrap().with_file_name("libhsa_runtime64.so")
+fn built_library() -> Vec<u8> {
+    let path = std::env::current_exe().unwrap().with_file_name("libhsa_runtime64.so");
+    std::fs::read(path).unwrap()
 }
 
 fn symbol(library: *mut c_void, name: &CStr, version: Option<&CStr>) -> *mut c_void {
@@ -49,15 +50,19 @@ fn the_installed_library_offers_the_interface_in_its_version() {
 #[test]
 fn what_is_not_the_device_is_refused() {
     #[track_caller]
-    fn check(source: &Path, expected: fn(&InstallError) -> bool) {
+    fn check(library: &[u8], expected: fn(&InstallError) -> bool) {
         let folder = tempfile::tempdir().unwrap();
-        let error = install::install(source, folder.path()).unwrap_err();
+        let error = install::install(library, folder.path()).unwrap_err();
         assert!(expected(&error), "{error:?}");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
-    check(Path::new("/nowhere"), |error| matches!(error, InstallError::Io(..)));
-    check(&std::env::current_exe().unwrap(), |e| matches!(e, InstallError::NotTheDevice(..)));
+    check(b"no library", |error| matches!(error, InstallError::NotTheDevice(_)));
+    let program = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+    check(&program, |error| matches!(error, InstallError::NotTheDevice(_)));
     let folder = tempfile::tempdir().unwrap();
     let once = install::install(&built_library(), folder.path()).unwrap();
-    check(&once, |error| matches!(error, InstallError::NotTheDevice(..)));
+    let once = std::fs::read(once).unwrap();
+    check(&once, |error| matches!(error, InstallError::NotTheDevice(_)));
+    let error = install::install(&built_library(), Path::new("/proc/nonexistent")).unwrap_err();
+    assert!(matches!(error, InstallError::Io(..)), "{error:?}");
 }

@@ -278,6 +278,7 @@ impl Run {
             limits: &limits(),
             wanted: &wanted,
             spec: self.spec,
+            adding: &|name| format!("the shop has {name}"),
             rocm: self.rocm.clone(),
             expect_gfx: Some(self.gfx),
             emulated: self.emulated.as_ref(),

@@ -93,6 +93,8 @@ pub struct Context<'a> {
     pub wanted: &'a [(u32, u32, String)],
     /// How the user names the stack, such as `debian:7.2.4`.
     pub spec: &'a str,
+    /// What gives the stack a library that it lacks, by the library's name, in words that end a message.
+    pub adding: &'a dyn Fn(&str) -> String,
     /// What is known of this machine besides.
     pub able: Able,
     /// The stack's ROCm version; none where only the runtime can tell.

@@ -164,13 +164,7 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
         return Some(unknown);
     }
     let summary = match library {
-        Some(name) if context.spec.starts_with("debian:") => format!(
-            "the stack has no {what}; `rocrepro rocm fetch {} --with {name}` adds it",
-            context.spec
-        ),
-        Some(name) => {
-            format!("the stack has no {what}; install {name} in `{}`", context.spec)
-        }
+        Some(name) => format!("the stack has no {what}; {}", (context.adding)(name)),
         None => format!("needs a ROCm that has {what}; `{}` has not", context.spec),
     };
     let signature = format!("skip:{what}");

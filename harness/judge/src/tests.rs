@@ -181,7 +181,7 @@ fn what_a_stack_lacks_skips_the_trial() {
             });
         })
     };
-    let rand = "rocrepro rocm fetch debian:7.2.4 --with hiprand";
+    let rand = "the stack has no libhiprand; the shop has hiprand";
     check(&lacks("libhiprand"), Kind::Skip, "skip:libhiprand", rand);
     let function = lacks("hipGraphExecUpdate");
     check(

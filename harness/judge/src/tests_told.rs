@@ -289,12 +289,6 @@ fn what_is_missing_is_told_before_anything_else_happens() {
         run.seen.events.truncate(1);
         run.seen.events.extend([missing(), Event::Phase { phase: Phase::Load }]);
     }));
-    let elsewhere = healthy().with(|run| {
-        run.spec = "/opt/rocm";
-        run.seen.events.truncate(1);
-        run.seen.events.push(missing());
-    });
-    check(&elsewhere, Kind::Skip, "skip:libhiprand", "install hiprand in `/opt/rocm`");
 }
 
 #[test]

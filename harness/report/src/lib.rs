@@ -9,6 +9,7 @@ mod bisected;
 mod complete;
 pub mod evidence;
 mod explain;
+mod held;
 pub mod issue;
 mod junit;
 mod mitigations;
@@ -29,6 +30,7 @@ mod fixture;
 pub use bisected::bisected;
 pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
+pub use held::{Held, NotOne, Shard, shards};
 pub use junit::junit;
 pub use mitigations::mitigations;
 pub use must::must_hold;
@@ -38,7 +40,7 @@ pub use record::{
     Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found, parse,
     schema, stderr_tail, to_line,
 };
-pub use run::{Begun, Line, Over, records, unfinished};
+pub use run::{Begun, Line, Opened, Over, records, unfinished};
 pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use sink::{note, print};
 pub use table::{Rows, run_view};

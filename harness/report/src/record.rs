@@ -248,7 +248,7 @@ pub enum RecordError {
     #[error("not a record: {0}")]
     Json(#[from] serde_json::Error),
     /// A line of a record file that says something else.
-    #[error("a line that says that a trial began or a run is over, and no record of a trial")]
+    #[error("a line that says that a trial or a run began or is over, and no record of a trial")]
     NoTrial,
     /// Of a later format.
     #[error("a record of format {0}; this rocrepro reads format {FORMAT}")]
@@ -270,7 +270,7 @@ pub fn to_line(record: &Record) -> Result<String, RecordError> {
 pub fn parse(line: &str) -> Result<Record, RecordError> {
     match Line::parse(line)? {
         Line::Trial(record) => Ok(*record),
-        Line::Begun(_) | Line::Over(_) => Err(RecordError::NoTrial),
+        Line::Opened(_) | Line::Begun(_) | Line::Over(_) => Err(RecordError::NoTrial),
     }
 }
 

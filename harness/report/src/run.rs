@@ -5,7 +5,38 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{FORMAT, Record, RecordError};
+use crate::{FORMAT, Record, RecordError, Shard};
+
+/// What a run is going to do: the first line of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Opened {
+    /// Version of this format, 1.
+    pub format: u32,
+    /// When, RFC 3339 in UTC.
+    pub opened: String,
+    /// The run.
+    pub run: String,
+    /// The run that it goes on with, where it resumes one: its trials have the numbers that they have there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumes: Option<String>,
+    /// The trials, in the order of their numbers. Each has as many numbers as there are repetitions.
+    pub trials: Vec<String>,
+    /// How often each is run.
+    pub repeat: u32,
+    /// Which part of all trials these are; none where they are all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<Shard>,
+    /// What is the same only for the same trials, of all shards, with the same options on the same libraries.
+    pub digest: String,
+}
+
+impl Opened {
+    /// Every number, with its trial.
+    pub fn all(&self) -> impl Iterator<Item = (u64, &str)> {
+        let repeated = |trial| std::iter::repeat_n(trial, self.repeat as usize);
+        (0..).zip(self.trials.iter().map(String::as_str).flat_map(repeated))
+    }
+}
 
 /// That a trial begins. Its [`Record`] comes later; where none comes, this names the trial that took the machine down.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -39,10 +70,12 @@ pub struct Over {
     pub run: String,
 }
 
-/// A line of a record file. Which one it is shows by its fields `begun` and `over`.
+/// A line of a record file. Which one it is shows by its fields `opened`, `begun` and `over`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Line {
+    /// A run begins.
+    Opened(Opened),
     /// A trial begins.
     Begun(Begun),
     /// A run is over.
@@ -60,6 +93,7 @@ impl Line {
         #[derive(Deserialize)]
         struct Head {
             format: u32,
+            opened: Option<serde::de::IgnoredAny>,
             begun: Option<serde::de::IgnoredAny>,
             over: Option<serde::de::IgnoredAny>,
         }
@@ -69,6 +103,7 @@ impl Line {
             return Err(RecordError::Format(head.format));
         }
         Ok(match head {
+            Head { opened: Some(_), .. } => Line::Opened(serde_json::from_str(line)?),
             Head { begun: Some(_), .. } => Line::Begun(serde_json::from_str(line)?),
             Head { over: Some(_), .. } => Line::Over(serde_json::from_str(line)?),
             Head { .. } => Line::Trial(Box::new(serde_json::from_str(line)?)),
@@ -84,7 +119,7 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     let lines = text.lines().filter(|line| !line.trim().is_empty()).map(Line::parse);
     let trial = |line| match line {
         Ok(Line::Trial(record)) => Some(Ok(*record)),
-        Ok(Line::Begun(_) | Line::Over(_)) => None,
+        Ok(Line::Opened(_) | Line::Begun(_) | Line::Over(_)) => None,
         Err(error) => Some(Err(error)),
     };
     lines.filter_map(trial).collect()
@@ -99,12 +134,16 @@ pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
         run: String,
         number: Option<u64>,
         begun: Option<serde::de::IgnoredAny>,
+        opened: Option<serde::de::IgnoredAny>,
     }
     let mut begun: Vec<Begun> = Vec::new();
     let (mut over, mut ended) = (BTreeSet::new(), BTreeSet::new());
     for line in lines {
-        let Ok(Of { run, number, begun: begins }) = serde_json::from_str(line) else { continue };
+        let Ok(Of { run, number, begun: begins, opened }) = serde_json::from_str(line) else {
+            continue;
+        };
         match (begins, number) {
+            _ if opened.is_some() => {}
             (Some(_), _) => begun.extend(serde_json::from_str::<Begun>(line)),
             (None, Some(number)) => drop(ended.insert((run, number))),
             (None, None) => drop(over.insert(run)),

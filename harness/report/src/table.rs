@@ -36,7 +36,10 @@ fn table(records: &[Record], rows: Rows) -> String {
             for record in records {
                 cases.entry(&record.case).or_default().push(record);
             }
-            cases.into_iter().map(|(name, records)| case(name, &records)).collect()
+            let (skipped, others) = families(cases);
+            let others = others.into_iter().map(|(name, records)| case(&name, &records));
+            let skipped = skipped.into_iter().map(|(name, records)| case(&name, &records));
+            skipped.chain(others).collect()
         }
     };
     lines.sort_by(|a, b| (rank(a.kind), &a.name).cmp(&(rank(b.kind), &b.name)));
@@ -75,6 +78,35 @@ fn trial(record: &Record) -> Line {
     };
     let ms = Duration::from_nanos(record.wall_ns).as_millis();
     Line { kind, name, number: format!("{ms} ms"), note }
+}
+
+type Named<'a> = (String, Vec<&'a Record>);
+
+/// Takes the cases of a family that were all skipped for one reason together: whoever reads the table learns the reason once, and
+/// not from twenty lines.
+fn families<'a>(cases: BTreeMap<&str, Vec<&'a Record>>) -> (Vec<Named<'a>>, Vec<Named<'a>>) {
+    let mut skipped = BTreeMap::<_, Vec<Named<'_>>>::new();
+    let mut others = Vec::new();
+    for (name, records) in cases {
+        let all = records.iter().all(|record| record.verdict.kind == VerdictKind::Skip);
+        let mut reasons: Vec<&str> = records.iter().map(|r| r.outcome.summary.as_str()).collect();
+        reasons.dedup();
+        match (name.rsplit_once('/'), reasons.as_slice()) {
+            (Some((family, _)), [reason]) if all => {
+                let key = (family.to_owned(), (*reason).to_owned());
+                skipped.entry(key).or_default().push((name.to_owned(), records));
+            }
+            _ => others.push((name.to_owned(), records)),
+        }
+    }
+    let together = skipped.into_iter().filter_map(|((family, _), mut cases)| {
+        if cases.len() == 1 {
+            return cases.pop();
+        }
+        let name = format!("{family} ({})", count(cases.len(), "case"));
+        Some((name, cases.into_iter().flat_map(|(_, records)| records).collect()))
+    });
+    (together.collect(), others)
 }
 
 fn case(name: &str, records: &[&Record]) -> Line {
@@ -208,6 +240,32 @@ mod tests {
     #[test]
     fn cases() {
         insta::assert_snapshot!(plain(&table(&records(), Rows::Cases)));
+    }
+
+    #[test]
+    fn a_family_that_was_skipped_for_one_reason_has_one_line() {
+        let why = |trial: &str, reason: &str| {
+            let mut record = skipped(trial);
+            record.outcome.summary = reason.to_owned();
+            record
+        };
+        let none = "the stack has no libhipblaslt; `rocrepro rocm fetch X --with hipblaslt` adds it (257 MB)";
+        let records = [
+            why("gemm/a[n=1]", none),
+            why("gemm/a[n=2]", none),
+            why("gemm/b", none),
+            why("gemm/c", "the stack has no librocblas"),
+            why("gemm/d[n=1]", none),
+            passed("gemm/d[n=2]"),
+            why("gemm/e[n=1]", none),
+            why("gemm/e[n=2]", "needs gfx90a"),
+            why("rng/a", none),
+            why("alone", none),
+            why("lonely", none),
+        ];
+        let text = plain(&table(&records, Rows::Cases));
+        insta::assert_snapshot!(text);
+        assert_eq!(plain(&table(&records, Rows::Trials)).lines().count(), records.len());
     }
 
     #[test]

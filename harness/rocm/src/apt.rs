@@ -12,7 +12,7 @@ use std::thread;
 use percent_encoding::percent_decode_str;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Error, Version, watch::watched};
+use crate::{Error, packages::Absent, watch::watched};
 
 /// Who vouches for the archive.
 #[derive(Clone, Debug)]
@@ -30,7 +30,6 @@ pub(crate) struct Apt<'a> {
     mirror: String,
     /// The mirror as apt is told it.
     uri: String,
-    suites: Vec<String>,
     lock: File,
     /// Set by whoever has had enough.
     stop: &'a AtomicBool,
@@ -85,9 +84,6 @@ impl<'a> Apt<'a> {
     ) -> Result<Self, Error> {
         let dump = Command::new("apt-config").arg("dump").env("LC_ALL", "C").output();
         let dump = dump.map_err(|_| Error::NoApt { spec: spec.into() })?;
-        if !is_address(mirror) {
-            return Err(Error::BadMirror { mirror: mirror.into() });
-        }
         for part in ["lists/partial", "archives/partial"] {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
@@ -125,7 +121,6 @@ impl<'a> Apt<'a> {
             prefix: if works { dies_with_parent } else { &[] },
             mirror: mirror.to_owned(),
             uri,
-            suites: suites.to_vec(),
             directory,
         })
     }
@@ -154,13 +149,8 @@ impl<'a> Apt<'a> {
     /// What has to be there for these packages, in the order of their names.
     ///
     /// # Errors
-    /// [`Error::Gone`] where the index does not have one of them.
-    pub(crate) fn plan(
-        &self,
-        spec: &str,
-        runtime: &str,
-        packages: &[String],
-    ) -> Result<Vec<Planned>, Error> {
+    /// [`Absent::Gone`] where the index does not have one of them.
+    pub(crate) fn plan(&self, packages: &[String]) -> Result<Vec<Planned>, Absent> {
         // Without being asked for SHA256 apt names MD5 sums here.
         let mut arguments = vec!["install", "--print-uris", "-oAcquire::ForceHash=SHA256"];
         arguments.extend(packages.iter().map(String::as_str));
@@ -171,40 +161,16 @@ impl<'a> Apt<'a> {
                 plan.sort_by(|a, b| a.name.cmp(&b.name));
                 Ok(plan)
             }
-            Err(Failure::Error(error)) => Err(error),
+            Err(Failure::Error(error)) => Err(error.into()),
             Err(Failure::Lines(detail)) => Err(match missing(&detail) {
-                Some(wanted) => Error::Gone {
-                    spec: spec.into(),
-                    wanted,
-                    mirror: self.mirror.clone(),
-                    suites: self.suites.join(" and "),
-                    offers: self.offers(runtime),
-                },
-                None => self.error("find a set of packages that fit together", detail),
+                Some(package) => Absent::Gone { package },
+                None => self.error("find a set of packages that fit together", detail).into(),
             }),
         }
     }
 
-    /// ROCm versions in the index, for a message.
-    fn offers(&self, runtime: &str) -> String {
-        let stem = runtime.trim_end_matches(|c: char| c.is_ascii_digit());
-        let output = self.command("apt-cache").args(["show", &format!("^{stem}[0-9]+$")]).output();
-        let text =
-            output.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
-        let mut versions: Vec<Version> = text
-            .lines()
-            .filter_map(|line| Version::leading(line.strip_prefix("Version: ")?))
-            .collect();
-        versions.sort();
-        versions.dedup();
-        if versions.is_empty() {
-            return "none".into();
-        }
-        versions.iter().map(Version::to_string).collect::<Vec<_>>().join(", ")
-    }
-
-    fn command(&self, program: &str) -> Command {
-        let words = [self.prefix, &[program]].concat();
+    fn command(&self) -> Command {
+        let words = [self.prefix, &["apt-get"]].concat();
         let mut command = Command::new(words[0]);
         command
             .args(&words[1..])
@@ -223,7 +189,7 @@ impl<'a> Apt<'a> {
         // The lock as standard input: should this process be killed, the state stays locked for as long as
         // apt is still writing to it.
         let mut child = self
-            .command("apt-get")
+            .command()
             .args(["-q", "-y"])
             .args(arguments)
             .stdin(self.lock.try_clone().map_err(io)?)
@@ -269,14 +235,6 @@ impl<'a> Apt<'a> {
         }
         Err(Failure::Lines(error_lines(&errors).unwrap_or_else(|| status.to_string())))
     }
-}
-
-/// Whether a mirror can stand in a sources file: a URI of one word.
-fn is_address(mirror: &str) -> bool {
-    let scheme = mirror.split_once(":/").map_or("", |(scheme, _)| scheme);
-    !scheme.is_empty()
-        && scheme.chars().all(|c| c.is_ascii_alphanumeric() || c == '+')
-        && !mirror.contains(|c: char| c.is_whitespace() || c.is_control())
 }
 
 /// apt's own words for what went wrong, in one line.
@@ -388,19 +346,6 @@ mod tests {
             ["", "Reading package lists...", "'x", "'x' y_1.deb 1", "'x' y_1_amd64.deb 1 MD5Sum:1"]
         {
             assert_eq!(planned(line, "http://mirror.example"), None, "{line}");
-        }
-    }
-
-    #[test]
-    fn a_mirror_is_one_address() {
-        let check = |mirror: &str, expected| assert_eq!(is_address(mirror), expected, "{mirror:?}");
-        check("http://mirror.example/debian", true);
-        check("mirror+file:/etc/apt/mirrors.txt", true);
-        check("file:/srv/debian", true);
-        for mirror in
-            ["", "mirror.example", "/srv/debian", "://x", "http://x\nTrusted: yes", "http://x y"]
-        {
-            check(mirror, false);
         }
     }
 

@@ -66,20 +66,6 @@ pub enum Error {
         /// The stack.
         spec: String,
     },
-    /// A locked package is nowhere, and this machine cannot find out what has taken its place.
-    #[error(
-        "{gone} of {spec} is on none of {mirrors}, and without apt-get and Debian's archive keys its successor is not \
-         looked for; name a mirror that keeps old versions with --mirror, or use an installed ROCm or the directory of \
-         an unpacked TheRock tarball"
-    )]
-    Moved {
-        /// The stack.
-        spec: String,
-        /// The package and its version.
-        gone: String,
-        /// Who was asked.
-        mirrors: String,
-    },
     /// A release of which packages do not fit together.
     #[error("the release cannot be locked: {detail}")]
     Lock {
@@ -97,7 +83,7 @@ pub enum Error {
     },
     /// Not the address of a mirror.
     #[error(
-        "{mirror:?} is not the address of a mirror; expected one as in apt's sources, such as http://HOST/debian"
+        "{mirror:?} is not the address of a mirror; expected one such as http://HOST/debian or file:/FOLDER"
     )]
     BadMirror {
         /// What was given.
@@ -135,20 +121,18 @@ pub enum Error {
     },
     /// The release has moved on.
     #[error(
-        "{mirror} no longer has {wanted} for {spec} in {suites}: it offers ROCm {offers}; \
-         fetch one of those, or name a mirror that keeps old versions with --mirror"
+        "{gone} of {spec} is not on {mirrors}; {instead}name a mirror that keeps old versions with --mirror, or use an \
+         installed ROCm or the folder of an unpacked TheRock tarball"
     )]
     Gone {
         /// The stack.
         spec: String,
-        /// The package that is missing.
-        wanted: String,
-        /// The mirror.
-        mirror: String,
-        /// The suites that were read.
-        suites: String,
-        /// ROCm versions there now.
-        offers: String,
+        /// The package that is missing, with its version.
+        gone: String,
+        /// Who was asked.
+        mirrors: String,
+        /// Which versions are there, and how to fetch the nearest release; it ends where other advice begins.
+        instead: String,
     },
     /// The release has no such library.
     #[error("{spec} has no {extra}; {have}")]

@@ -16,6 +16,7 @@ use crate::packages::{Absent, Mirrors};
 use crate::unpack::{self, Architectures};
 use crate::{
     Error, Extra, Manifest, Package, RELEASES, Release, Spec, Stack, Store, locate, mirror,
+    successor,
 };
 
 /// Where Debian's package debian-archive-keyring puts the keys, old and new.
@@ -27,8 +28,9 @@ const KEYRINGS: &[&str] = &[
 /// How to fetch.
 #[derive(Clone, Debug, Default)]
 pub struct FetchOptions {
-    /// The mirror's address, as in apt's sources; otherwise the one that this machine's apt uses.
-    pub mirror: Option<String>,
+    /// Addresses of mirrors as in apt's sources, the preferred one first; without any, that of this machine's apt and those
+    /// of Debian.
+    pub mirrors: Vec<String>,
     /// Libraries to add. Those that a stack already has stay.
     pub with: Vec<Extra>,
     /// GPU architectures whose kernel files to unpack from the libraries, such as `gfx1151`; none means all,
@@ -47,12 +49,10 @@ pub enum Event<'a> {
         /// Who.
         holder: &'a str,
     },
-    /// No mirror has a locked package any more; the index of this one is read for what has taken its place.
+    /// No mirror has a locked package any more; what has taken its place is looked for.
     Moved {
         /// The package and its version.
         package: &'a str,
-        /// The mirror.
-        mirror: &'a str,
     },
     /// Packages are being downloaded.
     Download {
@@ -89,13 +89,16 @@ pub fn fetch(
     let Spec::Debian(release) = spec else {
         return locate(spec, store);
     };
+    if let Some(other) = options.mirrors.iter().find(|mirror| !mirror::is_address(mirror)) {
+        return Err(Error::BadMirror { mirror: other.clone() });
+    }
     let source = || {
         let lock = Lock::of(release);
-        let mirrors = match &options.mirror {
-            Some(mirror) => vec![mirror.clone()],
-            None => mirror::usual(Path::new("/etc"), &lock.read),
+        let mirrors = match options.mirrors.as_slice() {
+            [] => mirror::usual(Path::new("/etc"), &lock.read),
+            named => named.to_vec(),
         };
-        Source { lock, mirrors, trust: None }
+        Source { lock, mirrors, trust: keyring }
     };
     fetch_release(release, options, store, progress, source)
 }
@@ -118,13 +121,17 @@ pub fn lock(
         None => mirror::host_mirror(Path::new("/etc"))?,
     };
     let spec = release.to_string();
+    let no_lock = |absent| match absent {
+        Absent::Gone { package } => Error::Lock { detail: format!("{mirror} has no {package}") },
+        Absent::Error(error) => error,
+    };
     let mut groups = Vec::new();
     for group in Group::all(release) {
         let (suites, packages) = wanted_packages(release, group.extras());
         let apt =
             Apt::new(store.apt(release), &spec, &mirror, &suites, &keyring()?, &held, &nobody)?;
         apt.update()?;
-        groups.push((group, apt.plan(&spec, release.runtime(), &packages)?));
+        groups.push((group, apt.plan(&packages).map_err(no_lock)?));
     }
     Lock::join(release, now, groups).map_err(|detail| Error::Lock { detail })
 }
@@ -140,9 +147,8 @@ struct Source {
     lock: Lock,
     /// The preferred one first.
     mirrors: Vec<String>,
-    /// Who vouches for an index that has to be read because a locked version is gone; Debian's keys of this machine
-    /// without.
-    trust: Option<Trust>,
+    /// Finds who vouches for an index that has to be read because a locked version is gone.
+    trust: fn() -> Result<Trust, Error>,
 }
 
 fn keyring() -> Result<Trust, Error> {
@@ -194,9 +200,15 @@ impl Wanted {
             }
         }
         Ok(Self {
-            with: options.with.iter().chain(release.standard).copied().collect(),
+            with: options.with.iter().copied().collect(),
             architectures: options.architectures.iter().cloned().collect(),
         })
+    }
+
+    /// In a stack that is fetched anew. One that is there keeps what it has: nobody asked for more.
+    fn anew(mut self, release: &Release) -> Self {
+        self.with.extend(release.standard);
+        self
     }
 
     fn has_kernel_files(&self) -> bool {
@@ -245,7 +257,7 @@ fn fetch_release(
     let named = Wanted::new(release, options)?;
     let missing = || match store.root(release).and_then(|root| Manifest::read(&root)) {
         Some(manifest) => named.beyond(&manifest),
-        None => Some(named.clone()),
+        None => Some(named.clone().anew(release)),
     };
     if missing().is_none() {
         return locate(&spec, store);
@@ -289,7 +301,7 @@ fn fetch_release(
 
 /// Downloads the packages of a stack that are not there yet. Returns them all, with the mirrors that were used.
 fn download_packages(
-    release: &Release,
+    release: &'static Release,
     source: &Source,
     with: &BTreeSet<Extra>,
     archives: &Path,
@@ -297,38 +309,42 @@ fn download_packages(
     lock: &File,
     asked: &Asked<'_>,
 ) -> Result<(Vec<Planned>, String), Error> {
-    let get = |plan: Vec<Planned>, mirrors: &[String]| {
+    let mirrors = Mirrors::new(&source.mirrors);
+    let get = |plan: Vec<Planned>| {
         let absent = absent(&plan, archives)?;
         let from = if absent.is_empty() {
             Vec::new()
         } else {
-            Mirrors::new(mirrors).download(&absent, archives, asked.stop, asked.progress)?
+            mirrors.download(&absent, archives, asked.stop, asked.progress)?
         };
         Ok((plan, from.join(" and ")))
     };
-    let gone = match get(source.lock.plan(with), &source.mirrors) {
+    let gone = match get(source.lock.plan(with)) {
         Err(Absent::Gone { package }) => package,
         Err(Absent::Error(error)) => return Err(error),
         Ok(done) => return Ok(done),
     };
     // Debian has moved on. What it has now may be as good: another revision of the same release.
     let mirror = source.mirrors.first().map(String::as_str).unwrap_or_default();
-    (asked.progress)(Event::Moved { package: &gone, mirror });
+    (asked.progress)(Event::Moved { package: &gone });
     let (suites, packages) = wanted_packages(release, with);
     let spec = release.to_string();
-    let apt = source.trust.clone().map_or_else(keyring, Ok).and_then(|trust| {
+    let apt = (source.trust)().and_then(|trust| {
         Apt::new(store.apt(release), &spec, mirror, &suites, &trust, lock, asked.stop)
     });
-    let apt = apt.map_err(|error| match error {
-        Error::NoApt { .. } | Error::NoKeyring { .. } => {
-            let mirrors = source.mirrors.join(", ");
-            Error::Moved { spec: spec.clone(), gone: gone.clone(), mirrors }
+    let plan = match apt {
+        Err(Error::NoApt { .. } | Error::NoKeyring { .. }) => Err(Absent::Gone { package: gone }),
+        Err(other) => return Err(other),
+        Ok(apt) => apt.update().map_err(Absent::from).and_then(|()| apt.plan(&packages)),
+    };
+    let plan = plan.map_err(|absent| match absent {
+        Absent::Gone { package } => {
+            let gone = successor::gone(release, package, &suites, &mirrors, asked.stop);
+            if asked.stop.load(Ordering::Relaxed) { Error::CalledOff } else { gone }
         }
-        other => other,
+        Absent::Error(error) => error,
     })?;
-    apt.update()?;
-    let plan = apt.plan(&spec, release.runtime(), &packages)?;
-    get(plan, &source.mirrors).map_err(|absent| match absent {
+    get(plan).map_err(|absent| match absent {
         Absent::Gone { package } => Error::Mirror {
             mirror: mirror.to_owned(),
             detail: format!("its index names {package}, which it does not have"),
@@ -435,6 +451,7 @@ fn unpack_all(
             sha256: package.sha256.clone(),
             size: package.size,
             architectures: unpacked.architectures.into_iter().collect(),
+            inside: unpacked.inside.into_iter().collect(),
         });
     }
     unpack::link(root, root, &unpack::merged_links())?;

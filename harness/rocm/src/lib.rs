@@ -16,6 +16,7 @@ mod error;
 mod fetch;
 mod held;
 mod identity;
+mod kernels;
 mod lock;
 mod manifest;
 mod mirror;
@@ -24,6 +25,7 @@ mod release;
 mod spec;
 mod stack;
 mod store;
+mod successor;
 mod unpack;
 mod watch;
 

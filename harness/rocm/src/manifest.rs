@@ -46,6 +46,10 @@ pub struct Package {
     /// library are not counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub architectures: Vec<String>,
+    /// GPU architectures that its shared libraries hold kernels for, such as `gfx1151` or `gfx11-generic`; none where that is not
+    /// known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inside: Vec<String>,
 }
 
 impl Manifest {

@@ -22,12 +22,21 @@ const SNAPSHOT: &str = "https://snapshot.debian.org/archive/debian";
 /// Where packages are looked for when nobody says where: the machine's own mirror, where it is a Debian, then Debian's,
 /// then what Debian had at a time, spelt `20261121T214500Z`.
 pub(crate) fn usual(etc: &Path, at: &str) -> Vec<String> {
-    let mut mirrors: Vec<String> = host_mirror(etc).into_iter().collect();
+    let mut mirrors: Vec<String> =
+        host_mirror(etc).into_iter().filter(|own| is_address(own)).collect();
     if !mirrors.iter().any(|own| own.trim_end_matches('/') == DEBIAN) {
         mirrors.push(DEBIAN.to_owned());
     }
     mirrors.push(format!("{SNAPSHOT}/{at}"));
     mirrors
+}
+
+/// Whether packages can be downloaded from there, and apt can be told of it: a URI of one word.
+pub(crate) fn is_address(mirror: &str) -> bool {
+    let rest = ["http://", "https://", "file:/"].iter().find_map(|s| mirror.strip_prefix(s));
+    rest.is_some_and(|rest| {
+        !rest.is_empty() && !rest.contains(|c: char| c.is_whitespace() || c.is_control())
+    })
 }
 
 /// The host's Debian mirror: the repository under `etc` (usually `/etc`) that serves Debian itself.
@@ -233,6 +242,39 @@ mod tests {
             )],
             "https://mirror.example/pool/",
         );
+    }
+
+    #[test]
+    fn a_mirror_is_one_address() {
+        let check = |mirror: &str, expected| assert_eq!(is_address(mirror), expected, "{mirror:?}");
+        check("http://mirror.example/debian", true);
+        check("https://mirror.example/debian/", true);
+        check("file:/srv/debian", true);
+        check("file:///srv/debian", true);
+        let others = ["", "mirror.example", "/srv/debian", "://x", "http://", "cdrom:[Debian]/"];
+        for mirror in others {
+            check(mirror, false);
+        }
+        for mirror in ["http://x\nTrusted: yes", "http://x y", "mirror+file:/etc/apt/mirrors.txt"] {
+            check(mirror, false);
+        }
+    }
+
+    #[test]
+    fn the_archive_of_old_versions_is_asked_last() {
+        let etc = tempfile::tempdir().unwrap();
+        fs::create_dir_all(etc.path().join("apt")).unwrap();
+        let sources = |mirror: &str| {
+            let text = format!("deb {mirror} sid main\n");
+            fs::write(etc.path().join("apt/sources.list"), text).unwrap();
+            usual(etc.path(), "20261121T214500Z")
+        };
+        let old = format!("{SNAPSHOT}/20261121T214500Z");
+        let own = "http://mirror.example/debian";
+        assert_eq!(sources(own), [own, super::DEBIAN, &old]);
+        assert_eq!(sources("http://deb.debian.org/debian/").len(), 2, "it is Debian's own");
+        assert_eq!(sources("mirror+file:/etc/mirrors/debian"), [super::DEBIAN, &old]);
+        assert_eq!(sources("http://archive.example/ubuntu"), [super::DEBIAN, &old]);
     }
 
     #[test]

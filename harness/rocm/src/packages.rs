@@ -54,6 +54,30 @@ impl<'a> Mirrors<'a> {
         Self { http: Http::new(BACKOFF), each: addresses.iter().map(mirror).collect() }
     }
 
+    /// Their addresses, for a message.
+    pub(crate) fn names(&self) -> String {
+        let names: Vec<_> = self.each.iter().map(|mirror| mirror.address).collect();
+        names.join(", ")
+    }
+
+    /// What `reader` makes of a file's first bytes, or of all of them, from the first mirror that has it.
+    pub(crate) fn read<T>(
+        &self,
+        path: &str,
+        stop: &AtomicBool,
+        mut reader: impl FnMut(&mut dyn Read) -> T,
+    ) -> Option<T> {
+        self.each.iter().filter(|mirror| !mirror.is_silent()).find_map(|mirror| {
+            match mirror.place(path) {
+                Place::File(_, path) => Some(reader(&mut File::open(path).ok()?)),
+                Place::Url(url) => {
+                    let opened = self.http.open(&url, path, stop, &|_| ());
+                    opened.ok().map(|mut download| reader(&mut download))
+                }
+            }
+        })
+    }
+
     /// Downloads the packages that are not in the folder. Returns the addresses of the mirrors that gave something.
     pub(crate) fn download(
         &self,
@@ -107,15 +131,14 @@ impl<'a> Mirrors<'a> {
         let mut damaged = None;
         let mut answered = false;
         for mirror in &self.each {
-            let is_silent = |m: &Mirror<'_>| m.silent.lock().is_ok_and(|silent| silent.is_some());
-            if is_silent(mirror) {
+            if mirror.is_silent() {
                 continue;
             }
             let left = fs::metadata(part(package, folder)).is_ok_and(|part| part.len() > 0);
-            let mut result = self.from(mirror.address, package, folder, cancel, read);
+            let mut result = self.from(mirror, package, folder, cancel, read);
             // What an earlier process left may not have been the beginning of it: once more, from nothing.
             if let (true, Err(Trouble::Damaged(_))) = (left, &result) {
-                result = self.from(mirror.address, package, folder, cancel, read);
+                result = self.from(mirror, package, folder, cancel, read);
             }
             match result {
                 Ok(()) => return Ok(Some(mirror.address.to_owned())),
@@ -154,7 +177,7 @@ impl<'a> Mirrors<'a> {
 
     fn from(
         &self,
-        mirror: &str,
+        mirror: &Mirror<'_>,
         package: &Planned,
         folder: &Path,
         cancel: &AtomicBool,
@@ -165,24 +188,24 @@ impl<'a> Mirrors<'a> {
             let path = part.clone();
             move |error| Trouble::Disk(Error::io(action, &path)(error))
         };
-        let address = format!("{}/{}", mirror.trim_end_matches('/'), package.path);
-        let written = match mirror.strip_prefix("file:") {
-            Some(root) => {
-                let path = Path::new(root).join(package.path.as_str());
+        let written = match mirror.place(&package.path) {
+            Place::File(root, path) => {
                 let mut from = match File::open(&path) {
                     Ok(file) => file,
-                    Err(error) if Path::new(root).is_dir() => {
+                    Err(error) if root.is_dir() => {
                         return Err(match error.kind() {
                             io::ErrorKind::NotFound => Trouble::Missing,
                             _ => Trouble::Silent(format!("{}: {error}", path.display())),
                         });
                     }
-                    Err(error) => return Err(Trouble::Silent(format!("{root}: {error}"))),
+                    Err(error) => {
+                        return Err(Trouble::Silent(format!("{}: {error}", root.display())));
+                    }
                 };
                 let mut to = File::create(&part).map_err(disk("create"))?;
                 copy(&mut from, &mut to, read)
             }
-            None => {
+            Place::Url(address) => {
                 let mut to = File::options()
                     .create(true)
                     .read(true)
@@ -215,6 +238,26 @@ impl<'a> Mirrors<'a> {
             return Err(Trouble::Damaged(error));
         }
         fs::rename(&part, folder.join(package.file())).map_err(disk("rename"))
+    }
+}
+
+/// Where a mirror has a file.
+enum Place {
+    /// The folder that is the mirror, and the file in it.
+    File(PathBuf, PathBuf),
+    Url(String),
+}
+
+impl Mirror<'_> {
+    fn is_silent(&self) -> bool {
+        self.silent.lock().is_ok_and(|silent| silent.is_some())
+    }
+
+    fn place(&self, path: &str) -> Place {
+        match self.address.strip_prefix("file:") {
+            Some(root) => Place::File(root.into(), Path::new(root).join(path)),
+            None => Place::Url(format!("{}/{path}", self.address.trim_end_matches('/'))),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Version;
+use crate::{Lock, Version};
 
 /// A ROCm release that Debian packages.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub struct Release {
     pub packages: &'static [&'static str],
     /// Libraries that can be added.
     pub extras: &'static [ExtraPackages],
-    /// Those that always come with it.
+    /// Those that come with it where nobody names any.
     pub standard: &'static [Extra],
     /// What it consisted of when it was locked: a [`crate::Lock`] as JSON.
     pub lock: &'static str,
@@ -41,10 +41,14 @@ pub struct ExtraPackages {
     pub tests: &'static [&'static str],
 }
 
+/// What a stack has that is fetched anew: cases need it often, and it is small.
+const STANDARD: &[Extra] = &[Extra::Hiprand];
+
 /// Releases, oldest first.
 pub const RELEASES: &[Release] = &[
     Release {
         version: "5.2.3",
+        // An emulated device takes seconds to seed one of its generators.
         standard: &[],
         lock: include_str!("../locks/5.2.3.json"),
         suites: &["bookworm"],
@@ -74,7 +78,7 @@ pub const RELEASES: &[Release] = &[
     },
     Release {
         version: "5.7.1",
-        standard: &[],
+        standard: STANDARD,
         lock: include_str!("../locks/5.7.1.json"),
         suites: &["trixie"],
         packages: &["libamdhip64-5=5.7.1*"],
@@ -110,7 +114,7 @@ pub const RELEASES: &[Release] = &[
     },
     Release {
         version: "6.4.3",
-        standard: &[],
+        standard: STANDARD,
         lock: include_str!("../locks/6.4.3.json"),
         suites: &["forky"],
         packages: &["libamdhip64-6=6.4.3*", "libhiprtc6=6.4.3*"],
@@ -154,7 +158,7 @@ pub const RELEASES: &[Release] = &[
     },
     Release {
         version: "7.2.4",
-        standard: &[Extra::Hiprand],
+        standard: STANDARD,
         lock: include_str!("../locks/7.2.4.json"),
         suites: &["sid", "experimental"],
         packages: &[
@@ -241,6 +245,22 @@ impl Release {
         self.extras.iter().find(|packages| packages.extra == extra)
     }
 
+    /// Bytes to download for a new stack.
+    pub fn size(&self) -> u64 {
+        self.size_with(self.standard)
+    }
+
+    /// Bytes that a library adds to the download of a new stack.
+    pub fn size_of(&self, extra: Extra) -> u64 {
+        let without: Vec<_> = self.standard.iter().copied().filter(|e| *e != extra).collect();
+        self.size_with(&[without.as_slice(), &[extra]].concat()) - self.size_with(&without)
+    }
+
+    fn size_with(&self, extras: &[Extra]) -> u64 {
+        let plan = Lock::of(self).plan(&extras.iter().copied().collect());
+        plan.iter().map(|package| package.size).sum()
+    }
+
     /// The package that is the HIP runtime itself.
     pub(crate) fn runtime(&self) -> &'static str {
         self.packages[0].split('=').next().unwrap_or_default()
@@ -324,7 +344,19 @@ mod tests {
         for release in RELEASES {
             assert!(release.runtime().starts_with("libamdhip64-"), "{release}");
             assert_eq!(release.version().to_string(), release.version);
+            assert!(release.standard.iter().all(|e| release.extra(*e).is_some()), "{release}");
         }
+    }
+
+    #[test]
+    fn what_a_library_adds_is_known_before_it_is_fetched() {
+        let latest = Release::latest();
+        assert!(latest.size() > 100_000_000, "with hipRAND");
+        assert!(latest.size_of(Extra::Hiprand) > 10_000_000);
+        assert!(latest.size_of(Extra::Tests) > 100_000, "those of hipRAND");
+        assert!(latest.size_of(Extra::Hipblaslt) > 100_000_000);
+        let missing = Release::find(&"5.2.3".parse().unwrap()).unwrap();
+        assert_eq!(missing.size_of(Extra::Hipblaslt), 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::Error;
 use crate::budget::{Budget, Packed, Plain};
+use crate::kernels::Targets;
 
 /// Top-level directories that are links into /usr since Debian 12 (merged-/usr).
 const MERGED: &[&str] = &["bin", "sbin", "lib", "lib64"];
@@ -37,6 +38,8 @@ pub(crate) struct Unpacked {
     pub(crate) links: Vec<(PathBuf, PathBuf)>,
     /// Architectures of its kernel files, unpacked or not.
     pub(crate) architectures: BTreeSet<String>,
+    /// Architectures of the kernels inside its shared libraries.
+    pub(crate) inside: BTreeSet<String>,
 }
 
 /// Makes the merged-/usr directories of an empty root.
@@ -222,7 +225,11 @@ impl Unpacker<'_> {
         }
         if kind.is_file() {
             let mut file = File::create(&at).map_err(Error::io("create", &at))?;
-            copy(&mut entry, &mut file, deb, &at)?;
+            let mut targets = Targets::default();
+            copy(&mut entry, &mut file, deb, &at, &mut targets)?;
+            if path.file_name().is_some_and(|name| name.to_string_lossy().contains(".so")) {
+                self.out.inside.extend(targets.end());
+            }
             // Set-user-id bits have no place in an unprivileged root; the owner must be able to remove it.
             let mode = entry.header().mode().map_err(damaged)? & 0o755 | 0o600;
             file.set_permissions(Permissions::from_mode(mode)).map_err(Error::io("write", &at))
@@ -237,13 +244,20 @@ impl Unpacker<'_> {
 }
 
 /// Copies, telling a damaged archive from a full disk.
-fn copy(from: &mut impl Read, to: &mut File, deb: &Path, at: &Path) -> Result<(), Error> {
+fn copy(
+    from: &mut impl Read,
+    to: &mut File,
+    deb: &Path,
+    at: &Path,
+    targets: &mut Targets,
+) -> Result<(), Error> {
     let mut buffer = vec![0; 1 << 16];
     loop {
         let n = from.read(&mut buffer).map_err(|error| archive(deb, error.to_string()))?;
         if n == 0 {
             return Ok(());
         }
+        targets.see(&buffer[..n]);
         io::Write::write_all(to, &buffer[..n]).map_err(Error::io("write", at))?;
     }
 }
@@ -276,13 +290,14 @@ mod tests {
         let root = top.join("root");
         prepare(&root).unwrap();
         let wanted: Vec<_> = wanted.iter().map(|name| (*name).to_owned()).collect();
-        let mut all = Unpacked { links: merged_links(), architectures: BTreeSet::new() };
+        let mut all = Unpacked { links: merged_links(), ..Unpacked::default() };
         let path = top.join("package.deb");
         let result = debs.iter().try_for_each(|bytes| {
             fs::write(&path, bytes).unwrap();
             let one = unpack(&path, &root, &Architectures::new(&wanted), &|_| ())?;
             all.links.extend(one.links);
             all.architectures.extend(one.architectures);
+            all.inside.extend(one.inside);
             Ok(())
         });
         let result = result.and_then(|()| link(&path, &root, &all.links)).map(|()| all);
@@ -348,6 +363,18 @@ mod tests {
         check(b"not an archive".to_vec(), "");
         check(members(&[("debian-binary", b"2.0\n")]), "no data.tar");
         check(members(&[("data.tar.zst", b"x")]), "unknown way");
+    }
+
+    #[test]
+    fn the_kernels_inside_a_library_are_told_and_unpacked() {
+        let library = "\0hipv4-amdgcn-amd-amdhsa--gfx1030\0";
+        let package = deb(&[
+            Item::File("./usr/lib/librocrand.so.1.1", library),
+            Item::File("./usr/share/doc/text", "\0hipv4-amdgcn-amd-amdhsa--gfx900\0"),
+        ]);
+        let (root, result) = unpack_all(&[package], &["gfx1151"]);
+        assert_eq!(result.unwrap().inside.into_iter().collect::<Vec<_>>(), ["gfx1030"]);
+        assert_eq!(read(&root, "usr/lib/librocrand.so.1.1").as_deref(), Some(library));
     }
 
     #[test]

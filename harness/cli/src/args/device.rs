@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::Target;
+use super::{Mirrors, Target};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -59,9 +59,8 @@ pub(crate) struct Audit {
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
-    /// A Debian mirror instead of the machine's own
-    #[arg(long, value_name = "URL")]
-    pub(crate) mirror: Option<String>,
+    #[command(flatten)]
+    pub(crate) mirrors: Mirrors,
 
     /// Architectures; all that the emulated device knows without it
     #[arg(long, value_name = "GFX", value_delimiter = ',')]

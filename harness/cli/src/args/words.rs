@@ -127,14 +127,14 @@ impl On {
 impl Target {
     /// Stack and architecture, which the environment may set, are always said.
     fn put(&self, words: &mut Words) {
-        let Target { rocm, with, device, gfx, mirror, env, launcher } = self;
+        let Target { rocm, with, device, gfx, mirrors, env, launcher } = self;
         words.values("--rocm", [rocm]);
         words.values("--with", with);
         if *device != DeviceKind::Auto {
             words.choice("--device", device);
         }
         words.values("--gfx", [gfx]);
-        words.values("--mirror", mirror);
+        words.values("--mirror", &mirrors.mirror);
         words.values("--env", env);
         words.values("--launcher", launcher);
     }

@@ -17,7 +17,7 @@ use self::{
 };
 use super::setup::setup;
 use crate::{
-    CaseLibrary, Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs, select,
+    CaseLibrary, Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
@@ -26,7 +26,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
     if args.selection.cases.is_empty() && args.selection.from.chosen().is_none() && !args.all {
         return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
     }
-    let mut selected = select(&library, &args.selection.cases)?;
+    let mut selected = args.selection.select(&library)?;
     if !args.trials {
         // The first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);

@@ -1,10 +1,10 @@
 use std::process::ExitCode;
 
-use crate::{CaseLibrary, Stop, args::List, outputs, select};
+use crate::{CaseLibrary, Stop, args::List, outputs};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
-    let selected = select(&library, &args.selection.cases)?;
+    let selected = args.selection.select(&library)?;
     let mut text = String::new();
     if args.trials {
         for entry in &selected {

@@ -34,7 +34,6 @@ use crate::{
     args::Minimise,
     evidence, interrupt, outputs,
     rerun::{Rerun, What, again},
-    select,
     stop::chain,
     trial::{Job, lower_all, run_trial},
 };
@@ -82,7 +81,7 @@ pub(crate) struct Minimisation {
 
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
-    let mut selected = select(&library, &args.selection.cases)?;
+    let mut selected = args.selection.select(&library)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.selection.from.chosen();
     options.hangs_on_purpose = true;

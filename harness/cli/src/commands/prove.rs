@@ -12,14 +12,14 @@ use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, SessionOptions, Stop,
     args::Prove,
     batch::run_jobs,
-    outputs, select,
+    outputs,
     trial::{Job, lower_all, lower_each, with_declared_faults},
 };
 
 /// Runs every selected trial on the healthy device, and under each fault that its case declares for it.
 pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
-    let selected = select(&library, &args.selection.cases)?;
+    let selected = args.selection.select(&library)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     if options.device == DeviceChoice::Gpu && (args.schedules > 0 || args.mutate) {
         return Err(Stop::usage(
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn a_gpu_gets_the_faults_at_calls() {
         let library = CaseLibrary::load(None).unwrap();
-        let selected = select(&library, &[]).unwrap();
+        let selected = crate::select(&library, &[]).unwrap();
         let all = with_declared_faults(&selected);
         let (planned, left_out) = plantable(all.clone(), &DeviceChoice::Gpu);
         let places = |planned: &[Planned<'_, '_>]| {

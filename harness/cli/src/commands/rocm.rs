@@ -1,9 +1,9 @@
 use std::{path::Path, process::ExitCode};
 
 use builds::{Build, Sources, Wanted};
-use rocm::{Stack, Store, list};
+use rocm::{Extra, Stack, Store, list};
 
-use crate::{Stop, args::Rocm, card, interrupt, outputs, progress, stop::chain};
+use crate::{Stop, args::Rocm, card, interrupt, lacks::mb, outputs, progress, stop::chain};
 
 pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
     let mut text = String::new();
@@ -12,8 +12,8 @@ pub(crate) fn rocm(args: Rocm) -> Result<ExitCode, Stop> {
         Rocm::List { source, sources_file, gfx } => {
             show_builds(&source, sources_file.as_deref(), &gfx, &mut text)?;
         }
-        Rocm::Fetch { spec, with, gfx, mirror } => {
-            let stack = progress::get(&spec, &with, architectures(&spec, gfx), mirror)?;
+        Rocm::Fetch { spec, with, gfx, mirrors } => {
+            let stack = progress::get(&spec, &with, architectures(&spec, gfx), mirrors.mirror)?;
             describe(&stack, &mut text);
         }
         Rocm::Path { spec, gfx } => {
@@ -78,26 +78,26 @@ fn show_list(text: &mut String) -> Result<(), Stop> {
         ));
     }
     for entry in &listing.debian {
-        let extras: Vec<_> = entry.extras.iter().map(|e| e.name()).collect();
+        let (name, release) = (entry.release.to_string(), entry.release);
+        let has = |extra: &Extra| match entry.stack.as_ref().and_then(|s| s.manifest.as_ref()) {
+            Some(manifest) => manifest.with.contains(extra),
+            None => release.standard.contains(extra),
+        };
+        let (with, more): (Vec<Extra>, Vec<Extra>) = entry.extras.iter().partition(|e| has(e));
         match &entry.stack {
             Some(stack) => {
-                let with: Vec<_> = stack
-                    .manifest
-                    .iter()
-                    .flat_map(|m| m.with.iter().map(|extra| format!(" +{extra}")))
-                    .collect();
+                let with: String = with.iter().map(|extra| format!(" +{extra}")).collect();
+                text.push_str(&format!("{name:14} fetched    {}{with}\n", stack.root.display()));
+            }
+            None => {
+                let more =
+                    more.iter().map(|extra| format!("{extra} {}", mb(release.size_of(*extra))));
+                let more = more.collect::<Vec<_>>().join(", ");
                 text.push_str(&format!(
-                    "{:14} fetched    {}{}\n",
-                    entry.release.to_string(),
-                    stack.root.display(),
-                    with.concat()
+                    "{name:14} can be fetched, {}; more with --with: {more}\n",
+                    mb(release.size())
                 ));
             }
-            None => text.push_str(&format!(
-                "{:14} can be fetched, with {}\n",
-                entry.release.to_string(),
-                extras.join(", ")
-            )),
         }
     }
     Ok(())

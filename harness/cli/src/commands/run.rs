@@ -1,44 +1,75 @@
-use std::{process::ExitCode, time::Instant};
+use std::{
+    io::ErrorKind,
+    path::Path,
+    process::ExitCode,
+    time::{Instant, SystemTime},
+};
 
 use device::{Config, Sanitize, UnknownSanitize, UnknownSchedule};
-use report::Rows;
+use report::{Begun, Held, Line, Opened, Record, Rows, count};
+use sha2::{Digest, Sha256};
 
 use super::setup::setup;
 use crate::{
     CaseLibrary, Session, Stop,
     args::{Emulation, Run},
     batch::{Batch, run_batch},
+    machine,
     outputs::{self, Junit},
-    select::select,
-    trial::{Job, lower_all},
+    rerun::again,
+    trial::{self, Job, lower_all},
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
-    let selected = select(&library, &args.selection.cases);
+    let selected = args.selection.select(&library);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
     let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
     options.cases_from = args.selection.from.chosen();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
+    let held = match (&args.on.record, args.resume) {
+        (Some(path), true) => begun(path)?,
+        _ => None,
+    };
     let journal = outputs::journal(args.on.record.as_deref())?;
     let junit = args.junit.as_deref().map(Junit::open).transpose()?;
     let session = Session::open(options)?;
     let begun = Instant::now();
-    let jobs = selected
+    let once: Vec<Job<'_>> = selected
         .iter()
         .zip(lowered)
-        .flat_map(|(s, lowered)| {
-            let faults = &faults;
-            (0..args.repeat).map(move |repetition| Job {
-                case: s.case,
-                trial: &s.trial,
-                lowered: lowered.clone(),
-                run: repetition,
-                faults: faults.iter().map(|p| p.of_run(repetition.into())).collect(),
-            })
+        .map(|(s, lowered)| Job {
+            case: s.case,
+            trial: &s.trial,
+            lowered,
+            run: 0,
+            faults: faults.clone(),
         })
-        .collect::<Vec<_>>();
-    let Batch { mut records, not_run, trouble } = run_batch(&session, &jobs, journal)?;
+        .collect();
+    let digest = digest(&session, &once, args.repeat);
+    let once: Vec<_> = once
+        .into_iter()
+        .filter(|job| args.shard.is_none_or(|shard| shard.holds(&job.id())))
+        .collect();
+    let opened = Opened {
+        format: report::FORMAT,
+        opened: report::date(SystemTime::now()),
+        run: session.run.clone(),
+        resumes: held.as_ref().map(|held| held.opened.run.clone()),
+        trials: once.iter().map(Job::id).collect(),
+        repeat: args.repeat,
+        shard: args.shard,
+        digest,
+    };
+    let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
+    let Resumed { mut records, lost, jobs } = match held {
+        Some(held) => resume(&session, &opened, held, jobs)?,
+        None => Resumed { records: Vec::new(), lost: Vec::new(), jobs: jobs.collect() },
+    };
+    let lost_lines = lost.iter().map(|record| Line::Trial(Box::new(record.clone())));
+    let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lost_lines).collect();
+    let Batch { records: new, not_run, trouble } = run_batch(&session, &jobs, &head, journal)?;
+    records.extend(lost.into_iter().chain(new));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, begun.elapsed());
@@ -52,6 +83,99 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         Some(stop) => Err(stop),
         None => Ok(ExitCode::from(report::exit_status(&records))),
     }
+}
+
+/// The run in a record file; none where it has not come to its first line, or there is no such file yet.
+fn begun(path: &Path) -> Result<Option<Held>, Stop> {
+    let held = match std::fs::read_to_string(path) {
+        Ok(text) => Held::last(&text),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => {
+            return Err(Stop::usage(format!("error: cannot read `{}`: {error}", path.display())));
+        }
+    };
+    if held.is_none() {
+        outputs::note(format!("`{}` has no run to go on with; a new one begins", path.display()));
+    }
+    Ok(held)
+}
+
+/// What is the same only for the same trials with the same options on the same libraries.
+fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32) -> String {
+    let mut sum = Sha256::new();
+    let mut add = |text: &str| {
+        sum.update(text.len().to_le_bytes());
+        sum.update(text);
+    };
+    add(env!("CARGO_PKG_VERSION"));
+    add(&repeat.to_string());
+    for library in &session.stack.identify().libraries {
+        add(&library.name);
+        add(library.build_id.as_deref().unwrap_or_default());
+    }
+    for job in jobs {
+        add(&again(session, job));
+        add(&serde_json::to_string(&job.lowered.plan).unwrap_or_default());
+    }
+    sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What is left of a run.
+struct Resumed<'j> {
+    /// What was over before.
+    records: Vec<Record>,
+    /// Trials during which the machine went down.
+    lost: Vec<Record>,
+    /// The others, with their numbers.
+    jobs: Vec<(u64, Job<'j>)>,
+}
+
+/// Takes from a run's jobs what an earlier one has done.
+///
+/// # Errors
+/// An earlier run that was of something else, or is going on.
+fn resume<'j>(
+    session: &Session,
+    opened: &Opened,
+    held: Held,
+    all: impl Iterator<Item = (u64, Job<'j>)>,
+) -> Result<Resumed<'j>, Stop> {
+    if (&held.opened.digest, held.opened.shard) != (&opened.digest, opened.shard) {
+        return Err(Stop::usage(format!(
+            "error: run {} in the record file is of other trials, options, libraries or another shard; go on with the command that \
+             began it, or begin anew without `--resume`",
+            held.opened.run
+        )));
+    }
+    let command = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
+    let boot = machine::boot();
+    let runs = |begun: &&Begun| {
+        begun.boot == boot
+            && command(&begun.pid.to_string()).is_some_and(|c| Some(c) == command("self"))
+    };
+    if let Some(begun) = held.lost.values().find(runs) {
+        let Begun { run, pid, .. } = begun;
+        return Err(Stop::usage(format!("error: run {run} is going on: process {pid} is there")));
+    }
+    let (mut lost, mut jobs) = (Vec::new(), Vec::new());
+    for (number, job) in all.filter(|(number, _)| !held.records.contains_key(number)) {
+        match held.lost.get(&number).filter(|begun| begun.boot != boot) {
+            Some(begun) => lost.push(Record { number, ..trial::lost(session, &job, begun) }),
+            None => jobs.push((number, job)),
+        }
+    }
+    outputs::note(format!(
+        "run {}: {} over, {} to run{}",
+        held.opened.run,
+        count(held.records.len(), "trial"),
+        jobs.len(),
+        match lost.len() {
+            0 => String::new(),
+            n =>
+                format!("; {} not run again, as the machine went down meanwhile", count(n, "trial")),
+        }
+    ));
+    Ok(Resumed { records: held.records.into_values().collect(), lost, jobs })
 }
 
 impl Emulation {

@@ -34,8 +34,8 @@ pub struct SessionOptions {
     pub device: DeviceChoice,
     /// How the emulated device is set up, but for its architecture and faults.
     pub emulation: Config,
-    /// Mirror to fetch from; the machine's own without one.
-    pub mirror: Option<String>,
+    /// Mirrors to fetch from; the usual ones without any.
+    pub mirrors: Vec<String>,
     /// Variables of the trials' environment.
     pub environment: BTreeMap<String, String>,
     /// Command words before the worker's own.
@@ -102,7 +102,7 @@ impl TryFrom<&Target> for SessionOptions {
             with: on.with.clone(),
             device: if gpu { DeviceChoice::Gpu } else { DeviceChoice::Emulated(arch) },
             emulation: Config::default(),
-            mirror: on.mirror.clone(),
+            mirrors: on.mirrors.mirror.clone(),
             environment,
             launcher,
             cases_from: None,

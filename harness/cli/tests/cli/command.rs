@@ -385,7 +385,10 @@ fn a_killed_run_leaves_the_name_of_what_it_was_doing() {
 
     // It hangs until it is killed, and nobody of the run is left to say so.
     let mut child = run(second, &["--fault", "signal.stuck"]).spawn().expect("it starts");
-    let begun = || std::fs::read_to_string(&record).expect("it is there").contains(&trial(second));
+    let begun = || {
+        let text = std::fs::read_to_string(&record).expect("it is there");
+        text.lines().any(|line| line.contains("\"begun\"") && line.contains(&trial(second)))
+    };
     while !begun() {
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -1,5 +1,6 @@
 //! The command as somebody uses it. One program for all of these tests: linked once, and while some wait, others compute.
 
+mod alone;
 mod bisect;
 mod builds;
 mod calibrated;
@@ -27,6 +28,7 @@ mod publish;
 mod recorded;
 mod report;
 mod rerun;
+mod resumed;
 mod sanitize;
 mod scratch;
 mod trust;

@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Mutex;
 
-use standin::{Site, Trouble};
+use standin::{Server, Site, Trouble};
 
 use super::*;
 use crate::archive::{Item, deb, repository};
@@ -20,6 +20,8 @@ struct World {
     events: Mutex<Vec<String>>,
     lock: Lock,
     mirrors: Vec<String>,
+    /// Who vouches for the repository; the tests have no keys of their own.
+    trust: fn() -> Result<Trust, Error>,
     stop: Arc<AtomicBool>,
 }
 
@@ -75,6 +77,7 @@ impl World {
             events: Mutex::new(Vec::new()),
             lock,
             mirrors: vec![mirror],
+            trust: || Ok(Trust::Nobody),
             stop: Arc::default(),
             directory,
         }
@@ -118,7 +121,7 @@ impl World {
     /// Fetches and tells what happened in between, in words.
     fn fetch(&self, with: &[Extra], architectures: &[&str]) -> (Result<Stack, Error>, Vec<String>) {
         let options = FetchOptions {
-            mirror: None,
+            mirrors: Vec::new(),
             with: with.to_vec(),
             architectures: architectures.iter().map(|a| (*a).to_owned()).collect(),
             stop: Arc::clone(&self.stop),
@@ -131,11 +134,8 @@ impl World {
                 events.push(word);
             }
         };
-        let source = || Source {
-            lock: self.lock.clone(),
-            mirrors: self.mirrors.clone(),
-            trust: Some(Trust::Nobody),
-        };
+        let source =
+            || Source { lock: self.lock.clone(), mirrors: self.mirrors.clone(), trust: self.trust };
         let result = fetch_release(self.release, &options, &self.store, &progress, source);
         (result, std::mem::take(&mut self.events.lock().unwrap()))
     }
@@ -153,12 +153,46 @@ impl World {
     }
 }
 
+/// What a server was asked of the runtime's package.
+fn runtime(server: &Server) -> Vec<String> {
+    server.requests().into_iter().filter(|request| request.contains(PACKAGE)).collect()
+}
+
+/// Nobody who runs cases on a stack of theirs has asked for more than it has.
+#[test]
+fn a_stack_that_is_there_gets_nothing_that_nobody_named() {
+    let world = World::new("5.7.1-6");
+    let lock = world.store.lock(world.release, &world.stop, &|_| ()).unwrap();
+    let root = world.store.new_root(world.release, &lock).unwrap();
+    let library = root.join("usr/lib/x86_64-linux-gnu");
+    fs::create_dir_all(&library).unwrap();
+    fs::write(library.join("libamdhip64.so.5"), "hip").unwrap();
+    let manifest = Manifest {
+        spec: world.release.to_string(),
+        rocm: world.release.version(),
+        fetched: 1,
+        mirror: String::new(),
+        suites: Vec::new(),
+        with: Vec::new(),
+        architectures: Vec::new(),
+        packages: Vec::new(),
+    };
+    manifest.write(&root).unwrap();
+    world.store.publish(world.release, &root, &lock).unwrap();
+    drop(lock);
+    let (stack, events) = world.fetch(&[], &[]);
+    assert_eq!((stack.unwrap().manifest.unwrap().with, events.len()), (Vec::new(), 0));
+    let stack = world.fetch(&[Extra::Hiprand], &[]).0.unwrap();
+    assert_eq!(stack.manifest.unwrap().with, [Extra::Hiprand]);
+}
+
 #[test]
 fn a_fetched_stack_is_complete_and_costs_nothing_the_second_time() {
     let world = World::new("5.7.1-6");
     let (stack, events) = world.fetch(&[], &[]);
     let stack = stack.unwrap();
     assert_eq!(events, ["Download", "Unpack"]);
+    assert!(stack.library("libhiprand.so").is_some(), "it comes with it");
     assert_eq!(stack.rocm.as_ref().unwrap().to_string(), "5.7.1");
     assert!(stack.library("libamdhip64.so").is_some());
     let manifest = stack.manifest.unwrap();
@@ -229,21 +263,27 @@ fn packages_of_an_earlier_fetch_serve_without_the_mirror() {
     assert!(!world.store.path().join("stacks/debian-5.7.1").exists());
 }
 
-/// The package that is told as gone, and whether the fetch found its successor.
-fn moved(to: &str) -> Option<(Result<Stack, Error>, Vec<String>)> {
+/// What a fetch does from a mirror that has gone on to this version.
+fn moved(to: &str, trust: fn() -> Result<Trust, Error>) -> (Result<Stack, Error>, Vec<String>) {
+    let mut world = World::new("5.7.1-6");
+    let newer = World::new(to);
+    world.mirrors = newer.mirrors.clone();
+    world.trust = trust;
+    world.fetch(&[], &[])
+}
+
+/// The same where apt can find a successor.
+fn moved_with_apt(to: &str) -> Option<(Result<Stack, Error>, Vec<String>)> {
     if std::process::Command::new("apt-get").arg("--version").output().is_err() {
         println!("not tried: this machine has no apt-get");
         return None;
     }
-    let mut world = World::new("5.7.1-6");
-    let newer = World::new(to);
-    world.mirrors = newer.mirrors.clone();
-    Some(world.fetch(&[], &[]))
+    Some(moved(to, || Ok(Trust::Nobody)))
 }
 
 #[test]
 fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
-    let Some((stack, events)) = moved("5.7.1-7") else { return };
+    let Some((stack, events)) = moved_with_apt("5.7.1-7") else { return };
     let manifest = stack.unwrap().manifest.unwrap();
     assert_eq!(manifest.package("libamdhip64-5").unwrap().version, "5.7.1-7");
     assert_eq!(events, ["Download", "Moved", "Download", "Unpack"]);
@@ -251,13 +291,57 @@ fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
 
 #[test]
 fn a_release_that_has_gone_says_what_there_is() {
-    let Some((stack, _)) = moved("6.1.0-1") else { return };
+    let Some((stack, _)) = moved_with_apt("6.1.0-1") else { return };
     let error = stack.unwrap_err();
     assert!(matches!(error, Error::Gone { .. }), "{error}");
     let error = error.to_string();
-    for part in ["libamdhip64-5 5.7.1*", "trixie", "offers ROCm 6.1.0", "--mirror"] {
+    for part in ["libamdhip64-5 5.7.1*", "trixie now: 6.1.0; name a mirror", "--mirror"] {
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// A machine without apt and Debian's keys takes nothing that nobody vouches for, and says what there is.
+#[test]
+fn without_apt_a_package_that_is_gone_is_told_with_what_there_is() {
+    let none = || Err(Error::NoKeyring { looked: String::new() });
+    for (to, there) in [
+        ("5.7.1-7", "trixie now: 5.7.1 (another revision of 5.7.1 is taken where apt-get"),
+        ("6.1.0-1", "trixie now: 6.1.0; name a mirror"),
+    ] {
+        let (stack, events) = moved(to, none);
+        let error = stack.unwrap_err().to_string();
+        assert!(
+            error.starts_with("libamdhip64-5 5.7.1-6 of debian:5.7.1 is not on file:"),
+            "{error}"
+        );
+        assert!(error.contains(there), "{error}");
+        assert_eq!(events, ["Download", "Moved"]);
+    }
+}
+
+/// The index of a mirror on the network, compressed as theirs are, and another release that it still has.
+#[test]
+fn the_nearest_release_that_is_there_is_offered() {
+    let mut world = World::new("5.7.1-6");
+    let index = b"Package: libamdhip64-7\nVersion: 7.3.0-1\n";
+    let mut xz =
+        lzma_rust2::XzWriter::new(Vec::new(), lzma_rust2::XzOptions::with_preset(0)).unwrap();
+    std::io::Write::write_all(&mut xz, index).unwrap();
+    let mut site = Site::default();
+    site.file("/debian/dists/trixie/main/binary-amd64/Packages.xz", xz.finish().unwrap());
+    let all = |site: &mut Site, release: &str| {
+        let release = RELEASES.iter().find(|r| r.version == release).unwrap();
+        for package in Lock::of(release).plan(&release.standard.iter().copied().collect()) {
+            site.file(&format!("/debian/{}", package.path), b"x".to_vec());
+        }
+    };
+    all(&mut site, "7.2.4");
+    world.trust = || Err(Error::NoKeyring { looked: String::new() });
+    let server = site.serve();
+    world.mirrors = vec![server.url("/debian")];
+    let error = world.fetch(&[], &[]).0.unwrap_err().to_string();
+    let offer = "trixie now: 7.3.0; run `rocrepro rocm fetch debian:7.2.4`, the nearest that they have, or name";
+    assert!(error.contains(offer), "{error}");
 }
 
 #[test]
@@ -270,9 +354,9 @@ fn the_first_mirror_that_has_a_package_gives_it() {
     world.mirrors = vec![dead, empty.url("/debian"), portal.url("/debian"), whole.url("/debian/")];
     let stack = world.fetch(&[], &[]).0.unwrap();
     assert_eq!(stack.manifest.unwrap().mirror, whole.url("/debian/"));
-    assert_eq!(empty.requests(), [format!("GET {PACKAGE}")]);
-    assert_eq!(portal.requests(), [format!("GET {PACKAGE}")]);
-    assert_eq!(whole.requests(), [format!("GET {PACKAGE}")]);
+    for server in [empty, portal, whole] {
+        assert_eq!(runtime(&server), [format!("GET {PACKAGE}")]);
+    }
 }
 
 #[test]
@@ -289,7 +373,7 @@ fn a_download_goes_on_where_it_was_cut_and_where_an_earlier_process_died() {
     fs::write(&part, &whole[..30]).unwrap();
     world.fetch(&[], &[]).0.unwrap();
     let expected = [format!("GET {PACKAGE} bytes=30-"), format!("GET {PACKAGE} bytes=100-")];
-    assert_eq!(server.requests(), expected);
+    assert_eq!(runtime(&server), expected);
 
     // What an earlier process left may be anything.
     for left in [vec![0; 30], vec![0; whole.len()], vec![0; whole.len() + 1]] {

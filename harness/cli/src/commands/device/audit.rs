@@ -95,7 +95,7 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
         return Err(Stop::usage(problems.join("\n")));
     }
     let names = arches.iter().map(|arch| arch.name().to_owned()).collect();
-    let stack = progress::get(&args.rocm, &args.with, names, args.mirror.clone())?;
+    let stack = progress::get(&args.rocm, &args.with, names, args.mirrors.mirror.clone())?;
     let libraries = libraries(&stack, &args.lib)?;
     if libraries.iter().all(|library| library.files.is_empty()) {
         return Err(Stop::nothing(format!(

@@ -1,0 +1,29 @@
+use std::path::PathBuf;
+
+use clap::Args;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro run --record runs.jsonl               a run that keeps its records
+  rocrepro show runs.jsonl --junit report.xml    the same again as a table and for a CI system, without running anything
+  rocrepro show part-1.jsonl part-2.jsonl        the parts of `run --shard 1/2` and `run --shard 2/2` as one
+
+Of each file it shows the last run, with those that resumed it. Files with the shards of a run are put together; where one is
+missing, or two are of different runs, it says so. Planned trials without a record have no verdict.
+
+Exit codes: those of the run; 2 usage, 3 also where a planned trial has no record.";
+
+#[derive(Args)]
+pub(crate) struct Show {
+    /// Files of records, as `run --record` writes them
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Write a JUnit report
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+
+    /// Show each trial instead of a line per case
+    #[arg(long)]
+    pub(crate) trials: bool,
+}

@@ -1,0 +1,202 @@
+//! The program without anything beside it: copied to an empty folder, in a root file system of another kind, for another user.
+
+use std::{
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use rocm::{Lock, Locked, RELEASES, Store};
+use standin::{Server, Site, Trouble};
+
+/// A short trial of the library.
+const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
+
+/// The program's copy in a folder of its own.
+struct Alone {
+    folder: tempfile::TempDir,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::copy(env!("CARGO_BIN_EXE_rocrepro"), folder.path().join("rocrepro")).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The copy with nothing of this environment but a cache of its own and no program on PATH.
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.path("rocrepro"));
+        command
+            .env_clear()
+            .env("XDG_CACHE_HOME", self.path("cache"))
+            .env("PATH", "/nonexistent")
+            .current_dir(self.folder.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// The one device that was unpacked.
+    fn device(&self) -> PathBuf {
+        let builds: Vec<_> = fs::read_dir(self.path("cache/rocrepro/device")).unwrap().collect();
+        assert_eq!(builds.len(), 1);
+        let folder = builds[0].as_ref().unwrap().path();
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left over");
+        folder.join("libhsa-runtime64.so.1")
+    }
+}
+
+#[track_caller]
+fn text(output: &Output) -> String {
+    let text = [output.stdout.as_slice(), &output.stderr].concat();
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+#[track_caller]
+fn passes(output: &Output) {
+    let text = text(output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("1 trial of 1 case: 1 passed"), "{text}");
+}
+
+fn stack() -> PathBuf {
+    crate::common::session(|_| ()).stack.root
+}
+
+/// Unpacked once, whole, and again where the file is not whole.
+#[test]
+fn a_copied_program_brings_its_device() {
+    let alone = Alone::new();
+    let run = || alone.command().args(["run", TRIAL, "--rocm"]).arg(stack()).output().unwrap();
+    passes(&run());
+    let identity = |file: &Path| file.metadata().map(|data| (data.ino(), data.len())).unwrap();
+    let first = identity(&alone.device());
+    passes(&run());
+    assert_eq!(identity(&alone.device()), first, "it was unpacked a second time");
+    fs::write(alone.device(), b"cut").unwrap();
+    passes(&run());
+    assert_eq!(identity(&alone.device()).1, first.1);
+}
+
+/// A mirror of the packages that a new stack of 7.2.4 has, as the cache keeps them.
+fn mirror() -> Site {
+    let _fetched = stack();
+    let release = RELEASES.last().unwrap();
+    let kept = Store::from_environment().unwrap().path().join("apt/debian-7.2.4/archives");
+    let lock: Lock = serde_json::from_str(release.lock).unwrap();
+    let mut site = Site::default();
+    for package in lock.packages.iter().filter(|package| is_standard(package)) {
+        let architecture = package.path.rsplit('_').next().unwrap();
+        let version = package.version.replace(':', "%3a");
+        let file = kept.join(format!("{}_{version}_{architecture}", package.name));
+        let bytes = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        site.file(&format!("/debian/{}", package.path), bytes);
+    }
+    site
+}
+
+/// Whether a new stack has it, of which nobody has said what it is to have.
+fn is_standard(package: &Locked) -> bool {
+    let of = serde_json::to_value(&package.of).unwrap();
+    [serde_json::json!([]), serde_json::json!(["hiprand"])]
+        .iter()
+        .any(|group| of.as_array().unwrap().contains(group))
+}
+
+/// The libraries that the program is linked to, for a root that has no others.
+fn libraries() -> Vec<PathBuf> {
+    let output = Command::new("ldd").arg(env!("CARGO_BIN_EXE_rocrepro")).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let words = text.split_whitespace().filter(|word| word.starts_with('/'));
+    words.map(PathBuf::from).collect()
+}
+
+/// A shell that mounts what a container has, and becomes the program in the root, as a user without rights.
+const ENTER: &str = r#"
+root=$1 user=$2; shift 2
+mount --rbind /proc "$root/proc" && mount --rbind /dev "$root/dev" && exec chroot $user "$root" /rocrepro "$@""#;
+
+/// Neither apt nor dpkg, no shell, no /etc: the program, its C library, /proc and /dev.
+#[test]
+fn a_bare_root_gets_its_stack_over_http() {
+    let alone = Alone::new();
+    let root = alone.folder.path();
+    for library in libraries() {
+        let at = root.join(library.strip_prefix("/").unwrap());
+        fs::create_dir_all(at.parent().unwrap()).unwrap();
+        fs::copy(&library, at).unwrap();
+    }
+    for name in ["proc", "dev", "tmp", "cache"] {
+        fs::create_dir(alone.path(name)).unwrap();
+        fs::set_permissions(alone.path(name), fs::Permissions::from_mode(0o1777)).unwrap();
+    }
+    fs::set_permissions(root, fs::Permissions::from_mode(0o755)).unwrap();
+    // Whoever is no superuser becomes that of a namespace of its own, which has no other user.
+    let superuser = fs::metadata("/proc/self").unwrap().uid() == 0;
+    let (own, user): (&[&str], &str) = match superuser {
+        true => (&[], "--userspec=65534:65534"),
+        false => (&["--user", "--map-root-user"], ""),
+    };
+    let unshare = |words: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(own).arg("--mount").args(words).stdin(Stdio::null());
+        command
+    };
+    if !unshare(&["true"]).status().is_ok_and(|status| status.success()) {
+        println!("not tried: this machine gives no mount namespace");
+        return;
+    }
+    let enter = |server: &Server, words: &[&str]| {
+        unshare(&["sh", "-c", ENTER, "sh"])
+            .arg(root)
+            .arg(user)
+            .args(words)
+            .env("XDG_CACHE_HOME", "/cache")
+            .env("ROCREPRO_MIRROR", server.url("/debian"))
+            .env_remove("TMPDIR")
+            .env_remove("ROCREPRO_ROCM")
+            .output()
+            .unwrap()
+    };
+    let mut site = mirror();
+    let lock: Lock = serde_json::from_str(RELEASES.last().unwrap().lock).unwrap();
+    let runtime = lock.packages.iter().find(|package| package.name == "libamdhip64-7").unwrap();
+    let runtime = format!("/debian/{}", runtime.path);
+    site.trouble(&runtime, &[Trouble::Cut(1_000_000)]);
+    let server = site.serve();
+    let output = enter(&server, &["rocm", "fetch", "debian:7.2.4"]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(server.requests().contains(&format!("GET {runtime} bytes=1000000-")));
+    let list = text(&enter(&server, &["rocm", "list"]));
+    assert!(list.contains("/cache/rocrepro/stacks/.debian-7.2.4.1 +hiprand"), "{list}");
+    passes(&enter(&server, &["run", TRIAL, "--device", "emulated"]));
+}
+
+/// What there is instead is told where nobody can vouch for it, and nothing is taken.
+#[test]
+fn a_mirror_that_lost_the_version_is_told_without_apt() {
+    let alone = Alone::new();
+    let mut site = Site::default();
+    let index = b"Package: libamdhip64-7\nVersion: 7.3.0-1\n".to_vec();
+    site.file("/debian/dists/sid/main/binary-amd64/Packages", index);
+    let server = site.serve();
+    let fetch = |mirror: &str| {
+        let output = alone
+            .command()
+            .args(["rocm", "fetch", "debian:7.2.4", "--mirror", mirror])
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        text(&output)
+    };
+    let said = fetch(&server.url("/debian"));
+    assert!(said.contains("the ROCm in sid and experimental now: 7.3.0; name a mirror"), "{said}");
+    assert!(!alone.path("cache/rocrepro/stacks/debian-7.2.4").exists());
+    let said = fetch("mirror.example");
+    assert!(said.contains("\"mirror.example\" is not the address of a mirror"), "{said}");
+}

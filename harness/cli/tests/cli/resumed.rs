@@ -1,0 +1,195 @@
+//! Runs in parts, and runs that were ended in their middle: what their record files hold is what one undisturbed run gives.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
+};
+
+/// Cases with some dozens of trials.
+const CASES: [&str; 2] = ["copies/small-sizes", "copies/offsets"];
+
+fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(record: &Path, more: &[&str]) -> Command {
+    let mut command = rocrepro(&["run", "--rocm", "debian:7.2.4", "--device", "emulated"]);
+    command.args(CASES).args(["--gfx", "gfx1151", "--record"]).arg(record).args(more);
+    command
+}
+
+fn show(paths: &[&Path]) -> Output {
+    rocrepro(&["show", "--trials"]).args(paths).output().expect("it starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// How often each trial has each verdict, by the records alone.
+fn verdicts(paths: &[&Path]) -> BTreeMap<(String, String), u32> {
+    let mut counts = BTreeMap::new();
+    for path in paths {
+        for line in fs::read_to_string(path).expect("a file").lines() {
+            // The last line of a writer that was killed may be torn.
+            let Ok(line) = serde_json::from_str::<serde_json::Value>(line) else { continue };
+            if let Some(verdict) = line["verdict"]["kind"].as_str() {
+                let trial = line["trial"].as_str().expect("a trial").to_owned();
+                *counts.entry((trial, verdict.to_owned())).or_default() += 1;
+            }
+        }
+    }
+    counts
+}
+
+/// The table without times.
+fn table(output: &Output) -> Vec<String> {
+    text(&output.stdout)
+        .lines()
+        .filter(|line| line.starts_with("pass"))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_shards_of_a_run_are_the_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let whole = run(&at("whole"), &["--trials"]).output().expect("it starts");
+    assert!(whole.status.success(), "{whole:?}");
+    for part in ["1/3", "2/3", "3/3"] {
+        let part = run(&at(&part[..1]), &["--shard", part]).output().expect("it starts");
+        assert!(part.status.success(), "{part:?}");
+    }
+    let parts = [at("1"), at("2"), at("3")];
+    let parts: Vec<&Path> = parts.iter().map(|path| path.as_path()).collect();
+    assert_eq!(verdicts(&parts), verdicts(&[&at("whole")]));
+    let shown = show(&parts);
+    assert_eq!((table(&shown), shown.status.code()), (table(&whole), Some(0)), "{shown:?}");
+    assert_eq!(table(&show(&[&at("whole")])), table(&whole));
+
+    let check = |paths: &[&Path], told: &str| {
+        let output = show(paths);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(told), "{output:?}");
+    };
+    check(&parts[..2], "no file holds shard 3/3");
+    check(&[parts[0], parts[0], parts[1]], "hold the same shard, 1/3");
+    check(&[parts[0], &at("whole")], "are of different runs");
+    check(&[parts[0], &at("none")], "cannot read");
+    fs::write(at("empty"), "").expect("a file");
+    check(&[&at("empty"), &at("none")], "has no run that says what it was to do");
+}
+
+#[test]
+fn what_is_left_out_is_not_run() {
+    let list = |more: &[&str]| {
+        let output = rocrepro(&["list", "--trials", "copies/small-sizes"]).args(more).output();
+        output.expect("it starts")
+    };
+    let lines = |output: &Output| text(&output.stdout).lines().count();
+    let without =
+        ["--exclude", "copies/small-sizes[bytes=2]", "--exclude", "copies/small-sizes[bytes=3]"];
+    let (all, fewer) = (list(&[]), list(&without));
+    assert!(lines(&all) > lines(&fewer) && lines(&fewer) > 0);
+    assert!(!text(&fewer.stdout).contains("bytes=2,"), "{fewer:?}");
+    let none = list(&["--exclude", "copies"]);
+    assert_eq!(none.status.code(), Some(4), "{none:?}");
+    let wrong = list(&["--exclude", "copys"]);
+    assert!(
+        wrong.status.code() == Some(2) && text(&wrong.stderr).contains("did you mean `copies`?")
+    );
+}
+
+/// The process group of a run is killed again and again; what its file holds in the end is what an undisturbed run gives.
+#[test]
+fn a_run_that_is_killed_goes_on_where_it_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (record, whole) = (folder.path().join("killed"), folder.path().join("whole"));
+    assert!(run(&whole, &[]).output().expect("it starts").status.success());
+    let mut kills = 0;
+    for n in 0.. {
+        let more: &[&str] = if n == 0 { &[] } else { &["--resume"] };
+        let mut child = run(&record, more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        // Longer each time, so that it comes to its end.
+        sleep(Duration::from_millis(400 + 300 * n));
+        if child.try_wait().expect("a child").is_some() {
+            break;
+        }
+        kills += 1;
+        child.kill().expect("it is killed");
+        child.wait().expect("it ends");
+        if !record.is_file() {
+            continue;
+        }
+        let held = show(&[&record]);
+        // Killed before it said what it was to do, or with trials that are not over.
+        assert!(matches!(held.status.code(), Some(2 | 3)), "{held:?}");
+    }
+    assert!(kills > 0, "it was too quick to be killed");
+    assert_eq!(verdicts(&[&record]), verdicts(&[&whole]));
+    let (held, undisturbed) = (show(&[&record]), show(&[&whole]));
+    assert_eq!((table(&held), held.status.code()), (table(&undisturbed), Some(0)), "{held:?}");
+    // Nothing is left to do.
+    let again = run(&record, &["--resume"]).output().expect("it starts");
+    assert!(
+        again.status.success() && text(&again.stderr).contains("; 0 to run")
+            || text(&again.stderr).contains(", 0 to run"),
+        "{again:?}"
+    );
+}
+
+/// A trial that took the machine down is not run again in silence; another run is not mixed with it.
+#[test]
+fn a_trial_during_which_the_machine_went_down_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("record");
+    assert!(run(&record, &[]).output().expect("it starts").status.success());
+    let kept = fs::read_to_string(&record).expect("a file");
+    let lines: Vec<&str> = kept.lines().collect();
+    let last = lines.iter().rposition(|line| line.contains("\"begun\"")).expect("a trial began");
+    let begun: serde_json::Value = serde_json::from_str(lines[last]).expect("a line");
+    let ends = |line: &&&str| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line");
+        line["verdict"].is_object() && line["number"] == begun["number"]
+    };
+    let end = lines.iter().find(ends).expect("it is over");
+    // As after a crash of the machine: no end of that trial or of the run, and another id of the boot.
+    let boot = begun["boot"].as_str().expect("an id");
+    let crashed: Vec<String> = lines
+        .iter()
+        .filter(|line| *line != end && !line.contains("\"over\""))
+        .map(|line| line.replace(boot, "another-boot"))
+        .collect();
+    fs::write(&record, crashed.join("\n") + "\n").expect("a file");
+    let resumed = run(&record, &["--resume", "--trials"]).output().expect("it starts");
+    let trial = begun["trial"].as_str().expect("a trial");
+    let said = text(&resumed.stdout);
+    assert_eq!(resumed.status.code(), Some(3), "{resumed:?}");
+    assert!(
+        text(&resumed.stderr).contains("1 trial not run again, as the machine went down"),
+        "{resumed:?}"
+    );
+    assert!(said.contains(trial) && said.contains("the machine was started again"), "{said}");
+    // That stays so.
+    let again = run(&record, &["--resume"]).output().expect("it starts");
+    assert_eq!(again.status.code(), Some(3), "{again:?}");
+
+    for other in
+        [&["--repeat", "2"][..], &["--env", "A=1"], &["--shard", "1/2"], &["--fault", "copy.zero"]]
+    {
+        let output = run(&record, &[&["--resume"], other].concat()).output().expect("it starts");
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("is of other trials, options"), "{output:?}");
+    }
+}
