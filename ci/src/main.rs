@@ -56,6 +56,7 @@ usage: cargo run -p ci -- TASK
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for six cases
+  coverage writes docs/coverage.md, whose age `test` tells
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         "exports" => shell().and_then(|sh| exports::exports(&sh)),
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
+        "coverage" => coverage(),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
@@ -211,6 +213,15 @@ fn kernels(sh: &Shell, words: &[&str]) -> Done {
     cmd!(sh, "cargo build --quiet --workspace --locked --example kernels").run()?;
     let kernels = program.with_file_name("examples").join("kernels");
     cmd!(sh, "{kernels} {words...}").env("ROCREPRO_ROCM_ROOT", root).run()?;
+    Ok(())
+}
+
+/// What the cases call and show, as a page.
+fn coverage() -> Done {
+    let sh = shell()?;
+    cmd!(sh, "cargo test --quiet --locked -p case --test coverage")
+        .env("ROCREPRO_WRITE_REFERENCE", "1")
+        .run()?;
     Ok(())
 }
 

@@ -97,6 +97,7 @@ const CALLS: &[&str] = &[
     "hipEventSynchronize",
     "hipStreamBeginCapture",
     "hipStreamEndCapture",
+    "hipGraphAddKernelNode",
     "hipGraphInstantiate",
     "hipGraphLaunch",
     "hipGraphExecDestroy",

@@ -52,6 +52,8 @@ pub fn late_on(call: &Call) -> Option<&str> {
         call,
         Call::Copy { .. }
             | Call::Copy2d { .. }
+            | Call::Copy3d { .. }
+            | Call::SetRows { .. }
             | Call::Set { .. }
             | Call::Launch { .. }
             | Call::HostFunc { .. }

@@ -46,6 +46,8 @@ pub(crate) fn works_in(call: &Call) -> Option<&'static str> {
         call,
         Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
             | Call::Copy2d { asynchronous: false, .. }
+            | Call::Copy3d { asynchronous: false, .. }
+            | Call::SetRows { asynchronous: false, .. }
             | Call::Set { asynchronous: false, .. }
     );
     plain.then_some(DEFAULT_STREAM)

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use plan::{
-    Arg, Buffer, Call, CaptureMode, CopyApi, Dtype, HostFuncApi, MatmulProblem, Memory, Operands,
-    PLAN_VERSION, Place, Plan, RandKind, Step, StreamKind,
+    Arg, Box3d, Buffer, Call, CaptureMode, CopyApi, Dtype, HostFuncApi, MatmulProblem, Memory,
+    Operands, PLAN_VERSION, Place, Plan, RandKind, Step, StreamKind,
 };
 use proptest::prelude::*;
 
@@ -119,6 +119,48 @@ fn rows() -> impl Strategy<Value = Call> {
     )
 }
 
+fn in_box() -> impl Strategy<Value = Box3d> {
+    let at = prop_oneof![3 => Just([0; 3]), 1 => (0..3u64, 0..2u64, 0..2u64).prop_map(|(x, y, z)| [x, y, z])];
+    let (pitch, rows) =
+        (prop::sample::select(vec![4, 4, 8, 3]), prop::sample::select(vec![2, 2, 3, 1]));
+    (buffer(), pitch, rows, at).prop_map(|(buffer, pitch, rows, at)| Box3d {
+        buffer,
+        pitch,
+        rows,
+        at,
+    })
+}
+
+fn boxes() -> impl Strategy<Value = Call> {
+    let sizes = (0..5u64, 0..3u64, 0..4u64);
+    (in_box(), in_box(), sizes, any::<bool>(), stream()).prop_map(
+        |(to, from, (width, height, depth), asynchronous, stream)| Call::Copy3d {
+            to,
+            from,
+            width,
+            height,
+            depth,
+            asynchronous,
+            stream,
+        },
+    )
+}
+
+fn set_rows() -> impl Strategy<Value = Call> {
+    let sizes = (0..5u64, 0..3u64, prop::option::of(0..4u64));
+    (in_box(), any::<u8>(), sizes, any::<bool>(), stream()).prop_map(
+        |(to, value, (width, height, depth), asynchronous, stream)| Call::SetRows {
+            to,
+            value,
+            width,
+            height,
+            depth,
+            asynchronous,
+            stream,
+        },
+    )
+}
+
 fn set() -> impl Strategy<Value = Call> {
     (place(), any::<u32>(), any::<bool>(), any::<bool>(), stream()).prop_map(
         |((to, bytes), value, words, asynchronous, stream)| {
@@ -204,6 +246,8 @@ fn work() -> BoxedStrategy<Call> {
         4 => launch(),
         2 => host_func(),
         1 => rows(),
+        1 => boxes(),
+        1 => set_rows(),
         1 => gemm(),
         1 => generate(),
     ]

@@ -7,7 +7,7 @@ mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Arg, Call, CopyApi, Memory as Kind, Parameter, Place, Plan, Step, StreamKind};
+use plan::{Arg, Box3d, Call, CopyApi, Memory as Kind, Parameter, Place, Plan, Step, StreamKind};
 
 use self::captures::becomes_node;
 use crate::memory::Block;
@@ -303,6 +303,8 @@ impl<'a> Machine<'a> {
             }
             Call::Copy { .. }
             | Call::Copy2d { .. }
+            | Call::Copy3d { .. }
+            | Call::SetRows { .. }
             | Call::Set { .. }
             | Call::Launch { .. }
             | Call::HostFunc { .. }
@@ -451,6 +453,8 @@ impl<'a> Machine<'a> {
         let stream = match call {
             Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
             | Call::Copy2d { asynchronous: false, .. }
+            | Call::Copy3d { asynchronous: false, .. }
+            | Call::SetRows { asynchronous: false, .. }
             | Call::Set { asynchronous: false, .. } => "default",
             Call::Alloc { buffer, stream } | Call::Free { buffer, stream } => {
                 return (self.kind(buffer) == Kind::DeviceAsync).then(|| stream.clone());
@@ -461,6 +465,8 @@ impl<'a> Machine<'a> {
             }
             Call::Copy { stream, .. }
             | Call::Copy2d { stream, .. }
+            | Call::Copy3d { stream, .. }
+            | Call::SetRows { stream, .. }
             | Call::Set { stream, .. }
             | Call::Launch { stream, .. }
             | Call::HostFunc { stream, .. }
@@ -499,6 +505,10 @@ impl<'a> Machine<'a> {
                 let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
                 (!*asynchronous && !inside, *asynchronous, &from.buffer)
             }
+            Call::Copy3d { to, from, asynchronous, .. } => {
+                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
+                (!*asynchronous && !inside, *asynchronous, &from.buffer)
+            }
             _ => {
                 self.command(step, &stream, made, Some(call));
                 return;
@@ -521,6 +531,18 @@ impl<'a> Machine<'a> {
     }
 }
 
+/// From the first byte of a box to the last.
+fn span_of(of: &Box3d, [width, height, depth]: [u64; 3], write: bool) -> (String, u64, u64, bool) {
+    let [x, y, z] = of.at;
+    let at = |row: u64, slice: u64| (slice * of.rows + row) * of.pitch + x;
+    let first = at(y, z);
+    let end = match [width, height, depth].contains(&0) {
+        true => first,
+        false => at(y + height - 1, z + depth - 1) + width,
+    };
+    (of.buffer.clone(), first, end, write)
+}
+
 /// What a call is declared to reach: a kernel its buffers to their ends, rows all from the first to the last.
 fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
     let flat = |place: &Place, bytes: u64, write: bool| {
@@ -537,6 +559,13 @@ fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
                 (width, height) => (height - 1) * pitch + width,
             };
             vec![flat(from, span(from_pitch), false), flat(to, span(to_pitch), true)]
+        }
+        Call::Copy3d { to, from, width, height, depth, .. } => {
+            let size = [*width, *height, *depth];
+            vec![span_of(from, size, false), span_of(to, size, true)]
+        }
+        Call::SetRows { to, width, height, depth, .. } => {
+            vec![span_of(to, [*width, *height, depth.unwrap_or(1)], true)]
         }
         Call::Set { to, bytes, .. } => vec![flat(to, *bytes, true)],
         Call::RandGenerate { to, count, .. } => vec![flat(to, 4 * count, true)],

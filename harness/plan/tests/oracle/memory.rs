@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Arg, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
+use plan::{Arg, Box3d, Call, Dtype, MatmulProblem, Operands, Place, ScalarType};
 
 /// A buffer, and which of its allocations.
 pub(crate) type Block = (String, u32);
@@ -129,6 +129,31 @@ impl Memory {
                     return Err(Illegal("a pitch below the width"));
                 }
                 self.rows(to, *to_pitch, from, *from_pitch, *width, *height, of)?;
+            }
+            Call::Copy3d { to, from, width, height, depth, .. } => {
+                let size = [*width, *height, *depth];
+                if size.contains(&0) {
+                    return Ok(());
+                }
+                let (target, source) = (of(&to.buffer), of(&from.buffer));
+                let (places, sources) = (in_box(to, size)?, in_box(from, size)?);
+                self.must_be_written(&source)?;
+                if target == source && places.iter().any(|at| sources.contains(at)) {
+                    return Err(Illegal("the copy overlaps what it reads"));
+                }
+                for (to, from) in places.into_iter().zip(sources) {
+                    let byte = self.load(&source, from)?;
+                    self.store(&target, to, byte)?;
+                }
+            }
+            Call::SetRows { to, value, width, height, depth, .. } => {
+                let size = [*width, *height, depth.unwrap_or(1)];
+                if size.contains(&0) {
+                    return Ok(());
+                }
+                for at in in_box(to, size)? {
+                    self.store(&of(&to.buffer), at, Some(*value))?;
+                }
             }
             Call::Set { to, value, words, bytes, .. } => {
                 for n in 0..*bytes {
@@ -371,4 +396,24 @@ impl Memory {
         }
         Ok(())
     }
+}
+
+/// Every byte of a box, slice by slice, row by row: hip/driver_types.h, hipPitchedPtr and hipPos.
+pub(crate) fn in_box(of: &Box3d, [width, height, depth]: [u64; 3]) -> Result<Vec<u64>, Illegal> {
+    let [x, y, z] = of.at;
+    if x + width > of.pitch {
+        return Err(Illegal("a pitch below the width"));
+    }
+    if depth > 1 && y + height > of.rows {
+        return Err(Illegal("a slice below the height"));
+    }
+    let mut found = Vec::new();
+    for slice in z..z + depth {
+        for row in y..y + height {
+            for byte in x..x + width {
+                found.push(slice * of.rows * of.pitch + row * of.pitch + byte);
+            }
+        }
+    }
+    Ok(found)
 }

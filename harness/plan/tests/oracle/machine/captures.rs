@@ -117,6 +117,8 @@ pub(super) fn becomes_node(call: &Call) -> bool {
         call,
         Call::Copy { api: CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream, .. }
             | Call::Copy2d { asynchronous: true, .. }
+            | Call::Copy3d { asynchronous: true, .. }
+            | Call::SetRows { asynchronous: true, .. }
             | Call::Set { asynchronous: true, .. }
             | Call::Launch { .. }
             | Call::HostFunc { api: HostFuncApi::LaunchHostFunc, .. }

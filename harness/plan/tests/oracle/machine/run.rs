@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plan::{Call, Place};
+use plan::{Box3d, Call, Place};
 
 use super::{Does, Machine, Results};
-use crate::memory::{At, Block, Illegal, Memory};
+use crate::memory::{At, Block, Illegal, Memory, in_box};
 
 /// For each operation what it read and what it wrote.
 pub(crate) type Touched = Vec<(BTreeSet<At>, BTreeSet<At>)>;
@@ -164,6 +164,15 @@ fn rows(call: &Call) -> Vec<(Place, Place)> {
                 (at(to, row * to_pitch + column), at(from, row * from_pitch + column))
             })
             .collect(),
+        Call::Copy3d { to, from, width, height, depth, .. } => {
+            let size = [*width, *height, *depth];
+            let place = |of: &Box3d, offset| Place { buffer: of.buffer.clone(), offset };
+            let both = in_box(to, size)
+                .into_iter()
+                .flatten()
+                .zip(in_box(from, size).into_iter().flatten());
+            both.map(|(at, from_at)| (place(to, at), place(from, from_at))).collect()
+        }
         other => unreachable!("{other:?} is no copy"),
     }
 }
@@ -181,10 +190,19 @@ fn stage(
         return Err(Illegal("a pitch below the width"));
     }
     let from = match call {
-        Call::Copy { from, .. } | Call::Copy2d { from, .. } => from,
+        Call::Copy { from, .. } | Call::Copy2d { from, .. } => &from.buffer,
+        Call::Copy3d { to, from, width, height, depth, .. } => {
+            let size = [*width, *height, *depth];
+            if size.contains(&0) {
+                return Ok(Vec::new());
+            }
+            in_box(to, size)?;
+            in_box(from, size)?;
+            &from.buffer
+        }
         other => unreachable!("{other:?} is no copy"),
     };
-    if !memory.written.contains(&of(&from.buffer)) {
+    if !memory.written.contains(&of(from)) {
         return Err(Illegal("read before it is written"));
     }
     let pairs = rows(call);

@@ -1,0 +1,138 @@
+//! docs/coverage.md: which functions the cases of the library call, and which upstream issues they show.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+    fs,
+    path::Path,
+};
+
+use case::{Case, Kernels, analyse};
+use plan::{Call, Plan, Step};
+
+mod texts;
+use texts::texts;
+
+const PAGE: &str = "docs/coverage.md";
+
+fn root() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// What cases do with a function.
+#[derive(Default)]
+struct Uses {
+    cases: BTreeSet<String>,
+    in_capture: BTreeSet<String>,
+    as_node: BTreeSet<String>,
+    refused: BTreeSet<String>,
+}
+
+/// Notes every function that a plan calls.
+fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
+    let captured = plan::captured(plan);
+    let refused = |step: &Step| {
+        let ranges = step.returns.iter().flat_map(|by| by.0.iter());
+        ranges.into_iter().any(|(_, names)| !plan::accepts(names))
+    };
+    for step in plan.steps() {
+        let added = matches!(step.call, Call::AddNode { .. } | Call::GraphAddChild { .. });
+        for function in step.call.functions(plan) {
+            let uses = found.entry(function).or_default();
+            let mut put = |set: fn(&mut Uses) -> &mut BTreeSet<String>, when: bool| {
+                if when {
+                    set(uses).insert(case.to_owned());
+                }
+            };
+            put(|uses| &mut uses.cases, true);
+            put(|uses| &mut uses.in_capture, captured.during.contains(&step.id));
+            put(|uses| &mut uses.as_node, added || captured.inside.contains(&step.id));
+            put(|uses| &mut uses.refused, refused(step));
+        }
+    }
+}
+
+fn page() -> String {
+    let cases = texts(&root().join("cases"), "yaml");
+    let kernels: Kernels = texts(&root().join("kernels"), "hip");
+    let mut functions = BTreeMap::new();
+    let mut issues: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    let mut related: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (id, text) in &cases {
+        let case = Case::parse(id, text).unwrap_or_else(|mistakes| panic!("{id}: {mistakes:?}"));
+        for trial in case.trials() {
+            let plan = analyse(&case, &trial, &kernels).unwrap_or_else(|m| panic!("{id}: {m:?}"));
+            note(&mut functions, id, &plan);
+        }
+        for issue in &case.upstream {
+            let ways = issues.entry(issue.clone()).or_default().entry(id.clone()).or_default();
+            let shown = case.faults.iter().filter(|fault| fault.shows.contains(issue));
+            ways.extend(shown.map(|fault| format!("fault `{}`", fault.planted.fault.name())));
+            let known = case.known.iter().filter(|known| known.upstream.as_ref() == Some(issue));
+            ways.extend(known.map(|known| format!("known on ROCm {}", known.rocm)));
+        }
+        for issue in &case.related {
+            related.entry(issue.clone()).or_default().insert(id.clone());
+        }
+    }
+    let mut page = format!(
+        "# What the library covers\n\nWritten by `cargo run -p ci -- coverage` from the {} cases of the library, with all of their trials.\n\n\
+         ## Functions\n\n{} functions are called. The columns count cases: that call the function, that call it while a stream is captured, where it makes or \
+         becomes a node of a graph, and that want it to be refused.\n\n\
+         | function | cases | in a capture | node | refused |\n| --- | ---: | ---: | ---: | ---: |\n",
+        cases.len(),
+        functions.len(),
+    );
+    for (function, uses) in &functions {
+        let Uses { cases, in_capture, as_node, refused } = uses;
+        let counts = [cases, in_capture, as_node, refused].map(|set| match set.len() {
+            0 => String::new(),
+            count => count.to_string(),
+        });
+        let _ = writeln!(page, "| {function} | {} |", counts.join(" | "));
+    }
+    let without: Vec<_> =
+        plan::functions().filter(|function| !functions.contains_key(function)).collect();
+    if !without.is_empty() {
+        let _ = writeln!(page, "\nThe language has these as well: {}.", without.join(", "));
+    }
+    let _ = write!(
+        page,
+        "\n## Issues\n\n{} upstream issues are shown: a planted fault stands for the symptom, or a release has it.\n\n\
+         | issue | case | how |\n| --- | --- | --- |\n",
+        issues.len()
+    );
+    for (issue, cases) in &issues {
+        for (case, ways) in cases {
+            let ways: Vec<_> = ways.iter().map(String::as_str).collect();
+            let _ = writeln!(page, "| {issue} | {case} | {} |", ways.join(", "));
+        }
+    }
+    related.retain(|issue, _| !issues.contains_key(issue));
+    let _ = write!(
+        page,
+        "\n{} more are about something that a case does, and no trial could show their symptom.\n\n\
+         | issue | cases |\n| --- | --- |\n",
+        related.len()
+    );
+    for (issue, cases) in &related {
+        let cases: Vec<_> = cases.iter().map(String::as_str).collect();
+        let _ = writeln!(page, "| {issue} | {} |", cases.join(", "));
+    }
+    page
+}
+
+#[test]
+fn the_page_is_what_the_library_covers() {
+    let path = root().join(PAGE);
+    let page = page();
+    if std::env::var_os("ROCREPRO_WRITE_REFERENCE").is_some() {
+        fs::write(&path, &page).expect("it is written");
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    let differs = page.lines().zip(written.lines()).find(|(now, then)| now != then);
+    assert!(
+        page == written,
+        "{PAGE} is stale at {differs:?}; write it by `cargo run -p ci -- coverage`"
+    );
+}
