@@ -207,12 +207,13 @@ fn is_result(name: &str, index: usize) -> bool {
         (name, index),
         ("hipStreamIsCapturing" | "hipMemGetInfo" | "hipMallocPitch", 1)
             | ("hipModuleGetGlobal", 1)
+            | ("hipThreadExchangeStreamCaptureMode", 0)
             // A function of each program's own, and what it is given.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
             | ("hipGraphInstantiate", 2)
             | ("hipGraphExecUpdate", 2 | 3)
             // Where the program keeps the node before, and what the new one does.
-            | ("hipGraphAddEmptyNode" | "hipGraphAddMemcpyNode1D", 2)
+            | ("hipGraphAddEmptyNode" | "hipGraphAddMemcpyNode1D" | "hipGraphAddChildGraphNode", 2)
             | ("hipGraphAddHostNode" | "hipGraphAddKernelNode" | "hipGraphAddMemsetNode", 2 | 4)
             // The image of the code, wherever the process keeps it.
             | ("hipModuleLoadData", 1)
