@@ -53,7 +53,17 @@ pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {
 pub(crate) struct Junit<'a>(&'a Path);
 
 impl<'a> Junit<'a> {
-    pub(crate) fn open(path: &'a Path) -> Result<Junit<'a>, Stop> {
+    /// Opens it. It is none of the files that the records are in.
+    pub(crate) fn open(path: &'a Path, records: &[&Path]) -> Result<Junit<'a>, Stop> {
+        let place = |path: &Path| path.canonicalize().ok();
+        if records.iter().any(|record| {
+            *record == path || (place(path).is_some() && place(record) == place(path))
+        }) {
+            let path = path.display();
+            return Err(Stop::usage(format!(
+                "error: `{path}` is the file of the records; JUnit needs another"
+            )));
+        }
         OpenOptions::new()
             .create(true)
             .append(true)

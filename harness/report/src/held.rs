@@ -1,8 +1,7 @@
 //! What a record file holds of one run, which may have been ended and resumed: what it was to do, what is over, what is left.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
-use chrono::DateTime;
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
 
 use crate::{Begun, Line, Opened, Record};
@@ -19,42 +18,63 @@ pub struct Held {
 }
 
 impl Held {
-    /// The last run of a record file that says what it was to do; none where no run does. Lines that were torn when their writer
-    /// ended, and those of other runs, are passed over.
-    pub fn last(text: &str) -> Option<Held> {
-        let lines: Vec<Line> = text.lines().filter_map(|line| Line::parse(line).ok()).collect();
-        let opened = |line: &Line| match line {
-            Line::Opened(opened) => Some(opened.clone()),
-            Line::Begun(_) | Line::Over(_) | Line::Trial(_) => None,
-        };
-        let all: Vec<Opened> = lines.iter().filter_map(opened).collect();
-        let last = all.last()?;
-        let first = last.resumes.as_ref().unwrap_or(&last.run);
-        let opened = all.iter().find(|opened| opened.run == *first)?.clone();
-        let ours = |run: &str| {
-            let resumes = |o: &Opened| o.run == run && o.resumes.as_ref() == Some(&opened.run);
-            run == opened.run || all.iter().any(resumes)
-        };
-        let (mut records, mut lost) = (BTreeMap::new(), BTreeMap::new());
-        for line in lines {
+    /// The runs of a record file that say what they were to do, in the order in which they began. Lines that were torn when their
+    /// writer ended, and those of other runs, are passed over.
+    pub fn all(text: &str) -> Vec<Held> {
+        let mut all: Vec<Held> = Vec::new();
+        // Where the run of a line stands among them.
+        let mut places: BTreeMap<String, usize> = BTreeMap::new();
+        for line in text.lines().filter_map(|line| Line::parse(line).ok()) {
             match line {
-                Line::Trial(record) if ours(&record.run) => {
-                    drop(records.insert(record.number, *record));
+                Line::Opened(opened) => {
+                    let before = opened.resumes.as_ref().and_then(|run| places.get(run)).copied();
+                    places.insert(opened.run.clone(), before.unwrap_or(all.len()));
+                    if before.is_none() {
+                        all.push(Held { opened, records: BTreeMap::new(), lost: BTreeMap::new() });
+                    }
                 }
-                Line::Begun(begun) if ours(&begun.run) => drop(lost.insert(begun.number, begun)),
-                Line::Trial(_) | Line::Begun(_) | Line::Over(_) | Line::Opened(_) => {}
+                Line::Begun(begun) => {
+                    if let Some(&at) = places.get(&begun.run) {
+                        all[at].lost.insert(begun.number, begun);
+                    }
+                }
+                // What such a run had begun it gave up.
+                Line::Over(over) => {
+                    if let Some(&at) = places.get(&over.run) {
+                        all[at].lost.retain(|_, begun| begun.run != over.run);
+                    }
+                }
+                Line::Trial(record) => {
+                    if let Some(&at) = places.get(&record.run) {
+                        all[at].ends(*record);
+                    }
+                }
             }
         }
-        lost.retain(|number, _| !records.contains_key(number));
-        Some(Held { opened, records, lost })
+        all
     }
 
-    /// From the beginning of the run to the end of its last trial; a break before it was resumed counts.
-    pub fn took(&self) -> Duration {
-        let date = |text: &str| DateTime::parse_from_rfc3339(text).ok();
-        let last = self.records.values().filter_map(|record| date(&record.date)).max();
-        let took = date(&self.opened.opened).zip(last).map(|(first, last)| last - first);
-        took.and_then(|took| took.to_std().ok()).unwrap_or_default()
+    /// The last run of a record file; where it is a shard, the last ones of the other shards too.
+    pub fn last(text: &str) -> Vec<Held> {
+        let mut all = Held::all(text);
+        let Some(last) = all.last().map(|held| held.opened.clone()) else { return all };
+        all.retain(|held| held.opened.digest == last.digest);
+        let mut shards: BTreeMap<Option<Shard>, Held> = BTreeMap::new();
+        for held in all {
+            shards.insert(held.opened.shard, held);
+        }
+        shards.retain(|shard, _| shard.map(|s| s.of) == last.shard.map(|s| s.of));
+        shards.into_values().collect()
+    }
+
+    /// A trial is over. Of two ends of one trial that which is no pass counts.
+    fn ends(&mut self, record: Record) {
+        let number = record.number;
+        self.lost.remove(&number);
+        let passed = |r: &Record| r.verdict.kind == VerdictKind::Pass;
+        if self.records.get(&number).is_none_or(passed) {
+            self.records.insert(number, record);
+        }
     }
 
     /// The trials that have no record, by their numbers.
@@ -62,9 +82,8 @@ impl Held {
         self.opened.all().filter(|(number, _)| !self.records.contains_key(number))
     }
 
-    /// Records of what is missing, which have no verdict. None where nothing is over: what it would have run on is not known then.
-    pub fn not_run(&self) -> Vec<Record> {
-        let Some(like) = self.records.values().next() else { return Vec::new() };
+    /// Records of what is missing, which have no verdict. What they would have run on is what `like` ran on.
+    pub fn not_run(&self, like: &Record) -> Vec<Record> {
         self.missing().map(|(number, trial)| not_run(like, number, trial)).collect()
     }
 }
@@ -102,11 +121,11 @@ pub enum NotOne {
     #[error("{0} and {1} are of different runs: other trials, options or libraries")]
     Different(String, String),
     /// The same trials are in two.
-    #[error("{0} and {1} hold the same shard{2}")]
+    #[error("{0} and {1} hold the same {2}")]
     Twice(String, String, String),
     /// Some trials are in none.
-    #[error("no file holds shard {}", .0.join(", "))]
-    Missing(Vec<String>),
+    #[error("no file holds {}", .0)]
+    Missing(String),
 }
 
 /// Checks that the runs, by the names of their files, are the shards of one, each once and all of them.
@@ -122,15 +141,21 @@ pub fn shards(held: &[(String, Held)]) -> Result<(), NotOne> {
             return Err(NotOne::Different(first.clone(), name.clone()));
         }
         if let Some(other) = seen.insert(ours, name) {
-            let shard = ours.map(|shard| format!(", {shard}")).unwrap_or_default();
+            let shard = ours.map_or("run".to_owned(), |shard| format!("shard, {shard}"));
             return Err(NotOne::Twice(other.to_owned(), name.clone(), shard));
         }
     }
     let all = whole.opened.shard.into_iter().flat_map(|shard| shard.all());
-    let missing: Vec<_> =
-        all.filter(|shard| !seen.contains_key(&Some(*shard))).map(|s| s.to_string()).collect();
-    if missing.is_empty() { Ok(()) } else { Err(NotOne::Missing(missing)) }
+    let missing: Vec<_> = all.filter(|shard| !seen.contains_key(&Some(*shard))).collect();
+    match missing.as_slice() {
+        [] => Ok(()),
+        [one] => Err(NotOne::Missing(format!("shard {one}"))),
+        [one, rest @ ..] => Err(NotOne::Missing(format!("shard {one} and {} others", rest.len()))),
+    }
 }
+
+/// Most shards of a run.
+const MOST: u32 = 10_000;
 
 /// A part of a run's trials, such as `2/5`: the second of five.
 #[derive(
@@ -182,6 +207,7 @@ impl std::str::FromStr for Shard {
             Some(Shard { number: number.parse().ok()?, of: of.parse().ok()? })
         });
         match parsed {
+            Some(shard) if shard.of > MOST => Err(format!("a run has at most {MOST} shards")),
             Some(shard) if (1..=shard.of).contains(&shard.number) => Ok(shard),
             Some(shard) => Err(format!("there is no shard {} of {}", shard.number, shard.of)),
             None => Err("write the shard and how many there are, such as `2/5`".to_owned()),
@@ -192,7 +218,11 @@ impl std::str::FromStr for Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{FORMAT, Over, fixture::passed, to_line};
+    use crate::{
+        FORMAT, Over,
+        fixture::{failed, passed},
+        to_line,
+    };
 
     fn opened(run: &str, resumes: Option<&str>, shard: Option<&str>) -> Opened {
         Opened {
@@ -228,7 +258,8 @@ mod tests {
     #[test]
     fn a_run_and_those_that_resumed_it_are_one() {
         let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
-        let over = Over { format: FORMAT, over: "x".to_owned(), run: "p".to_owned() };
+        let over = Over { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
+        let over = serde_json::to_string(&over).unwrap();
         let text = [
             line(opened("old", None, None)),
             trial("old", 3),
@@ -237,20 +268,49 @@ mod tests {
             trial("p", 0),
             begun("p", 1),
             "{\"format\":1,\"begun\":\"2026".to_owned(),
-            serde_json::to_string(&over).unwrap(),
             line(opened("q", Some("p"), None)),
             begun("q", 2),
             trial("q", 2),
+            begun("q", 3),
+            // What it gave up in good order is not lost.
+            over,
         ];
-        let held = Held::last(&text.join("\n")).expect("a run");
+        let held = Held::all(&text.join("\n")).pop().expect("a run");
         assert_eq!(held.opened.run, "p");
         assert_eq!(held.records.keys().collect::<Vec<_>>(), [&0, &2]);
         assert_eq!(held.lost.keys().collect::<Vec<_>>(), [&1]);
         assert_eq!(held.missing().collect::<Vec<_>>(), [(1, "copies/a"), (3, "copies/b")]);
-        let not_run = held.not_run();
+        let not_run = held.not_run(&held.records[&0]);
         assert_eq!(not_run[1].trial, "copies/b");
         assert!(not_run.iter().all(|r| r.verdict.kind == VerdictKind::NoVerdict));
-        assert_eq!(Held::last(&trial("p", 0)), None);
+        assert_eq!(Held::all(&trial("p", 0)), []);
+    }
+
+    #[test]
+    fn of_two_ends_of_one_trial_the_failure_counts() {
+        let line = |record: Record| to_line(&Record { run: "p".to_owned(), ..record }).unwrap();
+        let ends = [line(passed("copies/a")), line(failed("copies/a")), line(passed("copies/a"))];
+        let text =
+            [&[serde_json::to_string(&opened("p", None, None)).unwrap()][..], &ends].concat();
+        let held = Held::all(&text.join("\n")).pop().expect("a run");
+        assert!(held.records[&0].verdict.kind.is_news(), "{held:?}");
+    }
+
+    #[test]
+    fn a_file_may_hold_several_shards_of_a_run() {
+        let line = |run, shard| serde_json::to_string(&opened(run, None, shard)).unwrap();
+        let text = [
+            line("w", None),
+            line("a", Some("1/2")),
+            line("b", Some("2/2")),
+            line("c", Some("1/2")),
+        ];
+        let last = Held::last(&text.join("\n"));
+        assert_eq!(
+            last.iter().map(|held| held.opened.run.as_str()).collect::<Vec<_>>(),
+            ["c", "b"]
+        );
+        assert_eq!(Held::last(&text[0]).len(), 1);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The lines of a record file: that a trial begins, what came of it, that its run is over.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -125,7 +125,8 @@ pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
     lines.filter_map(trial).collect()
 }
 
-/// The trials that began and have neither a record nor the end of their run, in the order in which they began. A line that
+/// The trials that began and have neither a record nor the end of their run, in the order in which they began. A record of a run
+/// that resumed theirs counts. A line that
 /// was torn when its writer ended is passed over.
 pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
     /// What tells whether a line ends a trial; the rest of a long record is not read.
@@ -135,21 +136,31 @@ pub fn unfinished<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<Begun> {
         number: Option<u64>,
         begun: Option<serde::de::IgnoredAny>,
         opened: Option<serde::de::IgnoredAny>,
+        resumes: Option<String>,
     }
     let mut begun: Vec<Begun> = Vec::new();
     let (mut over, mut ended) = (BTreeSet::new(), BTreeSet::new());
+    let mut resumed: BTreeMap<String, String> = BTreeMap::new();
     for line in lines {
-        let Ok(Of { run, number, begun: begins, opened }) = serde_json::from_str(line) else {
+        let Ok(Of { run, number, begun: begins, opened, resumes }) = serde_json::from_str(line)
+        else {
             continue;
         };
         match (begins, number) {
-            _ if opened.is_some() => {}
+            _ if opened.is_some() => drop(resumes.map(|first| resumed.insert(run, first))),
             (Some(_), _) => begun.extend(serde_json::from_str::<Begun>(line)),
             (None, Some(number)) => drop(ended.insert((run, number))),
             (None, None) => drop(over.insert(run)),
         }
     }
-    begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(b.run.clone(), b.number)));
+    let first = |run: &str| resumed.get(run).map_or(run, String::as_str).to_owned();
+    let ended: BTreeSet<_> = ended.iter().map(|(run, number)| (first(run), *number)).collect();
+    begun.retain(|b| !over.contains(&b.run) && !ended.contains(&(first(&b.run), b.number)));
+    // One that was begun again is told once, as it began last.
+    let mut told = BTreeSet::new();
+    begun.reverse();
+    begun.retain(|b| told.insert((first(&b.run), b.number)));
+    begun.reverse();
     begun
 }
 

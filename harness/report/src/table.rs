@@ -20,8 +20,8 @@ pub enum Rows {
 }
 
 /// A whole run: the table, what needs attention first; explanations of all news; rates, where trials were repeated; the
-/// numbers, the stack and the device. `wall` is how long the run took.
-pub fn run_view(records: &[Record], rows: Rows, wall: Duration) -> String {
+/// numbers, the stack and the device. `wall` is how long the run took, where that is known.
+pub fn run_view(records: &[Record], rows: Rows, wall: Option<Duration>) -> String {
     let parts =
         [table(records, rows), explanations(records), rates(records), summary(records, wall)];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -151,7 +151,7 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
 }
 
 /// The verdicts, which add up to the trials, then stacks, devices and the date of the last trial.
-fn summary(records: &[Record], wall: Duration) -> String {
+fn summary(records: &[Record], wall: Option<Duration>) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();
         names.sort_unstable();
@@ -171,11 +171,11 @@ fn summary(records: &[Record], wall: Duration) -> String {
 
     let date = records.iter().map(|r| r.date.as_str()).max().unwrap_or_default();
     let mut text = format!(
-        "{} of {}: {} in {:.1} s\n",
+        "{} of {}: {}{}\n",
         count(records.len(), "trial"),
         count(cases, "case"),
         parts.join(", "),
-        wall.as_secs_f64()
+        wall.map(|wall| format!(" in {:.1} s", wall.as_secs_f64())).unwrap_or_default()
     );
     // A skipped trial has started nothing, so it says nothing of stack and device where others do.
     let ran = records.iter().filter(|r| r.verdict.kind != VerdictKind::Skip);
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn summaries() {
-        let wall = Duration::from_millis(1234);
+        let wall = Some(Duration::from_millis(1234));
         insta::assert_snapshot!(plain(&summary(&records(), wall)));
         let gpu = [passed("a/b"), on_gpu(passed("a/b"))];
         let text = plain(&summary(&gpu, wall));
@@ -296,7 +296,7 @@ mod tests {
             failed("copies/b"),
             known("copies/c"),
         ];
-        let view = run_view(&records, Rows::Cases, Duration::from_secs(2));
+        let view = run_view(&records, Rows::Cases, Some(Duration::from_secs(2)));
         insta::assert_snapshot!(plain(&view));
     }
 

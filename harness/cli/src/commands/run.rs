@@ -1,12 +1,16 @@
 use std::{
-    io::ErrorKind,
+    fs::File,
     path::Path,
     process::ExitCode,
     time::{Instant, SystemTime},
 };
 
 use device::{Config, Sanitize, UnknownSanitize, UnknownSchedule};
-use report::{Begun, Held, Line, Opened, Record, Rows, count};
+use report::{Held, Line, Opened, Record, Rows, Shard, count};
+use rustix::{
+    fs::{FlockOperation, flock},
+    io::Errno,
+};
 use sha2::{Digest, Sha256};
 
 use super::setup::setup;
@@ -16,7 +20,6 @@ use crate::{
     batch::{Batch, run_batch},
     machine,
     outputs::{self, Junit},
-    rerun::again,
     trial::{self, Job, lower_all},
 };
 
@@ -27,14 +30,17 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
     options.cases_from = args.selection.from.chosen();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
-    let held = match (&args.on.record, args.resume) {
-        (Some(path), true) => begun(path)?,
-        _ => None,
-    };
-    let journal = outputs::journal(args.on.record.as_deref())?;
-    let junit = args.junit.as_deref().map(Junit::open).transpose()?;
+    let record = args.on.record.as_deref();
+    let junit =
+        args.junit.as_deref().map(|path| Junit::open(path, record.as_slice())).transpose()?;
+    if let Some(path) = record.filter(|path| args.resume && path.exists()) {
+        super::show::text(path)?;
+    }
+    let journal = outputs::journal(record)?;
+    let _lock =
+        record.filter(|path| path.is_file()).map(|path| lock(path, args.resume)).transpose()?;
     let session = Session::open(options)?;
-    let begun = Instant::now();
+    let wall = Instant::now();
     let once: Vec<Job<'_>> = selected
         .iter()
         .zip(lowered)
@@ -47,10 +53,18 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         })
         .collect();
     let digest = digest(&session, &once, args.repeat);
+    let all = once.len();
     let once: Vec<_> = once
         .into_iter()
         .filter(|job| args.shard.is_none_or(|shard| shard.holds(&job.id())))
         .collect();
+    if let (Some(shard), true) = (args.shard, once.is_empty()) {
+        outputs::note(format!("shard {shard} has none of {}", count(all, "trial")));
+    }
+    let held = match (record, args.resume) {
+        (Some(path), true) => begun(path, args.shard)?,
+        _ => None,
+    };
     let opened = Opened {
         format: report::FORMAT,
         opened: report::date(SystemTime::now()),
@@ -72,7 +86,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     records.extend(lost.into_iter().chain(new));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
-    let view = report::run_view(&records, rows, begun.elapsed());
+    let view = report::run_view(&records, rows, Some(wall.elapsed()));
     let shown = outputs::print(&view);
     if let Some(junit) = junit {
         records.extend(not_run);
@@ -85,15 +99,30 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     }
 }
 
-/// The run in a record file; none where it has not come to its first line, or there is no such file yet.
-fn begun(path: &Path) -> Result<Option<Held>, Stop> {
-    let held = match std::fs::read_to_string(path) {
-        Ok(text) => Held::last(&text),
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        Err(error) => {
-            return Err(Stop::usage(format!("error: cannot read `{}`: {error}", path.display())));
-        }
+/// Keeps others from going on with a run while one writes to its file. Whoever goes on with one is alone with the file.
+fn lock(path: &Path, alone: bool) -> Result<File, Stop> {
+    let file = File::open(path)
+        .map_err(|e| Stop::usage(format!("error: cannot read `{}`: {e}", path.display())))?;
+    let operation = match alone {
+        true => FlockOperation::NonBlockingLockExclusive,
+        false => FlockOperation::NonBlockingLockShared,
     };
+    match flock(&file, operation) {
+        Err(Errno::WOULDBLOCK) => Err(Stop::usage(format!(
+            "error: a run that writes to `{}` is going on{}",
+            path.display(),
+            if alone { ", so none can be resumed there" } else { " after it was resumed" }
+        ))),
+        // A file system without locks.
+        _ => Ok(file),
+    }
+}
+
+/// The run in a record file, or that shard of it; none where it has not come to its first line.
+fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
+    let mut last = Held::last(&super::show::text(path)?);
+    last.retain(|held| held.opened.shard == shard || shard.is_none());
+    let held = last.pop();
     if held.is_none() {
         outputs::note(format!("`{}` has no run to go on with; a new one begins", path.display()));
     }
@@ -113,8 +142,14 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32) -> String {
         add(&library.name);
         add(library.build_id.as_deref().unwrap_or_default());
     }
+    add(&session.stack.spec);
+    add(session.gfx().map_or("gpu", |gfx| gfx));
+    for (option, value) in session.given() {
+        add(option);
+        add(&value);
+    }
     for job in jobs {
-        add(&again(session, job));
+        add(&format!("{:?} {:?} {:?}", job.case, job.late(session), job.faults));
         add(&serde_json::to_string(&job.lowered.plan).unwrap_or_default());
     }
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
@@ -133,7 +168,7 @@ struct Resumed<'j> {
 /// Takes from a run's jobs what an earlier one has done.
 ///
 /// # Errors
-/// An earlier run that was of something else, or is going on.
+/// An earlier run that was of something else.
 fn resume<'j>(
     session: &Session,
     opened: &Opened,
@@ -147,16 +182,7 @@ fn resume<'j>(
             held.opened.run
         )));
     }
-    let command = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     let boot = machine::boot();
-    let runs = |begun: &&Begun| {
-        begun.boot == boot
-            && command(&begun.pid.to_string()).is_some_and(|c| Some(c) == command("self"))
-    };
-    if let Some(begun) = held.lost.values().find(runs) {
-        let Begun { run, pid, .. } = begun;
-        return Err(Stop::usage(format!("error: run {run} is going on: process {pid} is there")));
-    }
     let (mut lost, mut jobs) = (Vec::new(), Vec::new());
     for (number, job) in all.filter(|(number, _)| !held.records.contains_key(number)) {
         match held.lost.get(&number).filter(|begun| begun.boot != boot) {
@@ -171,8 +197,11 @@ fn resume<'j>(
         jobs.len(),
         match lost.len() {
             0 => String::new(),
-            n =>
-                format!("; {} not run again, as the machine went down meanwhile", count(n, "trial")),
+            n => format!(
+                "; {} not run again, as the machine may have gone down during {}",
+                count(n, "trial"),
+                if n == 1 { "it" } else { "them" }
+            ),
         }
     ));
     Ok(Resumed { records: held.records.into_values().collect(), lost, jobs })

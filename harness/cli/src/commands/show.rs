@@ -1,6 +1,10 @@
 //! What record files hold, as the run itself would have shown it.
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
 use report::{Held, Record, Rows, count};
 
@@ -14,20 +18,26 @@ use crate::{
 const NAMED: usize = 10;
 
 pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
-    let held = args.paths.iter().map(|path| Ok((path.display().to_string(), held(path)?)));
-    let held = all(held)?;
+    let named = |path: &PathBuf| {
+        let name = path.display().to_string();
+        Ok(held(path)?.into_iter().map(move |held| (name.clone(), held)))
+    };
+    let held: Vec<_> = all(args.paths.iter().map(named))?.into_iter().flatten().collect();
     report::shards(&held).map_err(|e| Stop::usage(format!("error: {e}")))?;
-    let junit = args.junit.as_deref().map(Junit::open).transpose()?;
+    let records: Vec<&Path> = args.paths.iter().map(PathBuf::as_path).collect();
+    let junit = args.junit.as_deref().map(|path| Junit::open(path, &records)).transpose()?;
 
-    let wall = held.iter().map(|(_, held)| held.took()).sum();
     let mut records: Vec<Record> =
         held.iter().flat_map(|(_, held)| held.records.values().cloned()).collect();
     let missing: Vec<&str> =
         held.iter().flat_map(|(_, held)| held.missing().map(|(_, trial)| trial)).collect();
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
-    let shown = outputs::print(&report::run_view(&records, rows, wall));
+    let shown = outputs::print(&report::run_view(&records, rows, None));
     if let Some(junit) = junit {
-        records.extend(held.iter().flat_map(|(_, held)| held.not_run()));
+        let like = records.first().cloned().ok_or_else(|| {
+            Stop::no_verdict("error: no trial is over, so there is nothing for a JUnit report")
+        })?;
+        records.extend(held.iter().flat_map(|(_, held)| held.not_run(&like)));
         junit.write(&records)?;
     }
     shown?;
@@ -57,14 +67,25 @@ fn all<T>(results: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Stop
     }
 }
 
-/// The last run of a file.
-pub(crate) fn held(path: &Path) -> Result<Held, Stop> {
+/// The text of a record file. A letter that was torn with its line spoils no other line.
+pub(crate) fn text(path: &Path) -> Result<String, Stop> {
     let name = path.display();
-    let text = fs::read_to_string(path)
-        .map_err(|e| Stop::usage(format!("error: cannot read `{name}`: {e}")))?;
-    Held::last(&text).ok_or_else(|| {
-        Stop::usage(format!(
-            "error: `{name}` has no run that says what it was to do; `rocrepro run --record {name}` writes such a file"
-        ))
-    })
+    let read = |e: std::io::Error| Stop::usage(format!("error: cannot read `{name}`: {e}"));
+    if !fs::metadata(path).map_err(read)?.is_file() {
+        return Err(Stop::usage(format!("error: `{name}` is no file that records could stay in")));
+    }
+    let bytes = fs::read(path).map_err(read)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The last run of a file, with all its shards that are there.
+fn held(path: &Path) -> Result<Vec<Held>, Stop> {
+    let held = Held::last(&text(path)?);
+    if held.is_empty() {
+        let name = path.display();
+        return Err(Stop::usage(format!(
+            "error: `{name}` has no run that says what it was to do, as those of `rocrepro run --record FILE` do"
+        )));
+    }
+    Ok(held)
 }

@@ -30,9 +30,20 @@ const OPTIONS: &[&str] = &[
     "--fault=copy.zero,probability=0.5,seed=3",
 ];
 
-/// Those on which it does not depend, or not in this way: how many at once, where it is written, where a stack is fetched from.
-const OTHERS: &[&str] =
-    &["--help", "--jobs", "--junit", "--mirror", "--record", "--repeat", "--trials", "--with"];
+/// Those on which it does not depend, or not in this way: which trials, how many at once, where it is written, where a stack is fetched from.
+const OTHERS: &[&str] = &[
+    "--exclude",
+    "--help",
+    "--jobs",
+    "--junit",
+    "--mirror",
+    "--record",
+    "--repeat",
+    "--resume",
+    "--shard",
+    "--trials",
+    "--with",
+];
 
 fn rocrepro(folder: &Path, arguments: &[String]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));

@@ -149,6 +149,66 @@ fn a_run_that_is_killed_goes_on_where_it_was() {
     );
 }
 
+/// What fresh eyes found.
+#[test]
+fn a_file_that_is_written_or_is_none_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let record = at("record");
+    let mut first = run(&record, &["--repeat", "20"]);
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while !fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")) {
+        sleep(Duration::from_millis(5));
+    }
+    let refused = |output: Output, told: &str| {
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains(told), "{output:?}");
+    };
+    let resume = || run(&record, &["--repeat", "20", "--resume"]).output().expect("it starts");
+    refused(resume(), "is going on, so none can be resumed there");
+    first.kill().expect("it is killed");
+    first.wait().expect("it ends");
+
+    // A letter that was cut spoils its line alone.
+    let mut bytes = fs::read(&record).expect("a file");
+    bytes.extend(b"{\"format\":1,\"x\":\"\xc3");
+    fs::write(&record, bytes).expect("a file");
+    assert_eq!(show(&[&record]).status.code(), Some(3));
+
+    let path = |name: &str| at(name).display().to_string();
+    let junit = rocrepro(&["show", &path("record"), "--junit", &path("record")]).output();
+    refused(junit.expect("it starts"), "is the file of the records");
+    assert!(Command::new("mkfifo").arg(at("pipe")).status().expect("mkfifo").success());
+    refused(show(&[&at("pipe")]), "is no file that records could stay in");
+    refused(run(&at("pipe"), &["--resume"]).output().expect("it starts"), "is no file");
+}
+
+/// Ctrl-C ends a run in good order: nothing of it took the machine down, wherever it is resumed.
+#[test]
+fn an_interrupted_run_lost_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("record");
+    let mut child = run(&record, &["--repeat", "20"]);
+    let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while !fs::read_to_string(&record).is_ok_and(|text| text.contains("\"verdict\"")) {
+        sleep(Duration::from_millis(5));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is there").success());
+    assert_eq!(child.wait().expect("it ends").code(), Some(3));
+    let kept = fs::read_to_string(&record).expect("a file");
+    let boot = kept.split("\"boot\":\"").nth(1).and_then(|rest| rest.split('"').next());
+    let moved = kept.replace(boot.expect("an id of the boot"), "another-machine");
+    fs::write(&record, moved).expect("a file");
+    let resumed = run(&record, &["--repeat", "20", "--resume"]).output().expect("it starts");
+    assert!(resumed.status.success(), "{resumed:?}");
+    assert!(!text(&resumed.stderr).contains("not run again"), "{resumed:?}");
+    let counts = verdicts(&[&record]);
+    assert!(counts.values().all(|count| *count == 20), "{counts:?}");
+    let unfinished = rocrepro(&["unfinished"]).arg(&record).output().expect("it starts");
+    assert_eq!(unfinished.status.code(), Some(0), "{unfinished:?}");
+}
+
 /// A trial that took the machine down is not run again in silence; another run is not mixed with it.
 #[test]
 fn a_trial_during_which_the_machine_went_down_is_told() {
@@ -177,10 +237,14 @@ fn a_trial_during_which_the_machine_went_down_is_told() {
     let said = text(&resumed.stdout);
     assert_eq!(resumed.status.code(), Some(3), "{resumed:?}");
     assert!(
-        text(&resumed.stderr).contains("1 trial not run again, as the machine went down"),
+        text(&resumed.stderr)
+            .contains("1 trial not run again, as the machine may have gone down during it"),
         "{resumed:?}"
     );
-    assert!(said.contains(trial) && said.contains("the machine was started again"), "{said}");
+    assert!(
+        said.contains(trial) && said.contains("has no end: the machine was started again"),
+        "{said}"
+    );
     // That stays so.
     let again = run(&record, &["--resume"]).output().expect("it starts");
     assert_eq!(again.status.code(), Some(3), "{again:?}");
