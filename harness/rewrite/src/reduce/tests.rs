@@ -170,10 +170,10 @@ fn what_a_check_does_not_depend_on_goes() {
         "graphs/fork-join",
         |plan| {
             let all = calls(&plan.body);
-            let right = all
+            let left = all
                 .iter()
-                .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "right.back"));
-            let failing = right.expect("a check").id;
+                .find(|s| matches!(&s.call, Call::Check { buffer } if buffer == "left.back"));
+            let failing = left.expect("a check").id;
             vec![leaves(&reductions(plan, Some(failing)))[0].clone(), Edit::Scale(64)]
         },
         "
@@ -200,7 +200,7 @@ steps:
         - copy: {to: in, from: batch, stream: s}
         - launch_graph: {exec: x, stream: s}
         - sync: s
-        - check: right
+        - check: left
 ",
     );
 }
