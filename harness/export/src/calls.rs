@@ -116,10 +116,27 @@ impl Printer<'_> {
         identifier
     }
 
-    /// Forgets a handle that may be used again, as a careful program does.
-    pub(crate) fn forget(&mut self, kind: Kind, identifier: &str, name: &str) {
-        if !self.declares(kind, name) {
+    /// Forgets a handle that a call destroyed, as the worker does: where the variable is at the top, and where it is used again.
+    pub(crate) fn forget(&mut self, step: &Step, kind: Kind, name: &str) {
+        if self.expects_success(step)
+            && (!self.declares(kind, name) || self.used_after(step, kind, name))
+        {
+            let identifier = self.name(kind, name);
             self.line(format!("{identifier} = nullptr;"));
+        }
+    }
+
+    /// Whether a later call in the text works with a name before one makes it anew.
+    fn used_after(&self, step: &Step, kind: Kind, name: &str) -> bool {
+        let steps = self.plan.steps();
+        let later = steps.into_iter().skip_while(|other| !std::ptr::eq(*other, step)).skip(1);
+        let mut named = later.flat_map(|step| step.call.all_named());
+        let next = named.find(|named| Kind::from(named.thing) == kind && named.name == name);
+        match next.map(|next| next.role) {
+            None | Some(NamedAs::Made) => false,
+            // A second destruction is one of the old handle.
+            Some(NamedAs::Ended) => !matches!(kind, Kind::Buffer | Kind::Exec | Kind::Graph),
+            Some(_) => true,
         }
     }
 
@@ -173,9 +190,8 @@ impl Printer<'_> {
             }
         }
         let ended = step.call.named().into_iter().find(|named| named.role == NamedAs::Ended);
-        if let Some(Named { thing, name, .. }) = ended.filter(|_| step.checked()) {
-            let identifier = self.name(thing.into(), name);
-            self.forget(thing.into(), &identifier, name);
+        if let Some(Named { thing, name, .. }) = ended {
+            self.forget(step, thing.into(), name);
         }
     }
 

@@ -99,21 +99,16 @@ impl Printer<'_> {
             Memory::HostRegistered => format!("hipHostUnregister({base})"),
             Memory::HostPageable => {
                 self.line(format!("std::free({base});"));
-                return self.forget(Kind::Buffer, &name, buffer);
+                return self.forget(step, Kind::Buffer, buffer);
             }
         };
         self.status(step, &call, HIP);
         if memory == Memory::HostRegistered {
             self.line(format!("std::free({base});"));
         }
-        // A buffer that could not be freed is still there for the teardown, and one that is freed again keeps its address.
-        if self.freed_again(buffer) {
-            return;
-        }
-        if step.checked() {
-            self.forget(Kind::Buffer, &name, buffer);
-        } else if hoisted && self.expects_success(step) {
-            self.line(format!("{name} = nullptr;"));
+        // One that is freed again keeps its address.
+        if !self.freed_again(buffer) {
+            self.forget(step, Kind::Buffer, buffer);
         }
     }
 
@@ -124,7 +119,7 @@ impl Printer<'_> {
         })
     }
 
-    fn expects_success(&self, step: &Step) -> bool {
+    pub(crate) fn expects_success(&self, step: &Step) -> bool {
         step.returns
             .as_ref()
             .and_then(|by| by.at(self.version))
