@@ -24,7 +24,7 @@ pub(crate) use self::{
     bisect::{Bisect, Regress},
     device::Device,
     doctor::Doctor,
-    exec::Exec,
+    exec::{Exec, HomeKind},
     export::Export,
     minimise::Minimise,
     mitigate::Mitigate,
