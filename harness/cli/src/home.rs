@@ -61,11 +61,22 @@ impl Home<'_> {
             same_layout(root)?;
             let usr = root.join("usr");
             link("rocm/lib", LIBRARIES.into());
-            for name in ["bin", "include", "libexec", "share"] {
+            for name in ["bin", "libexec", "share"] {
                 link(&format!("rocm/{name}"), usr.join(name));
             }
-            for (name, folder) in [("llvm", llvm(&usr)), ("amdgcn", bitcode(&usr))] {
-                folder.into_iter().for_each(|folder| link(&format!("rocm/{name}"), folder));
+            // Those of C and C++ are the system's, which a prefix of ROCm does not have.
+            for (name, folder) in headers(&usr.join("include")) {
+                link(&format!("rocm/include/{name}"), folder);
+            }
+            if let Some(folder) = bitcode(&usr) {
+                link("rocm/amdgcn", folder);
+            }
+            if let Some(folder) = llvm(&usr) {
+                // AMD's packages have it below `lib`, and Debian's hipcc looks there by the name that Debian gives it.
+                let own = folder.file_name().unwrap_or_default().display().to_string();
+                for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
+                    link(name, folder.clone());
+                }
             }
             for quirk in QUIRKS {
                 if let Some(name) = quirk.other_name(self.stack) {
@@ -202,6 +213,16 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
         Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
     });
     version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+}
+
+/// The folders of ROCm's own headers, by their names.
+fn headers(include: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    const OWN: [&str; 8] = ["amd_comgr", "hip", "hsa", "miopen", "rccl", "roc", "thrust", "cub"];
+    let entries = fs::read_dir(include).into_iter().flatten().flatten();
+    let own = |name: &String| OWN.iter().any(|start| name.starts_with(start));
+    let named =
+        entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
+    named.filter(move |(name, _)| own(name))
 }
 
 /// The stack's own clang, of several the newest.
