@@ -66,16 +66,16 @@ impl Home<'_> {
             }
             // Those of C and C++ are the system's, which a prefix of ROCm does not have.
             for (name, folder) in headers(&usr.join("include")) {
-                link(&format!("rocm/include/{name}"), folder);
+                link(&format!("rocm/include/{name}"), as_seen(folder, root));
             }
             if let Some(folder) = bitcode(&usr) {
-                link("rocm/amdgcn", folder);
+                link("rocm/amdgcn", as_seen(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
                 // AMD's packages have it below `lib`, and Debian's hipcc looks there by the name that Debian gives it.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
-                    link(name, folder.clone());
+                    link(name, as_seen(folder.clone(), root));
                 }
             }
             for quirk in QUIRKS {
@@ -213,6 +213,13 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
         Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
     });
     version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+}
+
+/// The path by which a folder below `usr` of the stack is seen in the view: that of the machine, where it has none of its own. A compiler
+/// takes one folder by two paths for two, and may then miss what it looks for behind the first.
+fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
+    let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
+    seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
 }
 
 /// The folders of ROCm's own headers, by their names.

@@ -8,7 +8,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro exec ./saxpy                                 a HIP program of yours, on ROCm 7.2.4 and the emulated gfx1151
   rocrepro exec -- python3 train.py                     a program found by PATH; its children run in the stack too
-  rocrepro exec ~/venv/bin/python train.py              the Python of a virtual environment, with its packages
+  rocrepro exec --with cupy venv/bin/python solve.py    the Python of a virtual environment, with its packages
   rocrepro exec --rocm debian:6.4.3 ./saxpy 4096        the same on another release
   rocrepro exec --fault copy.zero,probability=0.5 ./saxpy
   rocrepro exec --device-option memory=512M --device-option gtt=8G ./saxpy    an APU with a carve-out and GTT

@@ -21,6 +21,10 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let program = Stop::both(program(&args.program), of_the_device(&args.fault));
     let ((program, ()), (options, faults)) = Stop::both(program, setup)?;
     let session = Session::open(options)?;
+    let program = match program {
+        Found::Here(file) => file,
+        Found::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
+    };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
     let text = text.map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
@@ -69,24 +73,46 @@ fn settle(
 
 /// The file of a program that is named as in a shell. Links are left as they are: what a virtual environment's python is, it
 /// knows by the name that it was started by.
-pub(super) fn program(name: &Path) -> Result<PathBuf, Stop> {
-    let runs = |file: &PathBuf| {
-        file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
-    };
-    if name.components().count() == 1 && !name.starts_with(".") {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let found = env::split_paths(&path).map(|folder| folder.join(name)).find(runs);
-        if let Some(file) = found.and_then(|file| absolute(file).ok()) {
-            return Ok(file);
-        }
+pub(super) fn file(name: &Path) -> Result<PathBuf, Stop> {
+    match program(name)? {
+        Found::Here(file) => Ok(file),
+        Found::Nowhere(absent) => Err(absent),
     }
-    let shown = name.display();
-    match name.metadata() {
-        Ok(file) if file.is_file() => absolute(name)
-            .map_err(|error| Stop::usage(format!("error: cannot run `{shown}`: {error}"))),
-        Ok(_) => Err(Stop::usage(format!("error: `{shown}` is not a file"))),
-        Err(error) => Err(Stop::usage(format!("error: cannot run `{shown}`: {error}"))),
+}
+
+/// Where a program is.
+enum Found {
+    Here(PathBuf),
+    /// Not on this machine; a stack may have it. And what to say where it has not.
+    Nowhere(Stop),
+}
+
+fn program(name: &Path) -> Result<Found, Stop> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let named = env::split_paths(&path).map(|folder| folder.join(name));
+    let found = if is_bare(name) { named.into_iter().find(runs) } else { None };
+    let file = found.unwrap_or_else(|| name.to_owned());
+    let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
+    match file.metadata() {
+        Ok(it) if it.is_file() => absolute(file).map(Found::Here).map_err(cannot),
+        Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", name.display()))),
+        Err(error) if is_bare(name) => Ok(Found::Nowhere(cannot(error))),
+        Err(error) => Err(cannot(error)),
     }
+}
+
+/// A tool that comes with the stack.
+fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
+    Some(session.stack.root.join("usr/bin").join(name)).filter(runs)
+}
+
+/// Whether it is a name that is looked up, and no path.
+fn is_bare(name: &Path) -> bool {
+    name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
+}
+
+fn runs(file: &PathBuf) -> bool {
+    file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 /// Whether all faults that can be read are the device's own: a program has no plan at whose calls one could be planted.
