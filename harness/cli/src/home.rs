@@ -8,7 +8,6 @@ mod quirks;
 mod stand_in;
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -26,7 +25,7 @@ const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// Where frameworks look for ROCm.
-const PREFIX: &str = "/opt/rocm";
+pub(crate) const PREFIX: &str = "/opt/rocm";
 
 /// The folder, below the cache, in whose place a view keeps what it makes. It stays empty.
 const PLACE: &str = "home";
@@ -124,7 +123,8 @@ impl Home<'_> {
             view.made.insert("class/kfd".into(), Made::Link(place.join("kfd")));
             self.show(&mut view, "class", Path::new("/sys/class"));
         }
-        view.environment = environment();
+        let names = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"];
+        view.environment = names.map(|name| (name.to_owned(), PREFIX.to_owned())).into();
         Ok(view)
     }
 
@@ -151,16 +151,6 @@ impl Home<'_> {
         }
         Ok(file)
     }
-}
-
-/// What a program finds by name. The stack's own tools come behind those of the machine.
-fn environment() -> BTreeMap<String, String> {
-    let mut environment: BTreeMap<String, String> = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"]
-        .map(|name| (name.to_owned(), PREFIX.to_owned()))
-        .into();
-    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
-    environment.insert("PATH".to_owned(), format!("{path}:{PREFIX}/bin"));
-    environment
 }
 
 /// Names in `/opt` that stand for the stack inside: `rocm`, and every installed ROCm that is not itself the stack.

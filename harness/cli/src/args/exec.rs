@@ -38,6 +38,10 @@ pub(crate) struct Exec {
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
 
+    /// Look for the program, and for what it starts, in this environment first; see `rocrepro env`
+    #[arg(long = "in", value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+
     /// The program, as a path or a name that PATH has
     pub(crate) program: PathBuf,
 
