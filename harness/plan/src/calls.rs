@@ -9,7 +9,7 @@
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
 //! | `gives` | the value that it gives, a [`Gives`] |
-//! | `effect` | `nothing`, or a method each of the model, of captures, and two of the order: see below |
+//! | `effect` | `nothing`, or all parts of what it does: see below |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!
@@ -18,32 +18,32 @@
 //! | role | what it is |
 //! | --- | --- |
 //! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
-//! | `orders(Stream)` | the stream in whose order the work is done |
 //! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it |
 //! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
 //! | `node`, `block` | another call, or steps |
 //! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
+//! | `asynchronous` | what says whether the host goes on before the work is done |
 //! | `plain` | any other value |
 //!
 //! The forms of verbs: `keys` has a key for each field, `value` the one field, or nothing. `by_hand` has keys of its own,
 //! which the crate `case` reads and writes by a method of that name, as it reads a `block`. A `part` is read under another
 //! verb and written by a method of its own. `none` is only around the steps of a case.
 //!
-//! The effects: `memory` is a method in `model/effects.rs`, `captures` one in `captures.rs` (what it does to captures and
-//! graphs), `order` and `touches` are two in `order/effects.rs` (what it orders, and which bytes it touches); each may be
-//! `nothing`.
+//! The parts of an effect are values, which `calls/effects.rs` declares: `memory` is an [`OnMemory`], `captures` an
+//! [`OnCaptures`], `order` an [`OnOrder`]; `works_in` says whose work it is ([`WorksIn`]), and `over` what is promised to be over
+//! when the call returns ([`Over`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::keys::{Choice, Field, Holds, Keys};
+pub use self::{
+    effects::{Asynchronous, OnCaptures, OnMemory, OnOrder, Over, WorksIn},
+    keys::{Choice, Field, Holds, Keys},
+};
 use crate::{
     Arg, Box3d, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory,
     Name, Operands, Parameter, Place, Plan, RandKind, Step,
-    captures::Captures,
-    model::{Bytes, Model, Now},
-    order::{Order, Touch},
 };
 
 #[macro_use]
@@ -70,6 +70,7 @@ mod queries;
 mod rng;
 #[macro_use]
 mod streams;
+mod effects;
 mod keys;
 
 /// What a call names: a buffer, or an object of HIP or of a library above it.
@@ -111,8 +112,6 @@ pub enum NamedAs {
     Ended,
     /// The call works with it.
     Used,
-    /// The stream in whose order the work is done.
-    Orders,
     /// A buffer that is read.
     Read,
     /// A buffer that is written.
@@ -382,17 +381,6 @@ impl Call {
         let mut stream = None;
         self.each_name(&mut |named| {
             if named.thing == Thing::Stream {
-                stream = Some(named.name);
-            }
-        });
-        stream
-    }
-
-    /// The stream in whose order the call's work is done.
-    pub(crate) fn ordered_by(&self) -> Option<&str> {
-        let mut stream = None;
-        self.each_name(&mut |named| {
-            if named.role == NamedAs::Orders {
                 stream = Some(named.name);
             }
         });

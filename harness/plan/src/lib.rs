@@ -36,8 +36,9 @@ mod source;
 
 pub use call::*;
 pub use calls::{
-    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys, Named, NamedAs,
-    ReadVerb, Takes, Thing, Verb, WriteVerb, api, apis, functions, is_result, verbs,
+    Asynchronous, By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
+    Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, ReadVerb, Takes, Thing, Verb, WorksIn,
+    WriteVerb, api, apis, functions, is_result, verbs,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;

@@ -28,9 +28,6 @@ macro_rules! names {
     ($see:ident, $field:ident, uses $thing:ident) => {
         $see(named(Thing::$thing, $field, NamedAs::Used))
     };
-    ($see:ident, $field:ident, orders Stream) => {
-        $see(named(Thing::Stream, $field, NamedAs::Orders))
-    };
     ($see:ident, $field:ident, reads $by:ident) => {
         names!(@buffer $see, $field, Read, $by)
     };
@@ -50,6 +47,7 @@ macro_rules! names {
     (@plain block) => {};
     (@plain number) => {};
     (@plain flag) => {};
+    (@plain asynchronous) => {};
     (@plain choice) => {};
     (@plain text) => {};
     (@plain plain) => {};
@@ -66,7 +64,12 @@ macro_rules! stream_field {
     ($found:ident, $field:ident, uses Stream) => {
         $found = Some($field)
     };
-    ($found:ident, $field:ident, orders Stream) => {
+    ($found:ident, $field:ident, $($other:tt)*) => {};
+}
+
+/// The field that says whether a call is asynchronous, to be changed.
+macro_rules! asynchronous_field {
+    ($found:ident, $field:ident, asynchronous) => {
         $found = Some($field)
     };
     ($found:ident, $field:ident, $($other:tt)*) => {};
@@ -114,9 +117,6 @@ macro_rules! key {
         Key::of(stringify!($field), KeyHolds::Name, false)
     };
     ($field:ident, $type:ty, uses Stream) => {
-        Key::of(stringify!($field), KeyHolds::Name, false)
-    };
-    ($field:ident, $type:ty, orders Stream) => {
         Key::of(stringify!($field), KeyHolds::Name, false)
     };
     ($field:ident, $type:ty, ends $thing:ident) => {
@@ -202,9 +202,6 @@ macro_rules! value {
     ($from:ident, $field:ident, uses Stream) => {
         $from.stream(stringify!($field))
     };
-    ($from:ident, $field:ident, orders Stream) => {
-        $from.stream(stringify!($field))
-    };
     ($from:ident, $field:ident, makes $thing:ident) => {
         $from.thing(stringify!($field), Thing::$thing)
     };
@@ -244,9 +241,6 @@ macro_rules! field {
     };
     ($found:ident, $field:ident, uses $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Used))
-    };
-    ($found:ident, $field:ident, orders Stream) => {
-        $found.push(Field::name(stringify!($field), $field, Thing::Stream, NamedAs::Orders))
     };
     ($found:ident, $field:ident, text) => {
         $found.push(Field::text(stringify!($field), $field))
@@ -340,42 +334,23 @@ macro_rules! writer {
     ($other:ident [$($name:ident)?] $($field:ident: $type:ty),*) => {};
 }
 
-/// One of the four parts of what a call does.
+/// One part of what a call does.
 macro_rules! effect {
-    ($part:ident, $on:ident, $given:tt, $none:expr, nothing) => { $none };
-    (memory, $on:ident, $given:tt, $none:expr, { memory: $does:ident $($args:tt)* }) => {
-        effect!(@upto $on, $given, $none, $does [$($args)*])
-    };
-    ($part:ident, $on:ident, $given:tt, $none:expr, {
-        memory: $memory:ident $(($($m:expr),*))?,
-        captures: $captures:ident $(($($c:expr),*))?,
-        order: $order:ident $(($($o:expr),*))?,
-        touches: $touches:ident $(($($t:expr),*))? $(,)?
+    (memory, nothing) => { OnMemory::Nothing };
+    (captures, nothing) => { OnCaptures::Nothing };
+    (order, nothing) => { OnOrder::Nothing };
+    (works_in, nothing) => { WorksIn::NoStream };
+    (over, nothing) => { Over::Nothing };
+    ($part:ident, {
+        memory: $memory:expr, captures: $captures:expr, order: $order:expr, works_in: $works_in:expr, over: $over:expr $(,)?
     }) => {
-        effect!(
-            @pick $part, $on, $given, $none,
-            $captures [$($($c),*)?], $order [$($($o),*)?], $touches [$($($t),*)?]
-        )
+        effect!(@$part ($memory) ($captures) ($order) ($works_in) ($over))
     };
-    (@upto $on:ident, $given:tt, $none:expr, $does:ident [($($arg:expr),*), $($rest:tt)*]) => {
-        effect!(@call $on, $given, $none, $does [$($arg),*])
-    };
-    (@upto $on:ident, $given:tt, $none:expr, $does:ident [, $($rest:tt)*]) => {
-        effect!(@call $on, $given, $none, $does [])
-    };
-    (@pick captures, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
-        effect!(@call $on, $given, $none, $c $cs)
-    };
-    (@pick order, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
-        effect!(@call $on, $given, $none, $o $os)
-    };
-    (@pick touches, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
-        effect!(@call $on, $given, $none, $t $ts)
-    };
-    (@call $on:ident, $given:tt, $none:expr, nothing []) => { $none };
-    (@call $on:ident, [$($given:expr),*], $none:expr, $does:ident [$($arg:expr),*]) => {
-        $on.$does($($given,)* $($arg),*)
-    };
+    (@memory ($it:expr) $c:tt $o:tt $w:tt $v:tt) => { $it };
+    (@captures $m:tt ($it:expr) $o:tt $w:tt $v:tt) => { $it };
+    (@order $m:tt $c:tt ($it:expr) $w:tt $v:tt) => { $it };
+    (@works_in $m:tt $c:tt $o:tt ($it:expr) $v:tt) => { $it };
+    (@over $m:tt $c:tt $o:tt $w:tt ($it:expr)) => { $it };
 }
 
 macro_rules! table {
@@ -509,35 +484,54 @@ macro_rules! table {
                 }
             }
 
-            /// What the call does to captures and graphs, and what those depend on.
-            pub(crate) fn follow<'a>(&'a self, captures: &mut Captures<'a>) -> Result<(), String> {
+            /// What the call does to memory, or reads there.
+            pub fn on_memory(&self) -> OnMemory<'_> {
+                use OnMemory::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(memory, $effect),)*
+                }
+            }
+
+            /// What the call does to captures and graphs.
+            pub fn on_captures(&self) -> OnCaptures<'_> {
+                use OnCaptures::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(captures, $effect),)*
+                }
+            }
+
+            /// What the call orders.
+            pub fn on_order(&self) -> OnOrder<'_> {
+                use OnOrder::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(order, $effect),)*
+                }
+            }
+
+            /// Whose work the call is.
+            pub fn works_in(&self) -> WorksIn<'_> {
+                use WorksIn::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(works_in, $effect),)*
+                }
+            }
+
+            /// What is promised to be over when the call returns.
+            pub(crate) fn over(&self) -> Over<'_> {
+                use Over::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(over, $effect),)*
+                }
+            }
+
+            /// What says whether the host goes on before the work is done, to be changed; none where it has no choice.
+            pub fn asynchronous_mut(&mut self) -> Option<&mut dyn Asynchronous> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
-                        effect!(captures, captures, [], Ok(()), $effect)
+                        let mut found: Option<&mut dyn Asynchronous> = None;
+                        $($(asynchronous_field!(found, $field, $role $($($of)*)?);)*)?
+                        found
                     })*
-                }
-            }
-
-            /// What the call orders, and in which order its own accesses are.
-            pub(crate) fn order<'a>(&'a self, order: &mut Order<'a>, step: &'a Step, host: &str) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(order, order, [step, host], {}, $effect),)*
-                }
-            }
-
-            /// The accesses of the call, and whether the interface promises that they are over when it returns.
-            pub(crate) fn touches<'a>(&'a self, order: &Order<'a>) -> (Vec<Touch<'a>>, bool) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => {
-                        effect!(touches, order, [], (Vec::new(), false), $effect)
-                    })*
-                }
-            }
-
-            /// What the call does to memory when it takes effect.
-            pub(crate) fn effect<'a, B: Bytes>(&'a self, model: &mut Model<'a, B>, now: Now<'a>) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(memory, model, [now], (), $effect),)*
                 }
             }
         }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, captured};
+use plan::{Call, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, WorksIn, captured};
 
 /// A plan that does the same work by other calls.
 #[derive(Clone, Debug)]
@@ -173,30 +173,25 @@ fn outside_of(
 }
 
 fn synchronous(mut step: Step) -> Step {
-    if let Call::Copy { api, .. } = &mut step.call
-        && *api == CopyApi::MemcpyAsync
+    if let Some(asynchronous) = step.call.asynchronous_mut()
+        && asynchronous.goes_on()
     {
-        *api = CopyApi::Memcpy;
-    }
-    if let Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } = &mut step.call {
-        *asynchronous = false;
+        asynchronous.make_plain();
     }
     step
 }
 
 /// Whether the device still works when the call has returned.
 fn submits(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Launch { .. }
-            | Call::Copy { .. }
-            | Call::Copy2d { .. }
-            | Call::Set { .. }
-            | Call::GraphLaunch { .. }
-            | Call::RandGenerate { .. }
-            | Call::BlasltMatmul { .. }
-            | Call::RocblasGemm { .. }
-    )
+    match call.works_in() {
+        WorksIn::NullStream | WorksIn::Stream(_) | WorksIn::Library(_) | WorksIn::Generator(_) => {
+            true
+        }
+        // Memory comes and goes between works, and marks are none.
+        WorksIn::NoStream | WorksIn::Mark(_) | WorksIn::Pool { .. } | WorksIn::NearestTo(_) => {
+            false
+        }
+    }
 }
 
 /// Whether the call brings data to the host, which a check then reads.
@@ -234,24 +229,21 @@ fn no_null_stream(plan: &mut Plan) -> bool {
     if plan.streams.contains_key(OWN) {
         return false;
     }
-    let pool: BTreeSet<String> = plan
-        .buffers
-        .iter()
-        .filter(|(_, buffer)| buffer.memory == Memory::DeviceAsync)
-        .map(|(name, _)| name.clone())
-        .collect();
     let mut changed = false;
-    each(&mut plan.body, &mut |call| {
-        // These have no stream of their own, or do not use the one that is noted.
-        let no_memory_of_it = matches!(call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if !pool.contains(buffer));
-        let synchronous = matches!(
-            call,
-            Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
-                | Call::Copy2d { asynchronous: false, .. }
-                | Call::Set { asynchronous: false, .. }
-        );
-        if !no_memory_of_it
-            && !synchronous
+    let mut body = std::mem::take(&mut plan.body);
+    each(&mut body, &mut |call| {
+        // These do not use the stream that is noted.
+        let of_none = match call.works_in() {
+            WorksIn::NullStream => true,
+            WorksIn::Pool { buffer, .. } => !plan.is_of_pool(buffer),
+            WorksIn::NoStream
+            | WorksIn::Stream(_)
+            | WorksIn::Library(_)
+            | WorksIn::Generator(_)
+            | WorksIn::Mark(_)
+            | WorksIn::NearestTo(_) => false,
+        };
+        if !of_none
             && let Some(stream) = call.stream_mut()
             && stream == DEFAULT_STREAM
         {
@@ -259,6 +251,7 @@ fn no_null_stream(plan: &mut Plan) -> bool {
             changed = true;
         }
     });
+    plan.body = body;
     plan.streams.insert(OWN.to_owned(), StreamKind::Blocking);
     changed
 }
@@ -346,6 +339,7 @@ fn create_outside(plan: &mut Plan) -> bool {
 #[cfg(test)]
 mod tests {
     use case::{Case, Kernels, lower};
+    use plan::CopyApi;
 
     use super::*;
 
