@@ -246,14 +246,10 @@ pub fn is_result(function: &str, argument: usize) -> Option<bool> {
 pub struct Verb {
     /// How it is written.
     pub name: &'static str,
-    /// The keys of its value; none where that is no mapping.
-    pub keys: &'static [&'static str],
     /// What it does, in a few words.
     pub about: &'static str,
     /// What its call gives.
     pub gives: Gives,
-    /// Whether its call does nothing to memory, captures and order.
-    pub idle: bool,
     /// What it takes, where its call is read from its declaration.
     pub takes: Takes,
 }
@@ -261,12 +257,23 @@ pub struct Verb {
 /// What a verb takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Takes {
-    /// These keys.
-    Keys(&'static [Key]),
-    /// One value, or nothing.
-    Value(&'static [Key]),
-    /// What only the crate `case` knows.
-    Other,
+    /// The keys of these fields.
+    Keys(&'static [&'static [Key]]),
+    /// The value of one field, or nothing.
+    Value(&'static [&'static [Key]]),
+    /// What only the crate `case` knows, under these keys.
+    Other(&'static [&'static str]),
+}
+
+impl Verb {
+    /// The keys of its value; none where that is no mapping.
+    pub fn keys(&self) -> Vec<&'static str> {
+        match self.takes {
+            Takes::Keys(fields) => fields.iter().copied().flatten().map(|key| key.name).collect(),
+            Takes::Value(_) => Vec::new(),
+            Takes::Other(keys) => keys.to_vec(),
+        }
+    }
 }
 
 /// A key of a verb.
@@ -283,6 +290,11 @@ pub struct Key {
 impl Key {
     const fn of(name: &'static str, holds: KeyHolds, required: bool) -> Key {
         Key { name, holds, required }
+    }
+
+    /// The keys of a buffer, or of a place in one, among these.
+    const fn of_buffer(is_place: bool, keys: &[Key; 2]) -> &[Key] {
+        if is_place { keys } else { keys.split_at(1).0 }
     }
 }
 
@@ -304,26 +316,63 @@ fn words<T: Choice>() -> Vec<&'static str> {
 }
 
 /// A field that may name buffers.
-trait Buffers {
+trait Buffers: Sized {
+    /// Whether it says where in the buffer, under a key of its own.
+    const IS_PLACE: bool;
     fn buffer(&self) -> &str;
+    /// Reads it from the keys of the buffer and of the offset; none where only the crate `case` can.
+    fn read(from: &mut impl Keys, keys: [&str; 2]) -> Option<Self>;
+    /// As values of those keys.
+    fn fields<'a>(&'a self, keys: [&'static str; 2], found: &mut Vec<Field<'a>>);
 }
 
 impl Buffers for Name {
+    const IS_PLACE: bool = false;
+
     fn buffer(&self) -> &str {
         self
     }
-}
 
-impl Buffers for Box3d {
-    fn buffer(&self) -> &str {
-        &self.buffer
+    fn read(from: &mut impl Keys, [key, _]: [&str; 2]) -> Option<Self> {
+        from.buffer(key)
+    }
+
+    fn fields<'a>(&'a self, [key, _]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
+        found.push(Field::name(key, self, Thing::Buffer, NamedAs::Used));
     }
 }
 
 impl Buffers for Place {
+    const IS_PLACE: bool = true;
+
     fn buffer(&self) -> &str {
         &self.buffer
     }
+
+    fn read(from: &mut impl Keys, [key, offset]: [&str; 2]) -> Option<Self> {
+        let (buffer, offset) = (from.buffer(key), from.number(offset, Some(0)));
+        Some(Place { buffer: buffer?, offset: offset? })
+    }
+
+    fn fields<'a>(&'a self, [key, offset]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
+        found.push(Field::place(key, self));
+        found.push(Field::plain(offset, Holds::Number, self.offset, self.offset == 0));
+    }
+}
+
+/// A box has more keys.
+impl Buffers for Box3d {
+    const IS_PLACE: bool = true;
+
+    fn buffer(&self) -> &str {
+        &self.buffer
+    }
+
+    fn read(_: &mut impl Keys, _: [&str; 2]) -> Option<Self> {
+        None
+    }
+
+    fn fields<'a>(&'a self, _: [&'static str; 2], _: &mut Vec<Field<'a>>) {}
 }
 
 fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
@@ -472,6 +521,16 @@ mod tests {
                 let result = inside.split_once(": ").is_some() && text.ends_with('&');
                 assert!(result || fields.contains(&inside), "{cpp:?} has no field `{inside}`");
             }
+        }
+    }
+
+    /// The name is written twice, so that a misspelt one is noticed.
+    #[test]
+    fn the_function_in_cpp_is_the_one_that_is_made() {
+        assert_eq!(FIRST.len(), 2 * IN_CPP.len());
+        for ((cpp, _), made) in IN_CPP.iter().zip(FIRST.iter().step_by(2)) {
+            let Cpp::Function(template) = cpp else { continue };
+            assert_eq!(template.split('(').next(), made.first().copied(), "{template}");
         }
     }
 

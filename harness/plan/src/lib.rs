@@ -44,7 +44,7 @@ pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, rec
 pub use event::*;
 pub use executable::impossible;
 pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
-pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, kernel};
+pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, Reads, kernel};
 pub use late::{Late, late_on};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
 pub use model::{Content, Expected, Mistake, Reference, Write, analyse, reference};

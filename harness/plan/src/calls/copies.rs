@@ -145,4 +145,24 @@ family! { copies
             over: Nothing,
         };
         words: ("memset of {}", to.buffer); cpp: Transfer;
+
+    /// Sets `count` 16-bit elements to `value`: hipMemsetD16Async.
+    SetHalves {
+        to: Place as writes(Any),
+        value: u16 as number,
+        count: u64 as number,
+        stream: Name as uses(Stream),
+    }
+        verb: keys set_halves "set this many 16-bit elements to a value";
+        makes: ["hipMemsetD16Async"];
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: {
+            memory: Set { to, value: (*value).into(), element: 2, bytes: count.saturating_mul(2) },
+            captures: Nothing,
+            order: InTurn,
+            works_in: Stream(stream),
+            over: Nothing,
+        };
+        words: ("memset of {}", to.buffer);
+        cpp: Function("hipMemsetD16Async({to}, {value}, {count}, {stream})");
 }

@@ -48,6 +48,14 @@ family! { streams
         words: ("flags of stream {stream}");
         cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
+    /// hipStreamGetPriority; gives the priority that the stream was created with.
+    StreamGetPriority { stream: Name as uses(Stream) }
+        verb: value stream_priority "give the priority of a stream: 0 where it was created without one";
+        makes: ["hipStreamGetPriority"];
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
+        words: ("priority of stream {stream}");
+        cpp: Function("hipStreamGetPriority({stream}, &{priority: int})");
+
     /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the
     /// stream.
     HostFunc {

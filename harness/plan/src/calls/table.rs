@@ -108,85 +108,84 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// What a key of a verb holds, for the verb's schema.
+/// The keys of a field, and what they hold, for the verb's schema.
 macro_rules! key {
     ($field:ident, $type:ty, makes $thing:ident) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, ends Stream) => {
-        Key::of(stringify!($field), KeyHolds::Name, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, false)] }
     };
     ($field:ident, $type:ty, uses Stream) => {
-        Key::of(stringify!($field), KeyHolds::Name, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, false)] }
     };
     ($field:ident, $type:ty, ends $thing:ident) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, uses $thing:ident) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, text) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, flag) => {
-        Key::of(stringify!($field), KeyHolds::Flag, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Flag, false)] }
     };
     ($field:ident, $type:ty, number) => {
-        Key::of(stringify!($field), KeyHolds::Number, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Number, true)] }
     };
     ($field:ident, $type:ty, number $default:expr) => {
-        Key::of(stringify!($field), KeyHolds::Number, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Number, false)] }
     };
     ($field:ident, $type:ty, choice) => {
-        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)
+        const { &[Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)] }
     };
     ($field:ident, $type:ty, choice $default:expr) => {
-        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)
+        const { &[Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)] }
     };
-}
-
-/// Whether a call does nothing at all.
-macro_rules! idle {
-    (nothing) => {
-        true
+    ($field:ident, $type:ty, reads $by:ident) => {
+        const {
+            const BOTH: &[Key; 2] = &[
+                Key::of(stringify!($field), KeyHolds::Name, true),
+                Key::of(concat!(stringify!($field), "_offset"), KeyHolds::Number, false),
+            ];
+            Key::of_buffer(<$type as Buffers>::IS_PLACE, BOTH)
+        }
     };
-    ($effect:tt) => {
-        false
+    ($field:ident, $type:ty, writes $by:ident) => {
+        key!($field, $type, reads $by)
+    };
+    ($field:ident, $type:ty, updates $by:ident) => {
+        key!($field, $type, reads $by)
     };
 }
 
 /// The verb of a call, if it has one of its own.
 macro_rules! verb {
-    (none, $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
-    (part [$name:ident $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
-    (keys [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))*) => {
+    (none, $gives:expr, $($field:tt)*) => { &[] };
+    (part [$name:ident $about:literal], $gives:expr, $($field:tt)*) => { &[] };
+    (keys [$name:ident $about:literal], $gives:expr, $(($field:ident $type:ty; $($role:tt)*))*) => {
         &[Verb {
             name: stringify!($name),
-            keys: &[$(stringify!($field)),*],
             about: $about,
             gives: $gives,
-            idle: idle!($effect),
             takes: Takes::Keys(&[$(key!($field, $type, $($role)*)),*]),
         }]
     };
-    (value [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))?) => {
+    (value [$name:ident $about:literal], $gives:expr, $(($field:ident $type:ty; $($role:tt)*))?) => {
         &[Verb {
             name: stringify!($name),
-            keys: &[],
             about: $about,
             gives: $gives,
-            idle: idle!($effect),
             takes: Takes::Value(&[$(key!($field, $type, $($role)*))?]),
         }]
     };
-    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => {
+    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $($field:tt)*) => {
         &[Verb {
             name: stringify!($name),
-            keys: &[$(stringify!($key)),*],
             about: $about,
             gives: $gives,
-            idle: idle!($effect),
-            takes: Takes::Other,
+            takes: Takes::Other(&[$(stringify!($key)),*]),
         }]
     };
 }
@@ -210,6 +209,15 @@ macro_rules! value {
     };
     ($from:ident, $field:ident, uses $thing:ident) => {
         $from.thing(stringify!($field), Thing::$thing)
+    };
+    ($from:ident, $field:ident, reads $by:ident) => {
+        Buffers::read($from, [stringify!($field), concat!(stringify!($field), "_offset")])
+    };
+    ($from:ident, $field:ident, writes $by:ident) => {
+        value!($from, $field, reads $by)
+    };
+    ($from:ident, $field:ident, updates $by:ident) => {
+        value!($from, $field, reads $by)
     };
     ($from:ident, $field:ident, text) => {
         $from.text(stringify!($field))
@@ -241,6 +249,15 @@ macro_rules! field {
     };
     ($found:ident, $field:ident, uses $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Used))
+    };
+    ($found:ident, $field:ident, reads $by:ident) => {
+        $field.fields([stringify!($field), concat!(stringify!($field), "_offset")], &mut $found)
+    };
+    ($found:ident, $field:ident, writes $by:ident) => {
+        field!($found, $field, reads $by)
+    };
+    ($found:ident, $field:ident, updates $by:ident) => {
+        field!($found, $field, reads $by)
     };
     ($found:ident, $field:ident, text) => {
         $found.push(Field::text(stringify!($field), $field))
@@ -540,7 +557,7 @@ macro_rules! table {
         const OWN_VERBS: &[&[Verb]] = {
             use Gives::{Nothing, Number, Word};
             &[$(verb!(
-                $form $([$verb $([$($key),*])? $says])?, $gives, $effect,
+                $form $([$verb $([$($key),*])? $says])?, $gives,
                 $($(($field $type; $role $($($of)*)?))*)?
             ),)*]
         };

@@ -108,6 +108,13 @@ impl<'a, B: Bytes> Model<'a, B> {
     }
 
     fn set(&mut self, now: Now<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
+        if !(to.offset | bytes).is_multiple_of(element) {
+            let message = format!(
+                "elements of {element} bytes lie at multiples of that, and not in {bytes} bytes from byte {}",
+                to.offset
+            );
+            return self.mistake(now.step, message);
+        }
         if self.range(now.step, to, bytes).is_none() {
             return;
         }
