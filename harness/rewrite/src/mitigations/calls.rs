@@ -381,6 +381,31 @@ faults: [copy.zero]
         );
     }
 
+    /// Whatever gives the device work is made synchronous and waited for, also what came to the language late.
+    #[test]
+    fn no_work_is_forgotten() {
+        let steps = [
+            "copy_3d: {to: dst, from: src, width: 4, height: 4, depth: 2, async: true, stream: s}",
+            "set_rows: {to: dst, value: 1, width: 4, height: 4, async: true, stream: s}",
+            "set_halves: {to: dst, value: 1, count: 4, stream: s}",
+            "host_func: {buffer: src, stream: s}",
+        ];
+        for step in steps {
+            let text = COPY
+                .replace("copy: {to: dst, from: src, api: memcpy_async, stream: s}", step)
+                .replace("on: device, bytes: 64", "on: device, bytes: 64, fill: zero")
+                .replace("host.pageable", "host.pinned");
+            let plan = plan(&text);
+            let found = rewrites(&plan);
+            let named = |name: &str| found.iter().find(|rewrite| rewrite.name.contains(name));
+            let waits = named("synchronise the device after").expect(step);
+            assert!(matches!(waits.plan.body[1].call, Call::DeviceSynchronize), "{step}");
+            let mut call = plan.body[0].call.clone();
+            let chosen = call.asynchronous_mut().is_some();
+            assert_eq!(named("copy by hipMemcpy").is_some(), chosen, "{step}");
+        }
+    }
+
     /// What a rewrite gives is a case again.
     #[test]
     fn rewrites_are_written_and_lowered() {
