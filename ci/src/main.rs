@@ -63,7 +63,7 @@ usage: cargo run -p ci -- TASK
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device, on two architectures
-  locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
+  locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
@@ -260,7 +260,11 @@ fn mutate() -> Done {
 fn locks() -> Done {
     let sh = shell()?;
     let store = rocm::Store::from_environment()?;
-    for release in rocm::RELEASES {
+    let named: Vec<String> = std::env::args().skip(2).collect();
+    let wanted = |release: &&rocm::Release| {
+        named.is_empty() || named.iter().any(|name| name == release.version)
+    };
+    for release in rocm::RELEASES.iter().filter(wanted) {
         let now = cmd!(sh, "date -u +%Y%m%dT%H%M%SZ").read()?;
         let lock = rocm::lock(release, &store, None, now)?;
         println!("{release}: {} packages", lock.packages.len());

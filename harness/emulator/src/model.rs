@@ -28,6 +28,19 @@ pub(crate) struct Model {
     pub(crate) dies: u32,
 }
 
+/// The unique id of the first GPU: "emulated".
+const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
+
+/// The unique id of a GPU.
+pub(crate) fn unique_id(number: u32) -> u64 {
+    UNIQUE_ID + u64::from(number)
+}
+
+/// Where on the PCI bus a GPU is: bus 3 and following, device 0, function 0.
+pub(crate) fn location(number: u32) -> u32 {
+    (3 + number) << 8
+}
+
 /// The model of an architecture.
 pub(crate) fn of(arch: Arch) -> Model {
     let rdna = Model {
