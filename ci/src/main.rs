@@ -38,7 +38,9 @@ const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
 const WAITS: &[&str] = &["waits", "-O3", "gfx90a", "gfx1151"];
 /// Those whose workgroups touch the same memory.
 const RACES: &[&str] = &["races", "-O3"];
-const KERNELS: &[&str] = &["gfx90a", "gfx1151", "gfx1201"];
+const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
+/// The operand forms of instructions, each beside a model of one lane.
+const FORMS: &[&str] = &["forms", "gfx908"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
 
@@ -194,6 +196,7 @@ fn test() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --workspace --locked").run()?;
     kernels(&sh, KERNELS)?;
+    kernels(&sh, FORMS)?;
     kernels(&sh, WAITS)?;
     kernels(&sh, RACES)?;
     drawn(&sh, SAMPLE)

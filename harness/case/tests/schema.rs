@@ -139,15 +139,16 @@ fn the_verbs_and_their_keys_are_those_of_the_reader() {
         .filter(|key| !["when", "returns", "gives"].contains(key))
         .collect();
     assert_eq!(in_schema, plan::verbs().map(|verb| verb.name).collect());
-    for plan::Verb { name: verb, keys, .. } in plan::verbs() {
+    for verb in plan::verbs() {
+        let (keys, verb) = (verb.keys(), verb.name);
         // Verbs that take a bare name as well list the mapping as an alternative.
-        let verb_schema = &properties[*verb];
+        let verb_schema = &properties[verb];
         let mapping = verb_schema.get("anyOf").map_or(verb_schema, |either| &either[1]);
         let known: BTreeSet<&str> = mapping["properties"]
             .as_object()
             .map(|p| p.keys().map(String::as_str).collect())
             .unwrap_or_default();
-        assert_eq!(known, keys.iter().copied().collect(), "{verb}");
+        assert_eq!(known, keys.into_iter().collect(), "{verb}");
     }
     let processors = device::Arch::PROCESSORS;
     assert_eq!(schema["$defs"]["gfx_name"]["enum"], json!(processors));
@@ -180,10 +181,11 @@ fn declared(verb: &plan::Verb) -> Option<String> {
     let about = format!("{}{}.", verb.about[..1].to_uppercase(), &verb.about[1..]);
     let mut entries = vec![("description", pretty(about.into()))];
     match verb.takes {
-        plan::Takes::Other => return None,
+        plan::Takes::Other(_) => return None,
         plan::Takes::Value([]) => entries.push(("type", pretty("null".into()))),
-        plan::Takes::Value([key, ..]) => entries.push(value(key)),
+        plan::Takes::Value([key, ..]) => entries.push(value(&key[0])),
         plan::Takes::Keys(keys) => {
+            let keys: Vec<_> = keys.iter().copied().flatten().collect();
             let properties: Vec<_> =
                 keys.iter().map(|key| (key.name, object(&[value(key)]))).collect();
             entries.push(("type", pretty("object".into())));

@@ -1,7 +1,7 @@
 //! What each call of a plan looks like in C++.
 
 use plan::{
-    Arg, Call, CaptureMode, Choice, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Step,
+    Arg, Call, CaptureMode, Choice, Cpp, Field, Holds, HostFuncApi, Named, NamedAs, Place, Step,
     StreamKind, Thing,
 };
 
@@ -201,6 +201,7 @@ impl Printer<'_> {
             Holds::Name(thing, NamedAs::Made) => self.making(thing.into(), &field.value),
             Holds::Name(Thing::Stream, _) => self.stream(&field.value),
             Holds::Name(thing, _) => self.name(thing.into(), &field.value),
+            Holds::Place(offset) => self.place(&Place { buffer: field.value.to_string(), offset }),
             Holds::Text | Holds::Number => field.value.to_string(),
             Holds::Word => enumerator(&field.value),
         }

@@ -5,7 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use plan::{Arg, Call, Captures, Place, Plan, Role, ScalarType, Step, kernel, may_succeed};
+use plan::{
+    Arg, Call, Captures, OnCaptures, OnMemory, Place, Plan, Role, ScalarType, Step, kernel,
+    may_succeed,
+};
 
 use crate::{
     arguments::value,
@@ -161,17 +164,18 @@ impl<'a> Expected<'a> {
     }
 
     /// Captures and graphs, and whatever takes effect at once.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all other calls have effects of their own")]
     fn control(&mut self, step: &'a Step, names: &mut Names) -> Result<Vec<String>, String> {
-        let mut lines = Vec::new();
-        match &step.call {
-            Call::BeginCapture { stream, .. } => {
-                let recording = Recording { lines: Vec::new(), depth: self.depth, indent: 0 };
-                self.recordings.insert(stream, recording);
+        if let OnMemory::Replay(exec) = step.call.on_memory() {
+            let function = self.execs.get(exec).cloned().flatten();
+            return Ok(function.iter().map(|function| format!("{function}();")).collect());
+        }
+        match step.call.on_captures() {
+            OnCaptures::Begin(stream) => {
+                self.recordings.insert(stream, Recording::at(self.depth));
             }
-            Call::EndCapture { stream, graph } => {
-                let Some(recording) = self.recordings.remove(stream.as_str()) else {
-                    return Ok(lines);
+            OnCaptures::End { stream, graph } => {
+                let Some(recording) = self.recordings.remove(stream) else {
+                    return Ok(Vec::new());
                 };
                 if recording.depth != self.depth {
                     return Err(format!(
@@ -180,31 +184,30 @@ impl<'a> Expected<'a> {
                 }
                 let function = self.function(names, graph, recording.lines);
                 self.graphs.insert(graph, function);
-                self.by_hand.remove(graph.as_str());
+                self.by_hand.remove(graph);
             }
-            Call::EmptyGraph { graph, .. } => {
+            OnCaptures::EmptyGraph(graph) => {
                 self.graphs.insert(graph, None);
-                let made = Recording { lines: Vec::new(), depth: self.depth, indent: 0 };
-                self.by_hand.insert(graph, made);
+                self.by_hand.insert(graph, Recording::at(self.depth));
             }
-            Call::GraphInstantiate { exec, graph } | Call::GraphExecUpdate { exec, graph } => {
+            OnCaptures::Instantiate { exec, graph } | OnCaptures::Update { exec, graph } => {
                 let function = self.made(names, graph)?;
-                if self.changes(exec) {
-                    let name = format!("replay_{}", names.of(Kind::Exec, exec));
-                    self.variables.insert(name.clone());
-                    lines.push(match &function {
-                        Some(function) => format!("{name} = {function};"),
-                        None => format!("{name} = [] {{}};"),
-                    });
-                    self.execs.insert(exec, Some(name));
-                } else {
+                if !self.changes(exec) {
                     self.execs.insert(exec, function);
+                    return Ok(Vec::new());
                 }
+                let name = format!("replay_{}", names.of(Kind::Exec, exec));
+                self.variables.insert(name.clone());
+                self.execs.insert(exec, Some(name.clone()));
+                return Ok(vec![match &function {
+                    Some(function) => format!("{name} = {function};"),
+                    None => format!("{name} = [] {{}};"),
+                }]);
             }
-            Call::GraphAddChild { graph, child } => {
+            OnCaptures::AddChild { graph, child } => {
                 let function = self.made(names, child)?;
                 let depth = self.depth;
-                if let Some(made) = self.by_hand.get_mut(graph.as_str()) {
+                if let Some(made) = self.by_hand.get_mut(graph) {
                     if depth < made.depth {
                         return Err(format!(
                             "graph `{graph}` is made in a block and gets nodes outside of it"
@@ -213,19 +216,22 @@ impl<'a> Expected<'a> {
                     function.iter().for_each(|function| made.push(format!("{function}();")));
                 }
             }
-            Call::GraphClone { clone, graph } => {
+            OnCaptures::Clone { clone, graph } => {
                 let function = self.made(names, graph)?;
-                self.by_hand.remove(clone.as_str());
+                self.by_hand.remove(clone);
                 self.graphs.insert(clone, function);
             }
-            Call::GraphLaunch { exec, .. } => {
-                if let Some(Some(function)) = self.execs.get(exec.as_str()) {
-                    lines.push(format!("{function}();"));
-                }
-            }
-            _ => lines = self.effect(step, names),
+            // They change nothing that a launch does to bytes; what is done without a graph is done at once.
+            OnCaptures::Nothing
+            | OnCaptures::LookAt(_)
+            | OnCaptures::EndExec(_)
+            | OnCaptures::EndGraph(_)
+            | OnCaptures::RandStream { .. }
+            | OnCaptures::NewGenerator(_)
+            | OnCaptures::NewEvent(_)
+            | OnCaptures::Allocated => return Ok(self.effect(step, names)),
         }
-        Ok(lines)
+        Ok(Vec::new())
     }
 
     /// What a launch of a graph would do now; none where that is nothing.
@@ -281,37 +287,37 @@ impl<'a> Expected<'a> {
 
     /// Whether more than one step decides what an executable graph does.
     fn changes(&self, exec: &str) -> bool {
-        let decides = |call: &Call| matches!(call, Call::GraphInstantiate { exec: e, .. } | Call::GraphExecUpdate { exec: e, .. } if e == exec);
+        let decides = |call: &Call| {
+            let made = call.on_captures();
+            matches!(made, OnCaptures::Instantiate { exec: e, .. } | OnCaptures::Update { exec: e, .. } if e == exec)
+        };
         let steps = self.plan.steps().into_iter();
         let deciding = steps.filter(|step| decides(&step.call) && may_succeed(step));
         deciding.count() > 1
     }
 
     /// What the call does to the bytes of buffers that are followed.
-    #[expect(
-        clippy::wildcard_enum_match_arm,
-        reason = "what changes no bytes that checks read is left out"
-    )]
     fn effect(&mut self, step: &'a Step, names: &mut Names) -> Vec<String> {
-        let mut lines = Vec::new();
-        let follows = |buffer: &str| self.followed.contains(buffer);
-        match step.call.work() {
-            Call::Alloc { buffer, .. } if follows(buffer) && !self.in_setup => {
-                lines.push(self.filled(names, buffer, "POISON"));
+        let followed = &self.followed;
+        let follows = |buffer: &str| followed.contains(buffer);
+        match step.call.work().on_memory() {
+            OnMemory::Alloc(buffer) | OnMemory::Poison(buffer)
+                if follows(buffer) && !self.in_setup =>
+            {
+                vec![self.filled(names, buffer, "POISON")]
             }
-            Call::Poison { buffer } if follows(buffer) && !self.in_setup => {
-                lines.push(self.filled(names, buffer, "POISON"));
-            }
-            Call::Fill { buffer, .. } | Call::FillNumbers { buffer, .. } if follows(buffer) => {
+            OnMemory::Fill { buffer, .. } | OnMemory::FillNumbers { buffer, .. }
+                if follows(buffer) =>
+            {
                 let (want, got) = (want(names, buffer), names.of(Kind::Buffer, buffer));
-                lines.push(format!("{want}.assign({got}, {got} + {});", self.bytes(buffer)));
+                vec![format!("{want}.assign({got}, {got} + {});", self.bytes(buffer))]
             }
-            Call::Copy { to, from, bytes, .. } if follows(&to.buffer) => {
+            OnMemory::Copy { to, from, bytes } if follows(&to.buffer) => {
                 let whole = [to, from]
                     .iter()
-                    .all(|place| place.offset == 0 && self.bytes(&place.buffer) == *bytes);
+                    .all(|place| place.offset == 0 && self.bytes(&place.buffer) == bytes);
                 let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
-                lines.push(if whole {
+                vec![if whole {
                     format!("{dst} = {src};")
                 } else {
                     format!(
@@ -319,73 +325,88 @@ impl<'a> Expected<'a> {
                         plus(from.offset),
                         plus(to.offset)
                     )
-                });
+                }]
             }
-            Call::Copy2d { to, to_pitch, from, from_pitch, width, height, .. }
+            OnMemory::Rows { to: (to, to_pitch), from: (from, from_pitch), width, height }
                 if follows(&to.buffer) =>
             {
                 let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
-                lines.push(format!("for (size_t row = 0; row < {height}; row++)"));
-                lines.push(format!(
-                    "  std::copy_n({src}.begin(){} + row * {from_pitch}, {width}, {dst}.begin(){} + row * {to_pitch});",
-                    plus(from.offset),
-                    plus(to.offset)
-                ));
-            }
-            Call::Copy3d { to, from, width, height, depth, .. } if follows(&to.buffer) => {
-                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
-                let rows = (0..*depth).flat_map(|slice| (0..*height).map(move |row| (row, slice)));
-                lines.extend(rows.map(|(row, slice)| {
-                    let (to, from) = (to.offset(row, slice), from.offset(row, slice));
+                let (from, to) = (plus(from.offset), plus(to.offset));
+                vec![
+                    format!("for (size_t row = 0; row < {height}; row++)"),
                     format!(
-                        "std::copy_n({src}.begin(){}, {width}, {dst}.begin(){});",
-                        plus(from),
-                        plus(to)
-                    )
-                }));
+                        "  std::copy_n({src}.begin(){from} + row * {from_pitch}, {width}, {dst}.begin(){to} + row * {to_pitch});"
+                    ),
+                ]
             }
-            Call::SetRows { to, value, width, height, depth, .. } if follows(&to.buffer) => {
+            OnMemory::Boxes { to, from, size } if follows(&to.buffer) => {
+                let (dst, src) = (want(names, &to.buffer), want(names, &from.buffer));
+                let line = |(row, slice)| {
+                    let (to, from) = (to.offset(row, slice), from.offset(row, slice));
+                    let (to, from, width) = (plus(to), plus(from), size[0]);
+                    format!("std::copy_n({src}.begin(){from}, {width}, {dst}.begin(){to});")
+                };
+                rows_of(size).map(line).collect()
+            }
+            OnMemory::SetBox { to, value, size } if follows(&to.buffer) => {
                 let dst = want(names, &to.buffer);
-                let rows = (0..depth.unwrap_or(1))
-                    .flat_map(|slice| (0..*height).map(move |row| (row, slice)));
-                lines.extend(rows.map(|(row, slice)| {
-                    let to = plus(to.offset(row, slice));
+                let line = |(row, slice)| {
+                    let (to, width) = (plus(to.offset(row, slice)), size[0]);
                     format!("std::fill_n({dst}.begin(){to}, {width}, {value});")
-                }));
+                };
+                rows_of(size).map(line).collect()
             }
-            Call::Set { to, value, words: true, bytes, .. } if follows(&to.buffer) => {
-                let dst = want(names, &to.buffer);
-                lines.push(format!("for (size_t i = 0; i < {bytes}; i++)"));
-                lines.push(format!(
-                    "  {dst}[{} + i] = static_cast<unsigned char>({value}u >> (i % 4 * 8));",
-                    to.offset
-                ));
-            }
-            Call::Set { to, value, bytes, .. } if follows(&to.buffer) => {
-                lines.push(if to.offset == 0 && *bytes == self.bytes(&to.buffer) {
+            OnMemory::Set { to, value, element: 1, bytes } if follows(&to.buffer) => {
+                vec![if to.offset == 0 && bytes == self.bytes(&to.buffer) {
                     self.filled(names, &to.buffer, &value.to_string())
                 } else {
                     let dst = want(names, &to.buffer);
                     format!("std::fill_n({dst}.begin(){}, {bytes}, {value});", plus(to.offset))
-                });
+                }]
             }
-            Call::HostFunc { buffer, .. } if follows(buffer) => {
-                lines.push(format!("for (unsigned char& byte : {}) byte++;", want(names, buffer)));
+            OnMemory::Set { to, value, element, bytes } if follows(&to.buffer) => {
+                let (dst, offset) = (want(names, &to.buffer), to.offset);
+                vec![
+                    format!("for (size_t i = 0; i < {bytes}; i++)"),
+                    format!(
+                        "  {dst}[{offset} + i] = static_cast<unsigned char>({value}u >> (i % {element} * 8));"
+                    ),
+                ]
             }
-            Call::Launch { kernel, grid, block, args, .. } => {
-                lines.extend(self.launch(names, kernel, grid, block, args));
+            OnMemory::CountUp(buffer) if follows(buffer) => {
+                vec![format!("for (unsigned char& byte : {}) byte++;", want(names, buffer))]
             }
-            Call::BlasltMatmul { problem, operands, .. }
-            | Call::RocblasGemm { problem, operands, .. }
-                if follows(&operands.d) =>
-            {
+            OnMemory::Launch { kernel, grid, block, args } => {
+                self.launch(names, kernel, grid, block, args)
+            }
+            OnMemory::Product { problem, operands, .. } if follows(&operands.d) => {
                 self.helpers.push(Helper::MatmulOnHost);
                 self.helpers.extend(math::element_helper(problem.dtype));
-                lines.push(math::on_host(problem, operands, |buffer| want(names, buffer)));
+                vec![math::on_host(problem, operands, |buffer| want(names, buffer))]
             }
-            _ => {}
+            // Buffers that are not followed, and what changes no bytes that a check can read.
+            OnMemory::Nothing
+            | OnMemory::Alloc(_)
+            | OnMemory::Free(_)
+            | OnMemory::Poison(_)
+            | OnMemory::Fill { .. }
+            | OnMemory::FillNumbers { .. }
+            | OnMemory::Copy { .. }
+            | OnMemory::Rows { .. }
+            | OnMemory::Boxes { .. }
+            | OnMemory::SetBox { .. }
+            | OnMemory::Set { .. }
+            | OnMemory::CountUp(_)
+            | OnMemory::Generate { .. }
+            | OnMemory::Product { .. }
+            | OnMemory::Replay(_)
+            | OnMemory::Check(_)
+            | OnMemory::Compare(..)
+            | OnMemory::Guards(_)
+            | OnMemory::MakeHandle(_)
+            | OnMemory::UseHandle(_)
+            | OnMemory::EndHandle(_) => Vec::new(),
         }
-        lines
     }
 
     fn bytes(&self, buffer: &str) -> u64 {
@@ -454,7 +475,16 @@ impl<'a> Expected<'a> {
     }
 }
 
+/// Row and slice of each row of a box.
+fn rows_of([_, height, depth]: [u64; 3]) -> impl Iterator<Item = (u64, u64)> {
+    (0..depth).flat_map(move |slice| (0..height).map(move |row| (row, slice)))
+}
+
 impl Recording {
+    fn at(depth: usize) -> Self {
+        Recording { lines: Vec::new(), depth, indent: 0 }
+    }
+
     fn push(&mut self, line: String) {
         self.lines.push(format!("{}{line}", "  ".repeat(self.indent)));
     }
@@ -514,17 +544,13 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
 }
 
 /// The buffers that a call writes and those that it reads for that.
-#[expect(
-    clippy::wildcard_enum_match_arm,
-    reason = "what changes no bytes that checks read is left out"
-)]
 fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
-    match call.work() {
-        Call::Copy { to, from, .. } | Call::Copy2d { to, from, .. } => {
+    match call.work().on_memory() {
+        OnMemory::Copy { to, from, .. } | OnMemory::Rows { to: (to, _), from: (from, _), .. } => {
             (vec![&to.buffer], vec![&from.buffer])
         }
-        Call::Copy3d { to, from, .. } => (vec![&to.buffer], vec![&from.buffer]),
-        Call::Launch { kernel: name, args, .. } => {
+        OnMemory::Boxes { to, from, .. } => (vec![&to.buffer], vec![&from.buffer]),
+        OnMemory::Launch { kernel: name, args, .. } => {
             let mut places: Vec<&str> =
                 args.iter().filter_map(Arg::place).map(|p| p.buffer.as_str()).collect();
             match kernel(name) {
@@ -535,9 +561,26 @@ fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
                 None => (places.clone(), places),
             }
         }
-        Call::BlasltMatmul { operands, .. } | Call::RocblasGemm { operands, .. } => {
+        OnMemory::Product { operands, .. } => {
             (vec![&operands.d], operand_buffers(operands).collect())
         }
-        _ => (Vec::new(), Vec::new()),
+        // They read no buffer, or write none.
+        OnMemory::Nothing
+        | OnMemory::Alloc(_)
+        | OnMemory::Free(_)
+        | OnMemory::Poison(_)
+        | OnMemory::Fill { .. }
+        | OnMemory::FillNumbers { .. }
+        | OnMemory::SetBox { .. }
+        | OnMemory::Set { .. }
+        | OnMemory::CountUp(_)
+        | OnMemory::Generate { .. }
+        | OnMemory::Replay(_)
+        | OnMemory::Check(_)
+        | OnMemory::Compare(..)
+        | OnMemory::Guards(_)
+        | OnMemory::MakeHandle(_)
+        | OnMemory::UseHandle(_)
+        | OnMemory::EndHandle(_) => (Vec::new(), Vec::new()),
     }
 }

@@ -75,7 +75,6 @@ functions! {
     fn hipStreamDestroy(stream: *mut c_void) -> c_int;
     fn hipStreamSynchronize(stream: *mut c_void) -> c_int;
     fn hipStreamQuery(stream: *mut c_void) -> c_int;
-    fn hipStreamGetFlags(stream: *mut c_void, flags: *mut c_uint) -> c_int;
     fn hipStreamWaitEvent(stream: *mut c_void, event: *mut c_void, flags: c_uint) -> c_int;
     fn hipStreamAddCallback(stream: *mut c_void, callback: StreamCallback, data: *mut c_void, flags: c_uint) -> c_int;
     fn hipLaunchHostFunc(stream: *mut c_void, function: HostFunction, data: *mut c_void) -> c_int;

@@ -1,5 +1,5 @@
 use std::{
-    ffi::{CStr, OsStr, c_char},
+    ffi::{CStr, OsStr, c_char, c_int},
     fmt,
 };
 
@@ -91,6 +91,25 @@ impl Shared {
     pub(crate) unsafe fn function<F: Copy>(&self, name: &str) -> Option<F> {
         // SAFETY: the caller vouches for the type, and the library is never closed.
         unsafe { self.library.get::<F>(name.as_bytes()) }.ok().map(|symbol| *symbol)
+    }
+
+    /// Makes a call of the function `name`, and notes how it failed as those of the tables do.
+    ///
+    /// # Errors
+    /// The library does not export it.
+    ///
+    /// # Safety
+    /// `F` must be the type of that function, an `unsafe extern "C" fn`.
+    pub unsafe fn call<F: Copy>(
+        &self,
+        name: &'static str,
+        call: impl FnOnce(F) -> c_int,
+    ) -> Result<c_int, Missing> {
+        // SAFETY: the caller vouches for the type.
+        let function = unsafe { self.function(name) }.ok_or_else(|| self.lacks(name))?;
+        let code = call(function);
+        crate::failure::note(name, code);
+        Ok(code)
     }
 
     /// That `function` is not in this library.

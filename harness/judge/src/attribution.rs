@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, ops::Range};
 
-use plan::{Call, GUARD_BYTE, POISON_BYTE, Plan, Write};
+use plan::{GUARD_BYTE, OnMemory, POISON_BYTE, Plan, Write};
 
 use crate::words;
 
@@ -291,29 +291,46 @@ impl<'a> Evidence<'a> {
             line => format!("at line {line}"),
         };
         let buffer = &root.buffer;
-        match step.map(|s| s.call.work()) {
-            Some(Call::Fill { .. }) => {
+        let does = step.map_or(OnMemory::Nothing, |s| s.call.work().on_memory());
+        match does {
+            OnMemory::Fill { .. } => {
                 format!("the pattern written {line} (fill of {buffer}{iteration})")
             }
-            Some(Call::Set { value, words: true, .. }) => {
-                format!("the words {value:#010x} set {line} ({buffer}{iteration})")
-            }
-            Some(Call::Set { value, .. }) => {
-                format!("the {value:#04x} bytes set {line} ({buffer}{iteration})")
-            }
-            Some(Call::Launch { kernel, .. }) => {
-                format!("the result of kernel {kernel} {line} (in {buffer}{iteration})")
-            }
-            Some(Call::BlasltMatmul { .. } | Call::RocblasGemm { .. }) => {
-                format!("the product made {line} (in {buffer}{iteration})")
-            }
-            Some(Call::FillNumbers { .. }) => {
+            OnMemory::FillNumbers { .. } => {
                 format!("the numbers written {line} (fill of {buffer}{iteration})")
             }
-            Some(Call::Copy { .. } | Call::Copy2d { .. } | Call::Copy3d { .. }) => {
+            OnMemory::Set { value, element: 1, .. } => {
+                format!("the {value:#04x} bytes set {line} ({buffer}{iteration})")
+            }
+            OnMemory::Set { value, element, .. } => {
+                let (of, digits) = (if element == 4 { "words" } else { "elements" }, 2 * element);
+                let value = format!("{value:#0width$x}", width = 2 + digits as usize);
+                format!("the {of} {value} set {line} ({buffer}{iteration})")
+            }
+            OnMemory::Launch { kernel, .. } => {
+                format!("the result of kernel {kernel} {line} (in {buffer}{iteration})")
+            }
+            OnMemory::Product { .. } => {
+                format!("the product made {line} (in {buffer}{iteration})")
+            }
+            OnMemory::Copy { .. } | OnMemory::Rows { .. } | OnMemory::Boxes { .. } => {
                 format!("the copy made {line} (to {buffer}{iteration})")
             }
-            _ => format!("the write {line} (to {buffer}{iteration})"),
+            OnMemory::SetBox { .. }
+            | OnMemory::CountUp(_)
+            | OnMemory::Generate { .. }
+            | OnMemory::Alloc(_)
+            | OnMemory::Poison(_)
+            // These write nothing.
+            | OnMemory::Nothing
+            | OnMemory::Free(_)
+            | OnMemory::Replay(_)
+            | OnMemory::Check(_)
+            | OnMemory::Compare(..)
+            | OnMemory::Guards(_)
+            | OnMemory::MakeHandle(_)
+            | OnMemory::UseHandle(_)
+            | OnMemory::EndHandle(_) => format!("the write {line} (to {buffer}{iteration})"),
         }
     }
 }

@@ -113,6 +113,11 @@ impl Plan {
         self.buffers.get(buffer).map(|buffer| buffer.memory)
     }
 
+    /// Whether a buffer is memory of a pool, which comes and goes in the order of a stream.
+    pub fn is_of_pool(&self, buffer: &str) -> bool {
+        self.memory(buffer) == Some(Memory::DeviceAsync)
+    }
+
     /// Whether a buffer is there and the host may read and write it directly.
     pub(crate) fn on_host(&self, buffer: &str) -> bool {
         self.memory(buffer).is_some_and(Memory::on_host)
@@ -487,6 +492,16 @@ pub enum CopyApi {
     MemcpyWithStream,
     /// hipMemcpyHtoD or hipMemcpyDtoH or hipMemcpyDtoD.
     MemcpyDirected,
+}
+
+impl CopyApi {
+    /// Whether the function takes a stream; the others work in the null stream.
+    pub(crate) fn has_stream(self) -> bool {
+        match self {
+            CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream => true,
+            CopyApi::Memcpy | CopyApi::MemcpyDirected => false,
+        }
+    }
 }
 
 /// The functions that put a host function into a stream.

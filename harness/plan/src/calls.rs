@@ -9,7 +9,7 @@
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
 //! | `gives` | the value that it gives, a [`Gives`] |
-//! | `effect` | `nothing`, or a method each of the model, of captures, and two of the order: see below |
+//! | `effect` | `nothing`, or all parts of what it does: see below |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!
@@ -18,32 +18,32 @@
 //! | role | what it is |
 //! | --- | --- |
 //! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
-//! | `orders(Stream)` | the stream in whose order the work is done |
 //! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it |
 //! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
 //! | `node`, `block` | another call, or steps |
 //! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
+//! | `asynchronous` | what says whether the host goes on before the work is done |
 //! | `plain` | any other value |
 //!
 //! The forms of verbs: `keys` has a key for each field, `value` the one field, or nothing. `by_hand` has keys of its own,
 //! which the crate `case` reads and writes by a method of that name, as it reads a `block`. A `part` is read under another
 //! verb and written by a method of its own. `none` is only around the steps of a case.
 //!
-//! The effects: `memory` is a method in `model/effects.rs`, `captures` one in `captures.rs` (what it does to captures and
-//! graphs), `order` and `touches` are two in `order/effects.rs` (what it orders, and which bytes it touches); each may be
-//! `nothing`.
+//! The parts of an effect are values, which `calls/effects.rs` declares: `memory` is an [`OnMemory`], `captures` an
+//! [`OnCaptures`], `order` an [`OnOrder`]; `works_in` says whose work it is ([`WorksIn`]), and `over` what is promised to be over
+//! when the call returns ([`Over`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::keys::{Choice, Field, Holds, Keys};
+pub use self::{
+    effects::{Asynchronous, OnCaptures, OnMemory, OnOrder, Over, WorksIn},
+    keys::{Choice, Field, Holds, Keys},
+};
 use crate::{
     Arg, Box3d, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory,
     Name, Operands, Parameter, Place, Plan, RandKind, Step,
-    captures::Captures,
-    model::{Bytes, Model, Now},
-    order::{Order, Touch},
 };
 
 #[macro_use]
@@ -70,6 +70,7 @@ mod queries;
 mod rng;
 #[macro_use]
 mod streams;
+mod effects;
 mod keys;
 
 /// What a call names: a buffer, or an object of HIP or of a library above it.
@@ -111,8 +112,6 @@ pub enum NamedAs {
     Ended,
     /// The call works with it.
     Used,
-    /// The stream in whose order the work is done.
-    Orders,
     /// A buffer that is read.
     Read,
     /// A buffer that is written.
@@ -247,14 +246,10 @@ pub fn is_result(function: &str, argument: usize) -> Option<bool> {
 pub struct Verb {
     /// How it is written.
     pub name: &'static str,
-    /// The keys of its value; none where that is no mapping.
-    pub keys: &'static [&'static str],
     /// What it does, in a few words.
     pub about: &'static str,
     /// What its call gives.
     pub gives: Gives,
-    /// Whether its call does nothing to memory, captures and order.
-    pub idle: bool,
     /// What it takes, where its call is read from its declaration.
     pub takes: Takes,
 }
@@ -262,12 +257,23 @@ pub struct Verb {
 /// What a verb takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Takes {
-    /// These keys.
-    Keys(&'static [Key]),
-    /// One value, or nothing.
-    Value(&'static [Key]),
-    /// What only the crate `case` knows.
-    Other,
+    /// The keys of these fields.
+    Keys(&'static [&'static [Key]]),
+    /// The value of one field, or nothing.
+    Value(&'static [&'static [Key]]),
+    /// What only the crate `case` knows, under these keys.
+    Other(&'static [&'static str]),
+}
+
+impl Verb {
+    /// The keys of its value; none where that is no mapping.
+    pub fn keys(&self) -> Vec<&'static str> {
+        match self.takes {
+            Takes::Keys(fields) => fields.iter().copied().flatten().map(|key| key.name).collect(),
+            Takes::Value(_) => Vec::new(),
+            Takes::Other(keys) => keys.to_vec(),
+        }
+    }
 }
 
 /// A key of a verb.
@@ -284,6 +290,11 @@ pub struct Key {
 impl Key {
     const fn of(name: &'static str, holds: KeyHolds, required: bool) -> Key {
         Key { name, holds, required }
+    }
+
+    /// The keys of a buffer, or of a place in one, among these.
+    const fn of_buffer(is_place: bool, keys: &[Key; 2]) -> &[Key] {
+        if is_place { keys } else { keys.split_at(1).0 }
     }
 }
 
@@ -305,26 +316,63 @@ fn words<T: Choice>() -> Vec<&'static str> {
 }
 
 /// A field that may name buffers.
-trait Buffers {
+trait Buffers: Sized {
+    /// Whether it says where in the buffer, under a key of its own.
+    const IS_PLACE: bool;
     fn buffer(&self) -> &str;
+    /// Reads it from the keys of the buffer and of the offset; none where only the crate `case` can.
+    fn read(from: &mut impl Keys, keys: [&str; 2]) -> Option<Self>;
+    /// As values of those keys.
+    fn fields<'a>(&'a self, keys: [&'static str; 2], found: &mut Vec<Field<'a>>);
 }
 
 impl Buffers for Name {
+    const IS_PLACE: bool = false;
+
     fn buffer(&self) -> &str {
         self
     }
-}
 
-impl Buffers for Box3d {
-    fn buffer(&self) -> &str {
-        &self.buffer
+    fn read(from: &mut impl Keys, [key, _]: [&str; 2]) -> Option<Self> {
+        from.buffer(key)
+    }
+
+    fn fields<'a>(&'a self, [key, _]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
+        found.push(Field::name(key, self, Thing::Buffer, NamedAs::Used));
     }
 }
 
 impl Buffers for Place {
+    const IS_PLACE: bool = true;
+
     fn buffer(&self) -> &str {
         &self.buffer
     }
+
+    fn read(from: &mut impl Keys, [key, offset]: [&str; 2]) -> Option<Self> {
+        let (buffer, offset) = (from.buffer(key), from.number(offset, Some(0)));
+        Some(Place { buffer: buffer?, offset: offset? })
+    }
+
+    fn fields<'a>(&'a self, [key, offset]: [&'static str; 2], found: &mut Vec<Field<'a>>) {
+        found.push(Field::place(key, self));
+        found.push(Field::plain(offset, Holds::Number, self.offset, self.offset == 0));
+    }
+}
+
+/// A box has more keys.
+impl Buffers for Box3d {
+    const IS_PLACE: bool = true;
+
+    fn buffer(&self) -> &str {
+        &self.buffer
+    }
+
+    fn read(_: &mut impl Keys, _: [&str; 2]) -> Option<Self> {
+        None
+    }
+
+    fn fields<'a>(&'a self, _: [&'static str; 2], _: &mut Vec<Field<'a>>) {}
 }
 
 fn named(thing: Thing, name: &str, role: NamedAs) -> Named<'_> {
@@ -382,17 +430,6 @@ impl Call {
         let mut stream = None;
         self.each_name(&mut |named| {
             if named.thing == Thing::Stream {
-                stream = Some(named.name);
-            }
-        });
-        stream
-    }
-
-    /// The stream in whose order the call's work is done.
-    pub(crate) fn ordered_by(&self) -> Option<&str> {
-        let mut stream = None;
-        self.each_name(&mut |named| {
-            if named.role == NamedAs::Orders {
                 stream = Some(named.name);
             }
         });
@@ -484,6 +521,16 @@ mod tests {
                 let result = inside.split_once(": ").is_some() && text.ends_with('&');
                 assert!(result || fields.contains(&inside), "{cpp:?} has no field `{inside}`");
             }
+        }
+    }
+
+    /// The name is written twice, so that a misspelt one is noticed.
+    #[test]
+    fn the_function_in_cpp_is_the_one_that_is_made() {
+        assert_eq!(FIRST.len(), 2 * IN_CPP.len());
+        for ((cpp, _), made) in IN_CPP.iter().zip(FIRST.iter().step_by(2)) {
+            let Cpp::Function(template) = cpp else { continue };
+            assert_eq!(template.split('(').next(), made.first().copied(), "{template}");
         }
     }
 

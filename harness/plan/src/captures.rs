@@ -20,7 +20,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use crate::{Call, DEFAULT_STREAM, InCapture, Memory, Plan, Step, Thing};
+use crate::{
+    Call, DEFAULT_STREAM, InCapture, Named, NamedAs, OnCaptures, OnOrder, Plan, Step, Thing,
+};
 
 /// What a step is to the captures around it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +110,7 @@ impl<'a> Captures<'a> {
     /// The call must fail, and the step does not say so, in words. It does nothing then.
     pub fn visit(&mut self, step: &'a Step) -> Result<Role<'a>, String> {
         if !may_succeed(step) {
-            if let Call::EndCapture { stream, .. } = &step.call
+            if let OnCaptures::End { stream, .. } = step.call.on_captures()
                 && ends_all_the_same(step)
             {
                 self.end(stream);
@@ -124,7 +126,7 @@ impl<'a> Captures<'a> {
         }
         match self.take(step) {
             Some(origin) => Ok(Role::Captured(origin)),
-            None => step.call.follow(self).map(|()| Role::Now),
+            None => self.follow(step.call.on_captures()).map(|()| Role::Now),
         }
     }
 
@@ -133,21 +135,11 @@ impl<'a> Captures<'a> {
         !self.open.is_empty()
     }
 
-    /// The stream that orders a call, that of its generator for one that has none of its own; none for calls that belong to no
-    /// stream.
-    pub fn stream(&self, call: &'a Call) -> Option<&'a str> {
-        if let Call::RandGenerate { generator, .. } = call {
-            return Some(
-                self.generators.get(generator.as_str()).copied().unwrap_or(DEFAULT_STREAM),
-            );
-        }
-        // Other memory comes and goes in no stream.
-        if let Call::Alloc { buffer, .. } | Call::Free { buffer, .. } = call
-            && self.plan.memory(buffer) != Some(Memory::DeviceAsync)
-        {
-            return None;
-        }
-        call.ordered_by()
+    /// The stream whose work a call is; none for calls that belong to no stream.
+    pub(crate) fn stream(&self, call: &'a Call) -> Option<&'a str> {
+        let of_generator =
+            |generator: &str| self.generators.get(generator).copied().unwrap_or(DEFAULT_STREAM);
+        call.works_in().stream(self.plan, of_generator)
     }
 
     /// Why a call must fail, where captures are the reason.
@@ -162,7 +154,7 @@ impl<'a> Captures<'a> {
         {
             return refused(format!("stream `{stream}` is captured, which takes no such call"));
         }
-        if let Call::BeginCapture { stream, .. } = call {
+        if let OnCaptures::Begin(stream) = call.on_captures() {
             if stream == DEFAULT_STREAM {
                 return refused("the null stream cannot be captured".to_owned());
             }
@@ -170,8 +162,8 @@ impl<'a> Captures<'a> {
                 return refused(format!("stream `{stream}` is already captured here"));
             }
         }
-        if let Call::EndCapture { stream, .. } = call
-            && let Some(at) = origin(stream).filter(|at| at == stream)
+        if let OnCaptures::End { stream, .. } = call.on_captures()
+            && let Some(at) = origin(stream).filter(|at| *at == stream)
         {
             let joined = |name: &str| {
                 let count = |stream: &str| {
@@ -187,8 +179,9 @@ impl<'a> Captures<'a> {
                 ));
             }
         }
-        if let Call::StreamWaitEvent { stream, event } = call {
-            return match self.events.get(event.as_str()) {
+        let order = call.on_order();
+        if let OnOrder::WaitEvent { stream, event } = order {
+            return match self.events.get(event) {
                 Some(Recorded::Capture { .. }) if self.captured(event).is_none() => {
                     refused(format!("event `{event}` was recorded in a capture that is over"))
                 }
@@ -206,12 +199,12 @@ impl<'a> Captures<'a> {
                 Some(Recorded::Capture { .. } | Recorded::Stream) | None => Ok(()),
             };
         }
-        let asks = matches!(
-            call,
-            Call::EventSynchronize { .. } | Call::EventQuery { .. } | Call::EventElapsed { .. }
-        );
-        let mut events = call.named().into_iter().filter(|named| named.thing == Thing::Event);
-        match events.find(|named| asks && in_capture(named.name)) {
+        // Whatever else works with an event waits for it or asks about it.
+        let asks = |named: &Named<'_>| {
+            let records = matches!(order, OnOrder::Record { .. });
+            named.thing == Thing::Event && named.role == NamedAs::Used && !records
+        };
+        match call.named().into_iter().find(|named| asks(named) && in_capture(named.name)) {
             Some(event) => refused(format!("event `{}` was recorded in a capture", event.name)),
             None => Ok(()),
         }
@@ -221,7 +214,8 @@ impl<'a> Captures<'a> {
     /// began. None: the call takes effect now.
     fn take(&mut self, step: &'a Step) -> Option<&'a str> {
         let stream = self.stream(&step.call)?;
-        if let Call::EventRecord { event, .. } = &step.call {
+        let order = step.call.on_order();
+        if let OnOrder::Record { event, .. } = order {
             let recorded = match self.streams.get(stream) {
                 None => Recorded::Stream,
                 Some(Member { origin, before }) => {
@@ -230,7 +224,7 @@ impl<'a> Captures<'a> {
                 }
             };
             self.events.insert(event, recorded);
-        } else if let Call::StreamWaitEvent { event, .. } = &step.call {
+        } else if let OnOrder::WaitEvent { event, .. } = order {
             let (origin, before) = self.captured(event)?;
             let captured =
                 self.streams.entry(stream).or_insert(Member { origin, before: Before::new() });
@@ -278,31 +272,67 @@ impl<'a> Captures<'a> {
         self.open.remove(stream).map(|capture| capture.nodes)
     }
 
-    pub(crate) fn begin(&mut self, stream: &'a str) -> Result<(), String> {
+    /// What a call does to captures and graphs.
+    fn follow(&mut self, effect: OnCaptures<'a>) -> Result<(), String> {
+        match effect {
+            OnCaptures::Nothing => {}
+            OnCaptures::Begin(stream) => self.begin(stream),
+            OnCaptures::End { stream, graph } => {
+                let nodes = self.end(stream);
+                let nodes =
+                    nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
+                self.graphs.insert(graph, nodes);
+                self.by_hand.remove(graph);
+            }
+            // Its nodes do nothing.
+            OnCaptures::EmptyGraph(graph) => {
+                self.graphs.insert(graph, Vec::new());
+                self.by_hand.insert(graph);
+            }
+            OnCaptures::AddChild { graph, child } => self.add_child(graph, child)?,
+            OnCaptures::Clone { clone, graph } => {
+                let nodes = self.graph(graph)?;
+                // Nobody keeps which of its nodes is the last one.
+                self.by_hand.remove(clone);
+                self.graphs.insert(clone, nodes);
+            }
+            OnCaptures::LookAt(graph) => drop(self.graph(graph)?),
+            OnCaptures::Instantiate { exec, graph } => {
+                let nodes = self.graph(graph)?;
+                self.execs.insert(exec, nodes);
+            }
+            OnCaptures::Update { exec, graph } => {
+                self.nodes(exec)?;
+                let nodes = self.graph(graph)?;
+                self.execs.insert(exec, nodes);
+            }
+            OnCaptures::EndExec(exec) => {
+                self.nodes(exec)?;
+                self.execs.remove(exec);
+            }
+            OnCaptures::EndGraph(graph) => {
+                self.graph(graph)?;
+                self.graphs.remove(graph);
+            }
+            OnCaptures::RandStream { generator, stream } => {
+                self.generators.insert(generator, stream);
+            }
+            OnCaptures::NewGenerator(generator) => drop(self.generators.remove(generator)),
+            OnCaptures::NewEvent(event) => drop(self.events.remove(event)),
+            OnCaptures::Allocated => self.allocations += 1,
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, stream: &'a str) {
         self.begun += 1;
         self.end(stream);
         self.streams.insert(stream, Member { origin: stream, before: Before::new() });
         self.open.insert(stream, Capture { number: self.begun, nodes: Vec::new() });
-        Ok(())
-    }
-
-    pub(crate) fn end_with(&mut self, stream: &str, graph: &'a str) -> Result<(), String> {
-        let nodes = self.end(stream);
-        let nodes = nodes.ok_or_else(|| format!("stream `{stream}` is not capturing here"))?;
-        self.graphs.insert(graph, nodes);
-        self.by_hand.remove(graph);
-        Ok(())
-    }
-
-    /// Its nodes do nothing.
-    pub(crate) fn empty_graph(&mut self, graph: &'a str) -> Result<(), String> {
-        self.graphs.insert(graph, Vec::new());
-        self.by_hand.insert(graph);
-        Ok(())
     }
 
     /// What the child does, between what comes before and behind: its nodes are copied.
-    pub(crate) fn add_child(&mut self, graph: &'a str, child: &str) -> Result<(), String> {
+    fn add_child(&mut self, graph: &'a str, child: &str) -> Result<(), String> {
         let mut added = self.graph(child)?;
         self.graph(graph)?;
         let one = added.first().map(|node| node.stream);
@@ -317,66 +347,6 @@ impl<'a> Captures<'a> {
             }
             None => Err(not_by_hand(graph)),
         }
-    }
-
-    pub(crate) fn clone_graph(&mut self, clone: &'a str, graph: &str) -> Result<(), String> {
-        let nodes = self.graph(graph)?;
-        // Nobody keeps which of its nodes is the last one.
-        self.by_hand.remove(clone);
-        self.graphs.insert(clone, nodes);
-        Ok(())
-    }
-
-    pub(crate) fn instantiate(&mut self, exec: &'a str, graph: &str) -> Result<(), String> {
-        let nodes = self.graph(graph)?;
-        self.execs.insert(exec, nodes);
-        Ok(())
-    }
-
-    pub(crate) fn update(&mut self, exec: &'a str, graph: &str) -> Result<(), String> {
-        self.nodes(exec)?;
-        self.instantiate(exec, graph)
-    }
-
-    pub(crate) fn look_at(&self, graph: &str) -> Result<(), String> {
-        self.graph(graph).map(drop)
-    }
-
-    pub(crate) fn end_graph(&mut self, graph: &str) -> Result<(), String> {
-        self.graph(graph)?;
-        self.graphs.remove(graph);
-        Ok(())
-    }
-
-    pub(crate) fn end_exec(&mut self, exec: &str) -> Result<(), String> {
-        self.nodes(exec)?;
-        self.execs.remove(exec);
-        Ok(())
-    }
-
-    pub(crate) fn rand_stream(
-        &mut self,
-        generator: &'a str,
-        stream: &'a str,
-    ) -> Result<(), String> {
-        self.generators.insert(generator, stream);
-        Ok(())
-    }
-
-    /// A new one works in the null stream.
-    pub(crate) fn new_generator(&mut self, generator: &str) -> Result<(), String> {
-        self.generators.remove(generator);
-        Ok(())
-    }
-
-    pub(crate) fn new_event(&mut self, event: &str) -> Result<(), String> {
-        self.events.remove(event);
-        Ok(())
-    }
-
-    pub(crate) fn allocated(&mut self) -> Result<(), String> {
-        self.allocations += 1;
-        Ok(())
     }
 
     /// Allocations so far.
@@ -406,7 +376,7 @@ fn not_by_hand(graph: &str) -> String {
 
 /// Whether it orders streams of a capture, and is no node itself.
 fn recorded_event(step: &Step) -> bool {
-    matches!(step.call, Call::EventRecord { .. } | Call::StreamWaitEvent { .. })
+    matches!(step.call.on_order(), OnOrder::Record { .. } | OnOrder::WaitEvent { .. })
 }
 
 /// Where the steps of the body stand to its captures, by their ids.

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Call, promise::works_in};
+use crate::{Call, DEFAULT_STREAM, WorksIn};
 
 /// Work is late by lengths that a seed draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,18 +48,16 @@ fn mixed(number: u64) -> u64 {
 
 /// The stream on which a call's work can be late; none for a call that gives the device no work of the case's own.
 pub fn late_on(call: &Call) -> Option<&str> {
-    let works = matches!(
-        call,
-        Call::Copy { .. }
-            | Call::Copy2d { .. }
-            | Call::Copy3d { .. }
-            | Call::SetRows { .. }
-            | Call::Set { .. }
-            | Call::Launch { .. }
-            | Call::HostFunc { .. }
-            | Call::GraphLaunch { .. }
-    );
-    works_in(call).or_else(|| call.stream().filter(|_| works))
+    match call.works_in() {
+        WorksIn::NullStream => Some(DEFAULT_STREAM),
+        WorksIn::Stream(stream) => Some(stream),
+        WorksIn::NoStream
+        | WorksIn::Library(_)
+        | WorksIn::Generator(_)
+        | WorksIn::Mark(_)
+        | WorksIn::Pool { .. }
+        | WorksIn::NearestTo(_) => None,
+    }
 }
 
 impl fmt::Display for Late {

@@ -36,14 +36,15 @@ mod source;
 
 pub use call::*;
 pub use calls::{
-    By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys, Named, NamedAs,
-    ReadVerb, Takes, Thing, Verb, WriteVerb, api, apis, functions, is_result, verbs,
+    Asynchronous, By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
+    Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, ReadVerb, Takes, Thing, Verb, WorksIn,
+    WriteVerb, api, apis, functions, is_result, verbs,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;
 pub use executable::impossible;
 pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
-pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, kernel};
+pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, Reads, kernel};
 pub use late::{Late, late_on};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
 pub use model::{Content, Expected, Mistake, Reference, Write, analyse, reference};

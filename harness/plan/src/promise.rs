@@ -38,38 +38,38 @@
 //! 8. hip_runtime_api.h of 7.2.4, hipStreamSynchronize: "Specifying the null stream will cause the command to wait for other streams on
 //!    the same device to complete all pending operations."
 
-use crate::{Call, CopyApi, DEFAULT_STREAM, Memory};
+use crate::{Memory, Over, Plan};
 
-/// The null stream, for calls that work there whatever stream they name.
-pub(crate) fn works_in(call: &Call) -> Option<&'static str> {
-    let plain = matches!(
-        call,
-        Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
-            | Call::Copy2d { asynchronous: false, .. }
-            | Call::Copy3d { asynchronous: false, .. }
-            | Call::SetRows { asynchronous: false, .. }
-            | Call::Set { asynchronous: false, .. }
-    );
-    plain.then_some(DEFAULT_STREAM)
+/// What of a call's work is over when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IsOver {
+    Nothing,
+    /// What it reads: that was put aside.
+    Reads,
+    Everything,
 }
 
-/// Whether a flat copy, made by this function from one kind of memory to another, is over when it returns.
-pub(crate) fn copy_is_over(api: CopyApi, from: Memory, to: Memory) -> bool {
-    api != CopyApi::MemcpyAsync && !both_on_device(from, to)
-}
+impl IsOver {
+    /// What a call promises.
+    pub(crate) fn of(plan: &Plan, over: Over<'_>) -> Self {
+        match over {
+            Over::Nothing => IsOver::Nothing,
+            // A buffer that is not there is told of elsewhere.
+            Over::Copy { asynchronous, to, from } => {
+                let memory = |buffer| plan.memory(buffer).unwrap_or(Memory::Device);
+                IsOver::of_copy(asynchronous, memory(to), memory(from))
+            }
+        }
+    }
 
-/// Whether a copy of rows is over when it returns.
-pub(crate) fn rows_are_over(asynchronous: bool, from: Memory, to: Memory) -> bool {
-    !asynchronous && !both_on_device(from, to)
-}
-
-fn both_on_device(from: Memory, to: Memory) -> bool {
-    !from.on_host() && !to.on_host()
-}
-
-/// Whether an asynchronous copy out of memory of this kind has read it when it returns. One that is synchronous reads in its turn.
-pub(crate) fn is_staged(from: Memory) -> bool {
-    from == Memory::HostPageable
+    fn of_copy(asynchronous: bool, to: Memory, from: Memory) -> Self {
+        let inside_device = !from.on_host() && !to.on_host();
+        match asynchronous {
+            true if from == Memory::HostPageable => IsOver::Reads,
+            false if !inside_device => IsOver::Everything,
+            true | false => IsOver::Nothing,
+        }
+    }
 }
 
 /// Whether freeing memory of this kind waits for the device.

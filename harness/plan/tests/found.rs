@@ -381,3 +381,60 @@ fn a_node_of_a_graph_works_with_what_is_there_when_it_is_launched() {
     let of = |word: u32| digest(&word.to_le_bytes().repeat(16));
     assert_eq!(got, [(8, of(0x0707_0708)), (11, of(0x0707_0709))]);
 }
+
+/// What is refused of a plan of one call, in words; empty where it has a result.
+fn told(call: Call) -> String {
+    let mistakes = reference(&plan(vec![call])).err().unwrap_or_default();
+    mistakes.into_iter().map(|mistake| mistake.message).collect()
+}
+
+#[test]
+fn what_is_read_while_it_is_written_has_no_one_result() {
+    let launch = |kernel: &str, out: u64, input: u64, n: u32, groups: u32| {
+        let mut args = vec![Arg::Address(at("dev", out)), Arg::Address(at("dev", input))];
+        let numbers = plan::kernel(kernel).expect("it is one").parameters.len() - 2;
+        args.extend([Arg::u32(n), Arg::u32(1)].into_iter().take(numbers));
+        let (kernel, stream) = (kernel.to_owned(), "default".to_owned());
+        told(Call::Launch {
+            kernel,
+            grid: [groups, 1, 1],
+            block: [64, 1, 1],
+            args,
+            shared: 0,
+            stream,
+        })
+    };
+    for kernel in ["add_u32", "copy_u32", "to_f32", "shuffle_u32"] {
+        assert_eq!(launch(kernel, 0, 0, 16, 1), "", "{kernel}: each its own element");
+        assert_eq!(launch(kernel, 0, 32, 8, 1), "", "{kernel}: next to each other");
+        for (out, input) in [(0, 28), (28, 0), (0, 4), (4, 0)] {
+            let told = launch(kernel, out, input, 8, 1);
+            assert!(told.contains("the same place as both"), "{kernel} {out} {input}: {told}");
+        }
+    }
+    assert!(launch("histogram_u32", 0, 0, 16, 1).contains("no one result"));
+    assert!(launch("histogram_u32", 0, 60, 1, 1).contains("bytes of buffer `dev`"));
+    assert_eq!(launch("histogram_u32", 0, 0, 0, 1), "", "nothing is read");
+    assert_eq!(launch("sum_u32", 8, 0, 16, 1), "", "a barrier is between");
+    assert!(launch("sum_u32", 8, 0, 16, 2).contains("launch one workgroup"));
+    assert_eq!(launch("sum_u32", 60, 0, 15, 2), "", "behind what is read");
+}
+
+#[test]
+fn elements_lie_at_multiples_of_their_size() {
+    let halves = |offset, count| {
+        let stream = "default".to_owned();
+        told(Call::SetHalves { to: at("dev", offset), value: 0xabcd, count, stream })
+    };
+    assert_eq!(halves(2, 31), "");
+    assert!(halves(1, 4).contains("elements of 2 bytes lie at multiples"), "{}", halves(1, 4));
+    assert!(halves(0, 33).contains("lie outside buffer `dev`"));
+    // What they hold, byte by byte.
+    let stream = || "default".to_owned();
+    let set = Call::SetHalves { to: at("dev", 2), value: 0xabcd, count: 1, stream: stream() };
+    let plan = plan(vec![set, copy("other", "dev", CopyApi::Memcpy, "default"), check("other")]);
+    let got = reference(&plan).expect("it has a result").expected;
+    let mut bytes = [7; 64];
+    (bytes[2], bytes[3]) = (0xcd, 0xab);
+    assert_eq!(got.last().expect("a check").digest, digest(&bytes));
+}

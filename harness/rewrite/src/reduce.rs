@@ -14,8 +14,7 @@ mod words;
 use std::collections::BTreeSet;
 
 use plan::{
-    Arg, Buffer, Call, CopyApi, DEFAULT_STREAM, Dtype, Library, Memory, Place, Plan, Step,
-    StreamKind, Thing,
+    Arg, Buffer, Call, DEFAULT_STREAM, Dtype, Library, Memory, Place, Plan, Step, StreamKind, Thing,
 };
 
 pub use self::{list::reductions, words::describe};
@@ -306,14 +305,11 @@ fn set_memory(plan: &mut Plan, name: &str, memory: Memory) {
 }
 
 fn synchronous(call: &mut Call) {
-    if let Call::Copy { api, stream, .. } = call {
-        *api = CopyApi::Memcpy;
-        DEFAULT_STREAM.clone_into(stream);
-    } else if let Call::Copy2d { asynchronous, stream, .. }
-    | Call::Set { asynchronous, stream, .. } = call
-    {
-        *asynchronous = false;
-        DEFAULT_STREAM.clone_into(stream);
+    if let Some(asynchronous) = call.asynchronous_mut() {
+        asynchronous.make_plain();
+        if let Some(stream) = call.stream_mut() {
+            DEFAULT_STREAM.clone_into(stream);
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 use std::{
-    ffi::{c_int, c_void},
+    ffi::{c_int, c_uint, c_ushort, c_void},
     ptr, thread,
     time::Duration,
 };
@@ -9,7 +9,7 @@ use hip_sys::{
     EVENT_DISABLE_TIMING, STREAM_DEFAULT, STREAM_NON_BLOCKING, capture_status_name,
     exec_update_name,
 };
-use plan::{Call, CaptureMode, Choice, HostFuncApi, Place, Step, StreamKind};
+use plan::{Call, CaptureMode, Choice, HostFuncApi, Place, Step, StreamKind, api};
 
 use crate::{
     broken::Broken,
@@ -90,9 +90,16 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
     let hip = &machine.libraries.hip;
     let handle = |kind, name: &str| machine.handle(kind, name);
     let stream_of = |name: &str| machine.stream(name);
+    let function = api(&step.call, machine.plan());
+    /// The one function of a call, of this type, with these arguments; its name is that of the declaration.
+    macro_rules! made {
+        ($function:ty, $($argument:expr),*) => {
+            hip.shared().call::<$function>(function, |function| function($($argument),*))?
+        };
+    }
     let mut value = None;
-    // SAFETY: for the whole block: a handle is null or what the runtime made and has not destroyed, as the table forgets the
-    // destroyed ones, and results go to places of their own.
+    // SAFETY: for the whole block: a function has the type that the header gives it, a handle is null or what the runtime made and has
+    // not destroyed, as the table forgets the destroyed ones, and results go to places of their own.
     let code = unsafe {
         match &step.call {
             Call::StreamCreate { stream } => {
@@ -113,10 +120,23 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
             Call::StreamSynchronize { stream } => hip.hipStreamSynchronize(stream_of(stream))?,
             Call::StreamQuery { stream } => hip.hipStreamQuery(stream_of(stream))?,
             Call::StreamGetFlags { stream } => {
+                type Function = unsafe extern "C" fn(*mut c_void, *mut c_uint) -> c_int;
                 let mut flags = 0;
-                let code = hip.hipStreamGetFlags(stream_of(stream), &mut flags)?;
+                let code = made!(Function, stream_of(stream), &mut flags);
                 value = (code == 0).then(|| flags.to_string());
                 code
+            }
+            Call::StreamGetPriority { stream } => {
+                type Function = unsafe extern "C" fn(*mut c_void, *mut c_int) -> c_int;
+                let mut priority = 0;
+                let code = made!(Function, stream_of(stream), &mut priority);
+                value = (code == 0).then(|| priority.to_string());
+                code
+            }
+            Call::SetHalves { to, value, count, stream } => {
+                type Function =
+                    unsafe extern "C" fn(*mut c_void, c_ushort, usize, *mut c_void) -> c_int;
+                made!(Function, machine.address(to), *value, *count as usize, stream_of(stream))
             }
             Call::StreamWaitEvent { stream, event } => {
                 hip.hipStreamWaitEvent(stream_of(stream), handle(Kind::Event, event), 0)?

@@ -112,7 +112,8 @@ mod tests {
         );
     }
 
-    /// A misspelt name would make every trial that needs it a skip.
+    /// A misspelt name would make every trial that needs it a skip. A function that is not in a table is called by the name of its
+    /// declaration, which stands in the call's C++ as well.
     #[test]
     fn every_needed_function_is_bound() {
         let tables = [
@@ -139,6 +140,9 @@ mod tests {
         ];
         let needed: BTreeSet<&str> = plan::functions().chain(own).collect();
         let bound: BTreeSet<&str> = tables.into_iter().flatten().copied().collect();
-        assert_eq!(needed, bound);
+        assert!(bound.is_subset(&needed), "{:?}", bound.difference(&needed));
+        for function in needed.difference(&bound) {
+            assert!(plan::is_result(function, 0).is_some(), "{function} is not in C++");
+        }
     }
 }

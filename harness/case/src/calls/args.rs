@@ -29,8 +29,9 @@ impl<'n> Args<'_, '_, 'n, '_> {
     pub(super) fn read(mut self, verb: &Verb) -> Option<Call> {
         let bare = ["fill", "alloc", "free"].contains(&verb.name)
             && matches!(self.node.value, Value::Scalar(_));
-        if !verb.keys.is_empty() && !bare {
-            self.fields = Some(self.reader.fields(self.node, &self.what, verb.keys)?);
+        let keys = verb.keys();
+        if !keys.is_empty() && !bare {
+            self.fields = Some(self.reader.fields(self.node, &self.what, &keys)?);
         }
         Call::read(verb.name, &mut self)
     }
@@ -60,11 +61,6 @@ impl<'n> Args<'_, '_, 'n, '_> {
     /// Where a key's value stands, or the whole mapping.
     pub(super) fn at(&self, key: &str) -> At {
         self.get(key).unwrap_or(self.node).at
-    }
-
-    pub(super) fn buffer(&mut self, key: &str) -> Option<Name> {
-        let node = self.required(key)?;
-        self.scope.buffer(self.reader, node)
     }
 
     /// A buffer from its beginning.
@@ -114,6 +110,11 @@ impl Keys for Args<'_, '_, '_, '_> {
             | Thing::Rocblas => {}
         }
         Some(name)
+    }
+
+    fn buffer(&mut self, key: &str) -> Option<Name> {
+        let node = self.required(key)?;
+        self.scope.buffer(self.reader, node)
     }
 
     fn text(&mut self, key: &str) -> Option<String> {

@@ -122,7 +122,7 @@ impl Line<'_> {
 
 fn value(field: &Field<'_>) -> String {
     match field.holds {
-        Holds::Name(..) | Holds::Text => plain(&field.value),
+        Holds::Name(..) | Holds::Place(_) | Holds::Text => plain(&field.value),
         Holds::Number | Holds::Word => field.value.to_string(),
     }
 }

@@ -22,7 +22,8 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
 
 fn explain_steps(text: &mut String) {
     let width = plan::verbs().map(|verb| verb.name.len()).max().unwrap_or(0);
-    for plan::Verb { name: verb, keys, about, .. } in plan::verbs() {
+    for verb in plan::verbs() {
+        let (keys, about, verb) = (verb.keys(), verb.about, verb.name);
         text.push_str(&format!("{verb:width$}  {about}\n"));
         if !keys.is_empty() {
             text.push_str(&format!("{:width$}  keys: {}\n", "", keys.join(", ")));

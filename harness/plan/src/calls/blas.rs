@@ -7,7 +7,7 @@ family! { blas
         verb: value blaslt_create "create a hipBLASLt handle";
         makes: ["hipblasLtCreate"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: make_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: MakeHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
 
     /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
@@ -26,7 +26,7 @@ family! { blas
             "hipblasLtMatrixLayoutDestroy",
         ];
         in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: use_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: UseHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("heuristic of hipBLASLt"); cpp: Product;
 
     /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED`
@@ -35,7 +35,7 @@ family! { blas
         handle: Name as uses(Blaslt),
         problem: MatmulProblem as plain,
         operands: Operands as operands,
-        stream: Name as orders(Stream),
+        stream: Name as uses(Stream),
     }
         verb: by_hand blaslt_matmul [handle, dtype, m, n, k, transpose, a, b, d, bias, stream]
             "multiply with hipBLASLt: d = a b, column-major, perhaps with a bias buffer";
@@ -53,10 +53,11 @@ family! { blas
         ];
         in_capture: Node; by_hand: []; gives: Nothing;
         effect: {
-            memory: product(handle, problem, operands),
-            captures: nothing,
-            order: in_turn,
-            touches: operands(operands),
+            memory: Product { handle, problem, operands },
+            captures: Nothing,
+            order: InTurn,
+            works_in: Library(stream),
+            over: Nothing,
         };
         words: ("product by hipBLASLt to {}", operands.d); cpp: Product;
 
@@ -65,7 +66,7 @@ family! { blas
         verb: value blaslt_destroy "destroy a hipBLASLt handle";
         makes: ["hipblasLtDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: end_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: EndHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("destruction of handle {handle}"); cpp: Function("hipblasLtDestroy({handle})");
 
     /// rocblas_create_handle.
@@ -73,7 +74,7 @@ family! { blas
         verb: value rocblas_create "create a rocBLAS handle";
         makes: ["rocblas_create_handle"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: make_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: MakeHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("creation of handle {handle}"); cpp: Function("rocblas_create_handle(&{handle})");
 
     /// rocblas_set_stream and rocblas_gemm_ex.
@@ -81,17 +82,18 @@ family! { blas
         handle: Name as uses(Rocblas),
         problem: MatmulProblem as plain,
         operands: Operands as operands,
-        stream: Name as orders(Stream),
+        stream: Name as uses(Stream),
     }
         verb: by_hand rocblas_gemm [handle, dtype, m, n, k, transpose, a, b, d, stream]
             "multiply with rocBLAS: d = a b, column-major";
         makes: ["rocblas_gemm_ex", "rocblas_set_stream"];
         in_capture: Node; by_hand: []; gives: Nothing;
         effect: {
-            memory: product(handle, problem, operands),
-            captures: nothing,
-            order: in_turn,
-            touches: operands(operands),
+            memory: Product { handle, problem, operands },
+            captures: Nothing,
+            order: InTurn,
+            works_in: Library(stream),
+            over: Nothing,
         };
         words: ("product by rocBLAS to {}", operands.d); cpp: Product;
 
@@ -100,6 +102,6 @@ family! { blas
         verb: value rocblas_destroy "destroy a rocBLAS handle";
         makes: ["rocblas_destroy_handle"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: end_handle(handle), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: EndHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("destruction of handle {handle}"); cpp: Function("rocblas_destroy_handle({handle})");
 }

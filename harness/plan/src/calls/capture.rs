@@ -7,7 +7,7 @@ family! { capture
         verb: keys begin_capture "begin to capture a stream";
         makes: ["hipStreamBeginCapture"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: begin(stream), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: Begin(stream), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("begin of the capture of {stream}");
         cpp: Function("hipStreamBeginCapture({stream}, hipStreamCaptureMode{mode})");
 
@@ -16,7 +16,7 @@ family! { capture
         verb: keys end_capture "end a capture and keep its graph";
         makes: ["hipStreamEndCapture"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: end_with(stream, graph), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: End { stream, graph }, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("end of the capture of {stream}"); cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 
     /// hipThreadExchangeStreamCaptureMode: how this host thread takes part in captures of others; gives the mode before.

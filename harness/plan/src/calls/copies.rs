@@ -7,8 +7,8 @@ family! { copies
         to: Place as writes(Any),
         from: Place as reads(Any),
         bytes: u64 as number,
-        api: CopyApi as choice,
-        stream: Name as orders(Stream),
+        api: CopyApi as asynchronous,
+        stream: Name as uses(Stream),
     }
         verb: by_hand copy [to, from, bytes, to_offset, from_offset, api, stream, graph]
             "copy a flat range; with `graph`, a node of that graph does it";
@@ -20,17 +20,15 @@ family! { copies
             (CopyApi::MemcpyDirected, (false, true)) => ["hipMemcpyDtoH"],
             (CopyApi::MemcpyDirected, (true, true) | (false, false)) => ["hipMemcpyDtoD"],
         } };
-        in_capture: match api {
-            CopyApi::MemcpyAsync | CopyApi::MemcpyWithStream => Node,
-            CopyApi::Memcpy | CopyApi::MemcpyDirected => Now,
-        };
+        in_capture: if api.has_stream() { Node } else { Now };
         by_hand: ["hipGraphAddMemcpyNode1D"];
         gives: Nothing;
         effect: {
-            memory: copy(to, from, *bytes),
-            captures: nothing,
-            order: in_turn,
-            touches: copies(to, from, *bytes, *api),
+            memory: Copy { to, from, bytes: *bytes },
+            captures: Nothing,
+            order: InTurn,
+            works_in: WorksIn::asynchronous(api.has_stream(), stream),
+            over: Copy { asynchronous: api.goes_on(), to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
@@ -42,8 +40,8 @@ family! { copies
         from_pitch: u64 as number,
         width: u64 as number,
         height: u64 as number,
-        asynchronous: bool as flag,
-        stream: Name as orders(Stream),
+        asynchronous: bool as asynchronous,
+        stream: Name as uses(Stream),
     }
         verb: by_hand copy_2d [to, to_pitch, from, from_pitch, width, height, async, stream]
             "copy rows; pitches and width in bytes";
@@ -53,10 +51,11 @@ family! { copies
         } };
         in_capture: if *asynchronous { Node } else { Now }; by_hand: []; gives: Nothing;
         effect: {
-            memory: rows((to, *to_pitch), (from, *from_pitch), *width, *height),
-            captures: nothing,
-            order: in_turn,
-            touches: rows((to, *to_pitch), (from, *from_pitch), (*width, *height), *asynchronous),
+            memory: Rows { to: (to, *to_pitch), from: (from, *from_pitch), width: *width, height: *height },
+            captures: Nothing,
+            order: InTurn,
+            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            over: Copy { asynchronous: *asynchronous, to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
@@ -67,8 +66,8 @@ family! { copies
         width: u64 as number,
         height: u64 as number,
         depth: u64 as number,
-        asynchronous: bool as flag,
-        stream: Name as orders(Stream),
+        asynchronous: bool as asynchronous,
+        stream: Name as uses(Stream),
     }
         verb: by_hand copy_3d [
             to, to_pitch, to_rows, to_at, from, from_pitch, from_rows, from_at, width, height, depth, async, stream
@@ -81,10 +80,11 @@ family! { copies
         } };
         in_capture: if *asynchronous { Node } else { Now }; by_hand: []; gives: Nothing;
         effect: {
-            memory: boxes(to, from, [*width, *height, *depth]),
-            captures: nothing,
-            order: in_turn,
-            touches: boxes(to, from, [*width, *height, *depth], *asynchronous),
+            memory: Boxes { to, from, size: [*width, *height, *depth] },
+            captures: Nothing,
+            order: InTurn,
+            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            over: Copy { asynchronous: *asynchronous, to: &to.buffer, from: &from.buffer },
         };
         words: ("copy of {} to {}", from.buffer, to.buffer); cpp: Transfer;
 
@@ -95,8 +95,8 @@ family! { copies
         width: u64 as number,
         height: u64 as number,
         depth: Option<u64> as plain,
-        asynchronous: bool as flag,
-        stream: Name as orders(Stream),
+        asynchronous: bool as asynchronous,
+        stream: Name as uses(Stream),
     }
         verb: by_hand set_rows [to, pitch, rows, at, value, width, height, depth, async, stream]
             "set rows to a byte, or with `depth` a box in slices of `rows` rows each; pitch and width in bytes, and where \
@@ -109,10 +109,11 @@ family! { copies
         } };
         in_capture: if *asynchronous { Node } else { Now }; by_hand: []; gives: Nothing;
         effect: {
-            memory: set_rows(to, *value, [*width, *height, depth.unwrap_or(1)]),
-            captures: nothing,
-            order: in_turn,
-            touches: writes_box(to, [*width, *height, depth.unwrap_or(1)]),
+            memory: SetBox { to, value: *value, size: [*width, *height, depth.unwrap_or(1)] },
+            captures: Nothing,
+            order: InTurn,
+            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            over: Nothing,
         };
         words: ("memset of rows of {}", to.buffer); cpp: Transfer;
 
@@ -124,8 +125,8 @@ family! { copies
         #[serde(default)]
         words: bool as flag,
         bytes: u64 as number,
-        asynchronous: bool as flag,
-        stream: Name as orders(Stream),
+        asynchronous: bool as asynchronous,
+        stream: Name as uses(Stream),
     }
         verb: by_hand set [to, value, words, bytes, offset, async, stream, graph]
             "set bytes to a value, or 32-bit `words`; with `graph`, a node of that graph does it";
@@ -137,10 +138,31 @@ family! { copies
         } };
         in_capture: if *asynchronous { Node } else { Now }; by_hand: ["hipGraphAddMemsetNode"]; gives: Nothing;
         effect: {
-            memory: set(to, *value, *words, *bytes),
-            captures: nothing,
-            order: in_turn,
-            touches: writes_range(to, *bytes),
+            memory: Set { to, value: *value, element: if *words { 4 } else { 1 }, bytes: *bytes },
+            captures: Nothing,
+            order: InTurn,
+            works_in: WorksIn::asynchronous(*asynchronous, stream),
+            over: Nothing,
         };
         words: ("memset of {}", to.buffer); cpp: Transfer;
+
+    /// Sets `count` 16-bit elements to `value`: hipMemsetD16Async.
+    SetHalves {
+        to: Place as writes(Any),
+        value: u16 as number,
+        count: u64 as number,
+        stream: Name as uses(Stream),
+    }
+        verb: keys set_halves "set this many 16-bit elements to a value";
+        makes: ["hipMemsetD16Async"];
+        in_capture: Node; by_hand: []; gives: Nothing;
+        effect: {
+            memory: Set { to, value: (*value).into(), element: 2, bytes: count.saturating_mul(2) },
+            captures: Nothing,
+            order: InTurn,
+            works_in: Stream(stream),
+            over: Nothing,
+        };
+        words: ("memset of {}", to.buffer);
+        cpp: Function("hipMemsetD16Async({to}, {value}, {count}, {stream})");
 }

@@ -11,7 +11,13 @@ family! { events
         verb: none;
         makes: ["hipEventCreateWithFlags"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: new_event(event), order: new_event(event), touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: NewEvent(event),
+            order: NewEvent(event),
+            works_in: NoStream,
+            over: Nothing,
+        };
         words: (""); cpp: Stream;
 
     /// hipEventDestroy.
@@ -22,19 +28,31 @@ family! { events
         words: (""); cpp: Function("hipEventDestroy({event})");
 
     /// hipEventRecord.
-    EventRecord { event: Name as uses(Event), stream: Name as orders(Stream) }
+    EventRecord { event: Name as uses(Event), stream: Name as uses(Stream) }
         verb: keys record "record an event in a stream";
         makes: ["hipEventRecord"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: nothing, order: record(event, stream), touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: Nothing,
+            order: Record { event, stream },
+            works_in: Mark(stream),
+            over: Nothing,
+        };
         words: ("record of {event} in stream {stream}"); cpp: Function("hipEventRecord({event}, {stream})");
 
     /// hipStreamWaitEvent.
-    StreamWaitEvent { stream: Name as orders(Stream), event: Name as uses(Event) }
+    StreamWaitEvent { stream: Name as uses(Stream), event: Name as uses(Event) }
         verb: keys wait "make a stream wait for an event";
         makes: ["hipStreamWaitEvent"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: nothing, order: wait_event(stream, event), touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: Nothing,
+            order: WaitEvent { stream, event },
+            works_in: Mark(stream),
+            over: Nothing,
+        };
         words: ("wait of stream {stream} for {event}");
         cpp: Function("hipStreamWaitEvent({stream}, {event}, 0)");
 
@@ -43,7 +61,7 @@ family! { events
         verb: value sync_event "wait for an event";
         makes: ["hipEventSynchronize"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: nothing, order: sync_event(event), touches: nothing };
+        effect: { memory: Nothing, captures: Nothing, order: SyncEvent(event), works_in: NoStream, over: Nothing };
         words: ("sync of event {event}"); cpp: Function("hipEventSynchronize({event})");
 
     /// hipEventQuery.

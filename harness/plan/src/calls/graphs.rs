@@ -9,7 +9,7 @@ family! { graphs
              behind the last one";
         makes: ["hipGraphAddEmptyNode", "hipGraphCreate"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: empty_graph(graph), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: EmptyGraph(graph), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
 
     /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
@@ -25,7 +25,7 @@ family! { graphs
         verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: LookAt(graph), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
     /// hipGraphAddChildGraphNode: a node that does what another graph does now, behind the last one of a graph that
@@ -34,7 +34,13 @@ family! { graphs
         verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
         makes: ["hipGraphAddChildGraphNode"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: add_child(graph, child), order: nothing, touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: AddChild { graph, child },
+            order: Nothing,
+            works_in: NoStream,
+            over: Nothing,
+        };
         words: ("{child} as a node of {graph}"); cpp: Graph;
 
     /// hipGraphClone.
@@ -42,7 +48,13 @@ family! { graphs
         verb: keys clone_graph "make a graph that is as another one is now";
         makes: ["hipGraphClone"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: clone_graph(clone, graph), order: nothing, touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: Clone { clone, graph },
+            order: Nothing,
+            works_in: NoStream,
+            over: Nothing,
+        };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
     /// hipGraphGetRootNodes; gives the number of nodes that wait for none.
@@ -50,7 +62,7 @@ family! { graphs
         verb: value root_count "give the number of nodes of a graph that wait for no other";
         makes: ["hipGraphGetRootNodes"];
         in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: LookAt(graph), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
     /// hipGraphGetEdges; gives the number of edges.
@@ -58,7 +70,7 @@ family! { graphs
         verb: value edge_count "give the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
         in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: nothing, captures: look_at(graph), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: LookAt(graph), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("edge count of {graph}");
         cpp: Function("hipGraphGetEdges({graph}, nullptr, nullptr, &{edges: size_t})");
 
@@ -67,19 +79,26 @@ family! { graphs
         verb: keys instantiate "make an executable graph";
         makes: ["hipGraphInstantiate"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: instantiate(exec, graph), order: nothing, touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: Instantiate { exec, graph },
+            order: Nothing,
+            works_in: NoStream,
+            over: Nothing,
+        };
         words: ("instantiation of {exec}"); cpp: Graph;
 
     /// hipGraphLaunch.
-    GraphLaunch { exec: Name as uses(Exec), stream: Name as orders(Stream) }
+    GraphLaunch { exec: Name as uses(Exec), stream: Name as uses(Stream) }
         verb: keys launch_graph "launch an executable graph";
         makes: ["hipGraphLaunch"];
         in_capture: Refused; by_hand: []; gives: Nothing;
         effect: {
-            memory: launch_graph(exec),
-            captures: nothing,
-            order: launch_graph(exec, stream),
-            touches: nothing,
+            memory: Replay(exec),
+            captures: Nothing,
+            order: Replay { exec, stream },
+            works_in: Stream(stream),
+            over: Nothing,
         };
         words: ("launch of graph {exec}"); cpp: Function("hipGraphLaunch({exec}, {stream})");
 
@@ -88,7 +107,13 @@ family! { graphs
         verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: update(exec, graph), order: nothing, touches: nothing };
+        effect: {
+            memory: Nothing,
+            captures: Update { exec, graph },
+            order: Nothing,
+            works_in: NoStream,
+            over: Nothing,
+        };
         words: ("update of {exec}"); cpp: Graph;
 
     /// hipGraphExecDestroy.
@@ -96,7 +121,7 @@ family! { graphs
         verb: value destroy_exec "destroy an executable graph";
         makes: ["hipGraphExecDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: end_exec(exec), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: EndExec(exec), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("destruction of {exec}"); cpp: Function("hipGraphExecDestroy({exec})");
 
     /// hipGraphDestroy.
@@ -104,6 +129,6 @@ family! { graphs
         verb: value destroy_graph "destroy a graph";
         makes: ["hipGraphDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: end_graph(graph), order: nothing, touches: nothing };
+        effect: { memory: Nothing, captures: EndGraph(graph), order: Nothing, works_in: NoStream, over: Nothing };
         words: ("destruction of {graph}"); cpp: Function("hipGraphDestroy({graph})");
 }

@@ -9,7 +9,13 @@ family! { host
             "write a fresh pattern from the host, or small whole `numbers` of a type";
         makes: ["host fill"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: fill(buffer, *stamp), captures: nothing, order: in_turn, touches: writes(buffer) };
+        effect: {
+            memory: Fill { buffer, stamp: *stamp },
+            captures: Nothing,
+            order: InTurn,
+            works_in: NoStream,
+            over: Nothing,
+        };
         words: ("fill of {buffer}"); cpp: Host;
 
     /// Host stores: small whole numbers of a type, as [`numbers`](crate::numbers) says.
@@ -22,10 +28,11 @@ family! { host
         makes: ["host fill"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
-            memory: fill_numbers(buffer, *dtype, *stamp),
-            captures: nothing,
-            order: in_turn,
-            touches: writes(buffer),
+            memory: FillNumbers { buffer, dtype: *dtype, stamp: *stamp },
+            captures: Nothing,
+            order: InTurn,
+            works_in: NoStream,
+            over: Nothing,
         };
         words: ("fill of {buffer}"); cpp: Host;
 
@@ -34,7 +41,7 @@ family! { host
         verb: by_hand check [] "the buffer must hold what program order says";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: check(buffer), captures: nothing, order: in_turn, touches: reads(buffer) };
+        effect: { memory: Check(buffer), captures: Nothing, order: InTurn, works_in: NoStream, over: Nothing };
         words: ("check of {buffer}"); cpp: Check;
 
     /// Reads two host-accessible buffers whose bytes must be the same.
@@ -42,7 +49,7 @@ family! { host
         verb: by_hand equal [] "two buffers must hold the same bytes";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: compare(a, b), captures: nothing, order: in_turn, touches: reads_both(a, b) };
+        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, works_in: NoStream, over: Nothing };
         words: ("comparison of {a} and {b}"); cpp: Check;
 
     /// Reads two host-accessible buffers whose bytes must differ.
@@ -50,7 +57,7 @@ family! { host
         verb: by_hand differ [] "two buffers must hold different bytes";
         makes: ["host read"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: compare(a, b), captures: nothing, order: in_turn, touches: reads_both(a, b) };
+        effect: { memory: Compare(a, b), captures: Nothing, order: InTurn, works_in: NoStream, over: Nothing };
         words: ("difference of {a} and {b}"); cpp: Check;
 
     /// Reads the guards of a buffer, which nothing may have touched.
@@ -61,7 +68,7 @@ family! { host
             false => ["hipMemcpy"],
         } };
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: guards(buffer), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: Guards(buffer), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: (""); cpp: Check;
 
     /// The host sleeps, in milliseconds.

@@ -40,17 +40,18 @@ family! { kernels
         args: Vec<Arg> as arguments(kernel),
         #[serde(default)]
         shared: u32 as plain,
-        stream: Name as orders(Stream),
+        stream: Name as uses(Stream),
     }
         verb: by_hand launch [kernel, args, items, grid, block, shared, stream, graph]
             "launch a kernel; with `graph`, a node of that graph does it";
         makes: ["hipModuleLaunchKernel"];
         in_capture: Node; by_hand: ["hipGraphAddKernelNode"]; gives: Nothing;
         effect: {
-            memory: launch(kernel, grid, block, args),
-            captures: nothing,
-            order: in_turn,
-            touches: arguments(kernel, args),
+            memory: Launch { kernel, grid, block, args },
+            captures: Nothing,
+            order: InTurn,
+            works_in: Stream(stream),
+            over: Nothing,
         };
         words: ("launch of {kernel}"); cpp: Kernel;
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::{NamedAs, Thing};
 use crate::{
-    CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory, Name,
+    CaptureMode, CopyApi, DEFAULT_STREAM, DeviceAttribute, Dtype, HostFuncApi, Memory, Name, Place,
     RandKind, ScalarType, StreamKind,
 };
 
@@ -17,6 +17,8 @@ pub trait Keys {
     fn new_stream(&mut self, key: &str) -> Option<Name>;
     /// The name of anything else.
     fn thing(&mut self, key: &str, thing: Thing) -> Option<Name>;
+    /// A buffer of the case.
+    fn buffer(&mut self, key: &str) -> Option<Name>;
     /// A text.
     fn text(&mut self, key: &str) -> Option<String>;
     /// A whole number; without a default the key is needed.
@@ -47,6 +49,8 @@ pub struct Field<'a> {
 pub enum Holds {
     /// The name of a thing, and what that is to the call.
     Name(Thing, NamedAs),
+    /// The name of a buffer, from this byte on; the offset has a key of its own.
+    Place(u64),
     /// Any text.
     Text,
     /// A number or a flag.
@@ -59,6 +63,11 @@ impl<'a> Field<'a> {
     pub(super) fn name(key: &'static str, name: &'a str, thing: Thing, role: NamedAs) -> Self {
         let usual = thing == Thing::Stream && name == DEFAULT_STREAM;
         Field { key, value: name.into(), holds: Holds::Name(thing, role), usual }
+    }
+
+    pub(super) fn place(key: &'static str, place: &'a Place) -> Self {
+        let (value, holds) = (place.buffer.as_str().into(), Holds::Place(place.offset));
+        Field { key, value, holds, usual: false }
     }
 
     pub(super) fn text(key: &'static str, text: &'a str) -> Self {

@@ -4,7 +4,7 @@ family! { memory
 
     /// Allocates a buffer as its [`Memory`](crate::Memory) says, guards included. `stream` orders stream-ordered
     /// memory.
-    Alloc { buffer: Name as makes(Buffer), stream: Name as orders(Stream) }
+    Alloc { buffer: Name as makes(Buffer), stream: Name as uses(Stream) }
         verb: by_hand alloc [buffer, stream] "allocate a buffer here instead of before the steps";
         makes: { |plan| plan.memory(buffer) => {
             Some(Memory::DevicePitched) => ["hipMallocPitch"],
@@ -16,12 +16,18 @@ family! { memory
             Some(Memory::Device) | None => ["hipMalloc"],
         } };
         in_capture: Node; by_hand: []; gives: Nothing;
-        effect: { memory: alloc(buffer), captures: allocated, order: alloc(buffer), touches: allocation(buffer) };
+        effect: {
+            memory: Alloc(buffer),
+            captures: Allocated,
+            order: Alloc(buffer),
+            works_in: Pool { buffer, stream },
+            over: Nothing,
+        };
         words: ("allocation of {buffer}"); cpp: Memory;
 
     /// Frees a buffer. `stream` orders stream-ordered memory. Of a buffer that was freed before, its old address
     /// is freed again.
-    Free { buffer: Name as ends(Buffer), stream: Name as orders(Stream) }
+    Free { buffer: Name as ends(Buffer), stream: Name as uses(Stream) }
         verb: by_hand free [buffer, stream] "free a buffer here instead of after the steps";
         makes: { |plan| plan.memory(buffer) => {
             Some(Memory::DeviceAsync) => ["hipFreeAsync"],
@@ -31,7 +37,13 @@ family! { memory
             Some(Memory::Device | Memory::DevicePitched | Memory::Managed) | None => ["hipFree"],
         } };
         in_capture: Node; by_hand: []; gives: Nothing;
-        effect: { memory: free(buffer), captures: nothing, order: free(buffer), touches: freed(buffer) };
+        effect: {
+            memory: Free(buffer),
+            captures: Nothing,
+            order: Free(buffer),
+            works_in: Pool { buffer, stream },
+            over: Nothing,
+        };
         words: ("free of {buffer}"); cpp: Memory;
 
     /// hipFree of an address that no buffer of the plan has.
@@ -50,6 +62,12 @@ family! { memory
             false => ["hipMemset"],
         } };
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: poison(buffer), captures: nothing, order: in_turn, touches: writes(buffer) };
+        effect: {
+            memory: Poison(buffer),
+            captures: Nothing,
+            order: InTurn,
+            works_in: NearestTo(buffer),
+            over: Nothing,
+        };
         words: (""); cpp: Memory;
 }

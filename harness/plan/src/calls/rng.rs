@@ -15,10 +15,11 @@ family! { rng
         } };
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
-            memory: make_handle(generator),
-            captures: new_generator(generator),
-            order: nothing,
-            touches: nothing,
+            memory: MakeHandle(generator),
+            captures: NewGenerator(generator),
+            order: Nothing,
+            works_in: NoStream,
+            over: Nothing,
         };
         words: ("creation of generator {generator}"); cpp: Random;
 
@@ -27,7 +28,7 @@ family! { rng
         verb: keys rand_seed "seed a generator";
         makes: ["hiprandSetPseudoRandomGeneratorSeed"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: use_handle(generator), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: UseHandle(generator), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("seed of {generator}");
         cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
 
@@ -36,7 +37,7 @@ family! { rng
         verb: keys rand_offset "set a generator's offset";
         makes: ["hiprandSetGeneratorOffset"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: use_handle(generator), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: UseHandle(generator), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("offset of {generator}"); cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
 
     /// hiprandSetStream.
@@ -45,10 +46,11 @@ family! { rng
         makes: ["hiprandSetStream"];
         in_capture: Now; by_hand: []; gives: Nothing;
         effect: {
-            memory: use_handle(generator),
-            captures: rand_stream(generator, stream),
-            order: nothing,
-            touches: nothing,
+            memory: UseHandle(generator),
+            captures: RandStream { generator, stream },
+            order: Nothing,
+            works_in: NoStream,
+            over: Nothing,
         };
         words: ("stream of {generator}"); cpp: Function("hiprandSetStream({generator}, {stream})");
 
@@ -62,10 +64,11 @@ family! { rng
         makes: ["hiprandGenerate"];
         in_capture: Node; by_hand: []; gives: Nothing;
         effect: {
-            memory: rand_generate(generator, to, *count),
-            captures: nothing,
-            order: in_turn,
-            touches: writes_range(to, count.saturating_mul(4)),
+            memory: Generate { generator, to, count: *count },
+            captures: Nothing,
+            order: InTurn,
+            works_in: Generator(generator),
+            over: Nothing,
         };
         words: ("numbers of {generator} to {}", to.buffer); cpp: Random;
 
@@ -74,6 +77,6 @@ family! { rng
         verb: value rand_destroy "destroy a generator";
         makes: ["hiprandDestroyGenerator"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: end_handle(generator), captures: nothing, order: nothing, touches: nothing };
+        effect: { memory: EndHandle(generator), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
         words: ("destruction of {generator}"); cpp: Function("hiprandDestroyGenerator({generator})");
 }

@@ -14,7 +14,7 @@ family! { streams
         verb: value destroy_stream "destroy a stream here instead of after the steps";
         makes: ["hipStreamDestroy"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: nothing, order: end_stream(stream), touches: nothing };
+        effect: { memory: Nothing, captures: Nothing, order: EndStream(stream), works_in: NoStream, over: Nothing };
         words: ("destruction of stream {stream}"); cpp: Function("hipStreamDestroy({stream})");
 
     /// hipStreamSynchronize.
@@ -22,7 +22,7 @@ family! { streams
         verb: by_hand sync [] "wait for a stream, or for the `device`";
         makes: ["hipStreamSynchronize"];
         in_capture: Refused; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: nothing, order: sync(stream), touches: nothing };
+        effect: { memory: Nothing, captures: Nothing, order: Sync(stream), works_in: NoStream, over: Nothing };
         words: ("sync of stream {stream}"); cpp: Function("hipStreamSynchronize({stream})");
 
     /// hipDeviceSynchronize.
@@ -30,7 +30,7 @@ family! { streams
         verb: part sync_device "sync";
         makes: ["hipDeviceSynchronize"];
         in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: nothing, captures: nothing, order: sync_device, touches: nothing };
+        effect: { memory: Nothing, captures: Nothing, order: SyncDevice, works_in: NoStream, over: Nothing };
         words: ("sync of the device"); cpp: Function("hipDeviceSynchronize()");
 
     /// hipStreamQuery.
@@ -48,12 +48,20 @@ family! { streams
         words: ("flags of stream {stream}");
         cpp: Function("hipStreamGetFlags({stream}, &{flags: unsigned int})");
 
+    /// hipStreamGetPriority; gives the priority that the stream was created with.
+    StreamGetPriority { stream: Name as uses(Stream) }
+        verb: value stream_priority "give the priority of a stream: 0 where it was created without one";
+        makes: ["hipStreamGetPriority"];
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: nothing;
+        words: ("priority of stream {stream}");
+        cpp: Function("hipStreamGetPriority({stream}, &{priority: int})");
+
     /// A host function in a stream, which adds one to every byte of a host buffer; `api` picks how it is given to the
     /// stream.
     HostFunc {
         buffer: Name as updates(Host),
         api: HostFuncApi as choice(HostFuncApi::LaunchHostFunc),
-        stream: Name as orders(Stream),
+        stream: Name as uses(Stream),
     }
         verb: by_hand host_func [buffer, api, stream, graph]
             "let a host function in a stream, or in a node of a `graph`, add one to every byte of a host buffer";
@@ -67,6 +75,6 @@ family! { streams
         };
         by_hand: ["hipGraphAddHostNode"];
         gives: Nothing;
-        effect: { memory: host_func(buffer), captures: nothing, order: in_turn, touches: writes(buffer) };
+        effect: { memory: CountUp(buffer), captures: Nothing, order: InTurn, works_in: Stream(stream), over: Nothing };
         words: ("host function on {buffer}"); cpp: Stream;
 }

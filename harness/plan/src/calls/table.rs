@@ -28,9 +28,6 @@ macro_rules! names {
     ($see:ident, $field:ident, uses $thing:ident) => {
         $see(named(Thing::$thing, $field, NamedAs::Used))
     };
-    ($see:ident, $field:ident, orders Stream) => {
-        $see(named(Thing::Stream, $field, NamedAs::Orders))
-    };
     ($see:ident, $field:ident, reads $by:ident) => {
         names!(@buffer $see, $field, Read, $by)
     };
@@ -50,6 +47,7 @@ macro_rules! names {
     (@plain block) => {};
     (@plain number) => {};
     (@plain flag) => {};
+    (@plain asynchronous) => {};
     (@plain choice) => {};
     (@plain text) => {};
     (@plain plain) => {};
@@ -66,7 +64,12 @@ macro_rules! stream_field {
     ($found:ident, $field:ident, uses Stream) => {
         $found = Some($field)
     };
-    ($found:ident, $field:ident, orders Stream) => {
+    ($found:ident, $field:ident, $($other:tt)*) => {};
+}
+
+/// The field that says whether a call is asynchronous, to be changed.
+macro_rules! asynchronous_field {
+    ($found:ident, $field:ident, asynchronous) => {
         $found = Some($field)
     };
     ($found:ident, $field:ident, $($other:tt)*) => {};
@@ -105,88 +108,84 @@ macro_rules! every {
     ({ |$plan:ident| ($first:expr, $else:expr) }) => { &[] };
 }
 
-/// What a key of a verb holds, for the verb's schema.
+/// The keys of a field, and what they hold, for the verb's schema.
 macro_rules! key {
     ($field:ident, $type:ty, makes $thing:ident) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, ends Stream) => {
-        Key::of(stringify!($field), KeyHolds::Name, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, false)] }
     };
     ($field:ident, $type:ty, uses Stream) => {
-        Key::of(stringify!($field), KeyHolds::Name, false)
-    };
-    ($field:ident, $type:ty, orders Stream) => {
-        Key::of(stringify!($field), KeyHolds::Name, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, false)] }
     };
     ($field:ident, $type:ty, ends $thing:ident) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, uses $thing:ident) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, text) => {
-        Key::of(stringify!($field), KeyHolds::Name, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Name, true)] }
     };
     ($field:ident, $type:ty, flag) => {
-        Key::of(stringify!($field), KeyHolds::Flag, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Flag, false)] }
     };
     ($field:ident, $type:ty, number) => {
-        Key::of(stringify!($field), KeyHolds::Number, true)
+        const { &[Key::of(stringify!($field), KeyHolds::Number, true)] }
     };
     ($field:ident, $type:ty, number $default:expr) => {
-        Key::of(stringify!($field), KeyHolds::Number, false)
+        const { &[Key::of(stringify!($field), KeyHolds::Number, false)] }
     };
     ($field:ident, $type:ty, choice) => {
-        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)
+        const { &[Key::of(stringify!($field), KeyHolds::Word(words::<$type>), true)] }
     };
     ($field:ident, $type:ty, choice $default:expr) => {
-        Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)
+        const { &[Key::of(stringify!($field), KeyHolds::Word(words::<$type>), false)] }
     };
-}
-
-/// Whether a call does nothing at all.
-macro_rules! idle {
-    (nothing) => {
-        true
+    ($field:ident, $type:ty, reads $by:ident) => {
+        const {
+            const BOTH: &[Key; 2] = &[
+                Key::of(stringify!($field), KeyHolds::Name, true),
+                Key::of(concat!(stringify!($field), "_offset"), KeyHolds::Number, false),
+            ];
+            Key::of_buffer(<$type as Buffers>::IS_PLACE, BOTH)
+        }
     };
-    ($effect:tt) => {
-        false
+    ($field:ident, $type:ty, writes $by:ident) => {
+        key!($field, $type, reads $by)
+    };
+    ($field:ident, $type:ty, updates $by:ident) => {
+        key!($field, $type, reads $by)
     };
 }
 
 /// The verb of a call, if it has one of its own.
 macro_rules! verb {
-    (none, $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
-    (part [$name:ident $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => { &[] };
-    (keys [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))*) => {
+    (none, $gives:expr, $($field:tt)*) => { &[] };
+    (part [$name:ident $about:literal], $gives:expr, $($field:tt)*) => { &[] };
+    (keys [$name:ident $about:literal], $gives:expr, $(($field:ident $type:ty; $($role:tt)*))*) => {
         &[Verb {
             name: stringify!($name),
-            keys: &[$(stringify!($field)),*],
             about: $about,
             gives: $gives,
-            idle: idle!($effect),
             takes: Takes::Keys(&[$(key!($field, $type, $($role)*)),*]),
         }]
     };
-    (value [$name:ident $about:literal], $gives:expr, $effect:tt, $(($field:ident $type:ty; $($role:tt)*))?) => {
+    (value [$name:ident $about:literal], $gives:expr, $(($field:ident $type:ty; $($role:tt)*))?) => {
         &[Verb {
             name: stringify!($name),
-            keys: &[],
             about: $about,
             gives: $gives,
-            idle: idle!($effect),
             takes: Takes::Value(&[$(key!($field, $type, $($role)*))?]),
         }]
     };
-    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $effect:tt, $($field:tt)*) => {
+    ($form:ident [$name:ident [$($key:ident),*] $about:literal], $gives:expr, $($field:tt)*) => {
         &[Verb {
             name: stringify!($name),
-            keys: &[$(stringify!($key)),*],
             about: $about,
             gives: $gives,
-            idle: idle!($effect),
-            takes: Takes::Other,
+            takes: Takes::Other(&[$(stringify!($key)),*]),
         }]
     };
 }
@@ -202,9 +201,6 @@ macro_rules! value {
     ($from:ident, $field:ident, uses Stream) => {
         $from.stream(stringify!($field))
     };
-    ($from:ident, $field:ident, orders Stream) => {
-        $from.stream(stringify!($field))
-    };
     ($from:ident, $field:ident, makes $thing:ident) => {
         $from.thing(stringify!($field), Thing::$thing)
     };
@@ -213,6 +209,15 @@ macro_rules! value {
     };
     ($from:ident, $field:ident, uses $thing:ident) => {
         $from.thing(stringify!($field), Thing::$thing)
+    };
+    ($from:ident, $field:ident, reads $by:ident) => {
+        Buffers::read($from, [stringify!($field), concat!(stringify!($field), "_offset")])
+    };
+    ($from:ident, $field:ident, writes $by:ident) => {
+        value!($from, $field, reads $by)
+    };
+    ($from:ident, $field:ident, updates $by:ident) => {
+        value!($from, $field, reads $by)
     };
     ($from:ident, $field:ident, text) => {
         $from.text(stringify!($field))
@@ -245,8 +250,14 @@ macro_rules! field {
     ($found:ident, $field:ident, uses $thing:ident) => {
         $found.push(Field::name(stringify!($field), $field, Thing::$thing, NamedAs::Used))
     };
-    ($found:ident, $field:ident, orders Stream) => {
-        $found.push(Field::name(stringify!($field), $field, Thing::Stream, NamedAs::Orders))
+    ($found:ident, $field:ident, reads $by:ident) => {
+        $field.fields([stringify!($field), concat!(stringify!($field), "_offset")], &mut $found)
+    };
+    ($found:ident, $field:ident, writes $by:ident) => {
+        field!($found, $field, reads $by)
+    };
+    ($found:ident, $field:ident, updates $by:ident) => {
+        field!($found, $field, reads $by)
     };
     ($found:ident, $field:ident, text) => {
         $found.push(Field::text(stringify!($field), $field))
@@ -340,42 +351,23 @@ macro_rules! writer {
     ($other:ident [$($name:ident)?] $($field:ident: $type:ty),*) => {};
 }
 
-/// One of the four parts of what a call does.
+/// One part of what a call does.
 macro_rules! effect {
-    ($part:ident, $on:ident, $given:tt, $none:expr, nothing) => { $none };
-    (memory, $on:ident, $given:tt, $none:expr, { memory: $does:ident $($args:tt)* }) => {
-        effect!(@upto $on, $given, $none, $does [$($args)*])
-    };
-    ($part:ident, $on:ident, $given:tt, $none:expr, {
-        memory: $memory:ident $(($($m:expr),*))?,
-        captures: $captures:ident $(($($c:expr),*))?,
-        order: $order:ident $(($($o:expr),*))?,
-        touches: $touches:ident $(($($t:expr),*))? $(,)?
+    (memory, nothing) => { OnMemory::Nothing };
+    (captures, nothing) => { OnCaptures::Nothing };
+    (order, nothing) => { OnOrder::Nothing };
+    (works_in, nothing) => { WorksIn::NoStream };
+    (over, nothing) => { Over::Nothing };
+    ($part:ident, {
+        memory: $memory:expr, captures: $captures:expr, order: $order:expr, works_in: $works_in:expr, over: $over:expr $(,)?
     }) => {
-        effect!(
-            @pick $part, $on, $given, $none,
-            $captures [$($($c),*)?], $order [$($($o),*)?], $touches [$($($t),*)?]
-        )
+        effect!(@$part ($memory) ($captures) ($order) ($works_in) ($over))
     };
-    (@upto $on:ident, $given:tt, $none:expr, $does:ident [($($arg:expr),*), $($rest:tt)*]) => {
-        effect!(@call $on, $given, $none, $does [$($arg),*])
-    };
-    (@upto $on:ident, $given:tt, $none:expr, $does:ident [, $($rest:tt)*]) => {
-        effect!(@call $on, $given, $none, $does [])
-    };
-    (@pick captures, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
-        effect!(@call $on, $given, $none, $c $cs)
-    };
-    (@pick order, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
-        effect!(@call $on, $given, $none, $o $os)
-    };
-    (@pick touches, $on:ident, $given:tt, $none:expr, $c:ident $cs:tt, $o:ident $os:tt, $t:ident $ts:tt) => {
-        effect!(@call $on, $given, $none, $t $ts)
-    };
-    (@call $on:ident, $given:tt, $none:expr, nothing []) => { $none };
-    (@call $on:ident, [$($given:expr),*], $none:expr, $does:ident [$($arg:expr),*]) => {
-        $on.$does($($given,)* $($arg),*)
-    };
+    (@memory ($it:expr) $c:tt $o:tt $w:tt $v:tt) => { $it };
+    (@captures $m:tt ($it:expr) $o:tt $w:tt $v:tt) => { $it };
+    (@order $m:tt $c:tt ($it:expr) $w:tt $v:tt) => { $it };
+    (@works_in $m:tt $c:tt $o:tt ($it:expr) $v:tt) => { $it };
+    (@over $m:tt $c:tt $o:tt $w:tt ($it:expr)) => { $it };
 }
 
 macro_rules! table {
@@ -509,35 +501,54 @@ macro_rules! table {
                 }
             }
 
-            /// What the call does to captures and graphs, and what those depend on.
-            pub(crate) fn follow<'a>(&'a self, captures: &mut Captures<'a>) -> Result<(), String> {
+            /// What the call does to memory, or reads there.
+            pub fn on_memory(&self) -> OnMemory<'_> {
+                use OnMemory::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(memory, $effect),)*
+                }
+            }
+
+            /// What the call does to captures and graphs.
+            pub fn on_captures(&self) -> OnCaptures<'_> {
+                use OnCaptures::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(captures, $effect),)*
+                }
+            }
+
+            /// What the call orders.
+            pub fn on_order(&self) -> OnOrder<'_> {
+                use OnOrder::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(order, $effect),)*
+                }
+            }
+
+            /// Whose work the call is.
+            pub fn works_in(&self) -> WorksIn<'_> {
+                use WorksIn::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(works_in, $effect),)*
+                }
+            }
+
+            /// What is promised to be over when the call returns.
+            pub(crate) fn over(&self) -> Over<'_> {
+                use Over::*;
+                match self {
+                    $(Call::$call { $($($field,)*)? } => effect!(over, $effect),)*
+                }
+            }
+
+            /// What says whether the host goes on before the work is done, to be changed; none where it has no choice.
+            pub fn asynchronous_mut(&mut self) -> Option<&mut dyn Asynchronous> {
                 match self {
                     $(Call::$call { $($($field,)*)? } => {
-                        effect!(captures, captures, [], Ok(()), $effect)
+                        let mut found: Option<&mut dyn Asynchronous> = None;
+                        $($(asynchronous_field!(found, $field, $role $($($of)*)?);)*)?
+                        found
                     })*
-                }
-            }
-
-            /// What the call orders, and in which order its own accesses are.
-            pub(crate) fn order<'a>(&'a self, order: &mut Order<'a>, step: &'a Step, host: &str) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(order, order, [step, host], {}, $effect),)*
-                }
-            }
-
-            /// The accesses of the call, and whether the interface promises that they are over when it returns.
-            pub(crate) fn touches<'a>(&'a self, order: &Order<'a>) -> (Vec<Touch<'a>>, bool) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => {
-                        effect!(touches, order, [], (Vec::new(), false), $effect)
-                    })*
-                }
-            }
-
-            /// What the call does to memory when it takes effect.
-            pub(crate) fn effect<'a, B: Bytes>(&'a self, model: &mut Model<'a, B>, now: Now<'a>) {
-                match self {
-                    $(Call::$call { $($($field,)*)? } => effect!(memory, model, [now], (), $effect),)*
                 }
             }
         }
@@ -546,7 +557,7 @@ macro_rules! table {
         const OWN_VERBS: &[&[Verb]] = {
             use Gives::{Nothing, Number, Word};
             &[$(verb!(
-                $form $([$verb $([$($key),*])? $says])?, $gives, $effect,
+                $form $([$verb $([$($key),*])? $says])?, $gives,
                 $($(($field $type; $role $($($of)*)?))*)?
             ),)*]
         };

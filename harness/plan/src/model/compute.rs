@@ -31,6 +31,18 @@ impl<'a, B: Bytes> Model<'a, B> {
             return self
                 .mistake(now.step, format!("kernel `{name}` takes {:?}", kernel.parameters));
         }
+        let workgroups = grid.iter().fold(1, |n: u64, &x| n.saturating_mul(x.into()));
+        for input in places[1..].iter().filter(|input| input.buffer == places[0].buffer) {
+            let offsets = [places[0].offset, input.offset];
+            if let Some(instead) = kernel.overlap(offsets, (&numbers, items), workgroups) {
+                let message = format!(
+                    "kernel `{name}` reads bytes of buffer `{}` that it writes in this launch, some work-items before others, so \
+                     there is no one result; {instead}",
+                    input.buffer
+                );
+                return self.mistake(now.step, message);
+            }
+        }
         let [of_out, of_input] = (kernel.reach)(&numbers, items);
         let mut inputs = Vec::new();
         let mut known = true;
@@ -68,6 +80,14 @@ impl<'a, B: Bytes> Model<'a, B> {
 
     pub(super) fn multiply(&mut self, now: Now<'a>, problem: &MatmulProblem, operands: &Operands) {
         let place = |buffer: &String| Place { buffer: buffer.clone(), offset: 0 };
+        let factors = [Some(&operands.a), Some(&operands.b), operands.bias.as_ref()];
+        if factors.contains(&Some(&operands.d)) {
+            let message = format!(
+                "the product is written to buffer `{}`, which is read for it, so there is no one result; give it a buffer of its own",
+                operands.d
+            );
+            return self.mistake(now.step, message);
+        }
         let [a_bytes, b_bytes, _] = problem.bytes();
         let bias_bytes = problem.m * problem.dtype.output().bytes();
         let a = self.read(now.step, &place(&operands.a), a_bytes);

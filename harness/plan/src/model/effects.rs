@@ -1,10 +1,57 @@
-//! What calls do to memory, by the names under which their declarations ask for it.
+//! What calls do to memory.
 
 use super::{Model, Now, State, bytes::Bytes, ranges::Ranges};
-use crate::{Buffer, Dtype, GUARD_BYTE, MatmulProblem, Operands, POISON_BYTE, Place, fill_stamp};
+use crate::{Buffer, Dtype, GUARD_BYTE, OnMemory, POISON_BYTE, Place, fill_stamp};
 
 impl<'a, B: Bytes> Model<'a, B> {
-    pub(crate) fn alloc(&mut self, now: Now<'a>, buffer: &'a str) {
+    /// What a call does when it takes effect.
+    pub(super) fn effect(&mut self, effect: OnMemory<'a>, now: Now<'a>) {
+        match effect {
+            OnMemory::Nothing => {}
+            OnMemory::Alloc(buffer) => self.alloc(now, buffer),
+            OnMemory::Free(buffer) => self.free(now, buffer),
+            OnMemory::Poison(buffer) => self.poison(now, buffer),
+            OnMemory::Fill { buffer, stamp } => self.fill(now, buffer, stamp),
+            OnMemory::FillNumbers { buffer, dtype, stamp } => {
+                self.fill_numbers(now, buffer, dtype, stamp);
+            }
+            OnMemory::Copy { to, from, bytes } => self.copy(now, to, from, bytes),
+            OnMemory::Rows { to, from, width, height } => self.rows(now, to, from, width, height),
+            OnMemory::Boxes { to, from, size } => self.boxes(now, to, from, size),
+            OnMemory::SetBox { to, value, size } => self.set_box(now, to, value, size),
+            OnMemory::Set { to, value, element, bytes } => {
+                self.set(now, to, (value, element), bytes);
+            }
+            OnMemory::CountUp(buffer) => self.count_up(now, buffer),
+            OnMemory::Generate { generator, to, count } => self.generate(now, generator, to, count),
+            OnMemory::Product { handle, problem, operands } => {
+                self.use_handle(now, handle);
+                self.multiply(now, problem, operands);
+            }
+            OnMemory::Launch { kernel, grid, block, args } => {
+                self.launch(now, kernel, grid, block, args);
+            }
+            OnMemory::Replay(exec) => self.replay(now, exec),
+            OnMemory::Check(buffer) => self.check(now, buffer),
+            OnMemory::Compare(a, b) => {
+                for buffer in [a, b] {
+                    self.host_readable(now.step, buffer);
+                }
+            }
+            OnMemory::Guards(buffer) => {
+                let guard = self.plan.buffers.get(buffer).map_or(0, Buffer::guard);
+                self.expect(now, B::of(&[GUARD_BYTE], 2 * guard));
+            }
+            OnMemory::MakeHandle(name) => drop(self.handles.insert(name)),
+            OnMemory::UseHandle(name) => self.use_handle(now, name),
+            OnMemory::EndHandle(name) => {
+                self.use_handle(now, name);
+                self.handles.remove(name);
+            }
+        }
+    }
+
+    fn alloc(&mut self, now: Now<'a>, buffer: &'a str) {
         let Some(spec) = self.plan.buffers.get(buffer) else {
             return self.mistake(now.step, format!("there is no buffer `{buffer}`"));
         };
@@ -15,13 +62,13 @@ impl<'a, B: Bytes> Model<'a, B> {
         self.states.insert(buffer, State { bytes, since, live: true, written: false, unknown });
     }
 
-    pub(crate) fn free(&mut self, now: Now<'a>, buffer: &str) {
+    fn free(&mut self, now: Now<'a>, buffer: &str) {
         if let Some(state) = self.live(now.step, buffer) {
             state.live = false;
         }
     }
 
-    pub(crate) fn poison(&mut self, now: Now<'a>, buffer: &str) {
+    fn poison(&mut self, now: Now<'a>, buffer: &str) {
         if let Some(state) = self.live(now.step, buffer) {
             state.bytes = B::of(&[POISON_BYTE], state.bytes.len());
             state.unknown = Ranges::default();
@@ -29,7 +76,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         self.remember(now, buffer);
     }
 
-    pub(crate) fn fill(&mut self, now: Now<'a>, buffer: &str, stamp: u32) {
+    fn fill(&mut self, now: Now<'a>, buffer: &str, stamp: u32) {
         let stamp = fill_stamp(stamp, now.occurrence);
         if let Some(state) = self.live(now.step, buffer) {
             state.bytes.pattern(stamp);
@@ -39,7 +86,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         self.remember(now, buffer);
     }
 
-    pub(crate) fn fill_numbers(&mut self, now: Now<'a>, buffer: &str, dtype: Dtype, stamp: u32) {
+    fn fill_numbers(&mut self, now: Now<'a>, buffer: &str, dtype: Dtype, stamp: u32) {
         let stamp = fill_stamp(stamp, now.occurrence);
         if let Some(state) = self.live(now.step, buffer) {
             state.bytes.numbers(dtype, stamp);
@@ -51,18 +98,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         self.remember(now, buffer);
     }
 
-    pub(crate) fn product(
-        &mut self,
-        now: Now<'a>,
-        handle: &str,
-        problem: &MatmulProblem,
-        operands: &Operands,
-    ) {
-        self.use_handle(now, handle);
-        self.multiply(now, problem, operands);
-    }
-
-    pub(crate) fn copy(&mut self, now: Now<'a>, to: &Place, from: &Place, bytes: u64) {
+    fn copy(&mut self, now: Now<'a>, to: &Place, from: &Place, bytes: u64) {
         if to.buffer == from.buffer && to.offset.abs_diff(from.offset) < bytes {
             return self.mistake(now.step, "the copy overlaps what it reads".to_owned());
         }
@@ -71,18 +107,23 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    pub(crate) fn set(&mut self, now: Now<'a>, to: &Place, value: u32, words: bool, bytes: u64) {
+    fn set(&mut self, now: Now<'a>, to: &Place, (value, element): (u32, u64), bytes: u64) {
+        if !(to.offset | bytes).is_multiple_of(element) {
+            let message = format!(
+                "elements of {element} bytes lie at multiples of that, and not in {bytes} bytes from byte {}",
+                to.offset
+            );
+            return self.mistake(now.step, message);
+        }
         if self.range(now.step, to, bytes).is_none() {
             return;
         }
-        let data = match words {
-            true => B::of(&value.to_le_bytes(), bytes),
-            false => B::of(&[value as u8], bytes),
-        };
+        let one = value.to_le_bytes();
+        let data = B::of(one.get(..element as usize).unwrap_or(&one), bytes);
         self.write(now, to, &data, &Ranges::default());
     }
 
-    pub(crate) fn host_func(&mut self, now: Now<'a>, buffer: &str) {
+    fn count_up(&mut self, now: Now<'a>, buffer: &str) {
         if self.host_readable(now.step, buffer) {
             if let Some(state) = self.states.get_mut(buffer) {
                 state.bytes.count_up();
@@ -91,7 +132,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    pub(crate) fn rand_generate(&mut self, now: Now<'a>, generator: &str, to: &Place, count: u64) {
+    fn generate(&mut self, now: Now<'a>, generator: &str, to: &Place, count: u64) {
         self.use_handle(now, generator);
         let bytes = count.saturating_mul(4);
         if self.range(now.step, to, bytes).is_some() {
@@ -100,12 +141,12 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    pub(crate) fn launch_graph(&mut self, now: Now<'a>, exec: &str) {
+    fn replay(&mut self, now: Now<'a>, exec: &str) {
         match self.captures.nodes(exec) {
             Ok(nodes) => {
                 for node in nodes {
                     self.captured = Some(node.allocations);
-                    node.step.call.work().effect(self, Now { step: node.step, ..now });
+                    self.effect(node.step.call.work().on_memory(), Now { step: node.step, ..now });
                 }
                 self.captured = None;
             }
@@ -113,23 +154,14 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    pub(crate) fn make_handle(&mut self, _: Now<'a>, name: &'a str) {
-        self.handles.insert(name);
-    }
-
-    pub(crate) fn use_handle(&mut self, now: Now<'a>, name: &str) {
+    fn use_handle(&mut self, now: Now<'a>, name: &str) {
         if !self.handles.contains(name) {
             let message = format!("there is no `{name}` here; a step must create it before");
             self.mistake(now.step, message);
         }
     }
 
-    pub(crate) fn end_handle(&mut self, now: Now<'a>, name: &str) {
-        self.use_handle(now, name);
-        self.handles.remove(name);
-    }
-
-    pub(crate) fn check(&mut self, now: Now<'a>, buffer: &str) {
+    fn check(&mut self, now: Now<'a>, buffer: &str) {
         if !self.host_readable(now.step, buffer) {
             return;
         }
@@ -143,16 +175,5 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
         let bytes = state.bytes.part(0..state.bytes.len());
         self.expect(now, bytes);
-    }
-
-    pub(crate) fn compare(&mut self, now: Now<'a>, a: &str, b: &str) {
-        for buffer in [a, b] {
-            self.host_readable(now.step, buffer);
-        }
-    }
-
-    pub(crate) fn guards(&mut self, now: Now<'a>, buffer: &str) {
-        let guard = self.plan.buffers.get(buffer).map_or(0, Buffer::guard);
-        self.expect(now, B::of(&[GUARD_BYTE], 2 * guard));
     }
 }

@@ -5,7 +5,7 @@ use crate::{Box3d, Place};
 
 impl<'a, B: Bytes> Model<'a, B> {
     /// Copies rows; places come with their pitches.
-    pub(crate) fn rows(
+    pub(super) fn rows(
         &mut self,
         now: Now<'a>,
         (to, to_pitch): (&Place, u64),
@@ -48,7 +48,7 @@ impl<'a, B: Bytes> Model<'a, B> {
 
 /// Boxes: slices of rows.
 impl<'a, B: Bytes> Model<'a, B> {
-    pub(crate) fn boxes(&mut self, now: Now<'a>, to: &Box3d, from: &Box3d, size: [u64; 3]) {
+    pub(super) fn boxes(&mut self, now: Now<'a>, to: &Box3d, from: &Box3d, size: [u64; 3]) {
         if size.contains(&0) {
             return;
         }
@@ -75,7 +75,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
     }
 
-    pub(crate) fn set_rows(&mut self, now: Now<'a>, to: &Box3d, value: u8, size: [u64; 3]) {
+    pub(super) fn set_box(&mut self, now: Now<'a>, to: &Box3d, value: u8, size: [u64; 3]) {
         if size.contains(&0) || !self.has_box(now, to, size) {
             return;
         }

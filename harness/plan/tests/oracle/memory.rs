@@ -156,6 +156,10 @@ impl Memory {
                 }
             }
             Call::Set { to, value, words, bytes, .. } => {
+                // cuMemsetD32: "dstDevice pointer must be 4-byte aligned", and it counts words.
+                if *words && (to.offset % 4 != 0 || bytes % 4 != 0) {
+                    return Err(Illegal("words that are not aligned"));
+                }
                 for n in 0..*bytes {
                     let shift = if *words { 8 * (n % 4) } else { 0 };
                     self.store(&of(&to.buffer), to.offset + n, Some((value >> shift) as u8))?;
@@ -265,6 +269,23 @@ impl Memory {
         let n = u64::from(numbers.next().unwrap_or(0));
         let k = numbers.next().unwrap_or(0);
         let items: u64 = grid.iter().chain(&block).map(|x| u64::from(*x)).product();
+        if source.is_some() && src == dst {
+            let shared = |item: u64| match name {
+                // One workgroup is drawn, whose barriers are between its reads and its write.
+                "sum_u32" => false,
+                // Any item may add to any of the 16 bins.
+                "histogram_u32" => in_elements((src_at + 4 * item, 4), (dst_at, 64)),
+                _ => {
+                    let size = if name == "copy_u8" { 1 } else { 4 };
+                    let others = (0..items.min(n)).filter(|other| *other != item);
+                    let read = (src_at + size * item, size);
+                    others.into_iter().any(|i| in_elements(read, (dst_at + size * i, size)))
+                }
+            };
+            if (0..items.min(n)).any(shared) {
+                return Err(Illegal("an item reads what another one writes"));
+            }
+        }
         match name {
             "sum_u32" => {
                 let mut sum = Some(0u32);
@@ -374,6 +395,10 @@ impl Memory {
         let MatmulProblem { dtype, m, n, k, transpose_a, transpose_b, .. } = *problem;
         assert_eq!(dtype, Dtype::I8, "what is drawn");
         let (a, b, d) = (of(&operands.a), of(&operands.b), of(&operands.d));
+        // rocblas_gemm_ex: D may be C; of A and B no such thing is said, and reference BLAS forbids it.
+        if d == a || d == b {
+            return Err(Illegal("a product in the place of a factor"));
+        }
         for block in [&a, &b] {
             self.must_be_written(block)?;
         }
@@ -396,6 +421,11 @@ impl Memory {
         }
         Ok(())
     }
+}
+
+/// Whether two ranges, each of a first byte and a length, have a byte in common.
+fn in_elements((a, of_a): (u64, u64), (b, of_b): (u64, u64)) -> bool {
+    (a..a + of_a).any(|at| (b..b + of_b).contains(&at))
 }
 
 /// Every byte of a box, slice by slice, row by row: hip/driver_types.h, hipPitchedPtr and hipPos.

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::{Call, CopyApi, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, captured};
+use plan::{Call, DEFAULT_STREAM, Memory, Plan, Step, StreamKind, WorksIn, captured};
 
 /// A plan that does the same work by other calls.
 #[derive(Clone, Debug)]
@@ -173,30 +173,25 @@ fn outside_of(
 }
 
 fn synchronous(mut step: Step) -> Step {
-    if let Call::Copy { api, .. } = &mut step.call
-        && *api == CopyApi::MemcpyAsync
+    if let Some(asynchronous) = step.call.asynchronous_mut()
+        && asynchronous.goes_on()
     {
-        *api = CopyApi::Memcpy;
-    }
-    if let Call::Copy2d { asynchronous, .. } | Call::Set { asynchronous, .. } = &mut step.call {
-        *asynchronous = false;
+        asynchronous.make_plain();
     }
     step
 }
 
 /// Whether the device still works when the call has returned.
 fn submits(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Launch { .. }
-            | Call::Copy { .. }
-            | Call::Copy2d { .. }
-            | Call::Set { .. }
-            | Call::GraphLaunch { .. }
-            | Call::RandGenerate { .. }
-            | Call::BlasltMatmul { .. }
-            | Call::RocblasGemm { .. }
-    )
+    match call.works_in() {
+        WorksIn::NullStream | WorksIn::Stream(_) | WorksIn::Library(_) | WorksIn::Generator(_) => {
+            true
+        }
+        // Memory comes and goes between works, and marks are none.
+        WorksIn::NoStream | WorksIn::Mark(_) | WorksIn::Pool { .. } | WorksIn::NearestTo(_) => {
+            false
+        }
+    }
 }
 
 /// Whether the call brings data to the host, which a check then reads.
@@ -234,24 +229,21 @@ fn no_null_stream(plan: &mut Plan) -> bool {
     if plan.streams.contains_key(OWN) {
         return false;
     }
-    let pool: BTreeSet<String> = plan
-        .buffers
-        .iter()
-        .filter(|(_, buffer)| buffer.memory == Memory::DeviceAsync)
-        .map(|(name, _)| name.clone())
-        .collect();
     let mut changed = false;
-    each(&mut plan.body, &mut |call| {
-        // These have no stream of their own, or do not use the one that is noted.
-        let no_memory_of_it = matches!(call, Call::Alloc { buffer, .. } | Call::Free { buffer, .. } if !pool.contains(buffer));
-        let synchronous = matches!(
-            call,
-            Call::Copy { api: CopyApi::Memcpy | CopyApi::MemcpyDirected, .. }
-                | Call::Copy2d { asynchronous: false, .. }
-                | Call::Set { asynchronous: false, .. }
-        );
-        if !no_memory_of_it
-            && !synchronous
+    let mut body = std::mem::take(&mut plan.body);
+    each(&mut body, &mut |call| {
+        // These do not use the stream that is noted.
+        let of_none = match call.works_in() {
+            WorksIn::NullStream => true,
+            WorksIn::Pool { buffer, .. } => !plan.is_of_pool(buffer),
+            WorksIn::NoStream
+            | WorksIn::Stream(_)
+            | WorksIn::Library(_)
+            | WorksIn::Generator(_)
+            | WorksIn::Mark(_)
+            | WorksIn::NearestTo(_) => false,
+        };
+        if !of_none
             && let Some(stream) = call.stream_mut()
             && stream == DEFAULT_STREAM
         {
@@ -259,6 +251,7 @@ fn no_null_stream(plan: &mut Plan) -> bool {
             changed = true;
         }
     });
+    plan.body = body;
     plan.streams.insert(OWN.to_owned(), StreamKind::Blocking);
     changed
 }
@@ -346,6 +339,7 @@ fn create_outside(plan: &mut Plan) -> bool {
 #[cfg(test)]
 mod tests {
     use case::{Case, Kernels, lower};
+    use plan::CopyApi;
 
     use super::*;
 
@@ -385,6 +379,31 @@ faults: [copy.zero]
                 "synchronise before reading",
             ],
         );
+    }
+
+    /// Whatever gives the device work is made synchronous and waited for, also what came to the language late.
+    #[test]
+    fn no_work_is_forgotten() {
+        let steps = [
+            "copy_3d: {to: dst, from: src, width: 4, height: 4, depth: 2, async: true, stream: s}",
+            "set_rows: {to: dst, value: 1, width: 4, height: 4, async: true, stream: s}",
+            "set_halves: {to: dst, value: 1, count: 4, stream: s}",
+            "host_func: {buffer: src, stream: s}",
+        ];
+        for step in steps {
+            let text = COPY
+                .replace("copy: {to: dst, from: src, api: memcpy_async, stream: s}", step)
+                .replace("on: device, bytes: 64", "on: device, bytes: 64, fill: zero")
+                .replace("host.pageable", "host.pinned");
+            let plan = plan(&text);
+            let found = rewrites(&plan);
+            let named = |name: &str| found.iter().find(|rewrite| rewrite.name.contains(name));
+            let waits = named("synchronise the device after").expect(step);
+            assert!(matches!(waits.plan.body[1].call, Call::DeviceSynchronize), "{step}");
+            let mut call = plan.body[0].call.clone();
+            let chosen = call.asynchronous_mut().is_some();
+            assert_eq!(named("copy by hipMemcpy").is_some(), chosen, "{step}");
+        }
     }
 
     /// What a rewrite gives is a case again.

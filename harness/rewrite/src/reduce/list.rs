@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Call, Captured, CopyApi, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, Thing, captured,
+    By, Call, Captured, DEFAULT_STREAM, Dtype, Memory, OnMemory, Plan, Step, StreamKind, Thing,
+    captured,
 };
 use search::reduce::Tree;
 
@@ -107,7 +108,7 @@ fn unrelated(all: &[&Step], failing: u32) -> Vec<u32> {
 }
 
 fn is_check(call: &Call) -> bool {
-    matches!(call, Call::Check { .. } | Call::Equal { .. } | Call::Differ { .. })
+    call.is_check()
 }
 
 /// Calls that make sense only together: all that name one object or one buffer, or belong to one capture.
@@ -251,11 +252,8 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
     }
     for step in all {
         let work = step.call.work();
-        let asynchronous = matches!(work, Call::Copy { api, stream, .. } if *api != CopyApi::Memcpy || stream != DEFAULT_STREAM)
-            || matches!(
-                work,
-                Call::Copy2d { asynchronous: true, .. } | Call::Set { asynchronous: true, .. }
-            );
+        let asynchronous = work.clone().asynchronous_mut().is_some_and(|it| !it.is_plain())
+            || matches!(work, Call::Copy { stream, .. } if stream != DEFAULT_STREAM);
         if asynchronous && !captured.contains(&step.id) {
             found.push(Edit::Synchronous(step.id));
         }
@@ -276,18 +274,9 @@ fn simpler(plan: &Plan, all: &[&Step], captured: &BTreeSet<u32>) -> Vec<Edit> {
 fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
     let used = |on_device: bool| {
         all.iter().any(|s| {
-            let by_device = matches!(
-                s.call.work(),
-                Call::Launch { .. }
-                    | Call::RandGenerate { .. }
-                    | Call::BlasltMatmul { .. }
-                    | Call::RocblasGemm { .. }
-            );
-            let by_host = is_check(&s.call)
-                || matches!(
-                    s.call.work(),
-                    Call::Fill { .. } | Call::FillNumbers { .. } | Call::HostFunc { .. }
-                );
+            let work = s.call.work();
+            let by_device = only_the_device(work);
+            let by_host = work.named().iter().any(|named| named.by == By::Host);
             let by = if on_device { by_device } else { by_host };
             by && buffers(&s.call).contains(&name)
         })
@@ -300,6 +289,32 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
         Memory::Managed if !used(false) => Some(Memory::Device),
         Memory::HostRegistered => Some(Memory::HostPinned),
         Memory::Device | Memory::Managed | Memory::HostPageable | Memory::HostPinned => None,
+    }
+}
+
+/// Whether nobody but the device can do what the call does.
+fn only_the_device(call: &Call) -> bool {
+    match call.on_memory() {
+        OnMemory::Launch { .. } | OnMemory::Generate { .. } | OnMemory::Product { .. } => true,
+        OnMemory::Nothing
+        | OnMemory::Alloc(_)
+        | OnMemory::Free(_)
+        | OnMemory::Poison(_)
+        | OnMemory::Fill { .. }
+        | OnMemory::FillNumbers { .. }
+        | OnMemory::Copy { .. }
+        | OnMemory::Rows { .. }
+        | OnMemory::Boxes { .. }
+        | OnMemory::SetBox { .. }
+        | OnMemory::Set { .. }
+        | OnMemory::CountUp(_)
+        | OnMemory::Replay(_)
+        | OnMemory::Check(_)
+        | OnMemory::Compare(..)
+        | OnMemory::Guards(_)
+        | OnMemory::MakeHandle(_)
+        | OnMemory::UseHandle(_)
+        | OnMemory::EndHandle(_) => false,
     }
 }
 
