@@ -121,7 +121,7 @@ fn search(venv: Option<&Path>) -> OsString {
 
 fn program(name: &Path, path: &OsStr) -> Result<Found, Stop> {
     let named = env::split_paths(path).map(|folder| folder.join(name));
-    let found = if is_bare(name) { named.into_iter().find(runs) } else { None };
+    let found = if is_bare(name) { named.into_iter().find(|file| runs(file)) } else { None };
     let file = found.unwrap_or_else(|| name.to_owned());
     let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
     match file.metadata() {
@@ -134,7 +134,7 @@ fn program(name: &Path, path: &OsStr) -> Result<Found, Stop> {
 
 /// A tool that comes with the stack.
 fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
-    Some(session.stack.root.join("usr/bin").join(name)).filter(runs)
+    Some(session.stack.root.join("usr/bin").join(name)).filter(|file| runs(file))
 }
 
 /// Whether it is a name that is looked up, and no path.
@@ -142,7 +142,7 @@ fn is_bare(name: &Path) -> bool {
     name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
 }
 
-fn runs(file: &PathBuf) -> bool {
+fn runs(file: &Path) -> bool {
     file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 

@@ -148,11 +148,11 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
                 "--schedule",
                 "later",
                 "--gfx",
-                "gfx1152",
+                "gfx900",
                 "--rocm",
                 "debian:1.0",
             ],
-            &["`nope`", "`copy.zer`", "`memory=abc`", "`later`", "`gfx1152`", "1.0"],
+            &["`nope`", "`copy.zer`", "`memory=abc`", "`later`", "`gfx900`", "1.0"],
         ),
         (
             &["run", "--device", "gpu", "--fault", "copy.zero"],
