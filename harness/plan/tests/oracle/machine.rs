@@ -306,6 +306,7 @@ impl<'a> Machine<'a> {
             | Call::Copy3d { .. }
             | Call::SetRows { .. }
             | Call::Set { .. }
+            | Call::SetHalves { .. }
             | Call::Launch { .. }
             | Call::HostFunc { .. }
             | Call::RandGenerate { .. }
@@ -468,6 +469,7 @@ impl<'a> Machine<'a> {
             | Call::Copy3d { stream, .. }
             | Call::SetRows { stream, .. }
             | Call::Set { stream, .. }
+            | Call::SetHalves { stream, .. }
             | Call::Launch { stream, .. }
             | Call::HostFunc { stream, .. }
             | Call::BlasltMatmul { stream, .. }
@@ -568,6 +570,7 @@ fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
             vec![span_of(to, [*width, *height, depth.unwrap_or(1)], true)]
         }
         Call::Set { to, bytes, .. } => vec![flat(to, *bytes, true)],
+        Call::SetHalves { to, count, .. } => vec![flat(to, 2 * count, true)],
         Call::RandGenerate { to, count, .. } => vec![flat(to, 4 * count, true)],
         Call::Launch { kernel, args, .. } => {
             let parameters = plan::kernel(kernel).expect("a kernel of the library").parameters;
