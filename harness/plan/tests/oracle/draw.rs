@@ -257,7 +257,7 @@ fn work() -> BoxedStrategy<Call> {
         1 => rows(),
         1 => boxes(),
         1 => set_rows(),
-        1 => halves(),
+        2 => halves(),
         1 => gemm(),
         1 => generate(),
     ]

@@ -493,30 +493,24 @@ impl<'a> Machine<'a> {
             }
         }
         let made = Does::Call(call.clone(), occurrence);
-        let over = match call {
+        let (to, from, asynchronous) = match call {
             Call::Copy { to, from, api, .. } => {
-                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
-                // hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization".
-                (
-                    *api != CopyApi::MemcpyAsync && !inside,
-                    *api == CopyApi::MemcpyAsync,
-                    &from.buffer,
-                )
+                (&to.buffer, &from.buffer, *api == CopyApi::MemcpyAsync)
             }
             Call::Copy2d { to, from, asynchronous, .. } => {
-                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
-                (!*asynchronous && !inside, *asynchronous, &from.buffer)
+                (&to.buffer, &from.buffer, *asynchronous)
             }
             Call::Copy3d { to, from, asynchronous, .. } => {
-                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
-                (!*asynchronous && !inside, *asynchronous, &from.buffer)
+                (&to.buffer, &from.buffer, *asynchronous)
             }
             _ => {
                 self.command(step, &stream, made, Some(call));
                 return;
             }
         };
-        let (synchronous, asynchronous, from) = over;
+        // hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization".
+        let inside = !self.kind(to).on_host() && !self.kind(from).on_host();
+        let synchronous = !asynchronous && !inside;
         // "For transfers from pageable host memory to device memory, host memory is copied to a staging buffer immediately"; the
         // other way, a stream synchronisation comes first (CUDA, API synchronization behavior).
         if asynchronous && self.kind(from) == Kind::HostPageable {
