@@ -16,8 +16,14 @@ type Places = [(&'static str, &'static [&'static str]); 4];
 
 /// Debian's releases, oldest first, with the architectures for which their runtimes find a device.
 const RELEASES: Places = [
-    ("5.2.3", &["gfx906", "gfx90a", "gfx1030"]),
-    ("5.7.1", &["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100"]),
+    ("5.2.3", &["gfx906", "gfx908", "gfx90a", "gfx1030"]),
+    (
+        "5.7.1",
+        &[
+            "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102",
+            "gfx1103",
+        ],
+    ),
     ("6.4.3", ALL),
     ("7.2.4", ALL),
 ];
@@ -30,7 +36,10 @@ const SAMPLE: Places = [
     ("7.2.4", &["gfx1151", "gfx1201"]),
 ];
 
-const ALL: &[&str] = &["gfx906", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1151", "gfx1201"];
+const ALL: &[&str] = &[
+    "gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
+    "gfx1150", "gfx1151", "gfx1152", "gfx1200", "gfx1201",
+];
 
 /// Where the evidence of a check is.
 enum Evidence {

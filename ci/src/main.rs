@@ -38,7 +38,9 @@ const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
 const WAITS: &[&str] = &["waits", "-O3", "gfx90a", "gfx1151"];
 /// Those whose workgroups touch the same memory.
 const RACES: &[&str] = &["races", "-O3"];
-const KERNELS: &[&str] = &["gfx90a", "gfx1151", "gfx1201"];
+const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
+/// The operand forms of instructions, each beside a model of one lane.
+const FORMS: &[&str] = &["forms", "gfx908"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
 
@@ -61,7 +63,7 @@ usage: cargo run -p ci -- TASK
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device, on two architectures
-  locks    writes which packages each Debian release consists of now (harness/rocm/locks); needs apt
+  locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
@@ -194,6 +196,7 @@ fn test() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --workspace --locked").run()?;
     kernels(&sh, KERNELS)?;
+    kernels(&sh, FORMS)?;
     kernels(&sh, WAITS)?;
     kernels(&sh, RACES)?;
     drawn(&sh, SAMPLE)
@@ -257,7 +260,11 @@ fn mutate() -> Done {
 fn locks() -> Done {
     let sh = shell()?;
     let store = rocm::Store::from_environment()?;
-    for release in rocm::RELEASES {
+    let named: Vec<String> = std::env::args().skip(2).collect();
+    let wanted = |release: &&rocm::Release| {
+        named.is_empty() || named.iter().any(|name| name == release.version)
+    };
+    for release in rocm::RELEASES.iter().filter(wanted) {
         let now = cmd!(sh, "date -u +%Y%m%dT%H%M%SZ").read()?;
         let lock = rocm::lock(release, &store, None, now)?;
         println!("{release}: {} packages", lock.packages.len());

@@ -24,7 +24,7 @@ pub(crate) use self::{
     bisect::{Bisect, Regress},
     device::Device,
     doctor::Doctor,
-    exec::Exec,
+    exec::{Exec, HomeKind},
     export::Export,
     minimise::Minimise,
     mitigate::Mitigate,
@@ -229,7 +229,8 @@ pub(crate) struct Target {
     #[arg(long, value_name = "SPEC", env = "ROCREPRO_ROCM", default_value = "debian:7.2.4")]
     pub(crate) rocm: String,
 
-    /// What to fetch with it: hiprand, hipblaslt, rocblas; dev (headers and compiler), tests (AMD's own)
+    /// What to fetch with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
+    /// program needs: cupy, jax, onnxruntime, triton
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 

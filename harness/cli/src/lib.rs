@@ -10,6 +10,7 @@ mod commands;
 mod device_library;
 mod diagnostics;
 mod evidence;
+mod home;
 mod interrupt;
 mod lacks;
 mod library;
@@ -50,7 +51,7 @@ pub fn main() -> ExitCode {
     match std::env::args_os().nth(1) {
         Some(first) if first == WORKER_ARGUMENT => return worker::main(),
         Some(first) if first == STARTER_ARGUMENT => {
-            return supervise::Start::enter(std::env::args_os().skip(2));
+            return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }
         _ => {}
     }

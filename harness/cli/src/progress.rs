@@ -45,8 +45,9 @@ pub(crate) fn get(
     let spec: Spec = spec.parse().map_err(|e: rocm::Error| usage(&e))?;
     let with = with
         .iter()
-        .map(|name| name.parse::<Extra>().map_err(|e| Stop::usage(format!("error: {e}"))))
-        .collect::<Result<Vec<_>, _>>()?;
+        .map(|name| Extra::named(name).map_err(|e| Stop::usage(format!("error: {e}"))))
+        .collect::<Result<Vec<_>, _>>()?
+        .concat();
     let store = Store::from_environment().map_err(|e| usage(&e))?;
     let view = View::new(spec.to_string());
     let stop = interrupt::wish();

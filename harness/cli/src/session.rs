@@ -14,13 +14,14 @@ use device::{Config, Planted, Sanitize, Schedule};
 use judge::Able;
 use plan::{Late, Order};
 use rocm::Stack;
-use supervise::{Cancel, Limit, Limits, Resource, Start};
+use supervise::{Cancel, Limit, Limits, Resource, Start, View};
 
 pub use self::options::{DeviceChoice, SessionOptions};
 use crate::{
     STARTER_ARGUMENT, Stop, WORKER_ARGUMENT,
     args::On,
     device_library,
+    home::Home,
     library::CasesFrom,
     machine::{self, Trouble, Turn},
     processes::Processes,
@@ -76,6 +77,8 @@ pub struct Session {
     program: PathBuf,
     worker: PathBuf,
     device_folder: Option<PathBuf>,
+    /// The folder of everything that is kept between runs.
+    cache: PathBuf,
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
@@ -140,6 +143,7 @@ impl Session {
             program,
             worker,
             device_folder,
+            cache,
             code_cache,
             scratch,
             processes: Processes::default(),
@@ -333,14 +337,22 @@ impl Session {
             set(name.as_ref(), value.as_ref());
         }
         Start {
-            program: inner.get_program().into(),
-            arguments: inner.get_args().map(OsStr::to_owned).collect(),
+            program: program.to_owned(),
+            through: stack.through(self.device_folder.as_deref()),
+            view: None,
+            arguments: Vec::new(),
             environment,
             directory: None,
             limits: BTreeMap::new(),
             fixed_addresses: self.emulation.schedule != Schedule::Eager,
             tell_end: false,
         }
+    }
+
+    /// What a program and its children find in place of the machine's folders, or why they cannot.
+    pub(crate) fn home(&self, config: Option<&Config>) -> Result<View, String> {
+        let (stack, device) = (&self.stack, self.device_folder.as_deref());
+        Home { stack, device, config, cache: &self.cache }.view()
     }
 
     /// The command that starts what is described.

@@ -2,40 +2,127 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// An AMD GPU architecture that the emulated device can be, by its LLVM processor name.
+/// A generation of AMD GPUs: its processors execute the same instructions in the same way.
 ///
-/// Source for wave sizes and target features: LLVM's AMDGPU usage guide, "Processors".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arch {
+/// Source: AMD's ISA guides, one for each of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Generation {
+    /// Vega of 7 nm.
+    Gcn5,
+    /// CDNA 1, the first with matrix instructions.
+    Cdna1,
+    /// CDNA 2.
+    Cdna2,
+    /// CDNA 3.
+    Cdna3,
+    /// RDNA 2.
+    Rdna2,
+    /// RDNA 3.
+    Rdna3,
+    /// RDNA 3.5: RDNA 3 with floating point in scalar registers.
+    Rdna3_5,
+    /// RDNA 4.
+    Rdna4,
+}
+
+impl Generation {
+    /// GCN and CDNA, whose instructions LLVM counts among GFX9.
+    pub const fn is_gfx9(self) -> bool {
+        matches!(self, Self::Gcn5 | Self::Cdna1 | Self::Cdna2 | Self::Cdna3)
+    }
+
+    /// RDNA 3 and 3.5, whose instructions LLVM counts among GFX11.
+    pub const fn is_gfx11(self) -> bool {
+        matches!(self, Self::Rdna3 | Self::Rdna3_5)
+    }
+}
+
+/// Makes the list of the architectures: one row each says everything that is not a product's own.
+macro_rules! architectures {
+    ($($(#[$about:meta])* $arch:ident $name:literal $generation:ident, $machine:literal $(or $generic:literal)? $(, $fact:ident)*;)+) => {
+        /// An AMD GPU architecture that the emulated device can be, by its LLVM processor name.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        pub enum Arch {
+            $($(#[$about])* $arch,)+
+        }
+
+        impl Arch {
+            /// Every architecture, oldest first.
+            pub const ALL: &[Arch] = &[$(Arch::$arch),+];
+
+            /// The LLVM processor name, such as `gfx1151`.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Arch::$arch => $name,)+
+                }
+            }
+
+            /// Whose instructions it executes.
+            pub const fn generation(self) -> Generation {
+                match self {
+                    $(Arch::$arch => Generation::$generation,)+
+                }
+            }
+
+            /// `EF_AMDGPU_MACH_*` of its code objects: its own, then that of the generic target that runs on it, if there is one.
+            pub const fn machines(self) -> &'static [u32] {
+                match self {
+                    $(Arch::$arch => &[$machine $(, $generic)?],)+
+                }
+            }
+
+            fn facts(self) -> &'static [Fact] {
+                match self {
+                    $(Arch::$arch => &[$(Fact::$fact),*],)+
+                }
+            }
+        }
+    };
+}
+
+/// What some architectures of a generation have and others do not.
+#[derive(PartialEq, Eq)]
+enum Fact {
+    /// It shares memory with the host processor.
+    Apu,
+    /// Memory and registers have error correction, and a page fault cannot be retried.
+    Ecc,
+}
+
+// Source: LLVM's AMDGPU usage guide, "Processors" and the table of e_flags.
+architectures! {
     /// Vega 20 (Radeon VII, MI50).
-    Gfx906,
+    Gfx906 "gfx906" Gcn5, 0x02f or 0x051, Ecc;
+    /// CDNA 1 (MI100).
+    Gfx908 "gfx908" Cdna1, 0x030, Ecc;
     /// CDNA 2 (MI210, MI250).
-    Gfx90a,
+    Gfx90a "gfx90a" Cdna2, 0x03f, Ecc;
     /// CDNA 3 (MI300).
-    Gfx942,
+    Gfx942 "gfx942" Cdna3, 0x04c or 0x05f, Ecc;
     /// RDNA 2 (RX 6800).
-    Gfx1030,
+    Gfx1030 "gfx1030" Rdna2, 0x036 or 0x053;
     /// RDNA 3 (RX 7900).
-    Gfx1100,
-    /// RDNA 3.5 (Strix Halo).
-    Gfx1151,
+    Gfx1100 "gfx1100" Rdna3, 0x041 or 0x054;
+    /// RDNA 3 (RX 7800).
+    Gfx1101 "gfx1101" Rdna3, 0x046 or 0x054;
+    /// RDNA 3 (RX 7600).
+    Gfx1102 "gfx1102" Rdna3, 0x047 or 0x054;
+    /// RDNA 3 (Radeon 780M).
+    Gfx1103 "gfx1103" Rdna3, 0x044 or 0x054, Apu;
+    /// RDNA 3.5 (Radeon 890M, Strix Point).
+    Gfx1150 "gfx1150" Rdna3_5, 0x043 or 0x054, Apu;
+    /// RDNA 3.5 (Radeon 8060S, Strix Halo).
+    Gfx1151 "gfx1151" Rdna3_5, 0x04a or 0x054, Apu;
+    /// RDNA 3.5 (Radeon 860M, Krackan Point).
+    Gfx1152 "gfx1152" Rdna3_5, 0x055 or 0x054, Apu;
+    /// RDNA 4 (RX 9060).
+    Gfx1200 "gfx1200" Rdna4, 0x048 or 0x059;
     /// RDNA 4 (RX 9070).
-    Gfx1201,
+    Gfx1201 "gfx1201" Rdna4, 0x04e or 0x059;
 }
 
 impl Arch {
-    /// Every architecture, oldest first.
-    pub const ALL: [Arch; 7] = [
-        Arch::Gfx906,
-        Arch::Gfx90a,
-        Arch::Gfx942,
-        Arch::Gfx1030,
-        Arch::Gfx1100,
-        Arch::Gfx1151,
-        Arch::Gfx1201,
-    ];
-
     /// Every processor on which a HIP runtime may run, oldest first; those that can be emulated are among them. Hardware that
     /// LLVM has not named yet is not.
     ///
@@ -50,41 +137,38 @@ impl Arch {
         "gfx1170", "gfx1171", "gfx1172", "gfx1200", "gfx1201", "gfx1250", "gfx1251", "gfx1310",
     ];
 
-    /// The LLVM processor name, such as `gfx1151`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Arch::Gfx906 => "gfx906",
-            Arch::Gfx90a => "gfx90a",
-            Arch::Gfx942 => "gfx942",
-            Arch::Gfx1030 => "gfx1030",
-            Arch::Gfx1100 => "gfx1100",
-            Arch::Gfx1151 => "gfx1151",
-            Arch::Gfx1201 => "gfx1201",
-        }
+    /// One architecture of each generation, oldest first: the first that had it.
+    pub fn of_each_generation() -> impl Iterator<Item = Arch> {
+        let new = |at: usize| {
+            Self::ALL[..at].iter().all(|old| old.generation() != Self::ALL[at].generation())
+        };
+        (0..Self::ALL.len()).filter(move |at| new(*at)).map(|at| Self::ALL[at])
     }
 
     /// The name with the target features that the device has switched on or off, as a code object
     /// is matched against it: `gfx90a:sramecc+:xnack-`.
-    pub const fn target_id(self) -> &'static str {
-        match self {
-            Arch::Gfx906 => "gfx906:sramecc+:xnack-",
-            Arch::Gfx90a => "gfx90a:sramecc+:xnack-",
-            Arch::Gfx942 => "gfx942:sramecc+:xnack-",
-            other => other.name(),
-        }
+    pub fn target_id(self) -> String {
+        let features = if self.has_ecc() { ":sramecc+:xnack-" } else { "" };
+        format!("{}{features}", self.name())
     }
 
     /// Whether it shares memory with the host processor.
-    pub const fn is_apu(self) -> bool {
-        matches!(self, Arch::Gfx1151)
+    pub fn is_apu(self) -> bool {
+        self.has(Fact::Apu)
     }
 
     /// Lanes in a wave unless a kernel asks otherwise: 64 on GCN and CDNA, 32 on RDNA.
     pub const fn wave_size(self) -> u32 {
-        match self {
-            Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 => 64,
-            _ => 32,
-        }
+        if self.generation().is_gfx9() { 64 } else { 32 }
+    }
+
+    /// Whether memory and registers have error correction.
+    pub fn has_ecc(self) -> bool {
+        self.has(Fact::Ecc)
+    }
+
+    fn has(self, fact: Fact) -> bool {
+        self.facts().contains(&fact)
     }
 }
 
@@ -111,7 +195,7 @@ impl FromStr for Arch {
     type Err = UnknownArch;
 
     fn from_str(s: &str) -> Result<Self, Self::Err> {
-        Arch::ALL.into_iter().find(|a| a.name() == s).ok_or_else(|| UnknownArch(s.to_owned()))
+        Arch::ALL.iter().copied().find(|a| a.name() == s).ok_or_else(|| UnknownArch(s.to_owned()))
     }
 }
 
@@ -121,7 +205,7 @@ mod tests {
 
     #[test]
     fn what_is_emulated_is_a_processor() {
-        for arch in Arch::ALL {
+        for arch in Arch::ALL.iter().copied() {
             assert!(Arch::PROCESSORS.contains(&arch.name()), "{arch}");
         }
     }

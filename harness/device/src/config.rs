@@ -329,7 +329,10 @@ mod tests {
         assert_eq!(config(Arch::Gfx1151, 1 << 30).mistake(), None);
         assert_eq!(config(Arch::Gfx1100, 0).mistake(), None);
         let told = config(Arch::Gfx1100, 1).mistake();
-        assert_eq!(told.as_deref(), Some("gfx1100 has no GTT, which is of APUs: gfx1151"));
+        assert_eq!(
+            told.as_deref(),
+            Some("gfx1100 has no GTT, which is of APUs: gfx1103, gfx1150, gfx1151, gfx1152")
+        );
         assert_eq!(config(Arch::Gfx1151, u64::MAX).total_memory(), u64::MAX);
     }
 

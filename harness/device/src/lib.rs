@@ -14,7 +14,7 @@ mod sanitize;
 mod schedule;
 
 pub use acts::{ACTS_SYMBOL, Act, Acts};
-pub use arch::{Arch, UnknownArch};
+pub use arch::{Arch, Generation, UnknownArch};
 pub use config::{
     BUFFER_SYMBOL, CONFIG_VARIABLE, Config, IDENTITY_SYMBOL, Identity, LINE_SYMBOL,
     NEVER_WRITTEN_SYMBOL,

@@ -12,9 +12,6 @@ use crate::{
     report::trace,
 };
 
-/// The unique id of the first GPU: "emulated".
-const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
-
 #[unsafe(no_mangle)]
 extern "C" fn hsa_iterate_agents(
     callback: Option<extern "C" fn(Agent, *mut c_void) -> Status>,
@@ -146,8 +143,8 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         // COMPUTE_UNIT_COUNT, COOPERATIVE_COMPUTE_UNIT_COUNT
         0xA002 | 0xA014 => value.put(model.compute_units),
         0xA003 => value.put(model.clock),
-        // BDFID: bus 3 and following, device 0, function 0.
-        0xA006 => value.put((3 + number) << 8),
+        // BDFID
+        0xA006 => value.put(model::location(number)),
         0xA007 => value.put(model.bus),
         0xA008 => value.put(model.memory_clock),
         0xA00A => value.put(model.waves_per_unit),
@@ -159,7 +156,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         // COOPERATIVE_QUEUES
         0xA010 => value.put(true),
         // UUID
-        0xA011 => value.text::<21>(&format!("GPU-{:016x}", UNIQUE_ID + u64::from(number))),
+        0xA011 => value.text::<21>(&format!("GPU-{:016x}", model::unique_id(number))),
         // ASIC_REVISION
         0xA012 => value.put(1u32),
         // SVM_DIRECT_HOST_ACCESS
@@ -175,7 +172,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         0xA110 => value.put(0u32),
         0xA111 => value.put(model.dies),
         // DRIVER_UID
-        0xA112 => value.put(UNIQUE_ID + u64::from(number)),
+        0xA112 => value.put(model::unique_id(number)),
         // NEAREST_CPU
         0xA113 => value.put(Agent::CPU),
         // MEMORY_PROPERTIES: bit 0 tells an APU.

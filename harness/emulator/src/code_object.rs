@@ -132,19 +132,6 @@ pub(crate) struct CodeObject<'a> {
     pub(crate) relocations: Vec<Relocation>,
 }
 
-/// `EF_AMDGPU_MACH_*` of the architectures, with the generic targets that run on them.
-fn machines(arch: Arch) -> &'static [u32] {
-    match arch {
-        Arch::Gfx906 => &[0x02f, 0x051],
-        Arch::Gfx90a => &[0x03f],
-        Arch::Gfx942 => &[0x04c, 0x05f],
-        Arch::Gfx1030 => &[0x036, 0x053],
-        Arch::Gfx1100 => &[0x041, 0x054],
-        Arch::Gfx1151 => &[0x04a, 0x054],
-        Arch::Gfx1201 => &[0x04e, 0x059],
-    }
-}
-
 impl<'a> CodeObject<'a> {
     /// Reads a code object for that architecture.
     pub(crate) fn parse(data: &'a [u8], arch: Arch) -> Result<CodeObject<'a>, Problem> {
@@ -156,7 +143,7 @@ impl<'a> CodeObject<'a> {
             return Err(malformed("not for an AMD GPU"));
         }
         let machine = header.e_flags.get(LE).0 & 0xff;
-        if !machines(arch).contains(&machine) {
+        if !arch.machines().contains(&machine) {
             return Err(Problem::OtherArch(machine));
         }
         let mut object =

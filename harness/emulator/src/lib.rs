@@ -28,6 +28,7 @@ mod findings;
 mod idle;
 pub mod install;
 mod isas;
+pub mod kfd;
 mod loader;
 mod locks;
 mod memory;

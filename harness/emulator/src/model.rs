@@ -28,6 +28,19 @@ pub(crate) struct Model {
     pub(crate) dies: u32,
 }
 
+/// The unique id of the first GPU: "emulated".
+const UNIQUE_ID: u64 = 0x656d_756c_6174_6564;
+
+/// The unique id of a GPU.
+pub(crate) fn unique_id(number: u32) -> u64 {
+    UNIQUE_ID + u64::from(number)
+}
+
+/// Where on the PCI bus a GPU is: bus 3 and following, device 0, function 0.
+pub(crate) fn location(number: u32) -> u32 {
+    (3 + number) << 8
+}
+
 /// The model of an architecture.
 pub(crate) fn of(arch: Arch) -> Model {
     let rdna = Model {
@@ -54,6 +67,18 @@ pub(crate) fn of(arch: Arch) -> Model {
             clock: 1725,
             memory_clock: 1000,
             caches: [16, 4096, 0],
+            cache_line: 64,
+            ..cdna
+        },
+        // Instinct MI100.
+        Arch::Gfx908 => Model {
+            chip_id: 0x738c,
+            compute_units: 120,
+            waves_per_unit: 40,
+            shader_engines: 8,
+            clock: 1502,
+            memory_clock: 1200,
+            caches: [16, 8192, 0],
             cache_line: 64,
             ..cdna
         },
@@ -99,6 +124,49 @@ pub(crate) fn of(arch: Arch) -> Model {
             caches: [32, 6144, 96 << 10],
             ..rdna
         },
+        // Radeon RX 7800 XT.
+        Arch::Gfx1101 => Model {
+            chip_id: 0x747e,
+            compute_units: 60,
+            shader_engines: 3,
+            clock: 2430,
+            memory_clock: 1219,
+            caches: [32, 4096, 64 << 10],
+            ..rdna
+        },
+        // Radeon RX 7600.
+        Arch::Gfx1102 => Model {
+            chip_id: 0x7480,
+            compute_units: 32,
+            shader_engines: 2,
+            clock: 2655,
+            memory_clock: 1124,
+            bus: 128,
+            caches: [32, 2048, 32 << 10],
+            ..rdna
+        },
+        // Radeon 780M (Phoenix).
+        Arch::Gfx1103 => Model {
+            chip_id: 0x15bf,
+            compute_units: 12,
+            shader_engines: 1,
+            clock: 2700,
+            memory_clock: 800,
+            bus: 128,
+            caches: [32, 2048, 0],
+            ..rdna
+        },
+        // Radeon 890M (Strix Point).
+        Arch::Gfx1150 => Model {
+            chip_id: 0x150e,
+            compute_units: 16,
+            shader_engines: 1,
+            clock: 2900,
+            memory_clock: 937,
+            bus: 128,
+            caches: [32, 2048, 0],
+            ..rdna
+        },
         // Radeon 8060S (Strix Halo).
         Arch::Gfx1151 => Model {
             chip_id: 0x1586,
@@ -107,6 +175,28 @@ pub(crate) fn of(arch: Arch) -> Model {
             clock: 2900,
             memory_clock: 1000,
             caches: [32, 2048, 32 << 10],
+            ..rdna
+        },
+        // Radeon 860M (Krackan Point). No number for its cache of level 2 was found: it is that of the 890M.
+        Arch::Gfx1152 => Model {
+            chip_id: 0x1114,
+            compute_units: 8,
+            shader_engines: 1,
+            clock: 3000,
+            memory_clock: 1000,
+            bus: 128,
+            caches: [32, 2048, 0],
+            ..rdna
+        },
+        // Radeon RX 9060 XT.
+        Arch::Gfx1200 => Model {
+            chip_id: 0x7590,
+            compute_units: 32,
+            shader_engines: 2,
+            clock: 3130,
+            memory_clock: 1258,
+            bus: 128,
+            caches: [32, 4096, 32 << 10],
             ..rdna
         },
         // Radeon RX 9070 XT.

@@ -3,7 +3,7 @@
 //! Sources: the OCP 8-bit floating point specification (GFX12), and for the formats without infinities and negative
 //! zero (GFX940) the CDNA 3 ISA guide.
 
-use device::Arch;
+use device::{Arch, Generation};
 
 /// One format of 8 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Float8 {
             "bf8" => 5,
             _ => return None,
         };
-        Some(Float8 { exponent, fnuz: arch == Arch::Gfx942 })
+        Some(Float8 { exponent, fnuz: arch.generation() == Generation::Cdna3 })
     }
 
     fn fraction(self) -> u32 {

@@ -9,7 +9,10 @@ use std::{
     thread::ScopedJoinHandle,
 };
 
-use device::Arch;
+use device::{
+    Arch,
+    Generation::{self, Cdna1, Gcn5, Rdna2},
+};
 
 use crate::{
     AddressSpace, Executed, Launch, Trap,
@@ -33,12 +36,8 @@ pub const LARGEST_LDS: u32 = 64 << 10;
 ///
 /// Source: LLVM, "Model LDS encoding granularity" (pull request 224852): GFX10.3, GFX11 and GFX12.0 allocate blocks of 1024 bytes,
 /// GFX9 before gfx950 blocks of 512.
-pub fn lds_granule(arch: device::Arch) -> u32 {
-    use device::Arch::{Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
-    match arch {
-        Gfx906 | Gfx90a | Gfx942 => 512,
-        Gfx1030 | Gfx1100 | Gfx1151 | Gfx1201 => 1024,
-    }
+pub fn lds_granule(arch: Arch) -> u32 {
+    if arch.generation().is_gfx9() { 512 } else { 1024 }
 }
 
 /// The scratch that a wave can have on any of them, in bytes: SPI_TMPRING_SIZE.WAVESIZE of GFX12 counts 256 bytes with
@@ -349,7 +348,7 @@ fn initial_scalars(
     // The system registers follow the user registers, of which there may be more than are used.
     let user = (descriptor.rsrc2 >> 1 & 31) as u16;
     next = (next + preload.0).max(user);
-    if launch.arch == Arch::Gfx1201 {
+    if launch.arch.generation() == Generation::Rdna4 {
         // TTMP9 is the group's x, TTMP7 its y and z.
         wave.scalar[usize::from(register::TTMP) + 9] = group[0];
         wave.scalar[usize::from(register::TTMP) + 7] = (group[1] & 0xffff) | group[2] << 16;
@@ -381,7 +380,7 @@ struct Items {
 impl Items {
     fn new(wave: usize, launch: &Launch<'_>, descriptor: &Descriptor) -> Items {
         let size = launch.workgroup.map(|n| n.max(1));
-        let packed = !matches!(launch.arch, Arch::Gfx906 | Arch::Gfx1030);
+        let packed = !matches!(launch.arch.generation(), Gcn5 | Cdna1 | Rdna2);
         let first = wave * descriptor.lanes;
         let ids: Vec<_> = (first..first + descriptor.lanes)
             .map(|item| item as u32)

@@ -1,6 +1,6 @@
 //! Parses the disassembler's text of one instruction into operands and modifiers.
 
-use device::Arch;
+use device::{Arch, Generation};
 
 /// Registers of the scalar file that have names of their own. The numbers up to `M0` follow the
 /// operand encoding of GFX9; the rest are places of this interpreter.
@@ -149,7 +149,7 @@ impl Text {
         let halved: &[usize] = if name.starts_with("global_load_tr_") {
             &[0]
         } else if name.starts_with("v_wmma_") || name.starts_with("v_swmmac_") {
-            if matches!(self.site.arch, Arch::Gfx1201) { &[0, 1, 2, 3] } else { &[0, 3] }
+            if self.site.arch.generation() == Generation::Rdna4 { &[0, 1, 2, 3] } else { &[0, 3] }
         } else {
             return;
         };
@@ -206,7 +206,7 @@ impl Text {
     }
 
     pub(crate) fn is_gfx9(&self) -> bool {
-        matches!(self.site.arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942)
+        self.site.arch.generation().is_gfx9()
     }
 
     /// The target of a SOPP branch.

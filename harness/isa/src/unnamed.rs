@@ -7,7 +7,7 @@
 //!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
-use device::Arch;
+use device::{Arch, Generation};
 
 use crate::disassembler::disassemble;
 
@@ -115,7 +115,7 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
 /// # Errors
 /// Without a disassembler for the architecture: why.
 pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
-    if !matches!(arch, Arch::Gfx1100 | Arch::Gfx1151 | Arch::Gfx1201) {
+    if arch.generation() < Generation::Rdna3 {
         return Ok(None);
     }
     name_by(bytes, &|bytes| disassemble(arch, address, bytes))

@@ -105,10 +105,6 @@ const LEFT_OUT: &[&str] = &[
     "s_invperm",
 ];
 
-fn is_gfx9(arch: Arch) -> bool {
-    matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942)
-}
-
 /// All of them that a stack's disassembler knows.
 ///
 /// # Errors
@@ -116,13 +112,13 @@ fn is_gfx9(arch: Arch) -> bool {
 pub fn instructions(arch: Arch) -> Result<Vec<Instruction>, String> {
     let mut all = Vec::new();
     // VOP3, in which every instruction of one to three sources has a form.
-    let base: u32 = if is_gfx9(arch) { 0xd000_0000 } else { 0xd400_0000 };
-    for op in 0..if is_gfx9(arch) { 0x380 } else { 0x400 } {
+    let base: u32 = if arch.generation().is_gfx9() { 0xd000_0000 } else { 0xd400_0000 };
+    for op in 0..if arch.generation().is_gfx9() { 0x380 } else { 0x400 } {
         let word = base | op << 16 | RESULT;
         all.extend(first(arch, Group::Vector, &SOURCES.map(|sources| vector(word, sources, 0)))?);
     }
     // VOP3P: packed arithmetic, dot products, and matrices. Of packed sources the upper half gives the upper half.
-    let base: u32 = if is_gfx9(arch) { 0xd380_0000 } else { 0xcc00_0000 };
+    let base: u32 = if arch.generation().is_gfx9() { 0xd380_0000 } else { 0xcc00_0000 };
     for op in 0..0x80 {
         let word = base | op << 16 | RESULT | 1 << 14;
         let forms = SOURCES.map(|sources| vector(word, sources, 3 << 27));

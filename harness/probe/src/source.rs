@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use device::Arch;
+use device::{Arch, Generation};
 
 use crate::{GROUP, Group, ITEMS, Instruction};
 
@@ -39,9 +39,11 @@ pub(crate) fn register(group: Group, index: usize) -> String {
 /// What lets results come before they are looked at, where hardware does not do so by itself (the ISA guides, "Manually inserted
 /// wait states"): a matrix instruction wants the most.
 fn pause(arch: Arch) -> &'static str {
-    match arch {
-        Arch::Gfx1201 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n ",
-        Arch::Gfx1100 | Arch::Gfx1151 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_waitcnt_depctr 0\\n ",
+    match arch.generation() {
+        Generation::Rdna4 => "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_wait_alu 0\\n ",
+        Generation::Rdna3 | Generation::Rdna3_5 => {
+            "s_nop 7\\n s_nop 7\\n s_nop 7\\n s_waitcnt_depctr 0\\n "
+        }
         _ => "s_nop 7\\n s_nop 7\\n s_nop 7\\n ",
     }
 }

@@ -12,7 +12,7 @@ use std::thread;
 use percent_encoding::percent_decode_str;
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{Error, packages::Absent, watch::watched};
+use crate::{Error, packages::Absent, release::NEEDLESS, watch::watched};
 
 /// Who vouches for the archive.
 #[derive(Clone, Debug)]
@@ -158,6 +158,7 @@ impl<'a> Apt<'a> {
         let done = self.run(&arguments, |line| plan.extend(planned(line, &self.uri)));
         match done {
             Ok(()) => {
+                plan.retain(|package| !NEEDLESS.contains(&package.name.as_str()));
                 plan.sort_by(|a, b| a.name.cmp(&b.name));
                 Ok(plan)
             }

@@ -1,11 +1,8 @@
 //! The Debian releases that carry ROCm: the one place to extend when Debian gains another, besides its lock.
 
 use std::fmt;
-use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Lock, Version};
+use crate::{Extra, Lock, Version};
 
 /// A ROCm release that Debian packages.
 #[derive(Debug)]
@@ -41,8 +38,28 @@ pub struct ExtraPackages {
     pub tests: &'static [&'static str],
 }
 
+/// Annotations of traces, to which the math libraries of 7.2.4 are linked.
+const ROCTX: &str = "libroctx64-4=7.2.4*";
+
+/// A library with what it needs of its own release, and its headers.
+const fn library(
+    extra: Extra,
+    packages: &'static [&'static str],
+    headers: &'static [&'static str],
+) -> ExtraPackages {
+    ExtraPackages { extra, suites: &[], packages, headers, tests: &[] }
+}
+
+/// A library that is nothing but headers.
+const fn headers(extra: Extra, packages: &'static [&'static str]) -> ExtraPackages {
+    library(extra, packages, &[])
+}
+
 /// What a stack has that is fetched anew: cases need it often, and it is small.
 const STANDARD: &[Extra] = &[Extra::Hiprand];
+
+/// Packages that others depend on and that nothing needs which runs: these are 800 MB of AMD's tests of MIOpen.
+pub(crate) const NEEDLESS: &[&str] = &["libmiopen-tests-data"];
 
 /// Releases, oldest first.
 pub const RELEASES: &[Release] = &[
@@ -213,6 +230,102 @@ pub const RELEASES: &[Release] = &[
                     "librocm-smi64-7=7.2.4*",
                 ],
             },
+            library(
+                Extra::Hipblas,
+                &["libhipblas3=7.2.4*", "librocblas5=7.2.4*", "librocsolver0=7.2.4*", ROCTX],
+                &[
+                    "libhipblas-dev=7.2.4*",
+                    "libhipblas-common-dev=7.2.4*",
+                    "librocblas-dev=7.2.4*",
+                    "librocsolver-dev=7.2.4*",
+                ],
+            ),
+            library(
+                Extra::Hipcc,
+                &[
+                    "hipcc=7.2.4*",
+                    "rocm-device-libs-22=7.2.4*",
+                    "libamdhip64-dev=7.2.4*",
+                    "libhiprtc-builtins7=7.2.4*",
+                    "libamd-comgr-dev=7.2.4*",
+                    "libhsa-runtime-dev=7.2.4*",
+                ],
+                &[],
+            ),
+            headers(
+                Extra::Hipcub,
+                &[
+                    "libhipcub-dev=7.2.4*",
+                    "librocprim-dev=7.2.4*",
+                    "libamdhip64-dev=7.2.4*",
+                    "libhiprtc-builtins7=7.2.4*",
+                    "libamd-comgr-dev=7.2.4*",
+                    "libhsa-runtime-dev=7.2.4*",
+                ],
+            ),
+            library(
+                Extra::Hipfft,
+                &["libhipfft0=7.2.4*", "librocfft0=7.2.4*"],
+                &["libhipfft-dev=7.2.4*", "libhipfftw0=7.2.4*"],
+            ),
+            library(
+                Extra::Hipsolver,
+                &["libhipsolver1=7.2.4*", "librocblas5=7.2.4*", "librocsolver0=7.2.4*", ROCTX],
+                &["libhipsolver-dev=7.2.4*", "librocblas-dev=7.2.4*", "librocsolver-dev=7.2.4*"],
+            ),
+            library(
+                Extra::Hipsparse,
+                &["libhipsparse4=7.2.4*", "librocsparse1=7.2.4*", ROCTX],
+                &["libhipsparse-dev=7.2.4*"],
+            ),
+            library(
+                Extra::Miopen,
+                &["libmiopen1=7.2.4*", "libhiprtc-builtins7=7.2.4*", "librocblas5=7.2.4*", ROCTX],
+                &["libmiopen-dev=7.2.4*"],
+            ),
+            library(
+                Extra::Rccl,
+                &["librccl1=7.2.4*", "librocm-smi64-7=7.2.4*"],
+                &["librccl-dev=7.2.4*"],
+            ),
+            library(Extra::Rocfft, &["librocfft0=7.2.4*"], &["librocfft-dev=7.2.4*"]),
+            library(
+                Extra::RocmSmi,
+                &["librocm-smi64-7=7.2.4*"],
+                &["librocm-smi-dev=7.2.4*", "liboam-dev=7.2.4*"],
+            ),
+            headers(
+                Extra::Rocprim,
+                &[
+                    "librocprim-dev=7.2.4*",
+                    "libamdhip64-dev=7.2.4*",
+                    "libhiprtc-builtins7=7.2.4*",
+                    "libamd-comgr-dev=7.2.4*",
+                    "libhsa-runtime-dev=7.2.4*",
+                ],
+            ),
+            library(
+                Extra::Rocsolver,
+                &["librocsolver0=7.2.4*", "librocblas5=7.2.4*", ROCTX],
+                &["librocsolver-dev=7.2.4*", "librocblas-dev=7.2.4*"],
+            ),
+            library(
+                Extra::Rocsparse,
+                &["librocsparse1=7.2.4*", ROCTX],
+                &["librocsparse-dev=7.2.4*"],
+            ),
+            headers(
+                Extra::Rocthrust,
+                &[
+                    "librocthrust-dev=7.2.4*",
+                    "librocprim-dev=7.2.4*",
+                    "libamdhip64-dev=7.2.4*",
+                    "libhiprtc-builtins7=7.2.4*",
+                    "libamd-comgr-dev=7.2.4*",
+                    "libhsa-runtime-dev=7.2.4*",
+                ],
+            ),
+            library(Extra::Roctx, &[ROCTX], &["libroctx-dev=7.2.4*"]),
             ExtraPackages {
                 extra: Extra::Tests,
                 suites: &[],
@@ -273,65 +386,6 @@ impl fmt::Display for Release {
     }
 }
 
-/// What a stack can carry besides the HIP runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Extra {
-    /// What compiles HIP programs: the headers, clang with its linker, the device libraries, and the headers of the
-    /// other extras.
-    Dev,
-    /// hipBLASLt.
-    Hipblaslt,
-    /// hipRAND and rocRAND.
-    Hiprand,
-    /// rocBLAS.
-    Rocblas,
-    /// AMD's own test programs for the other extras, in `usr/libexec/rocm`.
-    Tests,
-}
-
-impl Extra {
-    /// Every one, in the order of their names.
-    pub const ALL: &'static [Self] =
-        &[Self::Dev, Self::Hipblaslt, Self::Hiprand, Self::Rocblas, Self::Tests];
-
-    /// Whether its kernels are files, of which only those of wanted architectures are unpacked.
-    pub(crate) fn has_kernel_files(self) -> bool {
-        match self {
-            Self::Hipblaslt | Self::Rocblas => true,
-            Self::Dev | Self::Hiprand | Self::Tests => false,
-        }
-    }
-
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Dev => "dev",
-            Self::Hipblaslt => "hipblaslt",
-            Self::Hiprand => "hiprand",
-            Self::Rocblas => "rocblas",
-            Self::Tests => "tests",
-        }
-    }
-}
-
-impl fmt::Display for Extra {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Extra {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Self::ALL.iter().copied().find(|extra| extra.name() == text).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|extra| extra.name()).collect();
-            format!("there is no {text:?} to add; choose from {}", names.join(", "))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -357,13 +411,5 @@ mod tests {
         assert!(latest.size_of(Extra::Hipblaslt) > 100_000_000);
         let missing = Release::find(&"5.2.3".parse().unwrap()).unwrap();
         assert_eq!(missing.size_of(Extra::Hipblaslt), 0);
-    }
-
-    #[test]
-    fn extras_parse_by_name() {
-        for extra in Extra::ALL {
-            assert_eq!(extra.to_string().parse(), Ok(*extra));
-        }
-        assert!("rocfft".parse::<Extra>().unwrap_err().contains("hipblaslt, hiprand, rocblas"));
     }
 }

@@ -217,26 +217,18 @@ impl Stack {
     /// nothing of it is mixed with the host's; `current_exe` in the program then names the loader. Other
     /// stacks get LD_LIBRARY_PATH. `program` must be a path, not a name to be looked up.
     pub fn command(&self, program: &Path, device: Option<&Path>) -> Command {
-        let directories = device.into_iter().chain(self.libraries.iter().map(PathBuf::as_path));
-        let mut search = OsString::new();
-        for directory in directories {
-            if !search.is_empty() {
-                search.push(":");
-            }
-            search.push(directory);
-        }
-        match &self.loader {
-            Some(loader) => {
+        let through = self.through(device);
+        match through.split_first() {
+            Some((loader, options)) => {
                 let mut command = Command::new(loader);
-                // The loader's compiled-in cache is the host's /etc/ld.so.cache: a library that the root
-                // lacks would silently come from there.
-                command.args(["--inhibit-cache", "--library-path"]).arg(search).arg(program);
+                command.args(options).arg(program);
                 for name in ["LD_LIBRARY_PATH", "ROCM_PATH", "HIP_PATH"] {
                     command.env_remove(name);
                 }
                 command
             }
             None => {
+                let mut search = self.search(device);
                 if let Some(inherited) =
                     std::env::var_os("LD_LIBRARY_PATH").filter(|v| !v.is_empty())
                 {
@@ -249,6 +241,28 @@ impl Stack {
                 command
             }
         }
+    }
+
+    /// The words in front of a program that start it through the stack's own loader, where it has one, as [`command`](Self::command)
+    /// does.
+    pub fn through(&self, device: Option<&Path>) -> Vec<OsString> {
+        // The loader's compiled-in cache is the host's /etc/ld.so.cache: a library that the root lacks would silently come from
+        // there.
+        let options = || ["--inhibit-cache".into(), "--library-path".into(), self.search(device)];
+        let words = |loader: &PathBuf| [loader.into()].into_iter().chain(options()).collect();
+        self.loader.as_ref().map(words).unwrap_or_default()
+    }
+
+    /// The folders of its libraries behind that of the device, as a library path.
+    fn search(&self, device: Option<&Path>) -> OsString {
+        let mut search = OsString::new();
+        for directory in device.into_iter().chain(self.libraries.iter().map(PathBuf::as_path)) {
+            if !search.is_empty() {
+                search.push(":");
+            }
+            search.push(directory);
+        }
+        search
     }
 
     /// The file of a library, such as `libhiprtc.so`: that name itself, or a version of it.

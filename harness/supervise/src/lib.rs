@@ -32,6 +32,7 @@ mod resource;
 mod run;
 mod silence;
 mod start;
+mod view;
 
 pub use adopted::RUN_VARIABLE;
 pub use cancel::{Cancel, PATIENCE};
@@ -44,3 +45,4 @@ pub use pool::{for_each, in_order};
 pub use resource::{Limit, Resource};
 pub use run::run;
 pub use start::Start;
+pub use view::{Laid, Made, View};

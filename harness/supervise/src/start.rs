@@ -17,7 +17,10 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use crate::{Limit, Resource};
+use crate::{
+    Limit, Resource, View,
+    view::{NoView, TRY},
+};
 
 /// Exit status of a starter that could not become its program, as that of a shell.
 const NOT_STARTED: u8 = 127;
@@ -30,6 +33,8 @@ const FIXED: &str = "--fixed-addresses";
 const LIMIT: &str = "--limit";
 const NOT_FROM: &str = "--not-from";
 const TELL: &str = "--tell-end";
+const THROUGH: &str = "--through";
+const VIEW: &str = "--view";
 const END: &str = "--";
 
 /// What a process is started as, and what it must find.
@@ -37,6 +42,10 @@ const END: &str = "--";
 pub struct Start {
     /// The program, by its path.
     pub program: PathBuf,
+    /// Words in front of it where it enters no view: a dynamic loader with its options.
+    pub through: Vec<OsString>,
+    /// What it and its children find in place of the machine's folders.
+    pub view: Option<View>,
     /// Its arguments.
     pub arguments: Vec<OsString>,
     /// Its environment: these variables, and what a launcher sets itself, nothing else.
@@ -84,6 +93,10 @@ impl Start {
         for (resource, limit) in &self.limits {
             words.extend([LIMIT.into(), format!("{resource}={limit}").into()]);
         }
+        if let Some(view) = &self.view {
+            words.extend([VIEW.into(), view.to_word().into()]);
+        }
+        words.extend(self.through.iter().flat_map(|word| [THROUGH.into(), word.clone()]));
         words.extend(self.environment.iter().map(|(name, value)| assignment(name, value)));
         words.extend([OsString::from(END), self.program.clone().into()]);
         words.extend(self.arguments.iter().cloned());
@@ -96,6 +109,8 @@ impl Start {
         let mut words = words.into_iter();
         let mut start = Start {
             program: PathBuf::new(),
+            through: Vec::new(),
+            view: None,
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             directory: None,
@@ -121,6 +136,11 @@ impl Start {
                     Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
                 });
                 start.limits.extend([read?]);
+            } else if word == VIEW {
+                let view = words.next().ok_or_else(bad)?;
+                start.view = Some(View::from_word(&view).map_err(BadWords)?);
+            } else if word == THROUGH {
+                start.through.push(words.next().ok_or_else(bad)?);
             } else if let Some(marks) = word.as_bytes().strip_prefix(b"--not-from=") {
                 launched.inherited = marks.to_vec();
             } else if word == TELL {
@@ -142,20 +162,38 @@ impl Start {
     /// What a starter does with the words behind its own: it becomes the program that they name. Below a launcher, whose own exit
     /// status may be another, it starts it, waits for it, and says on standard output how it ended:
     /// `{"event":"ended","exited":0}` or `{"event":"ended","signal":11}`.
-    pub fn enter(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    ///
+    /// The process must have one thread. `starter` are the words behind its program that make it a starter.
+    pub fn enter(starter: &[OsString], words: impl IntoIterator<Item = OsString>) -> ExitCode {
+        let mut words = words.into_iter().peekable();
+        if words.next_if(|word| word == TRY).is_some() {
+            return try_view(words.next());
+        }
         let why = match Start::read(words) {
-            Ok((start, launched)) => match start.become_it(&launched) {
+            Ok((start, launched)) => match start.become_it(starter, &launched) {
                 Ok(code) => return code,
                 Err(error) => error.to_string(),
             },
             Err(error) => error.to_string(),
         };
-        // There is nobody to tell where standard error is closed.
-        let _ = writeln!(io::stderr(), "starter: {why}");
+        say(&format!("starter: {why}"));
         ExitCode::from(NOT_STARTED)
     }
 
-    fn become_it(self, launched: &Launched) -> io::Result<ExitCode> {
+    fn become_it(mut self, starter: &[OsString], launched: &Launched) -> io::Result<ExitCode> {
+        if let Some(view) = self.view.take() {
+            let inside = view.try_it(starter).and_then(|()| view.enter());
+            match (inside, &view.otherwise) {
+                (Ok(()), _) => {
+                    self.through.clear();
+                    let set =
+                        view.environment.iter().map(|(name, value)| (name.into(), value.into()));
+                    self.environment.extend(set);
+                }
+                (Err(why), Some(otherwise)) => say(&format!("{otherwise}: {why}")),
+                (Err(why), None) => return Err(io::Error::other(why.to_string())),
+            }
+        }
         let inherited = launched.inherited.chunks(MARK);
         let launchers = std::env::vars_os().filter(|(name, value)| {
             // What it sets for the loader is meant for programs of its own.
@@ -172,8 +210,9 @@ impl Start {
         }
         // Whoever leaves its group stays its child, until it has ended.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let mut command = Command::new(&self.program);
-        command.args(self.arguments).env_clear().envs(environment);
+        let mut words = self.through.into_iter().chain([self.program.clone().into()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).args(self.arguments).env_clear().envs(environment);
         if let Some(directory) = &self.directory
             && let Err(error) = std::env::set_current_dir(directory)
         {
@@ -202,6 +241,23 @@ struct Launched {
     inherited: Vec<u8>,
     /// Whether it is to say how the program ended.
     tell: bool,
+}
+
+/// Enters a view to say whether that can be done.
+fn try_view(word: Option<OsString>) -> ExitCode {
+    let view = View::from_word(&word.unwrap_or_default());
+    match view.map_err(NoView::from).and_then(|view| view.enter()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            say(&why.to_string());
+            ExitCode::from(NOT_STARTED)
+        }
+    }
+}
+
+/// There is nobody to tell where standard error is closed.
+fn say(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 fn cannot(what: &str, path: &Path, error: &io::Error) -> io::Error {
@@ -251,6 +307,7 @@ impl fmt::Display for BadWords {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Laid, Made};
 
     fn words(words: &[&str]) -> Vec<OsString> {
         words.iter().map(OsString::from).collect()
@@ -259,8 +316,21 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let odd = OsString::from_vec(b"a b\n\xff='\"$x".to_vec());
+        let view = View {
+            place: "/a place".into(),
+            made: [
+                ("a/b".into(), Made::Text("text\n".into())),
+                ("c".into(), Made::Link("/d".into())),
+            ]
+            .into(),
+            laid: vec![Laid { folder: "/e".into(), over: vec!["f".into()], under: Vec::new() }],
+            environment: [("G".to_owned(), "h".to_owned())].into(),
+            otherwise: Some("without".to_owned()),
+        };
         let start = Start {
             program: "/bin/a program".into(),
+            through: words(&["/lib/ld.so", "--library-path", "a:b"]),
+            view: Some(view),
             arguments: words(&["", "--", "A=B", "--limit"]),
             environment: [("A".into(), odd), ("B".into(), "".into()), ("C".into(), "--".into())]
                 .into(),
@@ -277,6 +347,8 @@ mod tests {
         assert_eq!(Start::read(start.words()), Ok((start, Launched::default())));
         let least = Start {
             program: "p".into(),
+            through: Vec::new(),
+            view: None,
             arguments: Vec::new(),
             environment: BTreeMap::new(),
             directory: None,
@@ -304,6 +376,8 @@ mod tests {
         refused(&["--limit", "heap=1", "--", "p"], "`heap`");
         refused(&["--limit", "stack=-1", "--", "p"], "`stack=-1`");
         refused(&["--directory"], "`--directory`");
+        refused(&["--through"], "`--through`");
+        refused(&["--view", "{", "--", "p"], "the view");
     }
 
     #[test]

@@ -283,8 +283,7 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     let usage = |text: String| Stop::usage(format!("error: {text}"));
     let text = args.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
     let text = text.map_err(|e| usage(format!("`--match`: {e}")));
-    let program = args.program.as_ref().map(|path| path.canonicalize()).transpose();
-    let program = program.map_err(|e| usage(format!("cannot run the program: {e}")));
+    let program = args.program.as_deref().map(super::exec::program).transpose();
     let (text, program) = Stop::both(text, program)?;
     if program.is_none() && !args.fault.is_empty() {
         return Err(usage(

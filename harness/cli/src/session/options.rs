@@ -70,7 +70,7 @@ impl TryFrom<&Target> for SessionOptions {
             problems.push(format!("error: {error}"));
         }
         for name in &on.with {
-            if let Err(error) = name.parse::<Extra>() {
+            if let Err(error) = Extra::named(name) {
                 problems.push(format!("error: {error}"));
             }
         }

@@ -192,7 +192,7 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
         (&["run", "--gfx", "gfx1", "--env", "A"], &["gfx1151", "`--env A` is not NAME=VALUE"]),
         (&["run", "--rocm", "debin:7.2.4"], &["debian:7.2.4"]),
         (&["run", "--rocm", "debian:9.9.9"], &["choose from debian:5.2.3"]),
-        (&["run", "--with", "rocblass"], &["choose from dev, hipblaslt"]),
+        (&["run", "--with", "rocblass"], &["choose from dev, hipblas, hipblaslt"]),
         (&["run", "--jobs", "0"], &["1..=1024"]),
         (&["run", "--repeat", "0"], &["--repeat"]),
         (&["run", "--timeout", "0"], &["--timeout"]),

@@ -13,6 +13,7 @@ mod differences;
 mod examples;
 mod export;
 mod faults;
+mod home;
 mod late;
 mod linear;
 mod machine;

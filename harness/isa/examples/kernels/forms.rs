@@ -4,7 +4,7 @@
 //! from LLVM's `getInlineEncodingV216`; it shares nothing with the interpreter, knows no waves, and takes its time. What is
 //! under test with it: the disassembler's text, its parsing, constants, modifiers, and the size of a wave.
 
-use device::Arch;
+use device::{Arch, Generation};
 use isa::Trap;
 
 use crate::{
@@ -28,7 +28,7 @@ enum Source {
 }
 
 /// Constants: their text, and what it stands for.
-const CONSTANTS: [(&str, Value); 8] = [
+const CONSTANTS: [(&str, Value); 9] = [
     ("1", Value::Integer(1)),
     ("64", Value::Integer(64)),
     ("-1", Value::Integer(-1)),
@@ -36,6 +36,7 @@ const CONSTANTS: [(&str, Value); 8] = [
     ("1.0", Value::Float(1.0)),
     ("-4.0", Value::Float(-4.0)),
     ("0.5", Value::Float(0.5)),
+    ("0x39a8", Value::Literal(0x39a8)),
     ("0x400039a8", Value::Literal(0x4000_39a8)),
 ];
 
@@ -177,7 +178,7 @@ impl Form {
 /// All forms of an operation that the architecture can encode.
 fn forms(op: Op, arch: Arch) -> Vec<Form> {
     let count = op.sources.len();
-    let gfx9 = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
+    let gfx9 = arch.generation().is_gfx9();
     let mut modifiers = vec![Modifiers::default()];
     for index in 0..count {
         let one = 1 << index;
@@ -220,8 +221,12 @@ fn forms(op: Op, arch: Arch) -> Vec<Form> {
                 // literal has a modifier of its own that the assembler would not fold, and none has 64 bits.
                 let short = op.short && index == 0 && modifiers.is_none();
                 let wide = op.sources[index].bits() == 64;
-                // The shift of `v_alignbit_b32` has 16 bits from GFX11 on, for which there is no literal.
-                let half = op.name == "v_alignbit_b32" && index == 2;
+                // The shift of `v_alignbit_b32` has 16 bits from GFX11 on, for which there is no literal. Before it the
+                // assembler takes no literal of more bits than the operand has.
+                let half = op.name == "v_alignbit_b32" && index == 2
+                    || arch.generation() < Generation::Rdna3
+                        && op.sources[index].bits() == 16
+                        && text.len() > "0xffff".len();
                 if literal && (gfx9 && !short || wide || half) {
                     continue;
                 }

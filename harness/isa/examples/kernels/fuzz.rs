@@ -83,7 +83,7 @@ impl Options {
             }
         }
         if options.architectures.is_empty() {
-            options.architectures = Arch::ALL.to_vec();
+            options.architectures = Arch::of_each_generation().collect();
         }
         Ok(options)
     }

@@ -134,7 +134,7 @@ fn inside() -> ExitCode {
 /// The forms of all architectures, or of these, in waves of each size.
 fn all_forms(names: &[String]) -> ExitCode {
     let (mut forms, mut failures) = (0, 0);
-    for arch in Arch::ALL {
+    for arch in Arch::ALL.iter().copied() {
         if !names.is_empty() && !names.iter().any(|name| name == arch.name()) {
             continue;
         }
@@ -205,7 +205,7 @@ fn places<'a>(
         architectures.push(arch);
     }
     if architectures.is_empty() {
-        architectures = Arch::ALL.to_vec();
+        architectures = Arch::of_each_generation().collect();
     }
     Ok((levels, architectures))
 }

@@ -1,6 +1,6 @@
 //! What instructions do to one lane, from the formulas of AMD's ISA guides.
 
-use device::Arch;
+use device::{Arch, Generation};
 
 /// The type of a source or a result.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -264,9 +264,9 @@ fn clamps(op: Op) -> Op {
 /// The instructions of an architecture that are tried.
 pub(crate) fn ops(arch: Arch) -> Vec<Op> {
     use Of::*;
-    let gfx9 = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
-    let gfx11 = matches!(arch, Arch::Gfx1100 | Arch::Gfx1151 | Arch::Gfx1201);
-    let gfx12 = arch == Arch::Gfx1201;
+    let gfx9 = arch.generation().is_gfx9();
+    let gfx11 = arch.generation() >= Generation::Rdna3;
+    let gfx12 = arch.generation() == Generation::Rdna4;
     let by =
         |condition: bool, yes: &'static str, no: &'static str| if condition { yes } else { no };
     let mut list = vec![

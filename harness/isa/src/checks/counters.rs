@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use device::Arch;
+use device::{Arch, Generation};
 
 use super::access::{Kind, Piece};
 use crate::{
@@ -38,11 +38,13 @@ enum Way {
 
 impl Way {
     fn of(arch: Arch) -> Way {
-        match arch {
-            Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 => Way::Gfx9,
-            Arch::Gfx1030 => Way::Gfx10,
-            Arch::Gfx1100 | Arch::Gfx1151 => Way::Gfx11,
-            Arch::Gfx1201 => Way::Gfx12,
+        match arch.generation() {
+            Generation::Gcn5 | Generation::Cdna1 | Generation::Cdna2 | Generation::Cdna3 => {
+                Way::Gfx9
+            }
+            Generation::Rdna2 => Way::Gfx10,
+            Generation::Rdna3 | Generation::Rdna3_5 => Way::Gfx11,
+            Generation::Rdna4 => Way::Gfx12,
         }
     }
 

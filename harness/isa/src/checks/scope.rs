@@ -4,7 +4,10 @@
 //! Source: LLVM's AMDGPU usage guide, the memory models of GFX6 to GFX9, GFX90A, GFX942, GFX10 and GFX11, and GFX12: the code
 //! that loads, stores and fences of each scope become.
 
-use device::Arch;
+use device::{
+    Arch,
+    Generation::{Cdna1, Cdna2, Cdna3, Gcn5, Rdna2, Rdna3, Rdna3_5, Rdna4},
+};
 
 use crate::text::{Base, Text};
 
@@ -35,29 +38,27 @@ pub(crate) struct Scope {
 
 /// The caches that a load may find old lines in, a bit for each: on GFX10 and GFX11 two of them are dropped one by one.
 pub(crate) fn caches(arch: Arch) -> u8 {
-    match arch {
-        Arch::Gfx1030 | Arch::Gfx1100 | Arch::Gfx1151 => 0b11,
-        Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942 | Arch::Gfx1201 => 0b1,
+    match arch.generation() {
+        Rdna2 | Rdna3 | Rdna3_5 => 0b11,
+        Gcn5 | Cdna1 | Cdna2 | Cdna3 | Rdna4 => 0b1,
     }
 }
 
 impl Scope {
     pub(crate) fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid};
-        let (name, arch) = (text.mnemonic.as_str(), text.site.arch);
+        let (name, generation) = (text.mnemonic.as_str(), text.site.arch.generation());
         // Where there are no operands, the first modifier stands in their place.
         let says_sc1 = text.has("sc1")
             || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
         let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
-        let (marked, says) = match arch {
-            Arch::Gfx942 => (text.has("sc0") || text.has("sc1"), true),
-            Arch::Gfx1201 => (wide, true),
-            Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx1030 | Arch::Gfx1100 | Arch::Gfx1151 => {
-                (text.has("glc"), false)
-            }
+        let (marked, says) = match generation {
+            Cdna3 => (text.has("sc0") || text.has("sc1"), true),
+            Rdna4 => (wide, true),
+            Gcn5 | Cdna1 | Cdna2 | Rdna2 | Rdna3 | Rdna3_5 => (text.has("glc"), false),
         };
-        let drops = match (name, arch) {
+        let drops = match (name, generation) {
             ("buffer_gl0_inv", _) | ("buffer_wbinvl1" | "buffer_wbinvl1_vol", _) => 0b01,
             ("buffer_gl1_inv", _) => 0b10,
             ("buffer_inv", _) if says_sc1 => 0b01,
@@ -71,7 +72,7 @@ impl Scope {
                 (true, true) => Synchronising,
                 (true, false) => Plain,
             },
-            stays: arch == Arch::Gfx942 && name.contains("_store_") && !text.has("sc1"),
+            stays: generation == Cdna3 && name.contains("_store_") && !text.has("sc1"),
             swaps: name.contains("_cmpswap"),
             drops,
             writes_back: name == "buffer_wbl2" && says_sc1,

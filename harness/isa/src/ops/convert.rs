@@ -1,6 +1,6 @@
 //! Conversions between number formats.
 
-use device::Arch;
+use device::{Arch, Generation};
 
 use super::{Table, by_arch, operations};
 use crate::{
@@ -28,7 +28,7 @@ fn unsigned_normal(a: f32) -> u32 {
 /// To whole numbers by rounding down, with a rule of GFX12 alone for NaNs: measured on a Radeon RX 9070 XT, they become the
 /// greatest or the least number, by their sign.
 fn to_i32(arch: Arch, f: impl Fn(f32) -> i32 + Copy + Send + Sync + 'static) -> Binder {
-    if arch != Arch::Gfx1201 {
+    if arch.generation() != Generation::Rdna4 {
         return unary(f);
     }
     unary(move |a: f32| match (a.is_nan(), a.is_sign_negative()) {

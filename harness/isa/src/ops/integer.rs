@@ -1,6 +1,6 @@
 //! Vector integer arithmetic, shifts and logic.
 
-use device::Arch;
+use device::Generation;
 
 use super::{Table, by_arch, operations};
 use crate::{
@@ -286,8 +286,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_i32" => binary(|a: i32, b: i32| a.max(b));
         // The sources are halves with `neg` and `abs`, as those of an f16 operation. GFX12 makes their signalling NaNs quiet:
         // measured on a Radeon RX 9070 XT, 0x7c09 gives 0x7e09.
-        "v_pack_b32_f16" => by_arch(|arch| match arch {
-            Arch::Gfx1201 => binary(|a: F16, b: F16| {
+        "v_pack_b32_f16" => by_arch(|arch| match arch.generation() {
+            Generation::Rdna4 => binary(|a: F16, b: F16| {
                 u32::from(a.quiet().0) | u32::from(b.quiet().0) << 16
             }),
             _ => binary(|a: F16, b: F16| u32::from(a.0) | u32::from(b.0) << 16),

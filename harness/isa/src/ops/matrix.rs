@@ -7,7 +7,7 @@ mod element;
 
 use std::marker::PhantomData;
 
-use device::Arch;
+use device::{Arch, Generation};
 use element::{Accumulator, Input};
 
 use crate::{
@@ -399,7 +399,8 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         elements: size * size * blocks / 64,
         places,
         // MIOpen's documentation, "MI200 MFMA behavior specifics".
-        flush: text.site.arch == Arch::Gfx90a && matches!(input, Input::F16 | Input::Bf16),
+        flush: text.site.arch.generation() == Generation::Cdna2
+            && matches!(input, Input::F16 | Input::Bf16),
         clamp: false,
     };
     match (name.output, size) {
@@ -435,7 +436,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
     let half = matches!(name.output, "f16" | "bf16");
     let bfloat = name.output == "bf16";
     // GFX11 repeats A and B in each group of 16 lanes; GFX12 spreads k over the groups.
-    let spread = text.site.arch == Arch::Gfx1201;
+    let spread = text.site.arch.generation() == Generation::Rdna4;
     let (elements, output) = match (half, spread) {
         (false, _) => (d_words, Output::Whole),
         (true, true) => (2 * d_words, Output::Packed { bfloat }),

@@ -167,7 +167,7 @@ impl Transfer {
     /// The same for a load. Where registers have ECC, a load of half a register writes all of it, with zeros in the other
     /// half (LLVM, `GCNSubtarget::d16PreservesUnusedBits`); Tensile's kernels for GFX90A count on that.
     pub(crate) fn parse_load(name: &str, arch: Arch) -> Option<Transfer> {
-        let ecc = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
+        let ecc = arch.has_ecc();
         Transfer::parse(name).map(|transfer| match transfer {
             Transfer::Half { count, signed, high, .. } => {
                 Transfer::Half { count, signed, high, keep: !ecc }

@@ -81,7 +81,7 @@ pub(super) fn audit(args: &Audit) -> Result<ExitCode, Stop> {
         }
     }
     if arches.is_empty() {
-        arches.extend(Arch::ALL);
+        arches.extend_from_slice(Arch::ALL);
     }
     for name in &args.lib {
         let known = LIBRARIES.iter().any(|(library, ..)| library == name);

@@ -169,18 +169,9 @@ fn unpack_elf(bytes: &[u8], found: &mut Vec<Code>) -> Result<(), String> {
     Ok(())
 }
 
-/// By `EF_AMDGPU_MACH_*`.
+/// The architecture whose own number this is.
 fn arch(machine: u32) -> Option<Arch> {
-    Some(match machine {
-        0x02f => Arch::Gfx906,
-        0x03f => Arch::Gfx90a,
-        0x04c => Arch::Gfx942,
-        0x036 => Arch::Gfx1030,
-        0x041 => Arch::Gfx1100,
-        0x04a => Arch::Gfx1151,
-        0x04e => Arch::Gfx1201,
-        _ => return None,
-    })
+    Arch::ALL.iter().copied().find(|arch| arch.machines().first() == Some(&machine))
 }
 
 #[cfg(test)]

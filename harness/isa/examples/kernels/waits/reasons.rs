@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use device::Arch;
+use device::{Arch, Generation};
 use isa::AccessKind;
 
 use super::trace::{Step, Touched};
@@ -20,8 +20,8 @@ pub(crate) struct Run<'a> {
 fn raises(arch: Arch, text: &str) -> Vec<&'static str> {
     let mnemonic = text.split_whitespace().next().unwrap_or_default();
     let (kind, rest) = mnemonic.split_once('_').unwrap_or((mnemonic, ""));
-    let gfx9 = matches!(arch, Arch::Gfx906 | Arch::Gfx90a | Arch::Gfx942);
-    let gfx12 = arch == Arch::Gfx1201;
+    let gfx9 = arch.generation().is_gfx9();
+    let gfx12 = arch.generation() == Generation::Rdna4;
     let moves = ["load", "store", "atomic"].iter().any(|what| rest.starts_with(what));
     let gives = rest.starts_with("load")
         || rest.starts_with("atomic")
@@ -298,7 +298,7 @@ impl Run<'_> {
             step.touched.iter().all(|touched| !touched.local)
                 && (is_marked(self.text(step)) || !self.text(step).contains("_load_"))
         };
-        let says = matches!(self.arch, Arch::Gfx942 | Arch::Gfx1201);
+        let says = matches!(self.arch.generation(), Generation::Cdna3 | Generation::Rdna4);
         let may_be_atomic = |text: &str| !says || is_marked_store(text);
         (all.iter().all(is_marked) && may_be_atomic(self.text(writer)))
             .then(|| format!("{name} and all that meets it elsewhere may be atomic"))
@@ -375,14 +375,14 @@ impl Run<'_> {
                 let Some((_, first)) = fences.clone().next().filter(|_| is_plain) else { continue };
                 let kept = fences.find(|(_, other)| other.pc != removed);
                 let end = kept.map_or(self.steps.len(), |(behind, _)| at + behind);
-                if self.arch == Arch::Gfx942
+                if self.arch.generation() == Generation::Cdna3
                     && first.pc == removed
                     && step.touched.iter().any(|t| foreign(&self.steps[at..end], step, t))
                 {
                     return None;
                 }
             }
-            let why = if self.arch == Arch::Gfx942 {
+            let why = if self.arch.generation() == Generation::Cdna3 {
                 "nobody else touches what was written before it, until another one like it"
             } else {
                 "all workgroups share the cache that it writes back"

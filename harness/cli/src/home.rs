@@ -1,0 +1,282 @@
+//! A home for real programs: what a program of the user's and its children find where they look for ROCm.
+//!
+//! A stack of Debian has its own libc, so a program starts through the stack's loader. Its children would not. In a [`View`] the
+//! libraries of stack and device lie over those of the machine, `/opt/rocm` is the stack, and `/sys/class/kfd` shows the emulated
+//! GPUs; so whatever is started there runs on them.
+
+mod quirks;
+mod stand_in;
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use device::Config;
+use rocm::Stack;
+use supervise::{Laid, Made, View};
+
+use self::quirks::{QUIRKS, Quirk};
+
+/// Where the libraries of Debian and of what comes from it are, of a machine as of a stack.
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+
+/// The loader that every program of x86-64 names.
+const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
+
+/// Where frameworks look for ROCm.
+const PREFIX: &str = "/opt/rocm";
+
+/// The folder, below the cache, in whose place a view keeps what it makes. It stays empty.
+const PLACE: &str = "home";
+
+/// What a view is made for.
+pub(crate) struct Home<'a> {
+    pub(crate) stack: &'a Stack,
+    /// The folder of the device's library; none on a GPU.
+    pub(crate) device: Option<&'a Path>,
+    /// How the emulated device is set up; none on a GPU.
+    pub(crate) config: Option<&'a Config>,
+    /// The folder for what is kept between runs.
+    pub(crate) cache: &'a Path,
+}
+
+impl Home<'_> {
+    /// The view, or why this stack cannot have one on this machine.
+    pub(crate) fn view(&self) -> Result<View, String> {
+        let place = self.cache.join(PLACE);
+        fs::create_dir_all(&place)
+            .map_err(|error| format!("cannot create `{}`: {error}", place.display()))?;
+        let mut view = View { place: place.clone(), ..View::default() };
+        let mut link = |name: &str, target: PathBuf| {
+            view.made.insert(name.into(), Made::Link(target));
+        };
+        let root = &self.stack.root;
+        // Packages of AMD for several releases stand side by side, and a cache of the loader may name any of them.
+        for name in installed(Path::new("/opt"), root) {
+            link(&format!("opt/{name}"), place.join("rocm"));
+        }
+        if self.stack.loader.is_some() {
+            same_layout(root)?;
+            let usr = root.join("usr");
+            link("rocm/lib", LIBRARIES.into());
+            for name in ["bin", "libexec", "share"] {
+                link(&format!("rocm/{name}"), usr.join(name));
+            }
+            // Those of C and C++ are the system's, which a prefix of ROCm does not have.
+            for (name, folder) in headers(&usr.join("include")) {
+                link(&format!("rocm/include/{name}"), folder);
+            }
+            if let Some(folder) = bitcode(&usr) {
+                link("rocm/amdgcn", folder);
+            }
+            if let Some(folder) = llvm(&usr) {
+                // AMD's packages have it below `lib`, and Debian's hipcc looks there by the name that Debian gives it.
+                let own = folder.file_name().unwrap_or_default().display().to_string();
+                for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
+                    link(name, folder.clone());
+                }
+            }
+            for quirk in QUIRKS {
+                if let Some(name) = quirk.other_name(self.stack) {
+                    link(&format!("libraries/{}", quirk.name()), name.into());
+                } else if let Quirk::Missing(stand_in) = quirk
+                    && self.stack.library(stand_in.soname).is_none()
+                {
+                    link(&format!("libraries/{}", quirk.name()), self.kept(stand_in)?);
+                }
+            }
+            let (first, inner) =
+                self.stack.libraries.split_first().ok_or("the stack has no libraries")?;
+            // Folders below another one cannot be laid over it; their files can be named there.
+            for folder in inner {
+                let within = folder.strip_prefix(first).map_err(|error| error.to_string())?;
+                for file in fs::read_dir(folder).into_iter().flatten().flatten() {
+                    let name = file.file_name();
+                    link(&format!("libraries/{}", name.display()), within.join(name));
+                }
+            }
+            let own = place.join("libraries");
+            let over = [own.as_path()].into_iter().chain(self.device).chain([first.as_path()]);
+            view.laid = vec![
+                // Compilers and data of the release are found where Debian has them; what the machine has too stays its own.
+                Laid { folder: "/usr".into(), over: Vec::new(), under: vec![usr] },
+                Laid {
+                    folder: LIBRARIES.into(),
+                    over: over.map(Path::to_owned).collect(),
+                    under: Vec::new(),
+                },
+            ];
+        } else {
+            link("rocm", root.clone());
+        }
+        if let Some(version) = &self.stack.rocm
+            && self.stack.loader.is_some()
+        {
+            view.made.insert("rocm/.info/version".into(), Made::Text(format!("{version}\n")));
+        }
+        self.show(&mut view, "opt", Path::new("/opt"));
+        if let Some(config) = self.config {
+            for (name, text) in hsa_runtime64::kfd::topology(config) {
+                view.made.insert(Path::new("kfd/kfd/topology").join(name), Made::Text(text));
+            }
+            view.made.insert("class/kfd".into(), Made::Link(place.join("kfd")));
+            self.show(&mut view, "class", Path::new("/sys/class"));
+        }
+        view.environment = environment();
+        Ok(view)
+    }
+
+    /// Lays a folder that the view makes over one of the machine.
+    fn show(&self, view: &mut View, made: &str, folder: &Path) {
+        let over = vec![view.place.join(made)];
+        view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
+    }
+
+    /// The file of a stand-in, below the cache. Each text of it has a folder of its own.
+    fn kept(&self, stand_in: &stand_in::StandIn) -> Result<PathBuf, String> {
+        let library = stand_in.library().map_err(|error| error.to_string())?;
+        let folder = self.cache.join("stand-ins").join(plan::digest(&library));
+        let file = folder.join(stand_in.soname);
+        if !file.exists() {
+            let write = || -> io::Result<()> {
+                fs::create_dir_all(&folder)?;
+                let partial = tempfile::NamedTempFile::new_in(&folder)?;
+                fs::write(partial.path(), &library)?;
+                partial.persist(&file)?;
+                Ok(())
+            };
+            write().map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
+        }
+        Ok(file)
+    }
+}
+
+/// What a program finds by name. The stack's own tools come behind those of the machine.
+fn environment() -> BTreeMap<String, String> {
+    let mut environment: BTreeMap<String, String> = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"]
+        .map(|name| (name.to_owned(), PREFIX.to_owned()))
+        .into();
+    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
+    environment.insert("PATH".to_owned(), format!("{path}:{PREFIX}/bin"));
+    environment
+}
+
+/// Names in `/opt` that stand for the stack inside: `rocm`, and every installed ROCm that is not itself the stack.
+fn installed(opt: &Path, root: &Path) -> Vec<String> {
+    let entries = fs::read_dir(opt).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let others = names.filter(|name| name.starts_with("rocm-"));
+    ["rocm".to_owned()]
+        .into_iter()
+        .chain(others)
+        .filter(|name| {
+            !root.starts_with(fs::canonicalize(opt.join(name)).unwrap_or_else(|_| opt.join(name)))
+        })
+        .collect()
+}
+
+/// Whether programs of this machine can run on the C library of the stack, and look for libraries where the stack has them.
+fn same_layout(root: &Path) -> Result<(), String> {
+    let loader = fs::canonicalize(LOADER).map_err(|error| format!("no `{LOADER}`: {error}"))?;
+    if loader.parent() != Some(Path::new(LIBRARIES)) {
+        return Err(format!(
+            "this machine's loader is `{}` and not in `{LIBRARIES}`",
+            loader.display()
+        ));
+    }
+    let [of_stack, of_host] =
+        [root.join(&LIBRARIES[1..]), LIBRARIES.into()].map(|folder| c_library(&folder));
+    let (of_stack, of_host) = (of_stack?, of_host?);
+    if of_stack < of_host {
+        let text = |(major, minor)| format!("{major}.{minor}");
+        return Err(format!(
+            "the C library of the stack is {}, older than this machine's {}, for which its programs are built",
+            text(of_stack),
+            text(of_host)
+        ));
+    }
+    Ok(())
+}
+
+/// The version of the C library in a folder, as it says of itself: `GNU C Library (Debian GLIBC 2.43-7) stable release version 2.43.`
+fn c_library(folder: &Path) -> Result<(u32, u32), String> {
+    let file = folder.join("libc.so.6");
+    let bytes =
+        fs::read(&file).map_err(|error| format!("cannot read `{}`: {error}", file.display()))?;
+    let words = b" release version ";
+    let version = memchr::memmem::find(&bytes, words).and_then(|at| {
+        let text = &bytes[at + words.len()..];
+        let end = text.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.')?;
+        let (major, minor) = str::from_utf8(&text[..end]).ok()?.split_once('.')?;
+        Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
+    });
+    version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+}
+
+/// The folders of ROCm's own headers, by their names.
+fn headers(include: &Path) -> impl Iterator<Item = (String, PathBuf)> {
+    const OWN: [&str; 8] = ["amd_comgr", "hip", "hsa", "miopen", "rccl", "roc", "thrust", "cub"];
+    let entries = fs::read_dir(include).into_iter().flatten().flatten();
+    let own = |name: &String| OWN.iter().any(|start| name.starts_with(start));
+    let named =
+        entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path())));
+    named.filter(move |(name, _)| own(name))
+}
+
+/// The stack's own clang, of several the newest.
+fn llvm(usr: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(usr.join("lib")).ok()?.flatten();
+    let number = |entry: fs::DirEntry| {
+        let number: u32 = entry.file_name().to_str()?.strip_prefix("llvm-")?.parse().ok()?;
+        Some((number, entry.path()))
+    };
+    entries.filter_map(number).max().map(|(_, folder)| folder)
+}
+
+/// The folder that holds the device libraries in `bitcode`.
+fn bitcode(usr: &Path) -> Option<PathBuf> {
+    let versions = fs::read_dir(llvm(usr)?.join("lib/clang")).ok()?.flatten();
+    let beside_clang = versions.map(|entry| entry.path().join("amdgcn"));
+    let others = [usr.join("lib/x86_64-linux-gnu/amdgcn"), usr.join("amdgcn")];
+    beside_clang.chain(others).find(|folder| folder.join("bitcode").is_dir())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_c_library_says_its_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("libc.so.6");
+        for (text, version) in [
+            ("\0GNU C Library (X 2.36-9) stable release version 2.36.\nCopyright", Some((2, 36))),
+            ("\0GNU C Library development release version 2.43.9000.\n", Some((2, 43))),
+            ("\0musl\0", None),
+        ] {
+            fs::write(&file, text).unwrap();
+            assert_eq!(c_library(folder.path()).ok(), version, "{text}");
+        }
+    }
+
+    #[test]
+    fn other_installed_releases_are_the_stack_too() {
+        let opt = tempfile::tempdir().unwrap();
+        let opt = fs::canonicalize(opt.path()).unwrap();
+        for name in ["rocm-6.4.1", "rocm-7.0.2", "other"] {
+            fs::create_dir(opt.join(name)).unwrap();
+        }
+        std::os::unix::fs::symlink("rocm-7.0.2", opt.join("rocm")).unwrap();
+        let names = |root: &Path| {
+            let mut names = installed(&opt, root);
+            names.sort();
+            names
+        };
+        assert_eq!(names(Path::new("/a/stack")), ["rocm", "rocm-6.4.1", "rocm-7.0.2"]);
+        assert_eq!(names(&opt.join("rocm-6.4.1")), ["rocm", "rocm-7.0.2"]);
+        // The one that it is stays where it is, whatever it is called by.
+        assert_eq!(names(&opt.join("rocm-7.0.2")), ["rocm-6.4.1"]);
+    }
+}

@@ -1,0 +1,154 @@
+//! Programs that start others: what they and their children find, and that nothing of it is seen outside.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+/// What is told of a program that is started without its children's libraries.
+const WITHOUT: &str =
+    "rocrepro: without a namespace, the loader of the stack starts the program alone";
+
+/// Loads HIP as any program does, and shows what it is mapped from. It is a child of the shell.
+const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";
+
+/// Makes what is started behind it one that may make no namespace.
+const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
+echo 0 >/proc/sys/user/max_user_namespaces
+exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
+
+/// Whether this machine lets somebody like us lay folders over folders, which util-linux is asked.
+fn namespaces() -> bool {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path().display();
+    let script = format!("mount -t overlay none -o lowerdir={at}:/usr {at}");
+    let mut command = Command::new("unshare");
+    command.args(["--user", "--map-root-user", "--mount", "sh", "-c", &script]);
+    command.stdin(Stdio::null()).output().is_ok_and(|output| output.status.success())
+}
+
+/// Runs a program; gives what it says on standard output and standard error.
+fn exec(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["exec", "--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"]);
+    command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+#[track_caller]
+fn check(arguments: &[&str], code: i32, out: &[&str], err: &[&str]) -> String {
+    let output = exec(arguments);
+    let [stdout, stderr] =
+        [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    let shown = format!("{arguments:?}: {}\n{stdout}\n--- stderr\n{stderr}", output.status);
+    assert_eq!(output.status.code(), Some(code), "{shown}");
+    for wanted in out {
+        assert!(stdout.contains(wanted), "no {wanted:?} on stdout: {shown}");
+    }
+    for wanted in err {
+        assert!(stderr.contains(wanted), "no {wanted:?} on stderr: {shown}");
+    }
+    if !err.contains(&WITHOUT) {
+        assert!(!stderr.contains(WITHOUT), "{shown}");
+    }
+    stdout.into_owned()
+}
+
+#[test]
+fn children_run_on_the_stack_and_the_device() {
+    if !namespaces() {
+        let alone = check(&["sh", "-c", CHILD], 0, &[], &[WITHOUT]);
+        assert!(!alone.contains("libamdhip64"), "{alone}");
+        return;
+    }
+    let before = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let maps =
+        check(&["sh", "-c", CHILD], 0, &["/libamdhip64.so.7", "/libhsa-runtime64.so.1"], &[]);
+    assert!(maps.contains("/usr/lib/x86_64-linux-gnu/libc.so.6"), "{maps}");
+    let script = "echo $ROCM_PATH $ROCM_HOME $HIP_PATH; cat /opt/rocm/.info/version; ls /opt/rocm/lib/libamdhip64.so; \
+                  cat /sys/class/kfd/kfd/topology/nodes/2/properties; ls /sys/class/kfd/kfd/topology/nodes; cat /sys/class/net/lo/mtu";
+    let nodes = ["gfx_target_version 110501\n", "simd_count 80\n", "\n0\n1\n2\n"];
+    let prefix = ["/opt/rocm /opt/rocm /opt/rocm\n7.2.4\n", "/opt/rocm/lib/libamdhip64.so\n"];
+    check(
+        &["--device-option", "devices=2", "--", "sh", "-c", script],
+        0,
+        &[nodes, [prefix[0], prefix[1], "65536"]].concat(),
+        &[],
+    );
+    // Nothing of that is seen here.
+    assert_eq!(fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
+    let made =
+        Path::new(&std::env::var("XDG_CACHE_HOME").unwrap_or_default()).join("rocrepro/home/rocm");
+    assert!(!made.exists());
+}
+
+#[test]
+fn a_machine_without_namespaces_is_told_what_will_not_work() {
+    let refusing = ["--launcher", REFUSING];
+    // Where there is none to refuse, there is none anyway.
+    let launcher = if namespaces() { &refusing[..] } else { &[] };
+    let maps =
+        check(&[launcher, &["--", "sh", "-c", CHILD]].concat(), 0, &[], &[WITHOUT, "no script"]);
+    assert!(!maps.contains("libamdhip64"), "{maps}");
+    // The program itself still runs on the stack.
+    let own =
+        check(&[launcher, &["cat", "/proc/self/maps"]].concat(), 0, &["libc.so.6"], &[WITHOUT]);
+    let libc = own.lines().find(|line| line.ends_with("/libc.so.6")).unwrap();
+    assert!(libc.contains("debian-7.2.4"), "{libc}");
+    let output = exec(&[launcher, &["--home", "namespace", "--", "true"]].concat());
+    assert!(!output.status.success(), "{output:?}");
+    check(&[launcher, &["--home", "loader", "--", "true"]].concat(), 0, &[], &[]);
+}
+
+#[test]
+fn mounts_below_what_is_covered_stay() {
+    if !namespaces() {
+        return check_told();
+    }
+    let launcher = "unshare --user --map-root-user --mount sh -c 'mount -t tmpfs none /usr/share/man && \
+                    echo kept >/usr/share/man/kept && exec \"$@\"' sh";
+    check(&["--launcher", launcher, "cat", "/usr/share/man/kept"], 0, &["kept\n"], &[]);
+}
+
+/// All that a machine without namespaces can be asked.
+#[track_caller]
+fn check_told() {
+    check(&["true"], 0, &[], &[WITHOUT]);
+}
+
+#[test]
+fn a_program_keeps_the_name_that_it_was_found_by() {
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python");
+    symlink("/bin/sh", &python).unwrap();
+    let python = python.to_str().unwrap();
+    // What a virtual environment's python is, it knows by its own path.
+    let told = if namespaces() { &[][..] } else { &[WITHOUT] };
+    check(&[python, "-c", "echo $0"], 0, &[&format!("{python}\n")], told);
+    check(&["no-such-program"], 2, &[], &["cannot run `no-such-program`"]);
+    check(&["/usr"], 2, &[], &["`/usr` is not a file"]);
+}
+
+#[test]
+fn a_stand_in_says_once_that_it_is_called() {
+    if !namespaces() {
+        return check_told();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (source, program) = (folder.path().join("calls.c"), folder.path().join("calls"));
+    let text = "#include <dlfcn.h>\nint main(void) {\n  void *library = dlopen(\"libroctracer64.so.4\", RTLD_NOW);\n  \
+                int (*start)(void) = library ? dlsym(library, \"roctracer_start\") : 0;\n  \
+                return start ? 40 + start() + start() : 3;\n}\n";
+    fs::write(&source, text).unwrap();
+    let done = Command::new("cc").arg(&source).args(["-ldl", "-o"]).arg(&program).status().unwrap();
+    assert!(done.success());
+    let output = exec(&[program.to_str().unwrap()]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(42), "{stderr}");
+    assert_eq!(
+        stderr.matches("libroctracer64.so.4 is a stand-in of rocrepro").count(),
+        1,
+        "{stderr}"
+    );
+}
