@@ -3,6 +3,7 @@
 mod bisect;
 mod device;
 mod doctor;
+mod env;
 mod exec;
 mod export;
 mod minimise;
@@ -24,6 +25,7 @@ pub(crate) use self::{
     bisect::{Bisect, Regress},
     device::Device,
     doctor::Doctor,
+    env::Env,
     exec::{Exec, HomeKind},
     export::Export,
     minimise::Minimise,
@@ -125,6 +127,9 @@ pub(crate) enum Command {
     /// Run a HIP program of yours on the device
     #[command(after_help = exec::EXAMPLES)]
     Exec(Exec),
+    /// Make environments of Python packages for programs, list and remove them
+    #[command(subcommand, after_help = env::EXAMPLES)]
+    Env(Env),
     /// Print a trial as a stand-alone HIP program
     #[command(after_help = export::EXAMPLES)]
     Export(Export),
@@ -442,7 +447,8 @@ pub(crate) enum Rocm {
     Fetch {
         /// Such as `debian:7.2.4`, `debian:latest`, or a build of a source: `nightly:2026-07-02`
         spec: String,
-        /// What to add: hiprand, hipblaslt, rocblas; dev (headers and compiler), tests (AMD's own)
+        /// What to add: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a program
+        /// needs: cupy, jax, onnxruntime, triton
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
         /// Architectures whose library kernels are wanted [default: gfx1151,gfx90a]; of a night the first [default: that of this

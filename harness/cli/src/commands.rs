@@ -4,6 +4,7 @@ mod bisect;
 mod check;
 mod device;
 mod doctor;
+mod env;
 mod exec;
 mod explain;
 mod export;
@@ -22,6 +23,7 @@ mod show;
 mod subject;
 pub(crate) mod unfinished;
 
+pub(crate) use self::exec::file;
 pub use self::minimise::{Comparison, Simulated, compare};
 
 use std::process::ExitCode;
@@ -39,6 +41,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Run(args) => run::run(&args),
         Command::Prove(args) => prove::prove(&args),
         Command::Exec(args) => exec::exec(&args),
+        Command::Env(args) => env::env(&args),
         Command::Export(args) => export::export(&args),
         Command::Minimise(args) => minimise::minimise(&args),
         Command::Mitigate(args) => mitigate::mitigate(&args),

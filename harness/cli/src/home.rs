@@ -8,7 +8,6 @@ mod quirks;
 mod stand_in;
 
 use std::{
-    collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -26,7 +25,7 @@ const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// Where frameworks look for ROCm.
-const PREFIX: &str = "/opt/rocm";
+pub(crate) const PREFIX: &str = "/opt/rocm";
 
 /// The folder, below the cache, in whose place a view keeps what it makes. It stays empty.
 const PLACE: &str = "home";
@@ -66,16 +65,16 @@ impl Home<'_> {
             }
             // Those of C and C++ are the system's, which a prefix of ROCm does not have.
             for (name, folder) in headers(&usr.join("include")) {
-                link(&format!("rocm/include/{name}"), folder);
+                link(&format!("rocm/include/{name}"), as_seen(folder, root));
             }
             if let Some(folder) = bitcode(&usr) {
-                link("rocm/amdgcn", folder);
+                link("rocm/amdgcn", as_seen(folder, root));
             }
             if let Some(folder) = llvm(&usr) {
                 // AMD's packages have it below `lib`, and Debian's hipcc looks there by the name that Debian gives it.
                 let own = folder.file_name().unwrap_or_default().display().to_string();
                 for name in ["rocm/llvm", "libraries/llvm", &format!("libraries/{own}")] {
-                    link(name, folder.clone());
+                    link(name, as_seen(folder.clone(), root));
                 }
             }
             for quirk in QUIRKS {
@@ -124,7 +123,8 @@ impl Home<'_> {
             view.made.insert("class/kfd".into(), Made::Link(place.join("kfd")));
             self.show(&mut view, "class", Path::new("/sys/class"));
         }
-        view.environment = environment();
+        let names = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"];
+        view.environment = names.map(|name| (name.to_owned(), PREFIX.to_owned())).into();
         Ok(view)
     }
 
@@ -151,16 +151,6 @@ impl Home<'_> {
         }
         Ok(file)
     }
-}
-
-/// What a program finds by name. The stack's own tools come behind those of the machine.
-fn environment() -> BTreeMap<String, String> {
-    let mut environment: BTreeMap<String, String> = ["ROCM_PATH", "ROCM_HOME", "HIP_PATH"]
-        .map(|name| (name.to_owned(), PREFIX.to_owned()))
-        .into();
-    let path = std::env::var("PATH").unwrap_or_else(|_| "/usr/local/bin:/usr/bin:/bin".to_owned());
-    environment.insert("PATH".to_owned(), format!("{path}:{PREFIX}/bin"));
-    environment
 }
 
 /// Names in `/opt` that stand for the stack inside: `rocm`, and every installed ROCm that is not itself the stack.
@@ -213,6 +203,13 @@ fn c_library(folder: &Path) -> Result<(u32, u32), String> {
         Some((major.parse().ok()?, minor.trim_end_matches('.').split('.').next()?.parse().ok()?))
     });
     version.ok_or_else(|| format!("`{}` does not say its version", file.display()))
+}
+
+/// The path by which a folder below `usr` of the stack is seen in the view: that of the machine, where it has none of its own. A compiler
+/// takes one folder by two paths for two, and may then miss what it looks for behind the first.
+fn as_seen(folder: PathBuf, root: &Path) -> PathBuf {
+    let seen = folder.strip_prefix(root).map(|within| Path::new("/").join(within));
+    seen.ok().filter(|seen| !seen.exists()).unwrap_or(folder)
 }
 
 /// The folders of ROCm's own headers, by their names.

@@ -9,6 +9,7 @@ mod card;
 mod commands;
 mod device_library;
 mod diagnostics;
+mod environments;
 mod evidence;
 mod home;
 mod interrupt;

@@ -8,7 +8,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro exec ./saxpy                                 a HIP program of yours, on ROCm 7.2.4 and the emulated gfx1151
   rocrepro exec -- python3 train.py                     a program found by PATH; its children run in the stack too
-  rocrepro exec ~/venv/bin/python train.py              the Python of a virtual environment, with its packages
+  rocrepro exec --with cupy venv/bin/python solve.py    the Python of a virtual environment, with its packages
   rocrepro exec --rocm debian:6.4.3 ./saxpy 4096        the same on another release
   rocrepro exec --fault copy.zero,probability=0.5 ./saxpy
   rocrepro exec --device-option memory=512M --device-option gtt=8G ./saxpy    an APU with a carve-out and GTT
@@ -37,6 +37,10 @@ pub(crate) struct Exec {
     /// Where the program finds the stack: in a namespace, which its children share, or through the stack's loader, which they do not
     #[arg(long, value_enum, value_name = "HOME", default_value_t = HomeKind::Auto)]
     pub(crate) home: HomeKind,
+
+    /// Look for the program, and for what it starts, in this environment first; see `rocrepro env`
+    #[arg(long = "in", value_name = "NAME")]
+    pub(crate) environment: Option<String>,
 
     /// The program, as a path or a name that PATH has
     pub(crate) program: PathBuf,

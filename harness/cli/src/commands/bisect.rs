@@ -283,7 +283,7 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     let usage = |text: String| Stop::usage(format!("error: {text}"));
     let text = args.matching.as_ref().map(|text| regex::Regex::new(text)).transpose();
     let text = text.map_err(|e| usage(format!("`--match`: {e}")));
-    let program = args.program.as_deref().map(super::exec::program).transpose();
+    let program = args.program.as_deref().map(super::exec::file).transpose();
     let (text, program) = Stop::both(text, program)?;
     if program.is_none() && !args.fault.is_empty() {
         return Err(usage(

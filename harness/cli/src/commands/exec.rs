@@ -1,6 +1,7 @@
 use std::{
     collections::BTreeMap,
     env,
+    ffi::{OsStr, OsString},
     os::unix::{fs::PermissionsExt, process::CommandExt},
     path::{Path, PathBuf, absolute},
     process::ExitCode,
@@ -13,19 +14,41 @@ use super::setup::setup;
 use crate::{
     Session, Stop,
     args::{Exec, HomeKind},
+    environments::Environments,
+    home::PREFIX,
 };
+
+/// Where programs are found where nobody says.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let program = Stop::both(program(&args.program), of_the_device(&args.fault));
-    let ((program, ()), (options, faults)) = Stop::both(program, setup)?;
+    let venv = args.environment.as_ref().map(|name| Environments::open()?.whole(name)).transpose();
+    let venv = venv.map(|found| found.map(|found| found.venv()));
+    let found = venv.and_then(|venv| {
+        let path = search(venv.as_deref());
+        Ok((program(&args.program, &path)?, path, venv))
+    });
+    let found = Stop::both(found, of_the_device(&args.fault));
+    let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
     let session = Session::open(options)?;
+    let program = match program {
+        Found::Here(file) => file,
+        Found::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,
+    };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
     let text = text.map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
     start.arguments.extend(args.arguments.iter().cloned());
+    if let Some(venv) = venv {
+        // What was given on the command line stands.
+        start.environment.entry("VIRTUAL_ENV".into()).or_insert(venv.into());
+        if !session.variables().any(|(name, _)| name == "PATH") {
+            start.environment.insert("PATH".into(), path);
+        }
+    }
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
     // What the session made for trials goes; this process becomes the program.
@@ -52,7 +75,10 @@ fn settle(
     };
     match (session.home(config), home) {
         (Ok(mut view), _) => {
-            // What was given on the command line stands.
+            // What was given on the command line stands. The stack's own tools come behind those of the machine.
+            let path = start.environment.get(OsStr::new("PATH")).and_then(|path| path.to_str());
+            let path = format!("{}:{PREFIX}/bin", path.unwrap_or(USUAL_PATH));
+            view.environment.insert("PATH".to_owned(), path);
             for (name, _) in session.variables() {
                 view.environment.remove(name);
             }
@@ -69,24 +95,55 @@ fn settle(
 
 /// The file of a program that is named as in a shell. Links are left as they are: what a virtual environment's python is, it
 /// knows by the name that it was started by.
-pub(super) fn program(name: &Path) -> Result<PathBuf, Stop> {
-    let runs = |file: &PathBuf| {
-        file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
-    };
-    if name.components().count() == 1 && !name.starts_with(".") {
-        let path = env::var_os("PATH").unwrap_or_default();
-        let found = env::split_paths(&path).map(|folder| folder.join(name)).find(runs);
-        if let Some(file) = found.and_then(|file| absolute(file).ok()) {
-            return Ok(file);
-        }
+pub(crate) fn file(name: &Path) -> Result<PathBuf, Stop> {
+    match program(name, &search(None))? {
+        Found::Here(file) => Ok(file),
+        Found::Nowhere(absent) => Err(absent),
     }
-    let shown = name.display();
-    match name.metadata() {
-        Ok(file) if file.is_file() => absolute(name)
-            .map_err(|error| Stop::usage(format!("error: cannot run `{shown}`: {error}"))),
-        Ok(_) => Err(Stop::usage(format!("error: `{shown}` is not a file"))),
-        Err(error) => Err(Stop::usage(format!("error: cannot run `{shown}`: {error}"))),
+}
+
+/// Where a program is.
+enum Found {
+    Here(PathBuf),
+    /// Not on this machine; a stack may have it. And what to say where it has not.
+    Nowhere(Stop),
+}
+
+/// Where programs are looked for: in an environment, then as a shell does.
+fn search(venv: Option<&Path>) -> OsString {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let Some(venv) = venv else { return path };
+    let mut first = venv.join("bin").into_os_string();
+    first.push(":");
+    first.push(path);
+    first
+}
+
+fn program(name: &Path, path: &OsStr) -> Result<Found, Stop> {
+    let named = env::split_paths(path).map(|folder| folder.join(name));
+    let found = if is_bare(name) { named.into_iter().find(runs) } else { None };
+    let file = found.unwrap_or_else(|| name.to_owned());
+    let cannot = |error| Stop::usage(format!("error: cannot run `{}`: {error}", name.display()));
+    match file.metadata() {
+        Ok(it) if it.is_file() => absolute(file).map(Found::Here).map_err(cannot),
+        Ok(_) => Err(Stop::usage(format!("error: `{}` is not a file", name.display()))),
+        Err(error) if is_bare(name) => Ok(Found::Nowhere(cannot(error))),
+        Err(error) => Err(cannot(error)),
     }
+}
+
+/// A tool that comes with the stack.
+fn of_the_stack(name: &Path, session: &Session) -> Option<PathBuf> {
+    Some(session.stack.root.join("usr/bin").join(name)).filter(runs)
+}
+
+/// Whether it is a name that is looked up, and no path.
+fn is_bare(name: &Path) -> bool {
+    name.components().count() == 1 && !name.starts_with(".") && !name.starts_with("..")
+}
+
+fn runs(file: &PathBuf) -> bool {
+    file.metadata().is_ok_and(|it| it.is_file() && it.permissions().mode() & 0o111 != 0)
 }
 
 /// Whether all faults that can be read are the device's own: a program has no plan at whose calls one could be planted.

@@ -10,6 +10,7 @@ mod common;
 mod compared;
 mod devices;
 mod differences;
+mod environments;
 mod examples;
 mod export;
 mod faults;

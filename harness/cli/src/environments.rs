@@ -1,0 +1,268 @@
+//! Environments of Python packages that the user asked for: made by Python's own venv and pip, each in a folder that says whose it is.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Stop, stop::chain};
+
+/// Beside what an environment holds: it is ours, and may be removed.
+const MARK: &str = "rocrepro-environment.json";
+
+/// What was installed, as pip reads it.
+const LOCK: &str = "requirements.txt";
+
+/// All environments of this user.
+pub(crate) struct Environments {
+    folder: PathBuf,
+}
+
+/// One of them.
+pub(crate) struct Environment {
+    pub(crate) name: String,
+    folder: PathBuf,
+    pub(crate) mark: Mark,
+}
+
+/// What stands in the mark.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Mark {
+    /// What made it.
+    made_by: String,
+    /// The Python, as it was named.
+    python: PathBuf,
+    /// What was asked for.
+    pub(crate) packages: Vec<String>,
+    /// Whether all of that was installed.
+    whole: bool,
+}
+
+impl Environments {
+    pub(crate) fn open() -> Result<Self, Stop> {
+        let store = rocm::Store::from_environment();
+        let store = store.map_err(|e| Stop::usage(format!("error: {}", chain(&e))))?;
+        Ok(Self { folder: store.path().join("environments") })
+    }
+
+    /// The folder of a name.
+    fn folder(&self, name: &str) -> Result<PathBuf, Stop> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        if name.is_empty() || name.starts_with(['.', '-']) || !name.bytes().all(plain) {
+            return Err(Stop::usage(format!(
+                "error: `{name}` is no name of an environment: letters, digits, `.`, `_` and `-`, first a letter or digit"
+            )));
+        }
+        Ok(self.folder.join(name))
+    }
+
+    /// The environment of a name, whole.
+    pub(crate) fn whole(&self, name: &str) -> Result<Environment, Stop> {
+        let found = self.find(name)?;
+        if found.mark.whole {
+            return Ok(found);
+        }
+        Err(Stop::usage(format!(
+            "error: the environment `{name}` was not finished; `rocrepro env remove {name}` removes it"
+        )))
+    }
+
+    fn find(&self, name: &str) -> Result<Environment, Stop> {
+        let folder = self.folder(name)?;
+        if fs::symlink_metadata(&folder).is_err() {
+            let names: Vec<_> = self.all().into_iter().map(|e| format!("`{}`", e.name)).collect();
+            let there =
+                if names.is_empty() { "there is none".to_owned() } else { names.join(", ") };
+            return Err(Stop::usage(format!("error: no environment is called `{name}`: {there}")));
+        }
+        read(&folder).ok_or_else(|| {
+            Stop::usage(format!("error: `{}` is not an environment of rocrepro", folder.display()))
+        })
+    }
+
+    /// All, in the order of their names.
+    pub(crate) fn all(&self) -> Vec<Environment> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut all: Vec<_> = entries.filter_map(|entry| read(&entry.path())).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    /// Makes one. What a failure leaves is marked as not whole.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        python: &Path,
+        packages: &[String],
+    ) -> Result<Environment, Stop> {
+        let folder = self.folder(name)?;
+        let python = super::commands::file(python)?;
+        let cannot = |what: &str, error: &dyn std::error::Error| {
+            Stop::no_verdict(format!("error: cannot {what} `{}`: {error}", folder.display()))
+        };
+        fs::create_dir_all(&self.folder).map_err(|e| cannot("create", &e))?;
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(Stop::usage(format!(
+                    "error: there is `{}` already; `rocrepro env remove {name}` removes it if it is an environment",
+                    folder.display()
+                )));
+            }
+            done => done.map_err(|e| cannot("create", &e))?,
+        }
+        let mut mark = Mark {
+            made_by: format!("rocrepro {}", env!("CARGO_PKG_VERSION")),
+            python: python.clone(),
+            packages: packages.to_vec(),
+            whole: false,
+        };
+        write_mark(&folder, &mark).map_err(|e| cannot("mark", &e))?;
+        let venv = folder.join("venv");
+        run(Command::new(&python).args(["-m", "venv"]).arg(&venv))?;
+        let report = folder.join("report.json");
+        let mut pip = Command::new(venv.join("bin/python"));
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]);
+        run(pip.arg("--report").arg(&report).arg("--").args(packages))?;
+        let lock = fs::read(&report).map_err(|e| cannot("lock", &e)).and_then(|text| {
+            locked(&text).map_err(|e| Stop::no_verdict(format!("error: pip's report: {e}")))
+        })?;
+        fs::write(folder.join(LOCK), lock).map_err(|e| cannot("lock", &e))?;
+        mark.whole = true;
+        write_mark(&folder, &mark).map_err(|e| cannot("mark", &e))?;
+        self.whole(name)
+    }
+
+    /// Removes one, which must have our mark.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Stop> {
+        let environment = self.find(name)?;
+        // Out of the way in one step; a name with a dot is nobody's.
+        let gone = self.folder.join(format!(".{name}.{}", std::process::id()));
+        fs::rename(&environment.folder, &gone).and_then(|()| fs::remove_dir_all(&gone)).map_err(
+            |error| {
+                Stop::no_verdict(format!(
+                    "error: cannot remove `{}`: {error}",
+                    environment.folder.display()
+                ))
+            },
+        )
+    }
+}
+
+impl Environment {
+    /// The folder of the virtual environment itself.
+    pub(crate) fn venv(&self) -> PathBuf {
+        self.folder.join("venv")
+    }
+
+    /// What is to be said of one that is not whole.
+    pub(crate) fn doubt(&self) -> &'static str {
+        if self.mark.whole { "" } else { "  (not finished)" }
+    }
+}
+
+fn read(folder: &Path) -> Option<Environment> {
+    let plain = |path: &Path| fs::symlink_metadata(path).ok();
+    let mark = folder.join(MARK);
+    if !plain(folder)?.is_dir() || !plain(&mark)?.is_file() {
+        return None;
+    }
+    let mark = serde_json::from_slice(&fs::read(mark).ok()?).ok()?;
+    let name = folder.file_name()?.to_str()?.to_owned();
+    (!name.starts_with('.')).then(|| Environment { name, folder: folder.to_owned(), mark })
+}
+
+fn write_mark(folder: &Path, mark: &Mark) -> io::Result<()> {
+    fs::write(folder.join(MARK), serde_json::to_string_pretty(mark)? + "\n")
+}
+
+/// Runs a tool that makes a part of it. What the tool has to say goes to standard error.
+fn run(command: &mut Command) -> Result<(), Stop> {
+    let shown = command.get_program().display().to_string();
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(Stop::no_verdict(format!("error: `{shown}` ended: {status}"))),
+        Err(error) => Err(Stop::no_verdict(format!("error: cannot start `{shown}`: {error}"))),
+    }
+}
+
+/// The lock, out of pip's report ("Installation Report" in pip's reference): each package with the hash of the file that it came from.
+fn locked(report: &[u8]) -> Result<String, String> {
+    let report: serde_json::Value = serde_json::from_slice(report).map_err(|e| e.to_string())?;
+    let packages = report["install"].as_array().ok_or("no list of packages")?;
+    let mut lines = Vec::new();
+    for package in packages {
+        let text = |pointer: &str| package.pointer(pointer).and_then(|value| value.as_str());
+        let name = text("/metadata/name").ok_or("a package without a name")?;
+        let from = match (package["is_direct"].as_bool(), text("/metadata/version")) {
+            (Some(true), _) => format!(" @ {}", text("/download_info/url").ok_or("no address")?),
+            (_, Some(version)) => format!("=={version}"),
+            (_, None) => return Err(format!("{name} without a version")),
+        };
+        let hash = text("/download_info/archive_info/hashes/sha256");
+        let hash = hash.ok_or_else(|| format!("{name} without a hash"))?;
+        lines.push(format!("{name}{from} --hash=sha256:{hash}\n"));
+    }
+    lines.sort();
+    Ok(lines.concat())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pip_installed_is_locked_by_hash() {
+        let report = br#"{"version":"1","install":[
+            {"download_info":{"url":"https://x/b.whl","archive_info":{"hashes":{"sha256":"bb"}}},"is_direct":false,"metadata":{"name":"b","version":"2.0"}},
+            {"download_info":{"url":"file:///a.whl","archive_info":{"hashes":{"sha256":"aa"}}},"is_direct":true,"metadata":{"name":"a","version":"1"}}]}"#;
+        let lock = "a @ file:///a.whl --hash=sha256:aa\nb==2.0 --hash=sha256:bb\n";
+        assert_eq!(locked(report), Ok(lock.to_owned()));
+        for (report, why) in [
+            ("{}", "no list"),
+            ("[", "EOF"),
+            (
+                r#"{"install":[{"metadata":{"name":"a","version":"1"},"is_direct":false}]}"#,
+                "a without a hash",
+            ),
+        ] {
+            let error = locked(report.as_bytes()).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_marked_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = Environments { folder: folder.path().to_owned() };
+        let make = |name: &str, mark: bool| {
+            let at = folder.path().join(name);
+            fs::create_dir(&at).unwrap();
+            fs::write(at.join("file"), "").unwrap();
+            let made = Mark {
+                made_by: String::new(),
+                python: "p".into(),
+                packages: Vec::new(),
+                whole: false,
+            };
+            if mark {
+                write_mark(&at, &made).unwrap();
+            }
+            at
+        };
+        let (ours, other) = (make("ours", true), make("other", false));
+        std::os::unix::fs::symlink(&ours, folder.path().join("link")).unwrap();
+        for name in ["other", "link", "none", "../ours", ".ours", ""] {
+            assert!(all.remove(name).is_err(), "{name}");
+        }
+        assert!(ours.join("file").exists() && other.join("file").exists());
+        assert!(all.whole("ours").is_err(), "it is not whole");
+        assert_eq!(all.all().len(), 1);
+        all.remove("ours").unwrap();
+        assert!(!ours.exists() && other.join("file").exists());
+    }
+}
