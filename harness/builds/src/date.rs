@@ -4,63 +4,39 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::SystemTime;
 
+use chrono::{DateTime, Datelike, NaiveDate, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 
 /// A calendar day, UTC. Nightlies carry the day on which the build machine started, not that of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct Date {
-    year: u16,
-    month: u8,
-    day: u8,
-}
+pub struct Date(NaiveDate);
 
 impl Date {
     /// The day that this many seconds after 1970-01-01 UTC fall on.
     pub fn from_unix(seconds: i64) -> Self {
-        // Days to civil date: https://howardhinnant.github.io/date_algorithms.html#civil_from_days.
-        let z = seconds.div_euclid(86_400) + 719_468;
-        let era = z.div_euclid(146_097);
-        let of_era = z.rem_euclid(146_097);
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let shifted = (5 * of_year + 2) / 153;
-        let day = (of_year - (153 * shifted + 2) / 5 + 1) as u8;
-        let month = if shifted < 10 { shifted + 3 } else { shifted - 9 } as u8;
-        let year = (year_of_era + era * 400 + i64::from(month <= 2)) as u16;
-        Self { year, month, day }
+        Self(DateTime::from_timestamp(seconds, 0).unwrap_or_default().date_naive())
     }
 
     /// This day, UTC.
     pub fn today() -> Self {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Self::from_unix(since.as_secs() as i64)
+        Self(DateTime::<Utc>::from(SystemTime::now()).date_naive())
     }
 
-    /// This many days later, or earlier.
+    /// This many days later, or earlier; the same where no calendar goes that far.
     pub fn plus(self, days: i64) -> Self {
-        Self::from_unix((self.days() + days) * 86_400)
+        let later = TimeDelta::try_days(days).and_then(|days| self.0.checked_add_signed(days));
+        Self(later.unwrap_or(self.0))
     }
 
     /// Days from this one to another; negative where that is earlier.
     pub fn until(self, other: Self) -> i64 {
-        other.days() - self.days()
-    }
-
-    /// Days since 1970-01-01.
-    fn days(self) -> i64 {
-        // https://howardhinnant.github.io/date_algorithms.html#days_from_civil.
-        let (month, day) = (i64::from(self.month), i64::from(self.day));
-        let year = i64::from(self.year) - i64::from(month <= 2);
-        let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
-        let of_era = of_era * 365 + of_era / 4 - of_era / 100 + of_year;
-        era * 146_097 + of_era - 719_468
+        (other.0 - self.0).num_days()
     }
 
     /// As in file names: `20260702`.
     pub fn compact(self) -> String {
-        format!("{:04}{:02}{:02}", self.year, self.month, self.day)
+        self.0.format("%Y%m%d").to_string()
     }
 }
 
@@ -69,29 +45,22 @@ impl FromStr for Date {
 
     /// Reads `2026-07-02` and `20260702`, and ignores a time of day after a `T`.
     fn from_str(text: &str) -> Result<Self, String> {
-        let bad = || format!("{text:?} is not a day; expected one such as 2026-07-02");
         let day = text.split('T').next().unwrap_or(text);
-        let digits = match day.len() {
-            8 => day.to_owned(),
-            10 if day.as_bytes()[4] == b'-' && day.as_bytes()[7] == b'-' => day.replace('-', ""),
-            _ => return Err(bad()),
+        // The formats alone would let numbers of fewer digits pass, and signs.
+        let format = match day.len() {
+            8 if day.bytes().all(|b| b.is_ascii_digit()) => "%Y%m%d",
+            10 if day.bytes().all(|b| b.is_ascii_digit() || b == b'-') => "%Y-%m-%d",
+            _ => "",
         };
-        if digits.len() != 8 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(bad());
-        }
-        let number =
-            |range: std::ops::Range<usize>| digits[range].parse::<u16>().map_err(|_| bad());
-        let (year, month, day) = (number(0..4)?, number(4..6)? as u8, number(6..8)? as u8);
-        if year < 2000 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
-            return Err(bad());
-        }
-        Ok(Self { year, month, day })
+        let read = NaiveDate::parse_from_str(day, format).ok().filter(|day| day.year() >= 2000);
+        let bad = || format!("{text:?} is not a day; expected one such as 2026-07-02");
+        read.map(Self).ok_or_else(bad)
     }
 }
 
 impl fmt::Display for Date {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:04}-{:02}-{:02}", self.year, self.month, self.day)
+        write!(f, "{}", self.0.format("%Y-%m-%d"))
     }
 }
 
@@ -123,6 +92,9 @@ mod tests {
         check("2026-07-02", "2026-07-02");
         check("2026-07-02T01:02:03.000Z", "2026-07-02");
         check("2026-13-02", "error");
+        check("2026-02-29", "error");
+        check("-2026-7-02", "error");
+        check("2026-7-002", "error");
         check("2026/07/02", "error");
         check("10000702", "error");
         check("", "error");

@@ -68,10 +68,5 @@ impl Rerun<'_> {
 
 /// A word of a shell command.
 pub(crate) fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
+    shell_words::quote(word).into_owned()
 }

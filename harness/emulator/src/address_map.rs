@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Locked { count: usize },
     /// Mapped by the virtual memory calls; the GPU sees it once it was given access.
     Virtual { gpu_access: bool },
+    /// Memory of another process that this one has attached.
+    Attached,
     /// The device's own: code objects, queues, signals.
     Internal,
 }

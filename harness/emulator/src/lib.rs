@@ -27,6 +27,7 @@ mod faults;
 mod findings;
 mod idle;
 pub mod install;
+mod ipc;
 mod isas;
 pub mod kfd;
 mod loader;

@@ -5,11 +5,18 @@
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     ops::Range,
+    os::{
+        fd::{AsRawFd, OwnedFd},
+        unix::fs::FileExt as _,
+    },
     sync::{
         MutexGuard, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicU64, Ordering},
     },
+    thread,
+    time::{Duration, Instant},
 };
 
 use device::Fault;
@@ -17,7 +24,7 @@ use device::Fault;
 use crate::{
     abi::{Agent, pool_flag},
     address_map::{AddressMap, Kind, PAGE, Region},
-    config, faults,
+    config, faults, ipc,
     locks::{Mutex, RwLock},
     order, sanitizer,
 };
@@ -193,6 +200,7 @@ pub(crate) fn free(start: usize) -> bool {
         .is_some_and(|region| matches!(region.kind, Kind::Pool | Kind::Internal));
     let Some(region) = removable.then(|| map.remove(start)).flatten() else { return false };
     drop(map);
+    ipc::forget(start);
     sanitizer::freed(start);
     // The sanitizer has allocations by the byte; what was taken are whole pages.
     let len = region.len.next_multiple_of(PAGE);
@@ -203,6 +211,80 @@ pub(crate) fn free(start: usize) -> bool {
             FREED_TWICE.lock().push(len);
         }
     }
+    let mut users = users();
+    users.retired.push(start..start + len + PAGE);
+    users.sweep();
+    true
+}
+
+/// How long a share waits for the kernels and copies that run: they may hold addresses of the memory, and write there.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Moves the bytes of an allocation into a file, which is mapped in their place; `false` where something runs on and on, or the
+/// kernel has no room.
+///
+/// What the host itself writes to the memory meanwhile may be lost, which only memory that the host reaches directly allows.
+pub(crate) fn move_into(start: usize, file: &File) -> bool {
+    let since = Instant::now();
+    let users = loop {
+        let users = users();
+        if users.running == 0 {
+            break users;
+        }
+        drop(users);
+        if since.elapsed() > PATIENCE {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    };
+    let Some(len) = file.metadata().ok().and_then(|file| usize::try_from(file.len()).ok()) else {
+        return false;
+    };
+    for offset in (0..len).step_by(PAGE) {
+        let mut page = [0; PAGE];
+        // SAFETY: a page of a live allocation, in which nothing of the device writes while `users` is held.
+        unsafe { std::ptr::copy((start + offset) as *const u8, page.as_mut_ptr(), PAGE) };
+        // A page that was never written stays one in the file, too.
+        if page != [0; PAGE] && file.write_all_at(&page, offset as u64).is_err() {
+            return false;
+        }
+    }
+    let moved = map_file(start, len, file);
+    drop(users);
+    moved
+}
+
+/// Maps a file over pages of ours.
+fn map_file(start: usize, len: usize, file: &impl AsRawFd) -> bool {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE;
+    // SAFETY: the range is of `map_pages`, and whoever has addresses of it finds the same bytes there.
+    let mapped = unsafe {
+        libc::mmap(start as *mut libc::c_void, len, protection, flags, file.as_raw_fd(), 0)
+    };
+    mapped != libc::MAP_FAILED
+}
+
+/// Maps the memory of another process; where.
+pub(crate) fn attach(region: Region, file: &OwnedFd) -> Option<usize> {
+    let len = region.len.next_multiple_of(PAGE);
+    let start = map_pages(len)?;
+    if !map_file(start, len, file) {
+        unmap(start, len + PAGE);
+        return None;
+    }
+    map_mut().insert(start, region);
+    Some(start)
+}
+
+/// Takes attached memory out of the map, as `free` does with memory of this process; `false` when none was attached there.
+pub(crate) fn detach(start: usize) -> bool {
+    let mut map = map_mut();
+    let attached = map.starting_at(start).is_some_and(|region| region.kind == Kind::Attached);
+    let Some(region) = attached.then(|| map.remove(start)).flatten() else { return false };
+    drop(map);
+    let len = region.len.next_multiple_of(PAGE);
+    order::forget(start as u64..(start + len) as u64);
     let mut users = users();
     users.retired.push(start..start + len + PAGE);
     users.sweep();

@@ -33,18 +33,12 @@ missing! {
     hsa_ext_sampler_create
     hsa_ext_sampler_create_v2
     hsa_ext_sampler_destroy
-    // Memory and signals shared with other processes, devices and interfaces. Memory is mapped for one process alone, and
-    // who waits for a signal is woken inside of the process, so another could neither see the one nor be told of the other.
+    // Memory of other devices and interfaces, and signals shared with other processes: who waits for a signal is woken inside of
+    // its process, so another could not be told.
     hsa_amd_interop_map_buffer
     hsa_amd_interop_unmap_buffer
-    hsa_amd_ipc_memory_attach
-    hsa_amd_ipc_memory_create
-    hsa_amd_ipc_memory_detach
     hsa_amd_ipc_signal_attach
     hsa_amd_ipc_signal_create
-    hsa_amd_portable_close_dmabuf
-    hsa_amd_portable_export_dmabuf
-    hsa_amd_portable_export_dmabuf_v2
     // Shared virtual memory with page migration: the system says that it is not supported.
     hsa_amd_svm_attributes_get
     hsa_amd_svm_attributes_set

@@ -316,10 +316,11 @@ extern "C" fn hsa_amd_pointer_info(
         ..unknown
     });
     let answer = found.map_or(reserved, |(start, region)| PointerInfo {
-        // hsa_amd_pointer_type_t: HSA is 1, LOCKED 2, HSA_VMEM (ROCm 6.4) 6.
+        // hsa_amd_pointer_type_t: HSA is 1, LOCKED 2, IPC 4, HSA_VMEM (ROCm 6.4) 6.
         kind: match region.kind {
             Kind::Pool | Kind::Internal => 1,
             Kind::Locked { .. } => 2,
+            Kind::Attached => 4,
             Kind::Virtual { .. } => 6,
         },
         agent_base: start as u64,

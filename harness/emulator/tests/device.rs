@@ -49,6 +49,15 @@ unsafe extern "C" {
     fn hsa_queue_add_write_index_screlease(queue: *mut Queue, count: u64) -> u64;
     fn hsa_queue_destroy(queue: *mut Queue) -> u32;
     fn hsa_ext_image_create() -> u32;
+    fn hsa_amd_ipc_memory_create(pointer: *mut u8, bytes: usize, handle: *mut [u32; 8]) -> u32;
+    fn hsa_amd_ipc_memory_attach(
+        handle: *const [u32; 8],
+        bytes: usize,
+        count: u32,
+        agents: *const u64,
+        out: *mut *mut u8,
+    ) -> u32;
+    fn hsa_amd_ipc_memory_detach(pointer: *mut u8) -> u32;
 }
 
 /// The start of `hsa_queue_t`.
@@ -152,6 +161,79 @@ fn dispatch_of_nothing() {
     assert_eq!(hsa_shut_down(), 0);
 }
 
+/// Bytes of the memory that two processes share: more than a page, and no whole number of them.
+const SHARED_BYTES: usize = 5000;
+/// The handle that the second process attaches.
+const HANDLE: &str = "ROCREPRO_TEST_HANDLE";
+
+/// The status of attaching a handle.
+fn attach(handle: &[u32; 8], bytes: usize) -> Result<*mut u8, u32> {
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: a handle and an answer of this function, and one agent.
+    let status = unsafe { hsa_amd_ipc_memory_attach(handle, bytes, 1, &GPU, &mut pointer) };
+    if status == 0 { Ok(pointer) } else { Err(status) }
+}
+
+/// Shares memory with a process that copies 7 over its first byte and 8 over its last, which hold 1 and 2.
+fn shared_memory() {
+    start();
+    let memory = allocate(DEVICE_POOL, SHARED_BYTES);
+    let mut handles = [[0; 8]; 2];
+    // SAFETY: this process's memory, and nothing runs on the device.
+    unsafe {
+        memory.write(1);
+        memory.add(SHARED_BYTES - 1).write(2);
+        assert_ne!(hsa_amd_ipc_memory_create(memory.add(64), 64, &mut handles[0]), 0);
+        assert_eq!(hsa_amd_ipc_memory_create(memory, SHARED_BYTES, &mut handles[0]), 0);
+        assert_eq!(hsa_amd_ipc_memory_create(memory, SHARED_BYTES, &mut handles[1]), 0);
+    }
+    assert_eq!(handles[0], handles[1], "memory is shared once");
+    let words = handles[0].map(|word| word.to_string()).join(" ");
+    let other = |words: &str| {
+        let mut command = again("attached memory", "{}");
+        let output = command.env(HANDLE, words).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = text.lines().find_map(|line| line.find("attached").map(|at| &line[at..]));
+        said.unwrap_or(&text).to_owned()
+    };
+    println!("{}", other(&words));
+    // SAFETY: the other process has ended.
+    unsafe { println!("then {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read()) };
+    // Of another process, with another draw, and of memory that is no more.
+    let mut strange = handles[0];
+    strange[3] ^= 1;
+    println!("{}", other(&strange.map(|word| word.to_string()).join(" ")));
+    // SAFETY: nobody uses the memory any more.
+    assert_eq!(unsafe { hsa_amd_memory_pool_free(memory) }, 0);
+    println!("{}", other(&words));
+    assert_eq!(hsa_shut_down(), 0);
+}
+
+fn attached_memory() {
+    start();
+    let words: Vec<u32> =
+        std::env::var(HANDLE).unwrap().split(' ').map(|word| word.parse().unwrap()).collect();
+    let handle = words.try_into().unwrap();
+    let before = available();
+    let memory = match attach(&handle, SHARED_BYTES) {
+        Ok(memory) => memory,
+        Err(status) => return println!("attached: {status:#x}"),
+    };
+    let from = allocate(HOST_POOL, SHARED_BYTES);
+    // SAFETY: the memory has that many bytes, and the copies are over when it is detached.
+    unsafe {
+        println!("attached {} {}", memory.read(), memory.add(SHARED_BYTES - 1).read());
+        from.write(7);
+        from.add(SHARED_BYTES - 1).write(8);
+        assert!(copy(memory, from, SHARED_BYTES));
+        assert_eq!(available(), before, "the memory is counted where it was allocated");
+        assert_ne!(hsa_amd_memory_pool_free(memory), 0, "it is not this process's to free");
+        assert_eq!(hsa_amd_ipc_memory_detach(memory), 0);
+        assert_ne!(hsa_amd_ipc_memory_detach(memory), 0);
+    }
+    assert_eq!(hsa_shut_down(), 0);
+}
+
 fn wild_copy() {
     start();
     copy(0x1000 as *mut u8, allocate(HOST_POOL, 64), 64);
@@ -176,6 +258,8 @@ fn scenario() {
         Ok("accounting") => accounting(),
         Ok("dispatch of nothing") => dispatch_of_nothing(),
         Ok("wild copy") => wild_copy(),
+        Ok("shared memory") => shared_memory(),
+        Ok("attached memory") => attached_memory(),
         Ok("images") => images(),
         Ok("init") => report_status(),
         Ok(other) => panic!("no scenario is called {other}"),
@@ -183,13 +267,17 @@ fn scenario() {
     }
 }
 
-fn run(scenario: &str, configuration: &str) -> Output {
-    Command::new(std::env::current_exe().unwrap())
+fn again(scenario: &str, configuration: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
         .args(["--exact", "scenario", "--nocapture", "--test-threads=1"])
         .env(SCENARIO, scenario)
-        .env(device::CONFIG_VARIABLE, configuration)
-        .output()
-        .unwrap()
+        .env(device::CONFIG_VARIABLE, configuration);
+    command
+}
+
+fn run(scenario: &str, configuration: &str) -> Output {
+    again(scenario, configuration).output().unwrap()
 }
 
 /// Runs a scenario and looks for a line on standard output, and for the device's own lines.
@@ -220,6 +308,14 @@ fn copy_faults_leave_their_trace() {
     check("small copies", &with("copy.lost-small-slot"), "77 00 77 00", &[]);
     check("copies", &with("signal.stuck"), "-- -- -- --", &[]);
     check("copies", &with("kernel.drop"), "77 77 77 77", &[]);
+}
+
+#[test]
+fn another_process_reads_and_writes_what_is_shared() {
+    let right = "attached 1 2\nthen 7 8\nattached: 0x1001\nattached: 0x1001\n";
+    check("shared memory", "{}", right, &[]);
+    // By the byte, as the sanitizer has allocations.
+    check("shared memory", r#"{"sanitize":true}"#, right, &[]);
 }
 
 #[test]

@@ -93,11 +93,3 @@ fn mentions(call: &Call) -> Vec<(Kind, &str, bool)> {
     all.retain(|(kind, name, _)| !(*kind == Kind::Stream && *name == plan::DEFAULT_STREAM));
     all
 }
-
-/// The buffers of a product.
-pub(crate) fn operand_buffers(operands: &plan::Operands) -> impl Iterator<Item = &str> {
-    [Some(&operands.a), Some(&operands.b), Some(&operands.d), operands.bias.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-}

@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use plan::{
-    Arg, Call, Captures, OnCaptures, OnMemory, Place, Plan, Role, ScalarType, Step, kernel,
+    Arg, Call, Captures, OnCaptures, OnMemory, Place, Plan, Role, ScalarType, Step, Thing, kernel,
     may_succeed,
 };
 
 use crate::{
     arguments::value,
-    declare::operand_buffers,
     formula, math,
     names::{Kind, Names},
     support::{Helper, kernel_on_host},
@@ -545,42 +544,11 @@ fn followed(plan: &Plan) -> BTreeSet<&str> {
 
 /// The buffers that a call writes and those that it reads for that.
 fn flow(call: &Call) -> (Vec<&str>, Vec<&str>) {
-    match call.work().on_memory() {
-        OnMemory::Copy { to, from, .. } | OnMemory::Rows { to: (to, _), from: (from, _), .. } => {
-            (vec![&to.buffer], vec![&from.buffer])
-        }
-        OnMemory::Boxes { to, from, .. } => (vec![&to.buffer], vec![&from.buffer]),
-        OnMemory::Launch { kernel: name, args, .. } => {
-            let mut places: Vec<&str> =
-                args.iter().filter_map(Arg::place).map(|p| p.buffer.as_str()).collect();
-            match kernel(name) {
-                Some(_) => {
-                    let from = places.split_off(1.min(places.len()));
-                    (places, from)
-                }
-                None => (places.clone(), places),
-            }
-        }
-        OnMemory::Product { operands, .. } => {
-            (vec![&operands.d], operand_buffers(operands).collect())
-        }
-        // They read no buffer, or write none.
-        OnMemory::Nothing
-        | OnMemory::Alloc(_)
-        | OnMemory::Free(_)
-        | OnMemory::Poison(_)
-        | OnMemory::Fill { .. }
-        | OnMemory::FillNumbers { .. }
-        | OnMemory::SetBox { .. }
-        | OnMemory::Set { .. }
-        | OnMemory::CountUp(_)
-        | OnMemory::Generate { .. }
-        | OnMemory::Replay(_)
-        | OnMemory::Check(_)
-        | OnMemory::Compare(..)
-        | OnMemory::Guards(_)
-        | OnMemory::MakeHandle(_)
-        | OnMemory::UseHandle(_)
-        | OnMemory::EndHandle(_) => (Vec::new(), Vec::new()),
+    let named = call.work().named().into_iter().filter(|named| named.thing == Thing::Buffer);
+    let (mut to, mut from) = (Vec::new(), Vec::new());
+    for buffer in named {
+        to.extend(buffer.is_written().then_some(buffer.name));
+        from.extend(buffer.is_read().then_some(buffer.name));
     }
+    (to, from)
 }

@@ -9,7 +9,7 @@
 //! | `in_capture` | what a captured stream makes of it, an [`InCapture`] |
 //! | `by_hand` | the function by which a node that does the same is added to a graph, if there is one |
 //! | `gives` | the value that it gives, a [`Gives`] |
-//! | `effect` | `nothing`, or all parts of what it does: see below |
+//! | `effect` | `nothing`, the `only` part of what it does, or all of them: see below |
 //! | `words` | what it is called where people read of it |
 //! | `cpp` | how it is written in C++, a [`Cpp`] |
 //!

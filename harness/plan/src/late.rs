@@ -3,6 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
+use device::mix;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Call, DEFAULT_STREAM, WorksIn};
@@ -23,7 +24,7 @@ impl Late {
     /// Microseconds by which the work of a step is late the nth time; 0 for one time in four.
     pub fn micros(self, step: u32, occurrence: u32) -> u32 {
         let place = u64::from(step) << 32 | u64::from(occurrence);
-        let drawn = mixed(self.seed ^ mixed(place));
+        let drawn = mix(self.seed ^ mix(place));
         if drawn.is_multiple_of(4) {
             return 0;
         }
@@ -36,14 +37,6 @@ impl Late {
     pub fn of_run(self, n: u64) -> Late {
         Late { seed: self.seed.wrapping_add(n) }
     }
-}
-
-/// SplitMix64 of Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators" (OOPSLA 2014).
-fn mixed(number: u64) -> u64 {
-    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 /// The stream on which a call's work can be late; none for a call that gives the device no work of the case's own.

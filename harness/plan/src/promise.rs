@@ -6,7 +6,7 @@
 //! | hipMemcpyWithStream | its stream | the same |
 //! | hipMemcpyAsync, hipMemcpy2DAsync | its stream | no; a pageable source has been read \[3\] |
 //! | hipMemset, hipMemsetD32 | the null stream | no \[2\] |
-//! | hipMemsetAsync, hipMemsetD32Async | its stream | no |
+//! | hipMemsetAsync, hipMemsetD16Async, hipMemsetD32Async | its stream | no |
 //! | hipModuleLaunchKernel, hipLaunchHostFunc, hipStreamAddCallback, hipGraphLaunch, GEMMs | its stream | no |
 //! | hiprandGenerate | the generator's stream | no \[4\] |
 //! | hipMallocAsync, hipFreeAsync | its stream | no |

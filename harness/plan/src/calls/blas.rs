@@ -6,8 +6,7 @@ family! { blas
     BlasltCreate { handle: Name as makes(Blaslt) }
         verb: value blaslt_create "create a hipBLASLt handle";
         makes: ["hipblasLtCreate"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: MakeHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: MakeHandle(handle) };
         words: ("creation of handle {handle}"); cpp: Function("hipblasLtCreate(&{handle})");
 
     /// hipblasLtMatmulAlgoGetHeuristic for one problem; gives the number of algorithms.
@@ -25,8 +24,7 @@ family! { blas
             "hipblasLtMatrixLayoutCreate",
             "hipblasLtMatrixLayoutDestroy",
         ];
-        in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: UseHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only memory: UseHandle(handle) };
         words: ("heuristic of hipBLASLt"); cpp: Product;
 
     /// hipblasLtMatmul with the heuristic's first algorithm that needs no workspace; `HIPBLAS_STATUS_NOT_SUPPORTED`
@@ -65,16 +63,14 @@ family! { blas
     BlasltDestroy { handle: Name as ends(Blaslt) }
         verb: value blaslt_destroy "destroy a hipBLASLt handle";
         makes: ["hipblasLtDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: EndHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: EndHandle(handle) };
         words: ("destruction of handle {handle}"); cpp: Function("hipblasLtDestroy({handle})");
 
     /// rocblas_create_handle.
     RocblasCreate { handle: Name as makes(Rocblas) }
         verb: value rocblas_create "create a rocBLAS handle";
         makes: ["rocblas_create_handle"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: MakeHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: MakeHandle(handle) };
         words: ("creation of handle {handle}"); cpp: Function("rocblas_create_handle(&{handle})");
 
     /// rocblas_set_stream and rocblas_gemm_ex.
@@ -101,7 +97,6 @@ family! { blas
     RocblasDestroy { handle: Name as ends(Rocblas) }
         verb: value rocblas_destroy "destroy a rocBLAS handle";
         makes: ["rocblas_destroy_handle"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: EndHandle(handle), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: EndHandle(handle) };
         words: ("destruction of handle {handle}"); cpp: Function("rocblas_destroy_handle({handle})");
 }

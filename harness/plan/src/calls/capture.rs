@@ -6,8 +6,7 @@ family! { capture
     BeginCapture { stream: Name as uses(Stream), mode: CaptureMode as choice(CaptureMode::Global) }
         verb: keys begin_capture "begin to capture a stream";
         makes: ["hipStreamBeginCapture"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: Begin(stream), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Begin(stream) };
         words: ("begin of the capture of {stream}");
         cpp: Function("hipStreamBeginCapture({stream}, hipStreamCaptureMode{mode})");
 
@@ -15,8 +14,7 @@ family! { capture
     EndCapture { stream: Name as uses(Stream), graph: Name as makes(Graph) }
         verb: keys end_capture "end a capture and keep its graph";
         makes: ["hipStreamEndCapture"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: End { stream, graph }, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: End { stream, graph } };
         words: ("end of the capture of {stream}"); cpp: Function("hipStreamEndCapture({stream}, &{graph})");
 
     /// hipThreadExchangeStreamCaptureMode: how this host thread takes part in captures of others; gives the mode before.

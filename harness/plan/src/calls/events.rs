@@ -60,8 +60,7 @@ family! { events
     EventSynchronize { event: Name as uses(Event) }
         verb: value sync_event "wait for an event";
         makes: ["hipEventSynchronize"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: Nothing, order: SyncEvent(event), works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: SyncEvent(event) };
         words: ("sync of event {event}"); cpp: Function("hipEventSynchronize({event})");
 
     /// hipEventQuery.

@@ -8,8 +8,7 @@ family! { graphs
             "make a graph of this many empty nodes in a chain; calls with its name as `graph` add a node \
              behind the last one";
         makes: ["hipGraphAddEmptyNode", "hipGraphCreate"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: EmptyGraph(graph), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EmptyGraph(graph) };
         words: ("graph of {nodes} empty nodes"); cpp: Graph;
 
     /// A node that does what `node` does, behind the last one of a graph that [`EmptyGraph`](Call::EmptyGraph) made:
@@ -24,8 +23,7 @@ family! { graphs
     GraphNodeCount { graph: Name as uses(Graph) }
         verb: value node_count "give the number of nodes of a graph";
         makes: ["hipGraphGetNodes"];
-        in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: Nothing, captures: LookAt(graph), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("node count of {graph}"); cpp: Function("hipGraphGetNodes({graph}, nullptr, &{nodes: size_t})");
 
     /// hipGraphAddChildGraphNode: a node that does what another graph does now, behind the last one of a graph that
@@ -33,44 +31,28 @@ family! { graphs
     GraphAddChild { graph: Name as uses(Graph), child: Name as uses(Graph) }
         verb: keys child_graph "add a node that does all that the graph `child` does, behind the last one";
         makes: ["hipGraphAddChildGraphNode"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: {
-            memory: Nothing,
-            captures: AddChild { graph, child },
-            order: Nothing,
-            works_in: NoStream,
-            over: Nothing,
-        };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: AddChild { graph, child } };
         words: ("{child} as a node of {graph}"); cpp: Graph;
 
     /// hipGraphClone.
     GraphClone { clone: Name as makes(Graph), graph: Name as uses(Graph) }
         verb: keys clone_graph "make a graph that is as another one is now";
         makes: ["hipGraphClone"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: {
-            memory: Nothing,
-            captures: Clone { clone, graph },
-            order: Nothing,
-            works_in: NoStream,
-            over: Nothing,
-        };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Clone { clone, graph } };
         words: ("clone of {graph}"); cpp: Function("hipGraphClone(&{clone}, {graph})");
 
     /// hipGraphGetRootNodes; gives the number of nodes that wait for none.
     GraphRootCount { graph: Name as uses(Graph) }
         verb: value root_count "give the number of nodes of a graph that wait for no other";
         makes: ["hipGraphGetRootNodes"];
-        in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: Nothing, captures: LookAt(graph), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("root count of {graph}"); cpp: Function("hipGraphGetRootNodes({graph}, nullptr, &{roots: size_t})");
 
     /// hipGraphGetEdges; gives the number of edges.
     GraphEdgeCount { graph: Name as uses(Graph) }
         verb: value edge_count "give the number of edges between the nodes of a graph";
         makes: ["hipGraphGetEdges"];
-        in_capture: Now; by_hand: []; gives: Number(&[]);
-        effect: { memory: Nothing, captures: LookAt(graph), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Number(&[]); effect: { only captures: LookAt(graph) };
         words: ("edge count of {graph}");
         cpp: Function("hipGraphGetEdges({graph}, nullptr, nullptr, &{edges: size_t})");
 
@@ -78,14 +60,7 @@ family! { graphs
     GraphInstantiate { exec: Name as makes(Exec), graph: Name as uses(Graph) }
         verb: keys instantiate "make an executable graph";
         makes: ["hipGraphInstantiate"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: {
-            memory: Nothing,
-            captures: Instantiate { exec, graph },
-            order: Nothing,
-            works_in: NoStream,
-            over: Nothing,
-        };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Instantiate { exec, graph } };
         words: ("instantiation of {exec}"); cpp: Graph;
 
     /// hipGraphLaunch.
@@ -106,29 +81,20 @@ family! { graphs
     GraphExecUpdate { exec: Name as uses(Exec), graph: Name as uses(Graph) }
         verb: keys update_graph "update an executable graph from a graph";
         makes: ["hipGraphExecUpdate"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: {
-            memory: Nothing,
-            captures: Update { exec, graph },
-            order: Nothing,
-            works_in: NoStream,
-            over: Nothing,
-        };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: Update { exec, graph } };
         words: ("update of {exec}"); cpp: Graph;
 
     /// hipGraphExecDestroy.
     GraphExecDestroy { exec: Name as ends(Exec) }
         verb: value destroy_exec "destroy an executable graph";
         makes: ["hipGraphExecDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: EndExec(exec), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EndExec(exec) };
         words: ("destruction of {exec}"); cpp: Function("hipGraphExecDestroy({exec})");
 
     /// hipGraphDestroy.
     GraphDestroy { graph: Name as ends(Graph) }
         verb: value destroy_graph "destroy a graph";
         makes: ["hipGraphDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: EndGraph(graph), order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only captures: EndGraph(graph) };
         words: ("destruction of {graph}"); cpp: Function("hipGraphDestroy({graph})");
 }

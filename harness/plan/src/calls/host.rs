@@ -67,8 +67,7 @@ family! { host
             true => ["host read"],
             false => ["hipMemcpy"],
         } };
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Guards(buffer), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: Guards(buffer) };
         words: (""); cpp: Check;
 
     /// The host sleeps, in milliseconds.

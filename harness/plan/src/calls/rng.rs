@@ -27,8 +27,7 @@ family! { rng
     RandSeed { generator: Name as uses(Generator), seed: u64 as number }
         verb: keys rand_seed "seed a generator";
         makes: ["hiprandSetPseudoRandomGeneratorSeed"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: UseHandle(generator), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: UseHandle(generator) };
         words: ("seed of {generator}");
         cpp: Function("hiprandSetPseudoRandomGeneratorSeed({generator}, {seed})");
 
@@ -36,8 +35,7 @@ family! { rng
     RandOffset { generator: Name as uses(Generator), offset: u64 as number }
         verb: keys rand_offset "set a generator's offset";
         makes: ["hiprandSetGeneratorOffset"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: UseHandle(generator), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: UseHandle(generator) };
         words: ("offset of {generator}"); cpp: Function("hiprandSetGeneratorOffset({generator}, {offset})");
 
     /// hiprandSetStream.
@@ -76,7 +74,6 @@ family! { rng
     RandDestroy { generator: Name as ends(Generator) }
         verb: value rand_destroy "destroy a generator";
         makes: ["hiprandDestroyGenerator"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: EndHandle(generator), captures: Nothing, order: Nothing, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only memory: EndHandle(generator) };
         words: ("destruction of {generator}"); cpp: Function("hiprandDestroyGenerator({generator})");
 }

@@ -13,24 +13,21 @@ family! { streams
     StreamDestroy { stream: Name as ends(Stream) }
         verb: value destroy_stream "destroy a stream here instead of after the steps";
         makes: ["hipStreamDestroy"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: Nothing, order: EndStream(stream), works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: EndStream(stream) };
         words: ("destruction of stream {stream}"); cpp: Function("hipStreamDestroy({stream})");
 
     /// hipStreamSynchronize.
     StreamSynchronize { stream: Name as uses(Stream) }
         verb: by_hand sync [] "wait for a stream, or for the `device`";
         makes: ["hipStreamSynchronize"];
-        in_capture: Refused; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: Nothing, order: Sync(stream), works_in: NoStream, over: Nothing };
+        in_capture: Refused; by_hand: []; gives: Nothing; effect: { only order: Sync(stream) };
         words: ("sync of stream {stream}"); cpp: Function("hipStreamSynchronize({stream})");
 
     /// hipDeviceSynchronize.
     DeviceSynchronize
         verb: part sync_device "sync";
         makes: ["hipDeviceSynchronize"];
-        in_capture: Now; by_hand: []; gives: Nothing;
-        effect: { memory: Nothing, captures: Nothing, order: SyncDevice, works_in: NoStream, over: Nothing };
+        in_capture: Now; by_hand: []; gives: Nothing; effect: { only order: SyncDevice };
         words: ("sync of the device"); cpp: Function("hipDeviceSynchronize()");
 
     /// hipStreamQuery.

@@ -358,6 +358,10 @@ macro_rules! effect {
     (order, nothing) => { OnOrder::Nothing };
     (works_in, nothing) => { WorksIn::NoStream };
     (over, nothing) => { Over::Nothing };
+    (memory, { only memory: $it:expr }) => { $it };
+    (captures, { only captures: $it:expr }) => { $it };
+    (order, { only order: $it:expr }) => { $it };
+    ($part:ident, { only $other:ident: $it:expr }) => { effect!($part, nothing) };
     ($part:ident, {
         memory: $memory:expr, captures: $captures:expr, order: $order:expr, works_in: $works_in:expr, over: $over:expr $(,)?
     }) => {

@@ -36,7 +36,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             let offsets = [places[0].offset, input.offset];
             if let Some(instead) = kernel.overlap(offsets, (&numbers, items), workgroups) {
                 let message = format!(
-                    "kernel `{name}` reads bytes of buffer `{}` that it writes in this launch, some work-items before others, so \
+                    "work-items of kernel `{name}` read bytes of buffer `{}` that others of the launch write, sooner or later, so \
                      there is no one result; {instead}",
                     input.buffer
                 );

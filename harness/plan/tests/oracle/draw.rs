@@ -170,6 +170,15 @@ fn set() -> impl Strategy<Value = Call> {
     )
 }
 
+fn halves() -> impl Strategy<Value = Call> {
+    (place(), any::<u16>(), stream()).prop_map(|((to, bytes), value, stream)| Call::SetHalves {
+        to,
+        value,
+        count: bytes / 2,
+        stream,
+    })
+}
+
 fn launch() -> impl Strategy<Value = Call> {
     let kernels = vec![
         "add_u32",
@@ -248,6 +257,7 @@ fn work() -> BoxedStrategy<Call> {
         1 => rows(),
         1 => boxes(),
         1 => set_rows(),
+        2 => halves(),
         1 => gemm(),
         1 => generate(),
     ]

@@ -306,6 +306,7 @@ impl<'a> Machine<'a> {
             | Call::Copy3d { .. }
             | Call::SetRows { .. }
             | Call::Set { .. }
+            | Call::SetHalves { .. }
             | Call::Launch { .. }
             | Call::HostFunc { .. }
             | Call::RandGenerate { .. }
@@ -468,6 +469,7 @@ impl<'a> Machine<'a> {
             | Call::Copy3d { stream, .. }
             | Call::SetRows { stream, .. }
             | Call::Set { stream, .. }
+            | Call::SetHalves { stream, .. }
             | Call::Launch { stream, .. }
             | Call::HostFunc { stream, .. }
             | Call::BlasltMatmul { stream, .. }
@@ -491,30 +493,24 @@ impl<'a> Machine<'a> {
             }
         }
         let made = Does::Call(call.clone(), occurrence);
-        let over = match call {
+        let (to, from, asynchronous) = match call {
             Call::Copy { to, from, api, .. } => {
-                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
-                // hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization".
-                (
-                    *api != CopyApi::MemcpyAsync && !inside,
-                    *api == CopyApi::MemcpyAsync,
-                    &from.buffer,
-                )
+                (&to.buffer, &from.buffer, *api == CopyApi::MemcpyAsync)
             }
             Call::Copy2d { to, from, asynchronous, .. } => {
-                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
-                (!*asynchronous && !inside, *asynchronous, &from.buffer)
+                (&to.buffer, &from.buffer, *asynchronous)
             }
             Call::Copy3d { to, from, asynchronous, .. } => {
-                let inside = !self.kind(&to.buffer).on_host() && !self.kind(&from.buffer).on_host();
-                (!*asynchronous && !inside, *asynchronous, &from.buffer)
+                (&to.buffer, &from.buffer, *asynchronous)
             }
             _ => {
                 self.command(step, &stream, made, Some(call));
                 return;
             }
         };
-        let (synchronous, asynchronous, from) = over;
+        // hipMemcpy2D: "Device to Device copies don't need to wait for host synchronization".
+        let inside = !self.kind(to).on_host() && !self.kind(from).on_host();
+        let synchronous = !asynchronous && !inside;
         // "For transfers from pageable host memory to device memory, host memory is copied to a staging buffer immediately"; the
         // other way, a stream synchronisation comes first (CUDA, API synchronization behavior).
         if asynchronous && self.kind(from) == Kind::HostPageable {
@@ -568,6 +564,7 @@ fn declared(call: &Call) -> Vec<(String, u64, u64, bool)> {
             vec![span_of(to, [*width, *height, depth.unwrap_or(1)], true)]
         }
         Call::Set { to, bytes, .. } => vec![flat(to, *bytes, true)],
+        Call::SetHalves { to, count, .. } => vec![flat(to, 2 * count, true)],
         Call::RandGenerate { to, count, .. } => vec![flat(to, 4 * count, true)],
         Call::Launch { kernel, args, .. } => {
             let parameters = plan::kernel(kernel).expect("a kernel of the library").parameters;

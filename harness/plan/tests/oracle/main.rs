@@ -6,6 +6,7 @@
 
 mod draw;
 mod kernels;
+mod kinds;
 mod machine;
 mod memory;
 

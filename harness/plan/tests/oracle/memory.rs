@@ -166,6 +166,18 @@ impl Memory {
                 }
                 self.whole(&of(&to.buffer), to.offset, *bytes);
             }
+            // cuMemsetD16: the same of two bytes each.
+            Call::SetHalves { to, value, count, .. } => {
+                if to.offset % 2 != 0 {
+                    return Err(Illegal("halves that are not aligned"));
+                }
+                for n in 0..*count {
+                    for (at, byte) in (0..).zip(value.to_le_bytes()) {
+                        self.store(&of(&to.buffer), to.offset + 2 * n + at, Some(byte))?;
+                    }
+                }
+                self.whole(&of(&to.buffer), to.offset, 2 * count);
+            }
             Call::HostFunc { buffer, .. } => {
                 let block = of(buffer);
                 self.must_be_written(&block)?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    By, Call, Captured, DEFAULT_STREAM, Dtype, Memory, OnMemory, Plan, Step, StreamKind, Thing,
+    By, Call, Captured, DEFAULT_STREAM, Dtype, Memory, Plan, Step, StreamKind, Thing, WorksIn,
     captured,
 };
 use search::reduce::Tree;
@@ -292,30 +292,10 @@ fn plainer(name: &str, memory: Memory, all: &[&Step]) -> Option<Memory> {
     }
 }
 
-/// Whether nobody but the device can do what the call does.
+/// Whether nobody but the device can do what the call does: it is a kernel's or a library's.
 fn only_the_device(call: &Call) -> bool {
-    match call.on_memory() {
-        OnMemory::Launch { .. } | OnMemory::Generate { .. } | OnMemory::Product { .. } => true,
-        OnMemory::Nothing
-        | OnMemory::Alloc(_)
-        | OnMemory::Free(_)
-        | OnMemory::Poison(_)
-        | OnMemory::Fill { .. }
-        | OnMemory::FillNumbers { .. }
-        | OnMemory::Copy { .. }
-        | OnMemory::Rows { .. }
-        | OnMemory::Boxes { .. }
-        | OnMemory::SetBox { .. }
-        | OnMemory::Set { .. }
-        | OnMemory::CountUp(_)
-        | OnMemory::Replay(_)
-        | OnMemory::Check(_)
-        | OnMemory::Compare(..)
-        | OnMemory::Guards(_)
-        | OnMemory::MakeHandle(_)
-        | OnMemory::UseHandle(_)
-        | OnMemory::EndHandle(_) => false,
-    }
+    let library = matches!(call.works_in(), WorksIn::Library(_) | WorksIn::Generator(_));
+    library || call.kernels().next().is_some()
 }
 
 fn problems(all: &[&Step]) -> Vec<Tree<Edit>> {

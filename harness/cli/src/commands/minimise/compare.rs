@@ -172,12 +172,9 @@ struct Chance<'k, 's> {
 
 impl Runner<Candidate> for Chance<'_, '_> {
     fn run(&mut self, candidate: &Candidate, key: &str) -> Option<Seen> {
-        // SplitMix64 (Steele, Lea, Flood 2014).
+        let drawn = device::mix(self.state);
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let shows = ((z >> 11) as f64) < self.rate * (1_u64 << 53) as f64;
+        let shows = ((drawn >> 11) as f64) < self.rate * (1_u64 << 53) as f64;
         let fails = shows && self.known.fails(candidate, key);
         Some(if fails { Seen::Same } else { Seen::Pass })
     }

@@ -69,12 +69,9 @@ pub(crate) struct Numbers(pub(crate) u64);
 impl Numbers {
     /// Below `limit`.
     fn below(&mut self, limit: usize) -> usize {
-        // SplitMix64 (Steele, Lea, Flood 2014).
+        let drawn = device::mix(self.0);
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % limit as u64) as usize
+        (drawn % limit as u64) as usize
     }
 
     fn of<T: Copy>(&mut self, list: &[T]) -> T {

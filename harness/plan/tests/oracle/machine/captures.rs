@@ -120,6 +120,7 @@ pub(super) fn becomes_node(call: &Call) -> bool {
             | Call::Copy3d { asynchronous: true, .. }
             | Call::SetRows { asynchronous: true, .. }
             | Call::Set { asynchronous: true, .. }
+            | Call::SetHalves { .. }
             | Call::Launch { .. }
             | Call::HostFunc { api: HostFuncApi::LaunchHostFunc, .. }
             | Call::RandGenerate { .. }

@@ -1,0 +1,223 @@
+//! Memory that another process maps: the calls of HSA for it.
+//!
+//! An allocation is of this process alone until it is shared; then its bytes move into a file of memory that is mapped in the same
+//! place, and the handle says where another process finds that file: among the open ones of this process. So nothing is left in any
+//! folder, and the memory lives as long as somebody has it mapped.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    process,
+};
+
+use crate::{
+    abi::{Agent, Out, Status},
+    address_map::{Kind, PAGE, Region},
+    locks::Mutex,
+    memory, report,
+    report::trace,
+};
+
+/// `hsa_amd_ipc_memory_t`, as this device fills it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Handle {
+    magic: u32,
+    process: u32,
+    file: u32,
+    /// Tells the file from another that got its number later, in that process or in one that got the process's.
+    draw: [u32; 2],
+    /// Bytes of the allocation as it was asked for.
+    bytes: [u32; 2],
+    /// Its agent, and the flags of its pool.
+    owner: [u16; 2],
+}
+
+const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
+
+/// What was shared, by where it starts.
+static SHARED: Mutex<BTreeMap<usize, (OwnedFd, Handle)>> = Mutex::new(BTreeMap::new());
+
+impl Handle {
+    fn name(&self) -> String {
+        format!("rocrepro shared memory {:08x}{:08x}", self.draw[0], self.draw[1])
+    }
+
+    fn bytes(&self) -> usize {
+        self.bytes[0] as usize | (self.bytes[1] as usize) << 32
+    }
+
+    /// The file, if it is still there.
+    fn open(&self) -> Option<OwnedFd> {
+        let path = format!("/proc/{}/fd/{}", self.process, self.file);
+        let link = fs::read_link(&path).ok()?;
+        if !link.to_str()?.contains(&self.name()) {
+            return None;
+        }
+        let file = File::options().read(true).write(true).open(&path).ok()?;
+        // It may have become another one between the two looks.
+        let whole = self.bytes().next_multiple_of(PAGE) as u64;
+        let same = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()? == link;
+        (same && file.metadata().ok()?.len() == whole).then(|| file.into())
+    }
+}
+
+fn drawn() -> [u32; 2] {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the call writes at most as many bytes as there are.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    debug_assert_eq!(got, 8, "the kernel gives up to 256 bytes at once");
+    let [a, b, c, d, e, f, g, h] = bytes;
+    [u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, g, h])]
+}
+
+/// Shares the allocation that starts there, once.
+fn share(start: usize, region: Region) -> Option<Handle> {
+    let mut shared = SHARED.lock();
+    if let Some((_, handle)) = shared.get(&start) {
+        return Some(*handle);
+    }
+    let mut handle = Handle {
+        magic: MAGIC,
+        process: process::id(),
+        file: 0,
+        draw: drawn(),
+        bytes: [region.len as u32, (region.len >> 32) as u32],
+        owner: [u16::try_from(region.owner.0).ok()?, u16::try_from(region.flags).ok()?],
+    };
+    let name = std::ffi::CString::new(handle.name()).ok()?;
+    // SAFETY: the name is a C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: a new descriptor, which nobody else owns.
+    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
+    handle.file = fd as u32;
+    file.set_len(region.len.next_multiple_of(PAGE) as u64).ok()?;
+    if !memory::move_into(start, &file) {
+        report::gap(
+            "(none)",
+            "memory is shared with another process while a kernel or a copy runs on and on",
+        );
+        return None;
+    }
+    shared.insert(start, (file.into(), handle));
+    Some(handle)
+}
+
+/// Forgets that an allocation was shared: it is freed. Whoever has it mapped keeps it.
+pub(crate) fn forget(start: usize) {
+    SHARED.lock().remove(&start);
+}
+
+/// The allocation that holds the address.
+fn allocation(pointer: usize) -> Option<(usize, Region)> {
+    memory::map().find(pointer).filter(|(_, region)| region.kind == Kind::Pool)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_ipc_memory_create(
+    pointer: usize,
+    bytes: usize,
+    handle: Out<Handle>,
+) -> Status {
+    if bytes == 0 || handle.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    let Some((start, region)) = allocation(pointer) else { return Status::INVALID_ARGUMENT };
+    if start != pointer || bytes > region.len.next_multiple_of(PAGE) {
+        return Status::INVALID_ARGUMENT;
+    }
+    trace!("share {bytes} bytes at {pointer:#x} with other processes");
+    match share(start, region) {
+        Some(made) => handle.put(made),
+        None => Status::OUT_OF_RESOURCES,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_ipc_memory_attach(
+    handle: Out<Handle>,
+    bytes: usize,
+    _count: u32,
+    _agents: *const Agent,
+    pointer: Out<usize>,
+) -> Status {
+    let Some(handle) = handle.get() else { return Status::INVALID_ARGUMENT };
+    if handle.magic != MAGIC || pointer.is_null() || bytes > handle.bytes().next_multiple_of(PAGE) {
+        return Status::INVALID_ARGUMENT;
+    }
+    // The process is gone, or has freed the memory, or may not be looked into.
+    let Some(file) = handle.open() else { return Status::INVALID_ARGUMENT };
+    let [owner, flags] = handle.owner;
+    let owner = Agent(owner.into());
+    if !Agent::all().any(|agent| agent == owner) {
+        return Status::INVALID_AGENT;
+    }
+    let region = Region { len: handle.bytes(), kind: Kind::Attached, owner, flags: flags.into() };
+    match memory::attach(region, &file) {
+        Some(start) => {
+            trace!("attach {bytes} bytes of process {} at {start:#x}", handle.process);
+            pointer.put(start)
+        }
+        None => Status::OUT_OF_RESOURCES,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_ipc_memory_detach(pointer: usize) -> Status {
+    trace!("detach {pointer:#x}");
+    if memory::detach(pointer) { Status::SUCCESS } else { Status::INVALID_ARGUMENT }
+}
+
+/// Gives out a file descriptor of the allocation that holds the range, which the caller closes, and where in it the range begins.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_portable_export_dmabuf(
+    pointer: usize,
+    bytes: usize,
+    descriptor: Out<i32>,
+    offset: Out<u64>,
+) -> Status {
+    if bytes == 0 || descriptor.is_null() || offset.is_null() {
+        return Status::INVALID_ARGUMENT;
+    }
+    let Some((start, region)) = allocation(pointer) else { return Status::INVALID_ALLOCATION };
+    let inside = pointer - start;
+    if bytes > region.len.next_multiple_of(PAGE) - inside {
+        return Status::INVALID_ARGUMENT;
+    }
+    if share(start, region).is_none() {
+        return Status::OUT_OF_RESOURCES;
+    }
+    let copy = SHARED.lock().get(&start).and_then(|(file, _)| file.try_clone().ok());
+    let Some(copy) = copy else { return Status::OUT_OF_RESOURCES };
+    let status = offset.put(inside as u64);
+    if status != Status::SUCCESS {
+        return status;
+    }
+    descriptor.put(copy.into_raw_fd())
+}
+
+/// The newer form, whose flags ask for a path over PCIe, of which there is none other here.
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_portable_export_dmabuf_v2(
+    pointer: usize,
+    bytes: usize,
+    descriptor: Out<i32>,
+    offset: Out<u64>,
+    _flags: u64,
+) -> Status {
+    hsa_amd_portable_export_dmabuf(pointer, bytes, descriptor, offset)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn hsa_amd_portable_close_dmabuf(descriptor: i32) -> Status {
+    if descriptor < 0 {
+        return Status::INVALID_ARGUMENT;
+    }
+    // SAFETY: the interface hands over a descriptor that `hsa_amd_portable_export_dmabuf` gave out and nobody closed.
+    let closed = unsafe { libc::close(descriptor) };
+    if closed == 0 { Status::SUCCESS } else { Status::ERROR }
+}
