@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd},
+    os::fd::{AsRawFd, IntoRawFd, OwnedFd},
     process,
 };
 
@@ -17,6 +17,7 @@ use crate::{
     locks::Mutex,
     memory, report,
     report::trace,
+    vmem,
 };
 
 /// `hsa_amd_ipc_memory_t`, as this device fills it.
@@ -38,6 +39,9 @@ const MAGIC: u32 = u32::from_le_bytes(*b"rcri");
 
 /// What was shared, by where it starts.
 static SHARED: Mutex<BTreeMap<usize, (OwnedFd, Handle)>> = Mutex::new(BTreeMap::new());
+
+/// Held by whoever shares an allocation.
+static SHARING: Mutex<()> = Mutex::new(());
 
 impl Handle {
     fn name(&self) -> String {
@@ -74,8 +78,9 @@ fn drawn() -> [u32; 2] {
 
 /// Shares the allocation that starts there, once.
 fn share(start: usize, region: Region) -> Option<Handle> {
-    let mut shared = SHARED.lock();
-    if let Some((_, handle)) = shared.get(&start) {
+    // Not the lock of what is shared: whoever frees memory takes that one, and is waited for below.
+    let one_at_a_time = SHARING.lock();
+    if let Some((_, handle)) = SHARED.lock().get(&start) {
         return Some(*handle);
     }
     let mut handle = Handle {
@@ -86,24 +91,14 @@ fn share(start: usize, region: Region) -> Option<Handle> {
         bytes: [region.len as u32, (region.len >> 32) as u32],
         owner: [u16::try_from(region.owner.0).ok()?, u16::try_from(region.flags).ok()?],
     };
-    let name = std::ffi::CString::new(handle.name()).ok()?;
-    // SAFETY: the name is a C string.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    if fd < 0 {
+    let file = File::from(vmem::file(&handle.name(), region.len.next_multiple_of(PAGE))?);
+    handle.file = file.as_raw_fd() as u32;
+    if let Err(why) = memory::move_into(start, &file) {
+        report::gap("(none)", format!("memory cannot be shared with another process: {why}"));
         return None;
     }
-    // SAFETY: a new descriptor, which nobody else owns.
-    let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-    handle.file = fd as u32;
-    file.set_len(region.len.next_multiple_of(PAGE) as u64).ok()?;
-    if !memory::move_into(start, &file) {
-        report::gap(
-            "(none)",
-            "memory is shared with another process while a kernel or a copy runs on and on",
-        );
-        return None;
-    }
-    shared.insert(start, (file.into(), handle));
+    SHARED.lock().insert(start, (file.into(), handle));
+    drop(one_at_a_time);
     Some(handle)
 }
 

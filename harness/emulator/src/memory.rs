@@ -220,11 +220,13 @@ pub(crate) fn free(start: usize) -> bool {
 /// How long a share waits for the kernels and copies that run: they may hold addresses of the memory, and write there.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Moves the bytes of an allocation into a file, which is mapped in their place; `false` where something runs on and on, or the
-/// kernel has no room.
+/// Moves the bytes of an allocation into a file, which is mapped in their place.
+///
+/// # Errors
+/// Why not: something runs on and on, the allocation is freed meanwhile, or the kernel has no room.
 ///
 /// What the host itself writes to the memory meanwhile may be lost, which only memory that the host reaches directly allows.
-pub(crate) fn move_into(start: usize, file: &File) -> bool {
+pub(crate) fn move_into(start: usize, file: &File) -> Result<(), &'static str> {
     let since = Instant::now();
     let users = loop {
         let users = users();
@@ -233,25 +235,27 @@ pub(crate) fn move_into(start: usize, file: &File) -> bool {
         }
         drop(users);
         if since.elapsed() > PATIENCE {
-            return false;
+            return Err("a kernel or a copy runs on and on");
         }
         thread::sleep(Duration::from_millis(1));
     };
-    let Some(len) = file.metadata().ok().and_then(|file| usize::try_from(file.len()).ok()) else {
-        return false;
+    // What is no more in the map may be somebody else's pages by now; what is, stays mapped while `users` is held.
+    let Some(region) = map().find(start).filter(|found| found.0 == start) else {
+        return Err("it is freed meanwhile");
     };
+    let len = region.1.len.next_multiple_of(PAGE);
     for offset in (0..len).step_by(PAGE) {
         let mut page = [0; PAGE];
         // SAFETY: a page of a live allocation, in which nothing of the device writes while `users` is held.
         unsafe { std::ptr::copy((start + offset) as *const u8, page.as_mut_ptr(), PAGE) };
         // A page that was never written stays one in the file, too.
         if page != [0; PAGE] && file.write_all_at(&page, offset as u64).is_err() {
-            return false;
+            return Err("there is no room for a second copy of it");
         }
     }
     let moved = map_file(start, len, file);
     drop(users);
-    moved
+    if moved { Ok(()) } else { Err("the kernel maps no file in its place") }
 }
 
 /// Maps a file over pages of ours.

@@ -103,6 +103,19 @@ fn with<T>(body: impl FnOnce(&mut State) -> T) -> T {
     body(STATE.lock().get_or_insert_default())
 }
 
+/// A file of memory, of so many bytes that are zero.
+pub(crate) fn file(name: &str, bytes: usize) -> Option<OwnedFd> {
+    let name = CString::new(name).ok()?;
+    // SAFETY: the name is a C string; the result is checked and then owned.
+    let file = unsafe {
+        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
+        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
+    }?;
+    // SAFETY: an open file of ours.
+    let sized = unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) == 0 };
+    sized.then_some(file)
+}
+
 /// Maps at an address of the kernel's choice (`at` zero), or over a part of a reserved range.
 fn map(at: usize, bytes: usize, file: Option<(&OwnedFd, usize)>, reachable: bool) -> Option<usize> {
     let mut flags = libc::MAP_NORESERVE;
@@ -203,17 +216,7 @@ extern "C" fn hsa_amd_vmem_handle_create(
     if owner.is_gpu() && !memory::charge(owner, bytes) {
         return Status::OUT_OF_RESOURCES;
     }
-    let name = CString::new(file_name(pool, kind)).unwrap_or_default();
-    // SAFETY: the name is a C string; the result is checked and then owned.
-    let file = unsafe {
-        let fd = libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC);
-        (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))
-    };
-    let sized = file.filter(|file| {
-        // SAFETY: an open file of ours.
-        unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) == 0 }
-    });
-    match sized {
+    match file(&file_name(pool, kind), bytes) {
         Some(file) => {
             trace!("vmem create {bytes} bytes of pool {:#x}", pool.0);
             handle.put(new_handle(Handle {
