@@ -288,6 +288,11 @@ pub(crate) struct On {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
+    /// Run this command, such as a reset, once where a GPU does not pass the health check after a trial that failed, and check
+    /// again. Without it the run ends there
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) recover: Option<String>,
+
     /// Append one JSON record per trial to this file as soon as it is over
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
@@ -341,6 +346,18 @@ pub(crate) struct Run {
     /// `rocrepro show` puts the records of all parts together
     #[arg(long, value_name = "NUMBER/OF")]
     pub(crate) shard: Option<::report::Shard>,
+
+    /// Begin no trial after the first failure that is news
+    #[arg(long)]
+    pub(crate) fail_fast: bool,
+
+    /// Run no further trial of a case of which this many have hung
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) max_hangs: Option<u32>,
+
+    /// Begin no trial after this many seconds; `--resume` goes on
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) budget_seconds: Option<u32>,
 
     /// Go on with the last run in the record file: what is over there is not run again
     #[arg(long, requires = "record")]

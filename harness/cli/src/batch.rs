@@ -1,11 +1,11 @@
 //! Many trials at once: pool, journal, progress.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     io::IsTerminal,
     num::NonZeroUsize,
-    sync::{Mutex, PoisonError},
-    time::SystemTime,
+    sync::{Mutex, OnceLock, PoisonError},
+    time::{Duration, Instant, SystemTime},
 };
 
 use device::Planted;
@@ -14,7 +14,7 @@ use report::{Begun, Line, Over, Record, count};
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
-    Session, Stop, interrupt, machine,
+    Session, Stop, health, interrupt, machine,
     rerun::again,
     stop::chain,
     trial::{Job, not_run as not_run_record, run_trial},
@@ -31,7 +31,81 @@ pub(crate) fn run_jobs(
     journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
     let jobs: Vec<_> = jobs.into_iter().map(|job| (session.next_number(), job)).collect();
-    run_batch(session, &jobs, &[], journal).map(|batch| (batch.records, batch.trouble))
+    run_batch(session, &jobs, &Patience::default(), &[], journal).map(|batch| {
+        let left_out = batch.left_out.map(|why| Stop::no_verdict(format!("error: {why}")));
+        (batch.records, batch.trouble.or(left_out))
+    })
+}
+
+/// What a run puts up with before it leaves trials out.
+#[derive(Debug, Default)]
+pub(crate) struct Patience {
+    /// No trial begins after the first failure that is news.
+    pub(crate) fail_fast: bool,
+    /// No further trial runs of a case of which this many have hung.
+    pub(crate) hangs: Option<u32>,
+    /// No trial begins after this time.
+    pub(crate) time: Option<Duration>,
+}
+
+/// How a run's patience ends.
+struct Course<'p> {
+    patience: &'p Patience,
+    begun: Instant,
+    /// Why no trial begins any more.
+    ended: OnceLock<String>,
+    /// Hangs of each case, and how many of its trials were left out since.
+    hangs: Mutex<BTreeMap<String, (u32, usize)>>,
+}
+
+impl Course<'_> {
+    /// Whether a trial of this case may begin.
+    fn lets(&self, case: &str) -> bool {
+        if let Some(time) = self.patience.time.filter(|time| self.begun.elapsed() >= *time) {
+            self.ended.get_or_init(|| format!("{} s are over (--budget-seconds)", time.as_secs()));
+        }
+        if self.ended.get().is_some() {
+            return false;
+        }
+        let mut hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+        match (hangs.get_mut(case), self.patience.hangs) {
+            (Some((hung, left_out)), Some(most)) if *hung >= most => {
+                *left_out += 1;
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Takes note of a trial that is over. False where it did not run, as the GPU is broken.
+    fn over(&self, record: &Record) -> bool {
+        if record.outcome.signature == health::broken() {
+            self.ended.get_or_init(|| record.outcome.summary.clone());
+            return false;
+        }
+        if record.outcome.kind == judge::Kind::Hang {
+            let mut hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+            hangs.entry(record.case.clone()).or_default().0 += 1;
+        }
+        if self.patience.fail_fast && record.verdict.kind.is_news() {
+            let trial = &record.trial;
+            self.ended.get_or_init(|| format!("{trial} is news (--fail-fast)"));
+        }
+        true
+    }
+
+    /// Why trials were left out, for people; none where none were.
+    fn why(&self) -> Option<String> {
+        let hangs = self.hangs.lock().unwrap_or_else(PoisonError::into_inner);
+        let quarantined = hangs.iter().filter(|(_, (_, left_out))| *left_out > 0);
+        let quarantined = quarantined.map(|(case, (hung, left_out))| {
+            let (hung, left_out) = (count(*hung as usize, "trial"), count(*left_out, "trial"));
+            format!("{left_out} of {case} left out: {hung} of it hung (--max-hangs)")
+        });
+        let ended = self.ended.get().map(|why| format!("no trial began any more: {why}"));
+        let all: Vec<String> = quarantined.chain(ended).collect();
+        (!all.is_empty()).then(|| all.join("\n"))
+    }
 }
 
 /// What came of many trials.
@@ -40,6 +114,8 @@ pub(crate) struct Batch {
     pub(crate) records: Vec<Record>,
     /// Those that were planned and did not come to their end.
     pub(crate) not_run: Vec<Record>,
+    /// Why the run itself left some out.
+    pub(crate) left_out: Option<String>,
     /// Why, where the run itself went wrong.
     pub(crate) trouble: Option<Stop>,
 }
@@ -48,6 +124,7 @@ pub(crate) struct Batch {
 pub(crate) fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],
+    patience: &Patience,
     head: &[Line],
     journal: Option<Journal>,
 ) -> Result<Batch, Stop> {
@@ -64,6 +141,8 @@ pub(crate) fn run_batch(
     for line in head {
         journal.keep(|| line.clone(), &cancel);
     }
+    let course =
+        Course { patience, begun: Instant::now(), ended: OnceLock::new(), hangs: Mutex::default() };
     let mut keep = in_order(|index, record: Option<Record>| {
         if record.is_some() {
             unfinished.remove(&index);
@@ -76,11 +155,15 @@ pub(crate) fn run_batch(
         &cancel,
         |_, (number, job)| {
             let number = *number;
+            if !course.lets(&job.case.id) {
+                return None;
+            }
             // A trial of which nobody would know that it began is not run.
             if !journal.keep(|| Line::Begun(begun(session, job, number)), &cancel) {
                 return None;
             }
-            Some(Record { number, ..run_trial(session, job, &cancel)? })
+            let record = Record { number, ..run_trial(session, job, &cancel)? };
+            course.over(&record).then_some(record)
         },
         |index, record: Option<Record>| {
             bar.inc(1);
@@ -98,7 +181,10 @@ pub(crate) fn run_batch(
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
     let lost = report::complete(planned, &records).err();
+    let left_out = course.why().filter(|_| trouble.is_none() && !cancel.is_cancelled());
+    let left_out = left_out.map(|why| format!("{why}\n{}", not_run("stopped", finished, all)));
     let trouble = match (trouble, lost) {
+        (None, Some(_)) if left_out.is_some() => None,
         (trouble, None) => trouble,
         (None, Some(incomplete)) if !cancel.is_cancelled() => Some(no_verdict(&incomplete)),
         (None, Some(_)) => Some(Stop::no_verdict(not_run("interrupted", finished, all))),
@@ -107,7 +193,7 @@ pub(crate) fn run_batch(
         }
     };
     let not_run = unfinished.iter().map(|index| not_run_record(session, &jobs[*index].1)).collect();
-    Ok(Batch { records, not_run, trouble })
+    Ok(Batch { records, not_run, left_out, trouble })
 }
 
 fn no_verdict(error: &dyn std::error::Error) -> Stop {

@@ -11,6 +11,7 @@ mod device_library;
 mod diagnostics;
 mod environments;
 mod evidence;
+mod health;
 mod home;
 mod interrupt;
 mod lacks;

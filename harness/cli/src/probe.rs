@@ -93,7 +93,7 @@ impl Session {
         let text = config.as_ref().map(serde_json::to_string).transpose().unwrap_or_default();
         let start = self.worker(stack, &order, folder.path(), text.as_deref());
         let told = Told::of(start.ok()?, &order).ok()?;
-        let (seen, _) = observe(self, &told, cancel)?;
+        let (seen, _) = observe(self, &told, &self.limits, cancel)?;
         let context = Context {
             plan: &order.plan,
             nonce: &nonce,

@@ -14,7 +14,7 @@ use device::{Config, Planted, Sanitize, Schedule};
 use judge::Able;
 use plan::{Late, Order};
 use rocm::Stack;
-use supervise::{Cancel, Limit, Limits, Resource, Start, View};
+use supervise::{Limit, Limits, Resource, Start, View};
 
 pub use self::options::{DeviceChoice, SessionOptions};
 use crate::{
@@ -23,7 +23,7 @@ use crate::{
     device_library,
     home::Home,
     library::CasesFrom,
-    machine::{self, Trouble, Turn},
+    machine::{self, Trouble},
     processes::Processes,
     progress,
     scratch::{self, Scratch},
@@ -72,6 +72,8 @@ pub struct Session {
     pub late: Option<Late>,
     environment: BTreeMap<String, String>,
     launcher: Vec<String>,
+    /// The command to run where the GPU no longer works; none without words.
+    pub(crate) recovery: Vec<String>,
     resources: BTreeMap<Resource, Limit>,
     cases_from: Option<CasesFrom>,
     program: PathBuf,
@@ -138,6 +140,7 @@ impl Session {
             late: options.late,
             environment: options.environment,
             launcher: options.launcher,
+            recovery: options.recovery,
             resources,
             cases_from: options.cases_from,
             program,
@@ -393,11 +396,9 @@ impl Session {
         machine::trouble(&folders)
     }
 
-    /// The turn of a trial on a GPU, by itself where trials run one at a time or this one needs that. None where the run was
-    /// cancelled; nobody waits for an emulated device, of which each trial has its own.
-    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
-        let file = self.code_cache.join("turn-on-the-gpu");
-        machine::turn(&file, alone || self.takes_turns(), cancel)
+    /// The lock by which trials take turns on a GPU. Cases from elsewhere may write to their own cache of kernels, and not here.
+    pub(crate) fn turns(&self) -> PathBuf {
+        self.cache.join("turn-on-the-gpu")
     }
 
     /// Whether trials share the device with nobody.

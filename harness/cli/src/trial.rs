@@ -11,10 +11,14 @@ use device::{Acts, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
 use report::{Begun, Device, Record};
-use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
+use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 
 use crate::{
-    CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks, rerun::again, spool::Spool,
+    CaseLibrary, DeviceChoice, Selected, Session, Stop,
+    health::{self, Gated},
+    lacks,
+    rerun::again,
+    spool::Spool,
 };
 
 /// One trial to run once.
@@ -137,11 +141,47 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
     }
-    let on_gpu = session.device == DeviceChoice::Gpu;
-    let turn = if on_gpu { session.turn(job.case.needs.alone, cancel) } else { Ok(None) };
-    if on_gpu && matches!(turn, Ok(None)) {
-        return None;
+    match session.device {
+        DeviceChoice::Emulated(_) => run_here(session, job, &session.limits, nonce, cancel),
+        DeviceChoice::Gpu => on_gpu(session, job, nonce, cancel),
     }
+}
+
+/// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
+fn on_gpu(session: &Session, job: &Job<'_>, nonce: String, cancel: &Cancel) -> Option<Record> {
+    let gate = match session.turn(job.case.needs.alone, cancel) {
+        Ok(turn) => turn?,
+        Err(error) => {
+            let why = format!("no turn on the GPU: {error}");
+            return Some(without(session, job, "not-started", why));
+        }
+    };
+    let turn = match gate {
+        Gated::Open(turn) => turn,
+        Gated::Closed(why) => return Some(without(session, job, health::BROKEN, why)),
+    };
+    let mut record = run_here(session, job, &session.limits, nonce, cancel)?;
+    if let Some(ended) = may_have_broken(&record) {
+        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, turn, cancel);
+    }
+    Some(record)
+}
+
+/// How a trial ended after which the GPU may not work any more.
+pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
+    let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
+    let lost = record.outcome.kind == judge::Kind::NoVerdict && !by_itself;
+    (record.outcome.kind.is_failure() || lost).then(|| record.outcome.summary.clone())
+}
+
+/// Runs a trial in a fresh process and judges it. None where the run was cancelled before the trial was over.
+pub(crate) fn run_here(
+    session: &Session,
+    job: &Job<'_>,
+    limits: &Limits,
+    nonce: String,
+    cancel: &Cancel,
+) -> Option<Record> {
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = &job.lowered.reference.expected;
@@ -159,14 +199,13 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         writable: session.writable(),
         wanted: wanted.clone(),
     };
-    let told = turn
+    let told = folder
         .as_ref()
-        .map_err(|error| format!("no turn on the GPU: {error}"))
-        .and_then(|_| folder.as_ref().map_err(|e| format!("no folder for the trial: {e}")))
+        .map_err(|e| format!("no folder for the trial: {e}"))
         .and_then(|_| Told::new(session, &order, &spool, config.as_ref()));
     let kept = Spool::new(&spool, largest(&job.lowered.plan));
     let (observation, usage) = match &told {
-        Ok(told) => observe(session, told, cancel)?,
+        Ok(told) => observe(session, told, limits, cancel)?,
         Err(error) => (not_started(error.clone()), None),
     };
     let nothing = BTreeMap::new();
@@ -332,6 +371,7 @@ fn record(
         nonce: nonce.to_owned(),
         confined: report::confined(&observation.events),
         again: again(session, job),
+        gpu_after: String::new(),
         device,
     }
 }
@@ -400,10 +440,11 @@ impl Told {
 pub(crate) fn observe(
     session: &Session,
     told: &Told,
+    limits: &Limits,
     cancel: &Cancel,
 ) -> Option<(Observation, Option<Usage>)> {
     let command = session.command(&told.start);
-    let seen = supervise::run(command, &told.order, &session.limits, cancel, &mut |_| {});
+    let seen = supervise::run(command, &told.order, limits, cancel, &mut |_| {});
     session.processes.note(&seen);
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;

@@ -76,6 +76,9 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     if let Some(next) = next(record) {
         line(&format!("    {next}"));
     }
+    if !record.gpu_after.is_empty() {
+        line(&format!("    The GPU after it: {}", record.gpu_after));
+    }
     let stderr: Vec<&str> = record.stderr_tail.lines().collect();
     if outcome.kind != Kind::Pass && !stderr.is_empty() {
         line("    End of standard error:");

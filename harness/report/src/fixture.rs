@@ -65,6 +65,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         stderr_tail: String::new(),
         nonce: "n0nce".to_owned(),
         confined: String::new(),
+        gpu_after: String::new(),
         again: format!("rocrepro run --rocm debian:7.2.4 --device emulated:gfx1151 '{trial}'"),
     }
 }

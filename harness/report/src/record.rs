@@ -90,6 +90,9 @@ pub struct Record {
     /// The end of standard error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// On a GPU, whether it still worked after this trial failed; nothing where that was not looked at.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub gpu_after: String,
     /// The nonce by which the worker proved itself.
     pub nonce: String,
     /// The command that repeats this trial.

@@ -109,7 +109,8 @@ impl Origin {
 
 impl On {
     fn put(&self, words: &mut Words) {
-        let On { target, jobs, timeout, quiet_timeout, late, limit, record, worker } = self;
+        let On { target, jobs, timeout, quiet_timeout, late, limit, recover, record, worker } =
+            self;
         target.put(words);
         words.values("--jobs", jobs);
         words.values("--timeout", (*timeout != On::TIMEOUT).then_some(timeout));
@@ -119,6 +120,7 @@ impl On {
         );
         words.values("--late", late);
         words.values("--limit", limit);
+        words.values("--recover", recover);
         words.values("--record", record.iter().map(|path| path.display()));
         words.values("--worker", worker.iter().map(|path| path.display()));
     }

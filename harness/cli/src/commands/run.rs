@@ -2,7 +2,7 @@ use std::{
     fs::File,
     path::Path,
     process::ExitCode,
-    time::{Instant, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use device::{Config, Sanitize, UnknownSanitize, UnknownSchedule};
@@ -17,7 +17,7 @@ use super::setup::setup;
 use crate::{
     CaseLibrary, Session, Stop,
     args::{Emulation, Run},
-    batch::{Batch, run_batch},
+    batch::{Batch, Patience, run_batch},
     machine,
     outputs::{self, Junit},
     trial::{self, Job, lower_all},
@@ -82,7 +82,8 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     };
     let lost_lines = lost.iter().map(|record| Line::Trial(Box::new(record.clone())));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lost_lines).collect();
-    let Batch { records: new, not_run, trouble } = run_batch(&session, &jobs, &head, journal)?;
+    let Batch { records: new, not_run, left_out, trouble } =
+        run_batch(&session, &jobs, &args.patience(), &head, journal)?;
     records.extend(lost.into_iter().chain(new));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
@@ -93,9 +94,24 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         junit.write(&records)?;
     }
     shown?;
-    match trouble {
-        Some(stop) => Err(stop),
-        None => Ok(ExitCode::from(report::exit_status(&records))),
+    match (trouble, left_out) {
+        (Some(stop), _) => Err(stop),
+        (None, None) => Ok(ExitCode::from(report::exit_status(&records))),
+        (None, Some(why)) => {
+            outputs::note(why);
+            // Whatever passed, the run has no verdict as a whole; news is louder.
+            Ok(ExitCode::from(if report::exit_status(&records) == 1 { 1 } else { 3 }))
+        }
+    }
+}
+
+impl Run {
+    fn patience(&self) -> Patience {
+        Patience {
+            fail_fast: self.fail_fast,
+            hangs: self.max_hangs,
+            time: self.budget_seconds.map(|seconds| Duration::from_secs(seconds.into())),
+        }
     }
 }
 

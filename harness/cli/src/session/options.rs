@@ -40,6 +40,8 @@ pub struct SessionOptions {
     pub environment: BTreeMap<String, String>,
     /// Command words before the worker's own.
     pub launcher: Vec<String>,
+    /// The command to run once where a GPU no longer works after a trial; none without words.
+    pub recovery: Vec<String>,
     /// Where the cases come from, if not from the built-in library.
     pub cases_from: Option<CasesFrom>,
     /// Trials at once.
@@ -105,6 +107,7 @@ impl TryFrom<&Target> for SessionOptions {
             mirrors: on.mirrors.mirror.clone(),
             environment,
             launcher,
+            recovery: Vec::new(),
             cases_from: None,
             jobs: None,
             limits: Limits::default(),
@@ -123,11 +126,17 @@ impl TryFrom<&On> for SessionOptions {
     fn try_from(on: &On) -> Result<Self, Stop> {
         let late = on.late.as_deref().map(str::parse).transpose();
         let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
-        let given = Stop::both(late, resources(&on.limit));
-        let (options, (late, resources)) = Stop::both(SessionOptions::try_from(&on.target), given)?;
+        let recovery = shell_words::split(on.recover.as_deref().unwrap_or_default());
+        let recovery = recovery.map_err(|error| {
+            Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
+        });
+        let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
+        let (options, (late, (resources, recovery))) =
+            Stop::both(SessionOptions::try_from(&on.target), given)?;
         Ok(SessionOptions {
             resources,
             late,
+            recovery,
             jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
             limits: Limits {
                 total: Duration::from_secs(on.timeout.into()),

@@ -32,12 +32,16 @@ const OPTIONS: &[&str] = &[
 
 /// Those on which it does not depend, or not in this way: which trials, how many at once, where it is written, where a stack is fetched from.
 const OTHERS: &[&str] = &[
+    "--budget-seconds",
     "--exclude",
+    "--fail-fast",
     "--help",
     "--jobs",
     "--junit",
+    "--max-hangs",
     "--mirror",
     "--record",
+    "--recover",
     "--repeat",
     "--resume",
     "--shard",

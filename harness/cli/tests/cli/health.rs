@@ -1,0 +1,211 @@
+//! A GPU that no longer works after a trial, and runs that leave trials out.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use report::Record;
+
+fn rocrepro(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null());
+    command.env_remove("ROCREPRO_ROCM").env_remove("ROCREPRO_GFX");
+    command
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+fn records(path: &Path) -> Vec<Record> {
+    let text = fs::read_to_string(path).expect("a record file");
+    report::records(&text).expect("records")
+}
+
+/// The health check is a case of which each part was proven: without one of its checks a fault would pass.
+#[test]
+fn the_health_check_notices_its_faults() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/src/health/check.yaml");
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let proven = rocrepro(&["prove", "--mutate", "--cases-from", file]).args(on).output();
+    let proven = proven.expect("it starts");
+    assert!(proven.status.success(), "{}", said(&proven));
+    assert!(said(&proven).contains("4 of 4 planted faults caught"), "{}", said(&proven));
+}
+
+/// A stack without anything in it, and a worker that writes a line for each start and then says nothing for ever, as on a GPU that hangs.
+struct Pretended {
+    folder: tempfile::TempDir,
+}
+
+impl Pretended {
+    fn new() -> Pretended {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir_all(at("stack/lib")).expect("a folder");
+        fs::create_dir_all(at("cache/rocrepro")).expect("a folder");
+        fs::write(at("stack/lib/libamdhip64.so.7"), "").expect("a file");
+        fs::create_dir_all(at("stack/.info")).expect("a folder");
+        fs::write(at("stack/.info/version"), "7.2.4\n").expect("a file");
+        let starts = at("starts").display().to_string();
+        fs::write(at("worker"), format!("#!/bin/sh\necho >> {starts}\nexec sleep 600\n"))
+            .expect("a file");
+        fs::set_permissions(at("worker"), PermissionsExt::from_mode(0o755)).expect("a mode");
+        Pretended { folder }
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().canonicalize().expect("a folder").join(name)
+    }
+
+    /// As if the health check had passed on the stack since the machine was started, which no such worker can bring about.
+    fn passed_once(&self) {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("a boot id");
+        let known = serde_json::json!({
+            "boot": boot.trim(), "stacks": {self.at("stack").display().to_string(): null}
+        });
+        fs::write(self.at("cache/rocrepro/turn-on-the-gpu.json"), known.to_string())
+            .expect("a file");
+    }
+
+    fn starts(&self) -> usize {
+        fs::read_to_string(self.at("starts")).map_or(0, |text| text.lines().count())
+    }
+
+    fn run(&self, more: &[&str]) -> Output {
+        let mut command = rocrepro(&["run", "copies/small-sizes", "--device", "gpu"]);
+        command.args(["--quiet-timeout", "1", "--record"]).arg(self.at("records"));
+        command.arg("--rocm").arg(self.at("stack")).arg("--worker").arg(self.at("worker"));
+        command.env("XDG_CACHE_HOME", self.at("cache")).args(more);
+        command.output().expect("it starts")
+    }
+}
+
+#[test]
+fn nothing_runs_on_a_gpu_that_a_trial_broke() {
+    let pretended = Pretended::new();
+    pretended.passed_once();
+    let mended = pretended.at("mended").display().to_string();
+    let output =
+        pretended.run(&["--recover", &format!("sh -c 'echo was here >&2; echo >> {mended}'")]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    // The trial; the check after it; the command; the check after that.
+    assert_eq!(pretended.starts(), 3, "{text}");
+    assert_eq!(fs::read_to_string(&mended).expect("it ran").lines().count(), 1);
+    let done = records(&pretended.at("records"));
+    let [suspect] = done.as_slice() else { panic!("{} trials have a record: {text}", done.len()) };
+    for wanted in [
+        "which ended with exit code 0",
+        &format!("`{}` of run {} is the suspect", suspect.trial, suspect.run),
+        "no trial began any more: the GPU did not pass the health check",
+        "was here",
+        "stopped: 1 of ",
+    ] {
+        assert!(text.contains(wanted), "no `{wanted}` in: {text}");
+    }
+    assert!(suspect.gpu_after.contains("is the suspect"), "{suspect:?}");
+
+    // Another process of the same user does not wait for the card again, and says whose doing it is.
+    let output = pretended.run(&["--resume"]);
+    let text = said(&output);
+    assert_eq!((output.status.code(), pretended.starts()), (Some(3), 3), "{text}");
+    assert!(
+        text.contains(&format!("`{}` of run {} is the suspect", suspect.trial, suspect.run)),
+        "{text}"
+    );
+    assert_eq!(records(&pretended.at("records")).len(), 1);
+}
+
+#[test]
+fn where_the_check_never_passed_that_is_said_and_all_runs() {
+    let pretended = Pretended::new();
+    let output = pretended.run(&[
+        "--exclude",
+        "copies/small-sizes[bytes=2]",
+        "--repeat",
+        "1",
+        "--shard",
+        "1/12",
+    ]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert_eq!(text.matches("the health check does not pass on this stack").count(), 1, "{text}");
+    let done = records(&pretended.at("records"));
+    assert_eq!(pretended.starts(), done.len() + 1, "{text}");
+    assert!(done.iter().all(|record| record.gpu_after.is_empty()));
+}
+
+fn emulated(record: &Path, more: &[&str]) -> Output {
+    let mut command = rocrepro(&["run", "--rocm", "debian:7.2.4", "--device", "emulated"]);
+    command.args(["--gfx", "gfx1151", "--jobs", "1", "--record"]).arg(record).args(more);
+    command.output().expect("it starts")
+}
+
+#[test]
+fn a_run_ends_at_the_first_news_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("records");
+    let first = ["copies/small-sizes", "--fault", "copy.zero", "--fail-fast"];
+    let output = emulated(&record, &first);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let done = records(&record);
+    let (last, before) = done.split_last().expect("a record");
+    assert!(last.verdict.kind.is_news() && before.iter().all(|r| !r.verdict.kind.is_news()));
+    assert!(
+        text.contains(&format!("no trial began any more: {} is news (--fail-fast)", last.trial)),
+        "{text}"
+    );
+    assert!(text.contains(&format!("stopped: {} of ", done.len())), "{text}");
+}
+
+#[test]
+fn a_case_that_hangs_is_left_out_and_the_others_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("records");
+    let options = [
+        "copies/small-sizes[host=pageable]",
+        "errors/bad-free",
+        "--fault",
+        "call.hang,call=hipMemcpy",
+        "--quiet-timeout",
+        "2",
+        "--max-hangs",
+        "1",
+    ];
+    let output = emulated(&record, &options);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let done = records(&record);
+    let of = |case: &str| done.iter().filter(|r| r.case == case).collect::<Vec<_>>();
+    let hung =
+        of("copies/small-sizes").iter().filter(|r| r.outcome.kind == judge::Kind::Hang).count();
+    assert_eq!(hung, 1, "{text}");
+    assert!(!of("errors/bad-free").is_empty(), "{text}");
+    assert!(
+        text.contains("of copies/small-sizes left out: 1 trial of it hung (--max-hangs)"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_ends_when_its_time_is_over_and_goes_on() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("records");
+    let all = ["copies/small-sizes[bytes=2,host=pinned]", "--repeat", "60"];
+    let output = emulated(&record, &[&all[..], &["--budget-seconds", "1"]].concat());
+    let text = said(&output);
+    let done = records(&record).len();
+    assert_eq!(output.status.code(), Some(3), "{text}");
+    assert!(done > 0 && done < 60 * 4, "{done}: {text}");
+    assert!(text.contains("no trial began any more: 1 s are over (--budget-seconds)"), "{text}");
+    let output = emulated(&record, &[&all[..], &["--resume"]].concat());
+    assert!(output.status.success(), "{}", said(&output));
+    let numbers: std::collections::BTreeSet<u64> =
+        records(&record).iter().map(|r| r.number).collect();
+    assert_eq!(numbers.len(), records(&record).len());
+}
