@@ -17,6 +17,7 @@ mod interrupt;
 mod lacks;
 mod library;
 mod machine;
+mod on_gpu;
 mod outputs;
 mod probe;
 mod processes;

@@ -14,9 +14,8 @@ use report::{Begun, Device, Record};
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 
 use crate::{
-    CaseLibrary, DeviceChoice, Selected, Session, Stop,
-    health::{self, Gated},
-    lacks,
+    CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks,
+    on_gpu::{Cards, on_gpu},
     rerun::again,
     spool::Spool,
 };
@@ -147,33 +146,6 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     }
 }
 
-/// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
-fn on_gpu(session: &Session, job: &Job<'_>, nonce: String, cancel: &Cancel) -> Option<Record> {
-    let gate = match session.turn(job.case.needs.alone, cancel) {
-        Ok(turn) => turn?,
-        Err(error) => {
-            let why = format!("no turn on the GPU: {error}");
-            return Some(without(session, job, "not-started", why));
-        }
-    };
-    let turn = match gate {
-        Gated::Open(turn) => turn,
-        Gated::Closed(why) => return Some(without(session, job, health::BROKEN, why)),
-    };
-    let mut record = run_here(session, job, &session.limits, nonce, cancel)?;
-    if let Some(ended) = may_have_broken(&record) {
-        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, turn, cancel);
-    }
-    Some(record)
-}
-
-/// How a trial ended after which the GPU may not work any more.
-pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
-    let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
-    let lost = record.outcome.kind == judge::Kind::NoVerdict && !by_itself;
-    (record.outcome.kind.is_failure() || lost).then(|| record.outcome.summary.clone())
-}
-
 /// Runs a trial in a fresh process and judges it. None where the run was cancelled before the trial was over.
 pub(crate) fn run_here(
     session: &Session,
@@ -182,6 +154,7 @@ pub(crate) fn run_here(
     nonce: String,
     cancel: &Cancel,
 ) -> Option<Record> {
+    let before = (session.device == DeviceChoice::Gpu).then(Cards::now);
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = &job.lowered.reference.expected;
@@ -239,15 +212,13 @@ pub(crate) fn run_here(
     if outcome.kind.is_failure()
         && let Some(trouble) = session.trouble(&spool, context.environment)
     {
-        outcome = Outcome {
-            kind: judge::Kind::NoVerdict,
-            signature: trouble.signature.into(),
-            ..outcome
-        };
-        outcome.details.insert(0, outcome.summary);
-        outcome.summary = trouble.why;
+        outcome = outcome.put_down_to(trouble.signature, trouble.why);
     }
-    Some(record(session, job, &nonce, observation, usage, (outcome, red)))
+    let mut record = record(session, job, &nonce, observation, usage, (outcome, red));
+    if let Some(before) = before {
+        before.describe(&mut record);
+    }
+    Some(record)
 }
 
 /// The most bytes that a check of a plan looks at: a buffer, or the guards around one.
@@ -272,7 +243,7 @@ pub(crate) fn lost(session: &Session, job: &Job<'_>, begun: &Begun) -> Record {
 }
 
 /// The record of a trial that has no worker.
-fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
+pub(crate) fn without(session: &Session, job: &Job<'_>, word: &str, why: String) -> Record {
     let outcome = Outcome {
         kind: judge::Kind::NoVerdict,
         signature: format!("no-verdict:{word}"),

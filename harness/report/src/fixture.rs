@@ -41,6 +41,9 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
             bdf: String::new(),
             emulated: true,
             proven: true,
+            card: None,
+            errors: Vec::new(),
+            driver: String::new(),
             identity: Some(Identity { version: "0.1.0".to_owned(), config: Config::default() }),
         },
         outcome: Outcome {
@@ -156,6 +159,9 @@ pub(crate) fn on_gpu(mut record: Record) -> Record {
         bdf: "0000:03:00.0".to_owned(),
         emulated: false,
         proven: true,
+        card: None,
+        errors: Vec::new(),
+        driver: String::new(),
         identity: None,
     };
     record

@@ -17,7 +17,7 @@ mod write;
 
 pub use address::{LIMIT, Link};
 pub use environment::{
-    Driver, Environment, Gpu, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
+    Driver, Environment, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
 };
 pub use findings::{Control, Duplicate, Findings, Log, Mistake, Program};
 pub use form::Form;

@@ -7,7 +7,7 @@ use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Line;
+use crate::{Errors, Gpu, Line};
 
 /// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
 pub const FORMAT: u32 = 1;
@@ -213,6 +213,15 @@ pub struct Device {
     pub emulated: bool,
     /// Whether the worker proved this; else it is what was planned.
     pub proven: bool,
+    /// The GPU, as the files of its driver described it after the trial; none where these do not have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<Box<Gpu>>,
+    /// Errors that the GPU's hardware counted during the trial, by unit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub errors: Vec<Errors>,
+    /// The driver of the GPU and the release of the kernel that runs it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub driver: String,
     /// The emulated device's own statement, with its configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<serde_json::Value>")]
@@ -229,6 +238,9 @@ impl Device {
                 bdf: bdf.clone(),
                 emulated: emulated.is_some(),
                 proven: true,
+                card: None,
+                errors: Vec::new(),
+                driver: String::new(),
                 identity: emulated.clone(),
             }),
             _ => None,
@@ -239,6 +251,9 @@ impl Device {
             bdf: String::new(),
             emulated: planned_emulated,
             proven: false,
+            card: None,
+            errors: Vec::new(),
+            driver: String::new(),
             identity: None,
         })
     }

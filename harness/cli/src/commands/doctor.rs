@@ -1,4 +1,3 @@
-mod gpu;
 mod host;
 
 pub(super) use host::{kernel_log_since, uptime};
@@ -12,7 +11,7 @@ use std::{
 use report::issue::{Environment, Identity, NotRead, StackFound, Variable, concerns_rocm};
 use supervise::{Cancel, Ended, Limits};
 
-use crate::{Stop, args::Doctor, outputs};
+use crate::{Stop, args::Doctor, card, outputs};
 
 /// Longest time that PyTorch may take to describe itself.
 const TORCH: Duration = Duration::from_secs(60);
@@ -40,13 +39,15 @@ pub(crate) fn environment(with_torch: bool) -> (Environment, Identity) {
     let mut who = host::identity();
     machine.date = report::date(SystemTime::now());
     machine.rocrepro = env!("CARGO_PKG_VERSION").to_owned();
-    let (gpus, serials) = gpu::gpus(Path::new("/"), &mut not_read);
+    let (gpus, serials) = card::gpus(Path::new("/"), &mut not_read);
     machine.gpus = gpus;
     who.serials.extend(serials);
-    machine.driver = gpu::driver(Path::new("/"), &mut not_read);
+    machine.driver = card::driver(Path::new("/"), &mut not_read);
     machine.kernel_log = host::kernel_log(&mut not_read);
     machine.stacks = stacks(&mut not_read);
     machine.variables = variables();
+    machine.advice =
+        card::advice(Path::new("/"), &machine.gpus, &machine.driver, &machine.variables);
     if with_torch {
         machine.torch = match torch() {
             Ok(text) => Some(text),
@@ -63,7 +64,7 @@ pub(crate) fn environment(with_torch: bool) -> (Environment, Identity) {
 /// Who must not be named.
 pub(crate) fn whose() -> Identity {
     let mut who = host::identity();
-    who.serials.extend(gpu::gpus(Path::new("/"), &mut Vec::new()).1);
+    who.serials.extend(card::gpus(Path::new("/"), &mut Vec::new()).1);
     who
 }
 

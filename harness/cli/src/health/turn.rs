@@ -12,8 +12,9 @@ use super::{After, Check, Checked, Gate, Health, Suspect};
 use crate::{
     Session,
     machine::{self, Turn},
+    on_gpu::may_have_broken,
     outputs,
-    trial::{Job, may_have_broken, nonce, run_here},
+    trial::{Job, nonce, run_here},
 };
 
 /// Longest time and silence of a health check: it needs a second.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 
 use super::redact::{Identity, redact};
+use crate::gpu::{Gpu, gib};
 
 /// A machine: hardware, driver, user spaces, variables. Every text of it is free of names once [`Environment::redacted`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +34,9 @@ pub struct Environment {
     pub driver: Driver,
     /// GPUs of AMD.
     pub gpus: Vec<Gpu>,
+    /// What looks wrong, and what somebody can do about it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub advice: Vec<String>,
     /// ROCm user spaces.
     pub stacks: Vec<StackFound>,
     /// Variables that are set and that ROCm or PyTorch read; a stock environment has none of them.
@@ -59,25 +63,6 @@ pub struct Driver {
     /// What is wrong with the access to the device files; empty where all is well or there is nothing to access.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<String>,
-}
-
-/// A GPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gpu {
-    /// The product's name where the driver knows it.
-    pub name: String,
-    /// Its architecture, such as `gfx1100`.
-    pub gfx: String,
-    /// PCI vendor, device and revision, such as `1002:744c rev c8`.
-    pub pci: String,
-    /// Memory of its own, in bytes.
-    pub vram_bytes: u64,
-    /// Version of the board's firmware.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub vbios: Option<String>,
-    /// Firmware versions by part, such as `mec` and `sdma`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub firmware: Vec<(String, String)>,
 }
 
 /// A ROCm user space of the machine.
@@ -163,6 +148,7 @@ impl Environment {
             .chain(&mut self.container)
             .chain(&mut self.driver.access)
             .chain(&mut self.torch)
+            .chain(&mut self.advice)
             .chain(&mut self.kernel_log);
         texts.for_each(clean);
         self.gpus.iter_mut().for_each(|gpu| clean(&mut gpu.name));
@@ -216,6 +202,9 @@ impl Environment {
             Some(_) => {
                 for gpu in &self.gpus {
                     line("gpu", &gpu.words());
+                    for errors in &gpu.errors {
+                        line("errors", &errors.to_string());
+                    }
                     if !gpu.firmware.is_empty() {
                         let parts: Vec<_> =
                             gpu.firmware.iter().map(|(part, v)| format!("{part} {v}")).collect();
@@ -241,6 +230,9 @@ impl Environment {
         for Variable { name, value } in &self.variables {
             line("variable", &format!("{name}={value}"));
         }
+        for advice in &self.advice {
+            line("look at", advice);
+        }
         for log in &self.kernel_log {
             line("kernel log", log);
         }
@@ -258,26 +250,13 @@ impl Environment {
 
 impl Driver {
     /// In one line.
-    pub(super) fn words(&self) -> String {
+    pub fn words(&self) -> String {
         match (&self.amdgpu, self.loaded) {
             (Some(version), _) => format!("amdgpu {version} (of the host)"),
             (None, true) => "amdgpu of the host's kernel".to_owned(),
             (None, false) => "amdgpu is not loaded".to_owned(),
         }
     }
-}
-
-impl Gpu {
-    fn words(&self) -> String {
-        let name = if self.name.is_empty() { "AMD GPU" } else { &self.name };
-        let vbios = self.vbios.as_ref().map_or(String::new(), |v| format!(", vbios {v}"));
-        format!("{name}, {}, {}, {} of memory{vbios}", self.gfx, self.pci, gib(self.vram_bytes))
-    }
-}
-
-/// Bytes in GiB, for people.
-fn gib(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
 }
 
 #[cfg(test)]
@@ -304,6 +283,7 @@ pub(super) fn example() -> Environment {
             vram_bytes: 24 << 30,
             vbios: Some("113-EXT800217-001".to_owned()),
             firmware: vec![("mec".to_owned(), "0x000001f6".to_owned())],
+            ..Gpu::default()
         }],
         stacks: vec![StackFound {
             spec: "/opt/rocm".to_owned(),
@@ -316,6 +296,7 @@ pub(super) fn example() -> Environment {
             value: "/home/jane/lib".to_owned(),
         }],
         torch: None,
+        advice: Vec::new(),
         kernel_log: vec!["workhorse amdgpu 0000:03:00.0: MES failed to respond".to_owned()],
         not_read: vec![NotRead {
             what: "/sys/kernel/debug/dri/1/amdgpu_firmware_info".to_owned(),

@@ -1,0 +1,128 @@
+//! What is done around a trial on a GPU, which trials share and which may be broken: an emulated device is made anew for each.
+
+use std::path::Path;
+
+use judge::{End, Kind, Verdict, VerdictKind};
+use report::{Gpu, Record};
+use supervise::Cancel;
+
+use crate::{
+    Session, card,
+    health::{self, Gated},
+    trial::{Job, run_here, without},
+};
+
+/// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
+pub(crate) fn on_gpu(
+    session: &Session,
+    job: &Job<'_>,
+    nonce: String,
+    cancel: &Cancel,
+) -> Option<Record> {
+    let gate = match session.turn(job.case.needs.alone, cancel) {
+        Ok(turn) => turn?,
+        Err(error) => {
+            let why = format!("no turn on the GPU: {error}");
+            return Some(without(session, job, "not-started", why));
+        }
+    };
+    let turn = match gate {
+        Gated::Open(turn) => turn,
+        Gated::Closed(why) => return Some(without(session, job, health::BROKEN, why)),
+    };
+    let mut record = run_here(session, job, &session.limits, nonce, cancel)?;
+    if let Some(ended) = may_have_broken(&record) {
+        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, turn, cancel);
+    }
+    Some(record)
+}
+
+/// How a trial ended after which the GPU may not work any more.
+pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
+    let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
+    let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
+    (record.outcome.kind.is_failure() || lost).then(|| record.outcome.summary.clone())
+}
+
+/// The GPUs of this machine before a trial, as the files of their driver describe them.
+pub(crate) struct Cards(Vec<Gpu>);
+
+impl Cards {
+    pub(crate) fn now() -> Cards {
+        Cards(card::gpus(Path::new("/"), &mut Vec::new()).0)
+    }
+
+    /// Adds what the trial's GPU is, and what it went through, to the record.
+    pub(crate) fn describe(&self, record: &mut Record) {
+        describe(record, &self.0, &Cards::now().0);
+        record.device.driver = card::driver(Path::new("/"), &mut Vec::new()).words();
+    }
+}
+
+/// Says what the GPU of a trial was by its driver's files. A failure during which its hardware counted errors that nothing could
+/// mend is none of ROCm.
+fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
+    let device = &mut record.device;
+    let here = |gpu: &&Gpu| !device.bdf.is_empty() && gpu.bdf.eq_ignore_ascii_case(&device.bdf);
+    let then = before.iter().find(here);
+    let Some(now) = after.iter().find(here) else { return };
+    device.errors = then.map_or_else(Vec::new, |then| now.errors_since(then));
+    let bad: Vec<_> = device.errors.iter().filter(|errors| errors.uncorrected > 0).collect();
+    let bad: Vec<_> = bad.iter().map(ToString::to_string).collect();
+    device.card = Some(Box::new(now.clone()));
+    if !bad.is_empty() && record.outcome.kind.is_failure() {
+        let why = format!(
+            "the hardware of the GPU counted errors that nothing could mend during the trial ({}), so its failure says nothing of ROCm",
+            bad.join("; ")
+        );
+        record.outcome = record.outcome.clone().put_down_to("no-verdict:hardware", why);
+        record.verdict = Verdict { kind: VerdictKind::NoVerdict, known: None };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use report::Errors;
+
+    use super::*;
+
+    fn record(kind: &str, verdict: &str) -> Record {
+        let record = serde_json::json!({
+            "format": 1, "date": "", "rocrepro": "", "case": "a/b", "trial": "a/b", "title": "",
+            "stack": {"spec": "", "root": "", "libraries": []},
+            "device": {"name": "", "gfx": "gfx942", "bdf": "0000:0C:00.0", "emulated": false, "proven": true},
+            "outcome": {"kind": kind, "signature": "s", "at": {}, "summary": "12 bytes are wrong"},
+            "verdict": {"kind": verdict}, "exit": {"exited": 0}, "phases": [], "calls": 0, "wall_ns": 0, "nonce": "", "again": "",
+        });
+        serde_json::from_value(record).unwrap()
+    }
+
+    fn card(bdf: &str, uncorrected: u64, corrected: u64) -> Gpu {
+        let errors = vec![Errors { unit: "umc".to_owned(), uncorrected, corrected }];
+        Gpu { bdf: bdf.to_owned(), errors, ..Gpu::default() }
+    }
+
+    #[test]
+    fn errors_of_the_hardware_are_not_blamed_on_rocm() {
+        let before = [card("0000:0b:00.0", 0, 0), card("0000:0c:00.0", 3, 5)];
+        // Another card's errors, and what stood there before, say nothing of the trial.
+        let mut other = record("wrong-data", "news-fail");
+        let after = [card("0000:0b:00.0", 9, 0), card("0000:0c:00.0", 3, 6)];
+        describe(&mut other, &before, &after);
+        assert_eq!(other.outcome.kind, Kind::WrongData);
+        assert_eq!(other.device.errors[0].to_string(), "umc: 0 uncorrected, 1 corrected");
+        assert_eq!(other.device.card.as_deref(), Some(&after[1]));
+
+        let after = [card("0000:0c:00.0", 4, 5)];
+        let mut failed = record("wrong-data", "news-fail");
+        describe(&mut failed, &before, &after);
+        assert_eq!(failed.verdict.kind, VerdictKind::NoVerdict);
+        assert_eq!(failed.outcome.signature, "no-verdict:hardware");
+        assert_eq!(failed.outcome.details, ["12 bytes are wrong"]);
+        assert!(failed.outcome.summary.contains("umc: 1 uncorrected, 0 corrected"));
+
+        let mut passed = record("pass", "pass");
+        describe(&mut passed, &before, &after);
+        assert_eq!((passed.verdict.kind, passed.device.errors.len()), (VerdictKind::Pass, 1));
+    }
+}
