@@ -14,6 +14,7 @@ mod evidence;
 mod health;
 mod home;
 mod interrupt;
+mod kernel_log;
 mod lacks;
 mod library;
 mod machine;

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use judge::{End, Kind, Verdict, VerdictKind};
+use judge::{End, Kind, Outcome, Verdict, VerdictKind};
 use report::{Gpu, Record};
 use supervise::Cancel;
 
 use crate::{
     Session, card,
     health::{self, Gated},
+    kernel_log,
     trial::{Job, run_here, without},
 };
 
@@ -44,19 +45,34 @@ pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     (record.outcome.kind.is_failure() || lost).then(|| record.outcome.summary.clone())
 }
 
-/// The GPUs of this machine before a trial, as the files of their driver describe them.
-pub(crate) struct Cards(Vec<Gpu>);
+/// A machine before a trial: its GPUs, as the files of their driver describe them, and the time.
+pub(crate) struct Before {
+    cards: Vec<Gpu>,
+    uptime: f64,
+}
 
-impl Cards {
-    pub(crate) fn now() -> Cards {
-        Cards(card::gpus(Path::new("/"), &mut Vec::new()).0)
+impl Before {
+    pub(crate) fn now() -> Before {
+        Before { cards: cards(), uptime: kernel_log::uptime() }
+    }
+
+    /// The outcome with what the driver logged meanwhile. Whoever shares the GPU cannot tell its own lines from those of others.
+    pub(crate) fn with_kernel_log(&self, outcome: Outcome, session: &Session) -> Outcome {
+        match session.takes_turns().then(|| kernel_log::since(self.uptime)) {
+            Some(Ok(lines)) => outcome.with_kernel_log(&lines),
+            _ => outcome,
+        }
     }
 
     /// Adds what the trial's GPU is, and what it went through, to the record.
     pub(crate) fn describe(&self, record: &mut Record) {
-        describe(record, &self.0, &Cards::now().0);
+        describe(record, &self.cards, &cards());
         record.device.driver = card::driver(Path::new("/"), &mut Vec::new()).words();
     }
+}
+
+fn cards() -> Vec<Gpu> {
+    card::gpus(Path::new("/"), &mut Vec::new()).0
 }
 
 /// Says what the GPU of a trial was by its driver's files. A failure during which its hardware counted errors that nothing could

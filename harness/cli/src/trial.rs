@@ -15,7 +15,7 @@ use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks,
-    on_gpu::{Cards, on_gpu},
+    on_gpu::{Before, on_gpu},
     rerun::again,
     spool::Spool,
 };
@@ -154,7 +154,7 @@ pub(crate) fn run_here(
     nonce: String,
     cancel: &Cancel,
 ) -> Option<Record> {
-    let before = (session.device == DeviceChoice::Gpu).then(Cards::now);
+    let before = (session.device == DeviceChoice::Gpu).then(Before::now);
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
     let expected = &job.lowered.reference.expected;
@@ -213,6 +213,9 @@ pub(crate) fn run_here(
         && let Some(trouble) = session.trouble(&spool, context.environment)
     {
         outcome = outcome.put_down_to(trouble.signature, trouble.why);
+    }
+    if let Some(before) = &before {
+        outcome = before.with_kernel_log(outcome, session);
     }
     let mut record = record(session, job, &nonce, observation, usage, (outcome, red));
     if let Some(before) = before {

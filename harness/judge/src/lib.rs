@@ -13,6 +13,7 @@ mod ending;
 mod expect;
 mod fault;
 mod index;
+mod kernel_log;
 mod log;
 mod observation;
 mod outcome;

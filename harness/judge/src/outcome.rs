@@ -30,6 +30,8 @@ pub enum Kind {
     LibraryExit,
     /// Something was not given back.
     Leak,
+    /// Everything was as the plan says, and the driver of the GPU logged a fault, a time-out or a reset.
+    KernelError,
     /// The stack lacks something that the case needs.
     Skip,
     /// The run proves nothing.
@@ -38,7 +40,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 13] = [
         Kind::Pass,
         Kind::WrongData,
         Kind::ApiError,
@@ -49,6 +51,7 @@ impl Kind {
         Kind::TeardownCrash,
         Kind::LibraryExit,
         Kind::Leak,
+        Kind::KernelError,
         Kind::Skip,
         Kind::NoVerdict,
     ];
@@ -66,6 +69,7 @@ impl Kind {
             Kind::TeardownCrash => "teardown-crash",
             Kind::LibraryExit => "library-exit",
             Kind::Leak => "leak",
+            Kind::KernelError => "kernel-error",
             Kind::Skip => "skip",
             Kind::NoVerdict => "no-verdict",
         }

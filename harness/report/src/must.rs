@@ -20,6 +20,7 @@ pub fn must_hold(failure: &Outcome) -> String {
         Kind::Hang => format!("{call} comes back"),
         Kind::TeardownCrash => "The process ends well".to_owned(),
         Kind::Leak => "Memory is given back".to_owned(),
+        Kind::KernelError => "The driver of the GPU logs no error".to_owned(),
         Kind::Pass | Kind::Skip | Kind::NoVerdict => summary,
     }
 }

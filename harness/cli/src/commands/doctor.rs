@@ -1,7 +1,5 @@
 mod host;
 
-pub(super) use host::{kernel_log_since, uptime};
-
 use std::{
     path::Path,
     process::{Command, ExitCode},
@@ -11,7 +9,7 @@ use std::{
 use report::issue::{Environment, Identity, NotRead, StackFound, Variable, concerns_rocm};
 use supervise::{Cancel, Ended, Limits};
 
-use crate::{Stop, args::Doctor, card, outputs};
+use crate::{Stop, args::Doctor, card, kernel_log, outputs};
 
 /// Longest time that PyTorch may take to describe itself.
 const TORCH: Duration = Duration::from_secs(60);
@@ -43,7 +41,7 @@ pub(crate) fn environment(with_torch: bool) -> (Environment, Identity) {
     machine.gpus = gpus;
     who.serials.extend(serials);
     machine.driver = card::driver(Path::new("/"), &mut not_read);
-    machine.kernel_log = host::kernel_log(&mut not_read);
+    machine.kernel_log = kernel_log::last(&mut not_read);
     machine.stacks = stacks(&mut not_read);
     machine.variables = variables();
     machine.advice =

@@ -21,7 +21,7 @@ use crate::{
     CaseLibrary, Session, SessionOptions, Stop,
     args::Report,
     commands::setup::setup,
-    evidence, outputs,
+    evidence, kernel_log, outputs,
     rerun::{Rerun, What},
     select,
 };
@@ -48,7 +48,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     environment
         .stacks
         .retain(|stack| stack.spec == failed.stack.spec || !stack.spec.starts_with("debian:"));
-    let before = doctor::uptime();
+    let before = kernel_log::uptime();
     let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
     let job = subject.job()?;
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
@@ -88,7 +88,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         mitigations: about::<Mitigations>(&folder, &failed, |found| &found.trial)?,
         finer: finer(&folder, bisected.as_ref(), &failed)?,
         bisected,
-        kernel_log: doctor::kernel_log_since(before, &session.processes.all(), &who),
+        kernel_log: kernel_log::of_processes(before, &session.processes.all(), &who),
         environment,
         variables: variables(&session, &job.lowered.plan.environment),
         logs,

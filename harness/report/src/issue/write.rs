@@ -61,6 +61,9 @@ pub(super) fn symptom(findings: &Findings) -> String {
         Kind::TeardownCrash => "crash after the work is done".to_owned(),
         Kind::LibraryExit => format!("`{api}` ends the process by exit"),
         Kind::Leak => "memory is not given back".to_owned(),
+        Kind::KernelError => {
+            "the driver of the GPU logs an error, and every result is right".to_owned()
+        }
         Kind::Pass | Kind::Skip | Kind::NoVerdict => outcome.signature.clone(),
     }
 }

@@ -1,0 +1,125 @@
+//! What the log of the GPU's driver says of a trial.
+
+use crate::{Kind, Outcome};
+
+/// Lines that are shown.
+const SHOWN: usize = 8;
+
+/// What a line says went wrong, by a word that the signature has; none where it says nothing of that kind.
+///
+/// The words are those of drivers/gpu/drm/amd in Linux: gmc_v9_0.c and its like (page faults), amdgpu_job.c (rings), amdgpu_device.c (resets),
+/// mes_v11_0.c (the scheduler), kfd_device_queue_manager.c (queues), amdgpu_ras.c (errors of the hardware).
+fn trouble(line: &str) -> Option<&'static str> {
+    const WORDS: [(&str, &str); 8] = [
+        ("page fault", "page-fault"),
+        ("gpu reset begin", "reset"),
+        ("resetting wave fronts", "reset"),
+        ("failed to evict queue", "queue"),
+        ("mes failed to respond", "scheduler"),
+        ("mes might be in unrecoverable state", "scheduler"),
+        ("uncorrectable hardware errors", "hardware"),
+        ("illegal instruction in shader", "illegal-instruction"),
+    ];
+    let line = line.to_ascii_lowercase();
+    let ring = line.contains("ring ") && line.contains("timeout, signaled seq");
+    let said = WORDS.iter().find(|(words, _)| line.contains(words)).map(|(_, word)| *word);
+    said.or(ring.then_some("ring-timeout"))
+}
+
+impl Outcome {
+    /// The same with what the driver logged while the trial ran alone on the GPU. A trial that passed is a failure of its own kind
+    /// where the driver had to step in.
+    #[must_use]
+    pub fn with_kernel_log(mut self, lines: &[String]) -> Outcome {
+        let mut shown: Vec<String> =
+            lines.iter().take(SHOWN).map(|line| format!("kernel log: {line}")).collect();
+        if lines.len() > SHOWN {
+            shown.push(format!("kernel log: {} lines more", lines.len() - SHOWN));
+        }
+        let found = lines.iter().find_map(|line| Some((trouble(line)?, line)));
+        match found {
+            Some((word, line)) if self.kind == Kind::Pass => {
+                let summary =
+                    format!("every check passed, and the driver of the GPU logged: {line}");
+                let signature = format!("{}:{word}", Kind::KernelError);
+                let outcome = Outcome::new(Kind::KernelError, signature, summary).at(self.at);
+                Outcome { details: shown, ..outcome }
+            }
+            _ if self.kind.is_failure() => {
+                self.details.extend(shown);
+                self
+            }
+            _ => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_trial_that_passed_while_the_driver_stepped_in_is_a_failure() {
+        for (line, signature) in [
+            (
+                "[ 1.0] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)",
+                "kernel-error:page-fault",
+            ),
+            (
+                "[ 1.0] amdgpu 0000:03:00.0: amdgpu: [mmhub0] no-retry page fault (src_id:0 ring:0 vmid:8)",
+                "kernel-error:page-fault",
+            ),
+            (
+                "[ 1.0] [drm:amdgpu_job_timedout [amdgpu]] *ERROR* ring gfx_0.0.0 timeout, signaled seq=17, emitted seq=19",
+                "kernel-error:ring-timeout",
+            ),
+            ("[ 1.0] amdgpu 0000:03:00.0: amdgpu: GPU reset begin!", "kernel-error:reset"),
+            (
+                "[ 1.0] amdgpu 0000:c4:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE",
+                "kernel-error:scheduler",
+            ),
+            (
+                "[ 1.0] [drm] uncorrectable hardware errors detected in UMC block",
+                "kernel-error:hardware",
+            ),
+        ] {
+            let seen = Outcome::pass().with_kernel_log(&lines(&["[ 0.9] amdgpu: harmless", line]));
+            assert_eq!((seen.kind, seen.signature.as_str()), (Kind::KernelError, signature));
+            assert!(seen.summary.ends_with(line) && seen.details.len() == 2, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn what_says_nothing_changes_no_verdict() {
+        let harmless = lines(&[
+            "[ 1.0] amdgpu 0000:03:00.0: amdgpu: SMU is initialized successfully!",
+            "[ 1.0] [drm] ring gfx uses VM inv eng 0 on hub 0",
+            "[ 1.0] amdgpu: Freeing queue vital buffer 0x7f0000000000, queue evicted",
+        ]);
+        assert_eq!(Outcome::pass().with_kernel_log(&harmless), Outcome::pass());
+        assert_eq!(Outcome::pass().with_kernel_log(&[]), Outcome::pass());
+        let none = Outcome::no_verdict("disk", "full".to_owned());
+        assert_eq!(
+            none.clone().with_kernel_log(&lines(&["[ 1.0] amdgpu: GPU reset begin!"])),
+            none
+        );
+    }
+
+    #[test]
+    fn a_failure_keeps_its_kind_and_shows_the_log() {
+        let failed = Outcome::new(Kind::Hang, "hang:hipMemcpy".to_owned(), "it hung".to_owned());
+        let many: Vec<String> =
+            (0..20).map(|n| format!("[ {n}.0] amdgpu: GPU reset begin!")).collect();
+        let seen = failed.clone().with_kernel_log(&many);
+        assert_eq!(
+            (seen.kind, &seen.signature, &seen.summary),
+            (failed.kind, &failed.signature, &failed.summary)
+        );
+        assert_eq!(seen.details.len(), SHOWN + 1);
+        assert_eq!(seen.details[SHOWN], "kernel log: 12 lines more");
+    }
+}
