@@ -6,6 +6,7 @@ mod doctor;
 mod env;
 mod exec;
 mod export;
+mod matrix;
 mod minimise;
 mod mitigate;
 mod redact;
@@ -28,6 +29,7 @@ pub(crate) use self::{
     env::Env,
     exec::{Exec, HomeKind},
     export::Export,
+    matrix::Matrix,
     minimise::Minimise,
     mitigate::Mitigate,
     redact::Redact,
@@ -121,6 +123,9 @@ pub(crate) enum Command {
     /// Run cases and compare what happens with what is expected
     #[command(after_help = RUN)]
     Run(Run),
+    /// Run cases on several stacks and architectures, and write a page of all
+    #[command(after_help = matrix::EXAMPLES)]
+    Matrix(Matrix),
     /// Show that cases can fail: green on a healthy device, red under each fault that they declare
     #[command(after_help = PROVE)]
     Prove(Prove),
@@ -215,6 +220,17 @@ impl Origin {
     pub(crate) fn chosen(&self) -> Option<CasesFrom> {
         let path = self.cases_from.clone()?;
         Some(CasesFrom { path, trusted: self.trust })
+    }
+
+    /// Where they come from, as options with values.
+    pub(crate) fn words(&self) -> Vec<(&'static str, String)> {
+        let path = self.cases_from.iter();
+        path.map(|path| ("--cases-from", path.display().to_string())).collect()
+    }
+
+    /// Whether they may do all that a program can.
+    pub(crate) fn is_trusted(&self) -> bool {
+        self.trust
     }
 }
 

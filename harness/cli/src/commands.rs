@@ -9,6 +9,7 @@ mod exec;
 mod explain;
 mod export;
 mod list;
+mod matrix;
 mod minimise;
 mod mitigate;
 mod oracle;
@@ -49,6 +50,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Redact(args) => redact::redact(&args),
         Command::Show(args) => show::show(&args),
         Command::Unfinished(args) => unfinished::unfinished(&args),
+        Command::Matrix(args) => matrix::matrix(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Device(args) => device::device(&args),

@@ -150,8 +150,8 @@ fn because<'a>(records: impl Iterator<Item = &'a &'a Record>) -> String {
     }
 }
 
-/// The verdicts, which add up to the trials, then stacks, devices and the date of the last trial.
-fn summary(records: &[Record], wall: Option<Duration>) -> String {
+/// The verdicts of a run in numbers, which add up to its trials.
+pub fn sentence(records: &[Record]) -> String {
     let cases = {
         let mut names: Vec<&str> = records.iter().map(|r| r.case.as_str()).collect();
         names.sort_unstable();
@@ -169,12 +169,15 @@ fn summary(records: &[Record], wall: Option<Duration>) -> String {
         })
         .collect();
 
+    format!("{} of {}: {}", count(records.len(), "trial"), count(cases, "case"), parts.join(", "))
+}
+
+/// The verdicts, then stacks, devices and the date of the last trial.
+fn summary(records: &[Record], wall: Option<Duration>) -> String {
     let date = records.iter().map(|r| r.date.as_str()).max().unwrap_or_default();
     let mut text = format!(
-        "{} of {}: {}{}\n",
-        count(records.len(), "trial"),
-        count(cases, "case"),
-        parts.join(", "),
+        "{}{}\n",
+        sentence(records),
         wall.map(|wall| format!(" in {:.1} s", wall.as_secs_f64())).unwrap_or_default()
     );
     // A skipped trial has started nothing, so it says nothing of stack and device where others do.

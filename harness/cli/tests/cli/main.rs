@@ -19,6 +19,7 @@ mod home;
 mod late;
 mod linear;
 mod machine;
+mod matrix;
 mod minimise;
 mod mutate;
 mod nights;

@@ -1,0 +1,57 @@
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::{DeviceKind, Mirrors, Selection};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro matrix --rocm debian:7.2.4,debian:6.4.3 --gfx gfx1151,gfx90a --out matrix
+  rocrepro matrix graphs --on debian:5.7.1@gfx1030 --on debian:7.2.4@gfx1151 --out matrix
+  rocrepro matrix --rocm system --device gpu --out matrix
+
+Each column is a run of its own, with its records in a file of the folder; whatever is over there is not run again, so the same
+command goes on after an interrupt. FOLDER/index.html is the page: one file, which loads nothing and runs nothing.
+
+Exit codes: 0 as expected, 1 news in a column, 2 usage, 3 a planned trial has no verdict, 4 nothing ran.";
+
+#[derive(Args)]
+pub(crate) struct Matrix {
+    #[command(flatten)]
+    pub(crate) selection: Selection,
+
+    /// Stacks, as `run --rocm` takes them; a column for each with each architecture
+    #[arg(long, value_name = "SPEC", value_delimiter = ',')]
+    pub(crate) rocm: Vec<String>,
+
+    /// Architectures of the emulated device [default: gfx1151]
+    #[arg(long, value_name = "GFX", value_delimiter = ',')]
+    pub(crate) gfx: Vec<String>,
+
+    /// A column more: a stack and an architecture, such as `debian:5.7.1@gfx1030`
+    #[arg(long, value_name = "SPEC@GFX", value_delimiter = ',')]
+    pub(crate) on: Vec<String>,
+
+    /// What stands under the HIP runtime; on a GPU architectures are not asked for
+    #[arg(long, value_enum, default_value_t = DeviceKind::Emulated)]
+    pub(crate) device: DeviceKind,
+
+    /// What to fetch with each stack, such as rocblas and hipblaslt
+    #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
+    pub(crate) with: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) mirrors: Mirrors,
+
+    /// Trials at once, in each column [default: the number of processors on the emulated device, 1 on a GPU]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) jobs: Option<u16>,
+
+    /// Longest silence of one trial, in seconds [default: as `run` has it]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) quiet_timeout: Option<u32>,
+
+    /// The folder of the records and the page
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) out: PathBuf,
+}

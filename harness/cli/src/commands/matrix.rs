@@ -1,0 +1,183 @@
+//! The cases on several stacks and architectures: a run for each, and a page of all.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, ExitCode, Stdio},
+    time::SystemTime,
+};
+
+use report::{Column, Held, MatrixPage, Record, count};
+
+use super::show;
+use crate::{
+    CaseLibrary, Stop, args,
+    args::{DeviceKind, Matrix},
+    interrupt, outputs,
+};
+
+/// A run that becomes a column.
+struct Planned {
+    name: String,
+    spec: String,
+    /// None on a GPU.
+    gfx: Option<String>,
+    record: PathBuf,
+}
+
+pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
+    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    let selected = args.selection.select(&library).map(drop);
+    let (_, planned) = Stop::both(selected, planned(args))?;
+    fs::create_dir_all(&args.out).map_err(|e| {
+        Stop::usage(format!("error: cannot make the folder `{}`: {e}", args.out.display()))
+    })?;
+    let cancel = interrupt::cancel()?;
+    let (mut columns, mut trouble) = (Vec::new(), Vec::new());
+    for column in &planned {
+        if cancel.is_cancelled() {
+            trouble.push(format!("{}: not begun, as the run was interrupted", column.name));
+            continue;
+        }
+        outputs::note(format!("{}: running", column.name));
+        let ended = run(args, column)?;
+        if let Some(why) = ended {
+            trouble.push(format!("{}: {why}", column.name));
+        }
+        let (records, missing) = read(&column.record)?;
+        outputs::note(format!("{}: {}", column.name, report::sentence(&records)));
+        columns.push(Column { name: column.name.clone(), records, missing });
+        // After each column, so that there is something to look at.
+        write(&args.out, &columns)?;
+    }
+    outputs::print(&format!("{}\n", args.out.join("index.html").display()))?;
+    let all: Vec<Record> = columns.iter().flat_map(|c| c.records.clone()).collect();
+    let missing: usize = columns.iter().map(|column| column.missing).sum();
+    let status = report::exit_status(&all);
+    if trouble.is_empty() && missing == 0 {
+        return Ok(ExitCode::from(status));
+    }
+    if missing > 0 {
+        trouble.push(format!(
+            "{} planned and not run; the same command goes on",
+            count(missing, "trial")
+        ));
+    }
+    outputs::note(trouble.join("\n"));
+    // News is louder than a missing verdict.
+    Ok(ExitCode::from(if status == 1 { 1 } else { 3 }))
+}
+
+/// The columns that the options ask for, each once, or all that is wrong with them.
+fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
+    let (mut columns, mut problems) = (Vec::<Planned>::new(), Vec::new());
+    let gpu = args.device == DeviceKind::Gpu;
+    if gpu && !(args.gfx.is_empty() && args.on.is_empty()) {
+        problems
+            .push("error: a GPU has its own architecture; leave out `--gfx` and `--on`".to_owned());
+    }
+    if args.device == DeviceKind::Auto {
+        problems.push("error: name the device of the columns: `emulated` or `gpu`".to_owned());
+    }
+    let usual = ["gfx1151".to_owned()];
+    let gfx = if args.gfx.is_empty() { &usual[..] } else { &args.gfx };
+    let mut pairs: Vec<(&str, Option<&str>)> = Vec::new();
+    for spec in &args.rocm {
+        match gpu {
+            true => pairs.push((spec, None)),
+            false => pairs.extend(gfx.iter().map(|gfx| (spec.as_str(), Some(gfx.as_str())))),
+        }
+    }
+    for on in &args.on {
+        match on.rsplit_once('@') {
+            Some((spec, gfx)) => pairs.push((spec, Some(gfx))),
+            None => problems
+                .push(format!("error: `--on {on}` is not SPEC@GFX, such as debian:5.7.1@gfx1030")),
+        }
+    }
+    if pairs.is_empty() && problems.is_empty() {
+        problems
+            .push("error: no column is asked for; name stacks with `--rocm` or `--on`".to_owned());
+    }
+    for (spec, gfx) in pairs {
+        if let Err(error) = spec.parse::<rocm::Spec>() {
+            problems.push(format!("error: {error}"));
+        }
+        if let Some(Err(error)) = gfx.map(str::parse::<device::Arch>) {
+            problems.push(format!("error: {error}"));
+        }
+        let short = spec.strip_prefix("debian:").unwrap_or(spec);
+        let name = gfx.map_or_else(|| format!("{short} GPU"), |gfx| format!("{short} {gfx}"));
+        let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
+        let file = format!("{}.jsonl", name.chars().map(plain).collect::<String>());
+        let record = args.out.join(file);
+        match columns.iter().find(|column| column.record == record) {
+            Some(same) if same.name == name => {}
+            Some(other) => problems.push(format!(
+                "error: `{name}` and `{}` would have the same file of records, `{}`",
+                other.name,
+                record.display()
+            )),
+            None => {
+                let (spec, gfx) = (spec.to_owned(), gfx.map(str::to_owned));
+                columns.push(Planned { name, spec, gfx, record });
+            }
+        }
+    }
+    problems.dedup();
+    if problems.is_empty() { Ok(columns) } else { Err(Stop::usage(problems.join("\n"))) }
+}
+
+/// Runs a column, or what is left of it, in a process of its own. Why it came to no end, where it did not.
+fn run(args: &Matrix, column: &Planned) -> Result<Option<String>, Stop> {
+    let cannot = |e: std::io::Error| Stop::no_verdict(format!("error: cannot start a run: {e}"));
+    let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
+    let args::Selection { cases, exclude, from } = &args.selection;
+    command.arg("run").args(cases);
+    let mut option = |name: &str, value: &str| _ = command.arg(format!("{name}={value}"));
+    exclude.iter().for_each(|name| option("--exclude", name));
+    from.words().iter().for_each(|(name, value)| option(name, value));
+    option("--rocm", &column.spec);
+    option("--device", if column.gfx.is_some() { "emulated" } else { "gpu" });
+    column.gfx.iter().for_each(|gfx| option("--gfx", gfx));
+    args.with.iter().for_each(|name| option("--with", name));
+    args.mirrors.mirror.iter().for_each(|url| option("--mirror", url));
+    args.jobs.iter().for_each(|jobs| option("--jobs", &jobs.to_string()));
+    args.quiet_timeout.iter().for_each(|time| option("--quiet-timeout", &time.to_string()));
+    if args.selection.from.is_trusted() {
+        command.arg("--trust");
+    }
+    command.arg("--record").arg(&column.record);
+    if column.record.exists() {
+        command.arg("--resume");
+    }
+    // Its table is what the page shows.
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(cannot)?;
+    Ok(match status.code() {
+        Some(0 | 1 | 3 | 4) => None,
+        Some(2) => Some("it could not be run as asked".to_owned()),
+        Some(code) => Some(format!("it ended with exit code {code}")),
+        None => Some(format!("it was ended: {status}")),
+    })
+}
+
+/// What a column's file holds, and how many planned trials it lacks.
+fn read(record: &Path) -> Result<(Vec<Record>, usize), Stop> {
+    if !record.exists() {
+        return Ok((Vec::new(), 0));
+    }
+    let held = Held::last(&show::text(record)?).pop();
+    Ok(held.map_or_else(Default::default, |held| {
+        let missing = held.missing().count();
+        (held.records.into_values().collect(), missing)
+    }))
+}
+
+fn write(out: &Path, columns: &[Column]) -> Result<(), Stop> {
+    let date = report::date(SystemTime::now());
+    let page = MatrixPage { columns, date: &date }.html();
+    let (path, new) = (out.join("index.html"), out.join("index.html.new"));
+    fs::write(&new, page)
+        .and_then(|()| fs::rename(&new, &path))
+        .map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+}

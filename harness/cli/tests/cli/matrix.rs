@@ -1,0 +1,94 @@
+//! Cases on several stacks and architectures, and the page of all.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use crate::common::CASE;
+
+fn matrix(folder: &Path, options: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["matrix", "--out", "out"]).args(options).current_dir(folder).stdin(Stdio::null());
+    command.output().expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[test]
+fn columns_are_run_once_and_shown_beside_each_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::write(at.join("good.yaml"), CASE).expect("a file");
+    let options =
+        ["--cases-from", "good.yaml", "--rocm", "debian:7.2.4", "--gfx", "gfx1151,gfx90a"];
+    let output = matrix(at, &options);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    for column in ["7.2.4 gfx1151", "7.2.4 gfx90a"] {
+        assert!(text.contains(&format!("{column}: 1 trial of 1 case: 1 passed")), "{text}");
+    }
+    let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
+    assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 2, "{page}");
+    assert!(page.contains("on the emulated gfx90a:sramecc+:xnack-; not a GPU result"), "{page}");
+
+    // What is over is not run again; a column more is.
+    let files = || {
+        let read = |name: &str| fs::read_to_string(at.join("out").join(name)).expect("records");
+        ["7.2.4_gfx1151.jsonl", "7.2.4_gfx90a.jsonl"]
+            .map(|name| read(name).matches("\"begun\"").count())
+    };
+    assert_eq!(files(), [1, 1]);
+    let output = matrix(at, &[&options[..], &["--on", "debian:7.2.4@gfx1201"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(files(), [1, 1]);
+    let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
+    assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
+}
+
+/// A case that is wrong on purpose: what is read back must be what was never written.
+#[test]
+fn news_lead_to_what_happened() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    fs::create_dir(at.join("cases")).expect("a folder");
+    let wrong =
+        CASE.replace("  - check: dst\n", "  - free: dst\n    returns: hipErrorInvalidValue\n");
+    fs::write(
+        at.join("cases/wrong.yaml"),
+        wrong.replace("faults: [copy.zero]", "faults: [call.hang]"),
+    )
+    .expect("a file");
+    fs::write(at.join("cases/good.yaml"), CASE).expect("a file");
+    let output = matrix(at, &["--cases-from", "cases", "--on", "debian:7.2.4@gfx1151"]);
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
+    assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
+    assert!(page.contains("<section id=\"f1\">"), "{page}");
+    // News stands above what is right, whatever the names are.
+    assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
+}
+
+#[test]
+fn all_mistakes_are_told_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let output = matrix(
+        folder.path(),
+        &["copies/smal-sizes", "--rocm", "debian:0.0", "--gfx", "gfx9999", "--on", "debian:7.2.4"],
+    );
+    let text = said(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    for wanted in ["copies/smal-sizes", "0.0", "gfx9999", "`--on debian:7.2.4` is not SPEC@GFX"] {
+        assert!(text.contains(wanted), "no {wanted}: {text}");
+    }
+    assert!(!folder.path().join("out").exists());
+    let output = matrix(folder.path(), &[]);
+    assert!(said(&output).contains("no column is asked for"), "{}", said(&output));
+    let output =
+        matrix(folder.path(), &["--device", "gpu", "--rocm", "system", "--gfx", "gfx1151"]);
+    assert!(said(&output).contains("a GPU has its own architecture"), "{}", said(&output));
+}

@@ -1,0 +1,361 @@
+//! Runs on several stacks and architectures beside each other, as a page that people look at: a row for each case, a column for each run.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use judge::VerdictKind;
+
+use crate::{
+    Record,
+    text::html,
+    words::{count, counted, place, rank, word},
+};
+
+/// A run, as a column of the page.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its head, such as `7.2.4 gfx1151`.
+    pub name: String,
+    /// What is over.
+    pub records: Vec<Record>,
+    /// Planned trials without a record.
+    pub missing: usize,
+}
+
+/// Runs beside each other.
+#[derive(Clone, Debug)]
+pub struct MatrixPage<'a> {
+    /// In the order of the page.
+    pub columns: &'a [Column],
+    /// When the page was made, RFC 3339 in UTC.
+    pub date: &'a str,
+}
+
+const STYLE: &str = include_str!("search_page.css");
+const OWN_STYLE: &str = include_str!("matrix_page.css");
+
+/// Bytes of a failure's details that are shown.
+const DETAIL_BYTES: usize = 3000;
+
+/// What the trials of a case came to in one run.
+struct Cell<'a> {
+    records: Vec<&'a Record>,
+}
+
+impl Cell<'_> {
+    fn of(&self, kind: VerdictKind) -> usize {
+        self.records.iter().filter(|record| record.verdict.kind == kind).count()
+    }
+
+    /// The verdict that somebody should see first.
+    fn worst(&self) -> Option<VerdictKind> {
+        self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
+    }
+
+    /// How many of the trials that ran passed, and the word of what is worse.
+    fn words(&self) -> String {
+        let Some(worst) = self.worst() else { return String::new() };
+        let ran = self.records.len() - self.of(VerdictKind::Skip);
+        let passed = format!("{}/{ran}", self.of(VerdictKind::Pass));
+        match worst {
+            VerdictKind::Skip => word(worst).to_owned(),
+            VerdictKind::Pass => passed,
+            worst => format!("{passed} {}", word(worst)),
+        }
+    }
+
+    fn class(&self) -> &'static str {
+        match self.worst() {
+            None | Some(VerdictKind::Skip) => "none",
+            Some(VerdictKind::Pass) => "ok",
+            Some(VerdictKind::Known) => "known",
+            Some(VerdictKind::NoVerdict) => "unknown",
+            Some(VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed) => {
+                "news"
+            }
+        }
+    }
+}
+
+/// A failure, or a missing verdict, of a case, as one thing on all columns where it is the same.
+struct Finding<'a> {
+    first: &'a Record,
+    /// Names of columns, with the number of trials.
+    on: Vec<(&'a str, usize)>,
+}
+
+/// A finding is one signature of one case under one verdict.
+type Key<'a> = (&'a str, VerdictKind, &'a str);
+
+fn key(record: &Record) -> Key<'_> {
+    (&record.case, record.verdict.kind, &record.outcome.signature)
+}
+
+impl MatrixPage<'_> {
+    /// The page, whole in itself: it loads nothing and runs nothing.
+    pub fn html(&self) -> String {
+        let rows = self.rows();
+        let findings = self.findings();
+        let numbers: BTreeMap<Key<'_>, usize> =
+            findings.iter().enumerate().map(|(n, finding)| (key(finding.first), n + 1)).collect();
+        let mut page = String::new();
+        let title =
+            format!("{} on {}", count(rows.len(), "case"), count(self.columns.len(), "column"));
+        let _ = write!(
+            page,
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <title>rocrepro: {title}</title>\n<style>\n{STYLE}{OWN_STYLE}</style>\n</head>\n<body>\n\
+             <header>\n<p>rocrepro, {date}</p>\n<h1>{title}</h1>\n<p>{sum}</p>\n</header>\n<main>\n",
+            date = html(self.date),
+            sum = html(&self.sum()),
+        );
+        page.push_str(
+            "<p class=\"choice\"><label><input type=\"checkbox\" id=\"only-bad\"> Only cases that did not pass everywhere</label></p>\n\
+             <p>Each cell says how many of the trials that ran passed. A cell that is a link leads to what happened.</p>\n\
+             <div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">case</th>",
+        );
+        for column in self.columns {
+            let _ = write!(page, "<th scope=\"col\">{}</th>", html(&column.name));
+        }
+        page.push_str("</tr></thead>\n<tbody>\n");
+        for (case, cells) in &rows {
+            let quiet = cells.iter().all(|cell| matches!(cell.class(), "ok" | "none"));
+            let class = if quiet { " class=\"quiet\"" } else { "" };
+            let _ = write!(page, "<tr{class}><th scope=\"row\">{}</th>", html(case));
+            for cell in cells {
+                let words = html(&cell.words());
+                let link = cell.worst().and_then(|worst| {
+                    let record = cell.records.iter().find(|r| r.verdict.kind == worst)?;
+                    numbers.get(&key(record))
+                });
+                let words = link
+                    .map_or(words.clone(), |number| format!("<a href=\"#f{number}\">{words}</a>"));
+                let _ = write!(page, "<td class=\"{}\">{words}</td>", cell.class());
+            }
+            page.push_str("</tr>\n");
+        }
+        page.push_str("</tbody>\n</table></div>\n");
+        self.key(&mut page);
+        if !findings.is_empty() {
+            page.push_str("<h2>What happened</h2>\n");
+        }
+        for (number, finding) in findings.iter().enumerate() {
+            finding.write(number + 1, &mut page);
+        }
+        self.stacks(&mut page);
+        page.push_str("</main>\n</body>\n</html>\n");
+        page
+    }
+
+    /// The cases, those that somebody should see first at the top, each with a cell for each column.
+    fn rows(&self) -> Vec<(&str, Vec<Cell<'_>>)> {
+        let mut cases: BTreeMap<&str, Vec<Cell<'_>>> = BTreeMap::new();
+        for (at, column) in self.columns.iter().enumerate() {
+            for record in &column.records {
+                let empty = || self.columns.iter().map(|_| Cell { records: Vec::new() }).collect();
+                cases.entry(&record.case).or_insert_with(empty)[at].records.push(record);
+            }
+        }
+        let mut rows: Vec<_> = cases.into_iter().collect();
+        // A known failure is no reason to look; the order of names is one to find a case by.
+        let news = |cells: &[Cell<'_>]| !cells.iter().any(|cell| cell.class() == "news");
+        rows.sort_by_key(|(case, cells)| (news(cells), *case));
+        rows
+    }
+
+    /// Everything but passes and skips, news first.
+    fn findings(&self) -> Vec<Finding<'_>> {
+        let mut found: BTreeMap<Key<'_>, Finding<'_>> = BTreeMap::new();
+        for column in self.columns {
+            for record in &column.records {
+                if matches!(record.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
+                    continue;
+                }
+                let new = || Finding { first: record, on: Vec::new() };
+                let finding = found.entry(key(record)).or_insert_with(new);
+                match finding.on.last_mut() {
+                    Some((name, trials)) if *name == column.name => *trials += 1,
+                    _ => finding.on.push((&column.name, 1)),
+                }
+            }
+        }
+        let mut findings: Vec<_> = found.into_values().collect();
+        findings.sort_by_key(|f| (rank(f.first.verdict.kind), f.first.case.clone()));
+        findings
+    }
+
+    /// The verdicts of all trials in numbers.
+    fn sum(&self) -> String {
+        let all = || self.columns.iter().flat_map(|column| &column.records);
+        let mut kinds = VerdictKind::ALL.to_vec();
+        kinds.sort_by_key(|kind| rank(*kind));
+        let numbers = kinds.into_iter().filter_map(|kind| {
+            let n = all().filter(|record| record.verdict.kind == kind).count();
+            (n > 0).then(|| format!("{n} {}", counted(kind)))
+        });
+        let missing: usize = self.columns.iter().map(|column| column.missing).sum();
+        let missing = (missing > 0).then(|| format!("{missing} planned and not run"));
+        let parts: Vec<String> = numbers.chain(missing).collect();
+        let emulated = all().any(|record| record.device.emulated);
+        format!(
+            "{}: {}.{}",
+            count(all().count(), "trial"),
+            parts.join(", "),
+            if emulated {
+                " The emulated device is no GPU: its results say nothing of hardware, firmware, driver or timing."
+            } else {
+                ""
+            }
+        )
+    }
+
+    fn key(&self, page: &mut String) {
+        page.push_str(
+            "<p>A coloured cell without a word: all passed. <b>known</b>: it fails as a known window of the case says. <b>FAIL</b>, <b>CHANGED</b>, <b>FIXED?</b>: news. \
+             <b>no verdict</b>: the run proves nothing. <b>skip</b>: the stack or architecture lacks what the case needs. Empty: not part of that run.</p>\n",
+        );
+    }
+
+    /// What each column ran on.
+    fn stacks(&self, page: &mut String) {
+        page.push_str("<h2>What the columns ran on</h2>\n");
+        for column in self.columns {
+            let _ = write!(page, "<section>\n<h3>{}</h3>\n", html(&column.name));
+            let told = column.records.iter().find(|record| !record.stack.libraries.is_empty());
+            let Some(record) = told.or(column.records.first()) else {
+                page.push_str("<p>No trial is over.</p>\n</section>\n");
+                continue;
+            };
+            let ends = column.records.iter().map(|record| record.date.as_str());
+            let (first, last) = (ends.clone().min(), ends.max());
+            let _ = writeln!(
+                page,
+                "<p>{}. {}, from {} to {}.</p>",
+                html(&place(record)),
+                count(column.records.len(), "trial"),
+                html(first.unwrap_or_default()),
+                html(last.unwrap_or_default()),
+            );
+            if column.missing > 0 {
+                let _ = writeln!(
+                    page,
+                    "<p>{} planned and not run.</p>",
+                    count(column.missing, "trial")
+                );
+            }
+            page.push_str("<pre>");
+            for library in &record.stack.libraries {
+                let id = library.build_id.as_deref().unwrap_or("without build id");
+                let _ = writeln!(page, "{} {}", html(&library.name), html(id));
+            }
+            page.push_str("</pre>\n</section>\n");
+        }
+    }
+}
+
+impl Finding<'_> {
+    fn write(&self, number: usize, page: &mut String) {
+        let Finding { first, on } = self;
+        let outcome = &first.outcome;
+        let _ = write!(
+            page,
+            "<section id=\"f{number}\">\n<h3>{} {}: {}</h3>\n<p>{}</p>\n",
+            html(word(first.verdict.kind)),
+            html(&first.case),
+            html(&outcome.signature),
+            html(&first.title),
+        );
+        let on: Vec<String> = on
+            .iter()
+            .map(|(name, trials)| format!("{name} ({})", count(*trials, "trial")))
+            .collect();
+        let _ = writeln!(
+            page,
+            "<p>On {}.</p>\n<p>{}</p>",
+            html(&on.join(", ")),
+            html(&outcome.summary)
+        );
+        let mut details = outcome.details.join("\n");
+        if details.len() > DETAIL_BYTES {
+            let mut end = DETAIL_BYTES;
+            while !details.is_char_boundary(end) {
+                end -= 1;
+            }
+            details.truncate(end);
+            details.push_str("\n(cut)");
+        }
+        if !details.is_empty() {
+            let _ = writeln!(page, "<pre>{}</pre>", html(&details));
+        }
+        let _ = write!(page, "<p>Again: <code>{}</code></p>\n</section>\n", html(&first.again));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{failed, known, passed, skipped, unproven};
+
+    fn columns() -> Vec<Column> {
+        let column = |name: &str, records: Vec<Record>, missing| Column {
+            name: name.to_owned(),
+            records,
+            missing,
+        };
+        vec![
+            column(
+                "7.2.4 gfx1151",
+                vec![passed("a/b[x=1]"), failed("a/b[x=2]"), known("c/d"), passed("z/z")],
+                0,
+            ),
+            column(
+                "6.4.3 <gfx90a>",
+                vec![failed("a/b[x=1]"), failed("a/b[x=2]"), skipped("c/d"), unproven("e/f")],
+                3,
+            ),
+            column("5.2.3 gfx90a", Vec::new(), 9),
+        ]
+    }
+
+    #[test]
+    fn a_page() {
+        let columns = columns();
+        let page = MatrixPage { columns: &columns, date: "2026-11-23T02:00:00Z" }.html();
+        let page = page.split("</style>").nth(1).unwrap_or_default();
+        insta::assert_snapshot!(page);
+    }
+
+    /// By counting what the page says, and not by how it was made.
+    #[test]
+    fn every_verdict_is_in_a_cell_and_every_link_leads_somewhere() {
+        let columns = columns();
+        let page = MatrixPage { columns: &columns, date: "" }.html();
+        let ids: Vec<&str> = page
+            .split("<section id=\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next())
+            .collect();
+        let links: Vec<&str> =
+            page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(links.iter().all(|link| ids.contains(link)) && !links.is_empty(), "{links:?}");
+        assert!(ids.iter().all(|id| links.contains(id)), "{ids:?}");
+        assert_eq!(page.matches("<tr").count(), 1 + 4);
+        assert_eq!(page.matches("<td").count(), 4 * 3);
+        assert!(!page.contains("<gfx90a>") && page.contains("&lt;gfx90a&gt;"));
+    }
+
+    #[test]
+    fn a_thousand_cases_on_twenty_columns_are_small() {
+        let records: Vec<Record> = (0..1000)
+            .map(
+                |n| if n % 50 == 0 { failed(&format!("c/{n}")) } else { passed(&format!("c/{n}")) },
+            )
+            .collect();
+        let column =
+            |n: usize| Column { name: format!("c{n}"), records: records.clone(), missing: 0 };
+        let columns: Vec<Column> = (0..20).map(column).collect();
+        let page = MatrixPage { columns: &columns, date: "" }.html();
+        assert!(page.len() < 2_000_000, "{}", page.len());
+    }
+}
