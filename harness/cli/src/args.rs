@@ -2,6 +2,7 @@
 
 mod bisect;
 mod device;
+mod diff;
 mod doctor;
 mod env;
 mod exec;
@@ -25,6 +26,7 @@ pub(crate) use self::device::{Audit, Compare, DeviceCommand, ProbeInside};
 pub(crate) use self::{
     bisect::{Bisect, Regress},
     device::Device,
+    diff::Diff,
     doctor::Doctor,
     env::Env,
     exec::{Exec, HomeKind},
@@ -153,6 +155,9 @@ pub(crate) enum Command {
     /// Show what record files hold of a run: the table, the explanations and the verdict, as the run itself showed them
     #[command(after_help = show::EXAMPLES)]
     Show(Show),
+    /// Compare two runs by their record files: which trials came to something else, and what the runs stood on
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(Diff),
     /// Say which trials of a record file began and never ended, such as the one that took the machine down
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),

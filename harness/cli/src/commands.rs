@@ -3,6 +3,7 @@
 mod bisect;
 mod check;
 mod device;
+mod diff;
 mod doctor;
 mod env;
 mod exec;
@@ -51,6 +52,7 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Show(args) => show::show(&args),
         Command::Unfinished(args) => unfinished::unfinished(&args),
         Command::Matrix(args) => matrix::matrix(&args),
+        Command::Diff(args) => diff::diff(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Device(args) => device::device(&args),

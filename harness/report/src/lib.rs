@@ -6,6 +6,7 @@
 //! Views are text with ANSI styles; [`print()`] leaves the styles out where nobody sees them.
 
 mod bisected;
+mod changed;
 mod complete;
 pub mod evidence;
 mod explain;
@@ -30,6 +31,7 @@ mod words;
 mod fixture;
 
 pub use bisected::bisected;
+pub use changed::changed;
 pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use gpu::{Errors, Gpu, Link};

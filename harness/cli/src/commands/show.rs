@@ -79,7 +79,7 @@ pub(crate) fn text(path: &Path) -> Result<String, Stop> {
 }
 
 /// The last run of a file, with all its shards that are there.
-fn held(path: &Path) -> Result<Vec<Held>, Stop> {
+pub(crate) fn held(path: &Path) -> Result<Vec<Held>, Stop> {
     let held = Held::last(&text(path)?);
     if held.is_empty() {
         let name = path.display();

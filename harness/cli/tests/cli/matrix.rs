@@ -73,6 +73,46 @@ fn news_lead_to_what_happened() {
     assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
 }
 
+/// The two runs are of one stack: what differs is the fault that was planted in one.
+#[test]
+fn two_runs_are_compared_by_their_records() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let rocrepro = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+        command.args(words).current_dir(at).stdin(Stdio::null()).output().expect("it starts")
+    };
+    fs::write(at.join("good.yaml"), CASE).expect("a file");
+    let run =
+        ["run", "--cases-from", "good.yaml", "--device", "emulated", "--rocm", "debian:7.2.4"];
+    rocrepro(&[&run[..], &["--record", "old", "--gfx", "gfx1151"]].concat());
+    rocrepro(&[&run[..], &["--record", "new", "--gfx", "gfx90a"]].concat());
+    rocrepro(&[&run[..], &["--record", "other", "--launcher", "sh -c 'exit 1'"]].concat());
+    let same = rocrepro(&["diff", "old", "new"]);
+    assert_eq!(same.status.code(), Some(0), "{}", said(&same));
+    assert!(said(&same).contains("1 trial in both: 0 differ"), "{}", said(&same));
+    assert!(
+        said(&same).contains("new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx90a"),
+        "{}",
+        said(&same)
+    );
+    let none = rocrepro(&["diff", "old", "other"]);
+    assert!(said(&none).contains("a verdict in one run only: 1 trial"), "{}", said(&none));
+
+    let text = fs::read_to_string(at.join("new")).expect("records");
+    fs::write(at.join("new"), text.replace("\"signature\":\"pass\"", "\"signature\":\"hang:x\""))
+        .expect("a file");
+    let differs = rocrepro(&["diff", "old", "new"]);
+    assert_eq!(differs.status.code(), Some(1), "{}", said(&differs));
+    assert!(
+        said(&differs).contains("now fails       good\n    pass -> hang:x"),
+        "{}",
+        said(&differs)
+    );
+    let missing = rocrepro(&["diff", "old", "nothing"]);
+    assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
+}
+
 #[test]
 fn all_mistakes_are_told_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
