@@ -33,5 +33,6 @@ mod rerun;
 mod resumed;
 mod sanitize;
 mod scratch;
+mod textures;
 mod trust;
 mod versions;
