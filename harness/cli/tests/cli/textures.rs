@@ -61,6 +61,19 @@ fn textures_are_what_their_formulas_say() {
     check("gfx1201", 80);
 }
 
+/// Nothing of them is a mistake, and nobody uses a texel before its wait.
+#[test]
+fn textures_are_right_when_they_are_watched_and_when_results_come_late() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = program(folder.path());
+    for more in [&["--sanitize"][..], &["--schedule", "late-results"]] {
+        for gfx in ["gfx90a", "gfx1030"] {
+            let out = run(&program, gfx, more);
+            assert!(out.ends_with("\n0 differ\n"), "{gfx} {more:?}: {out}");
+        }
+    }
+}
+
 /// HIP refuses arrays there (`hipErrorNotSupported`, before ROCm 6 `hipErrorInvalidValue`): ROCr says that there is room for no
 /// image.
 #[test]
