@@ -52,6 +52,10 @@ impl Status {
     pub(crate) const INVALID_CACHE: Status = Status(0x1022);
     pub(crate) const INVALID_WAVEFRONT: Status = Status(0x1023);
 
+    pub(crate) const IMAGE_FORMAT_UNSUPPORTED: Status = Status(0x3000);
+    pub(crate) const IMAGE_SIZE_UNSUPPORTED: Status = Status(0x3001);
+    pub(crate) const IMAGE_PITCH_UNSUPPORTED: Status = Status(0x3002);
+
     /// The name in `hsa.h` or `hsa_ext_amd.h`, with its terminating zero.
     pub(crate) const fn c_name(self) -> &'static std::ffi::CStr {
         match self {
@@ -89,6 +93,9 @@ impl Status {
             Status::INVALID_CODE_OBJECT_READER => c"HSA_STATUS_ERROR_INVALID_CODE_OBJECT_READER",
             Status::INVALID_CACHE => c"HSA_STATUS_ERROR_INVALID_CACHE",
             Status::INVALID_WAVEFRONT => c"HSA_STATUS_ERROR_INVALID_WAVEFRONT",
+            Status::IMAGE_FORMAT_UNSUPPORTED => c"HSA_EXT_STATUS_ERROR_IMAGE_FORMAT_UNSUPPORTED",
+            Status::IMAGE_SIZE_UNSUPPORTED => c"HSA_EXT_STATUS_ERROR_IMAGE_SIZE_UNSUPPORTED",
+            Status::IMAGE_PITCH_UNSUPPORTED => c"HSA_EXT_STATUS_ERROR_IMAGE_PITCH_UNSUPPORTED",
             _ => c"unknown HSA status",
         }
     }
@@ -438,6 +445,11 @@ pub(crate) struct Answer(*mut c_void);
 impl Answer {
     pub(crate) fn put<T: Copy>(self, value: T) -> Status {
         Out(self.0.cast::<T>()).put(value)
+    }
+
+    /// As [`Out::put_prefix`].
+    pub(crate) fn prefix<T: Copy>(self, value: T, bytes: usize) -> Status {
+        Out(self.0.cast::<T>()).put_prefix(value, bytes)
     }
 
     /// A text field of fixed length: the rest of it is zeros.

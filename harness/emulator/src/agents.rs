@@ -6,7 +6,7 @@ use isa::LARGEST_WORKGROUP;
 
 use crate::{
     abi::{Agent, Answer, Status},
-    clock, config,
+    clock, config, images,
     isas::ISA,
     memory, model,
     report::trace,
@@ -120,7 +120,7 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
             value.put([l1, l2, l3, 0])
         }
         // EXTENSIONS: a bit for images, which ROCr sets on every GPU and without which HIP refuses
-        // even `hipMallocPitch`. Making an image is a gap.
+        // even `hipMallocPitch`. Those without images say that there is room for none.
         20 => {
             let mut extensions = [0u8; 128];
             extensions[0] = 1 << 1;
@@ -130,14 +130,8 @@ fn device_info(agent: Agent, index: usize, attribute: u32, value: Answer) -> Sta
         19 => value.put(ISA),
         // FAST_F16_OPERATION
         24 => value.put(true),
-        // Sizes of images (0x3000..=0x3008) and numbers of handles (0x3009..=0x300B). HIP requires
-        // an answer even where no image is ever made.
-        0x3000 | 0x3001 | 0x3003 | 0x3004 => value.put(16384u32),
-        0x3002 | 0x3005 | 0x3006 => value.put([16384u32; 2]),
-        0x3007 => value.put([8192u32; 3]),
-        0x3008 => value.put(8192u32),
-        0x3009 | 0x300A => value.put(128u32),
-        0x300B => value.put(16u32),
+        // Sizes of images and numbers of handles. HIP requires an answer even where no image is ever made.
+        0x3000..=0x300F => images::most(attribute, value).unwrap_or(Status::INVALID_ARGUMENT),
         0xA000 => value.put(model.chip_id),
         0xA001 => value.put(model.cache_line),
         // COMPUTE_UNIT_COUNT, COOPERATIVE_COMPUTE_UNIT_COUNT

@@ -6,7 +6,7 @@
 //! configuration comes from one environment variable ([`device::CONFIG_VARIABLE`]), and what it has
 //! to say goes to standard error in lines that start with `rocrepro-device:`.
 //!
-//! Not modelled: timing, caches, the memory model, images, page migration.
+//! Not modelled: timing, caches, the memory model, page migration.
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 compile_error!("the HIP runtime and so this device exist for x86-64 Linux only");
@@ -26,6 +26,7 @@ mod events;
 mod faults;
 mod findings;
 mod idle;
+mod images;
 pub mod install;
 mod ipc;
 mod isas;

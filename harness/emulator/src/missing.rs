@@ -16,23 +16,8 @@ macro_rules! missing {
 }
 
 missing! {
-    // Images and samplers.
+    // Images of other interfaces, whose layout is theirs.
     hsa_amd_image_create
-    hsa_amd_image_get_info_max_dim
-    hsa_ext_image_create
-    hsa_ext_image_clear
-    hsa_ext_image_copy
-    hsa_ext_image_create_with_layout
-    hsa_ext_image_data_get_info
-    hsa_ext_image_data_get_info_with_layout
-    hsa_ext_image_destroy
-    hsa_ext_image_export
-    hsa_ext_image_get_capability
-    hsa_ext_image_get_capability_with_layout
-    hsa_ext_image_import
-    hsa_ext_sampler_create
-    hsa_ext_sampler_create_v2
-    hsa_ext_sampler_destroy
     // Memory of other devices and interfaces, and signals shared with other processes: who waits for a signal is woken inside of
     // its process, so another could not be told.
     hsa_amd_interop_map_buffer

@@ -12,7 +12,7 @@ use device::Identity;
 
 use crate::{
     abi::{Agent, Answer, MemoryEvent, Out, Status, SystemEventCallback},
-    clock, config, copy_engine, loader,
+    clock, config, copy_engine, images, loader,
     locks::Mutex,
     queue, report,
     report::trace,
@@ -84,8 +84,12 @@ extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
         // ENDIANNESS: little. MACHINE_MODEL: large.
         5 => value.put(0u32),
         6 => value.put(1u32),
-        // EXTENSIONS: the AMD loader (0x201 is outside of the bit field).
-        7 => value.put([0u8; 128]),
+        // EXTENSIONS: images; the AMD loader (0x201) is outside of the bit field.
+        7 => {
+            let mut extensions = [0u8; 128];
+            extensions[0] = 1 << EXTENSION_IMAGES;
+            value.put(extensions)
+        }
         // AMD_BUILD_VERSION
         0x200 => value.put(c"rocrepro emulated device".as_ptr()),
         // SVM_SUPPORTED, SVM_ACCESSIBLE_BY_DEFAULT, MWAITX_ENABLED, DMABUF_SUPPORTED
@@ -104,6 +108,9 @@ extern "C" fn hsa_system_get_info(attribute: u32, value: Answer) -> Status {
     }
 }
 
+/// `HSA_EXTENSION_IMAGES`.
+const EXTENSION_IMAGES: u16 = 1;
+
 /// `HSA_EXTENSION_AMD_LOADER`.
 const EXTENSION_LOADER: u16 = 0x201;
 
@@ -114,7 +121,7 @@ extern "C" fn hsa_system_extension_supported(
     _minor: u16,
     result: Out<bool>,
 ) -> Status {
-    result.put(extension == EXTENSION_LOADER)
+    result.put([EXTENSION_IMAGES, EXTENSION_LOADER].contains(&extension))
 }
 
 #[unsafe(no_mangle)]
@@ -133,13 +140,16 @@ extern "C" fn hsa_system_get_major_extension_table(
     extension: u16,
     _major: u16,
     bytes: usize,
-    table: Out<loader::ExtensionTable>,
+    table: Answer,
 ) -> Status {
-    if extension != EXTENSION_LOADER {
-        trace!("system_get_major_extension_table: extension {extension:#x} is not known");
-        return Status::ERROR;
+    match extension {
+        EXTENSION_IMAGES => table.prefix(images::extension_table(), bytes),
+        EXTENSION_LOADER => table.prefix(loader::EXTENSION_TABLE, bytes),
+        _ => {
+            trace!("system_get_major_extension_table: extension {extension:#x} is not known");
+            Status::ERROR
+        }
     }
-    table.put_prefix(loader::EXTENSION_TABLE, bytes)
 }
 
 /// The older form, which has the version instead of the length that belongs to it. All versions of the loader's table here
@@ -149,8 +159,13 @@ extern "C" fn hsa_system_get_extension_table(
     extension: u16,
     major: u16,
     minor: u16,
-    table: Out<loader::ExtensionTable>,
+    table: Answer,
 ) -> Status {
+    // Its calls without those that take a layout, which only the newer form has.
+    const IMAGE_CALLS: usize = 10;
+    if extension == EXTENSION_IMAGES {
+        return table.prefix(images::extension_table(), IMAGE_CALLS * size_of::<usize>());
+    }
     // The calls that version 1.0 has, then 1.1, 1.2 and 1.3.
     const CALLS: [usize; 4] = [3, 5, 6, 7];
     let calls = CALLS[usize::from(minor).min(CALLS.len() - 1)];
@@ -167,11 +182,15 @@ extern "C" fn hsa_system_major_extension_supported(
     if minor.is_null() {
         return Status::INVALID_ARGUMENT;
     }
-    let supported = extension == EXTENSION_LOADER && major == 1;
-    if supported {
-        minor.put_if_wanted(3);
+    let newest = match extension {
+        EXTENSION_LOADER if major == 1 => Some(3),
+        EXTENSION_IMAGES if major == 1 => Some(0),
+        _ => None,
+    };
+    if let Some(newest) = newest {
+        minor.put_if_wanted(newest);
     }
-    result.put(supported)
+    result.put(newest.is_some())
 }
 
 #[unsafe(no_mangle)]
@@ -189,7 +208,7 @@ extern "C" fn hsa_agent_major_extension_supported(
 extern "C" fn hsa_extension_get_name(extension: u16, name: Out<*const c_char>) -> Status {
     let text = match extension {
         0 => c"HSA_EXTENSION_FINALIZER",
-        1 => c"HSA_EXTENSION_IMAGES",
+        EXTENSION_IMAGES => c"HSA_EXTENSION_IMAGES",
         2 => c"HSA_EXTENSION_PERFORMANCE_COUNTERS",
         3 => c"HSA_EXTENSION_PROFILING_EVENTS",
         0x200 => c"HSA_EXTENSION_AMD_PROFILER",

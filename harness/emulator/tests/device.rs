@@ -48,7 +48,7 @@ unsafe extern "C" {
     ) -> u32;
     fn hsa_queue_add_write_index_screlease(queue: *mut Queue, count: u64) -> u64;
     fn hsa_queue_destroy(queue: *mut Queue) -> u32;
-    fn hsa_ext_image_create() -> u32;
+    fn hsa_amd_image_create() -> u32;
     fn hsa_amd_ipc_memory_create(pointer: *mut u8, bytes: usize, handle: *mut [u32; 8]) -> u32;
     fn hsa_amd_ipc_memory_attach(
         handle: *const [u32; 8],
@@ -242,7 +242,7 @@ fn wild_copy() {
 fn images() {
     start();
     // SAFETY: the call is not emulated and looks at no argument.
-    assert_ne!(unsafe { hsa_ext_image_create() }, 0);
+    assert_ne!(unsafe { hsa_amd_image_create() }, 0);
 }
 
 fn report_status() {
@@ -364,7 +364,7 @@ fn errors_are_said_in_one_line_each() {
         "images",
         "{}",
         "",
-        &["rocrepro-device: gap: kernel (none): call not emulated: hsa_ext_image_create"],
+        &["rocrepro-device: gap: kernel (none): call not emulated: hsa_amd_image_create"],
     );
 }
 

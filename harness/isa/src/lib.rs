@@ -17,6 +17,7 @@ mod float8;
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing;
+pub mod image;
 mod launch;
 mod masks;
 mod ops;

@@ -9,6 +9,7 @@ mod dot;
 mod float;
 mod gather;
 mod half;
+pub(crate) mod image;
 mod indexed;
 mod integer;
 pub(crate) mod lds;
@@ -22,6 +23,7 @@ pub(crate) mod scalar_memory;
 mod scratch;
 mod special;
 mod transpose;
+pub(crate) mod typed;
 mod vector_compare;
 
 use std::{
@@ -143,6 +145,7 @@ pub(crate) fn bind(text: &Text) -> Bound {
         Some(("global" | "flat" | "scratch", _)) => memory::bind(text),
         Some(("buffer", _)) => buffer::bind(text),
         Some(("ds", _)) => lds::bind(text),
+        Some(("image", _)) => image::bind(text),
         Some(("v", rest))
             if ["mfma_", "smfmac_", "wmma_", "swmmac_"].iter().any(|f| rest.starts_with(f)) =>
         {

@@ -3,6 +3,7 @@
 mod between;
 mod checks;
 mod constants;
+mod images;
 mod malformed;
 mod matrix;
 mod memory;

@@ -323,7 +323,7 @@ fn parse_operand(text: &str) -> Option<Operand> {
     Some(operand)
 }
 
-fn parse_base(text: &str) -> Option<Base> {
+pub(crate) fn parse_base(text: &str) -> Option<Base> {
     let scalar = |first, count| Some(Base::Scalar { first, count });
     match text {
         "" => return None,

@@ -21,8 +21,13 @@ pub(crate) const ROWS: usize = 512;
 /// Why an instruction did not complete.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    PageFault { address: u64, write: bool },
+    PageFault {
+        address: u64,
+        write: bool,
+    },
     Abort,
+    /// What is in registers asks for something that the interpreter lacks: what.
+    Gap(&'static str),
 }
 
 pub(crate) type Step = Result<(), Box<Stop>>;

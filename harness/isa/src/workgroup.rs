@@ -320,10 +320,15 @@ fn missing_trap(missing: Missing, pc: u64, entry: u64) -> Trap {
 }
 
 fn stop_trap(stop: Stop, instruction: &Instruction, pc: u64, entry: u64) -> Trap {
-    let instruction = at(&instruction.text, pc, entry);
+    let text = &instruction.text;
+    let instruction = at(text, pc, entry);
     match stop {
         Stop::PageFault { address, write } => Trap::PageFault { address, write, instruction },
         Stop::Abort => Trap::Abort { instruction },
+        Stop::Gap(what) => {
+            let text = format!("{text}, which asks for {what}");
+            Trap::Unimplemented { instruction: at(&text, pc, entry) }
+        }
     }
 }
 

@@ -35,5 +35,6 @@ mod rerun;
 mod resumed;
 mod sanitize;
 mod scratch;
+mod textures;
 mod trust;
 mod versions;

@@ -1,11 +1,15 @@
 //! Which memory an instruction touches: where, for each lane, and through which registers.
 
+use std::sync::Arc;
+
 use crate::{
     ops::{
         atomic::{Atomic, returns_old_value},
-        buffer, lds,
+        buffer,
+        image::{self, Action},
+        lds,
         memory::{self, Location, Segment, Transfer},
-        scalar_memory,
+        scalar_memory, typed,
     },
     source::Source,
     text::{Text, Unsupported, register},
@@ -105,7 +109,11 @@ pub(crate) fn pieces(text: &Text) -> Result<Vec<Piece>, Unsupported> {
         Some(("global", rest)) => vector(text, Segment::Global, rest),
         Some(("flat", rest)) => vector(text, Segment::Flat, rest),
         Some(("scratch", rest)) => vector(text, Segment::Scratch, rest),
-        Some(("buffer", rest)) => buffers(text, rest),
+        Some(("buffer", rest)) => match typed::Access::parse(text, rest) {
+            Some(access) => Ok(elements(access?)),
+            None => buffers(text, rest),
+        },
+        Some(("image", rest)) => images(text, rest),
         Some(("ds", rest)) => local(text, rest),
         Some(("s", rest)) => scalars(text, rest),
         _ => Ok(Vec::new()),
@@ -184,6 +192,51 @@ fn buffers(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
     let place = move |wave: &Wave, lane| address.of(wave, lane, 0, bytes);
     let piece = Piece::new(Kind::Atomic, Data::Rows(row), bytes, place);
     Ok(vec![piece.atomic(name, returns_old_value(text).then_some(row))])
+}
+
+/// Bytes of the texels and elements that there are. How many an access moves stands in the descriptor, so there is a piece for
+/// each, of which one has a place.
+const TEXELS: [u64; 5] = [1, 2, 4, 8, 16];
+
+/// The elements of a buffer that are converted on their way.
+fn elements(access: typed::Access) -> Vec<Piece> {
+    let kind = if access.is_load { Kind::Load } else { Kind::Store };
+    let piece = |bytes: u64| {
+        let place = move |wave: &Wave, lane| {
+            let (format, _) = access.format(wave)?;
+            let fits = format.bytes() as u64 == bytes;
+            access.of(wave, lane, format.bytes()).filter(|_| fits).map(Location::Global)
+        };
+        Piece::new(kind, Data::Nothing, bytes, place)
+    };
+    TEXELS.into_iter().map(piece).collect()
+}
+
+/// Texels; what is converted or mixed is in no register as it is in memory.
+fn images(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
+    let access = Arc::new(image::Access::parse(text)?);
+    let (kind, texels) = match access.action {
+        Action::Load => (Kind::Load, 1),
+        Action::Sample | Action::Gather => (Kind::Load, 8),
+        Action::Store => (Kind::Store, 1),
+        Action::Atomic(_) => (Kind::Atomic, 1),
+    };
+    let piece = |bytes: u64, texel: usize| {
+        let access = access.clone();
+        let place = move |wave: &Wave, lane| {
+            let image = access.image(wave).ok()?;
+            let fits = image.format.bytes() as u64 == bytes;
+            access.place(wave, lane, &image, texel).filter(|_| fits).map(Location::Global)
+        };
+        Piece::new(kind, Data::Nothing, bytes, place)
+    };
+    if let Action::Atomic(atomic) = access.action {
+        let row = text.row(0, atomic.data_words())?;
+        let piece = Piece { data: Data::Rows(row), ..piece(4 * u64::from(atomic.words()), 0) };
+        let name = name.strip_prefix("atomic_").unwrap_or(name);
+        return Ok(vec![piece.atomic(name, returns_old_value(text).then_some(row))]);
+    }
+    Ok(TEXELS.iter().flat_map(|bytes| (0..texels).map(|at| piece(*bytes, at))).collect())
 }
 
 fn local(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
@@ -291,4 +344,65 @@ fn scalars(text: &Text, name: &str) -> Result<Vec<Piece>, Unsupported> {
 /// Whether an atomic on memory gives back the old value.
 pub(crate) fn returns(text: &Text) -> bool {
     returns_old_value(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use device::Arch::Gfx1151;
+
+    use super::*;
+    use crate::{
+        image::{Border, Dimension, Format, Image, Numeric, Sampler, Wrap},
+        text::Site,
+    };
+
+    /// The bytes that lane 5 touches, with what it does to them.
+    #[track_caller]
+    fn check(line: &str, coordinates: [u32; 2], kind: Kind, expected: &[(u64, u64)]) {
+        let image = Image {
+            address: 0x1000,
+            format: Format::of(2, 16, Numeric::Unorm),
+            dimension: Dimension::D2,
+            size: [8, 4, 1],
+            select: [4, 5, 0, 1],
+            pitch: 64,
+        };
+        let (unnormalized, linear, border) = (true, true, Border::Transparent);
+        let sampler = Sampler { wrap: [Wrap::Border; 3], unnormalized, linear, border };
+        let mut wave = Wave::new(32);
+        wave.scalar[..8].copy_from_slice(&image.words(Gfx1151).expect("a known format"));
+        wave.scalar[8..12].copy_from_slice(&sampler.words(Gfx1151));
+        coordinates.iter().enumerate().for_each(|(at, value)| wave.set_lane(8 + at, 5, *value));
+        let text = Text::parse(line, &Site::of(Gfx1151)).expect(line);
+        let pieces = pieces(&text).expect(line);
+        assert!(pieces.iter().all(|piece| piece.kind == kind), "{line}");
+        let touched: Vec<_> = pieces
+            .iter()
+            .filter_map(|piece| match piece.of(&wave, 5) {
+                Some(Location::Global(address)) => Some((address, piece.bytes)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(touched, expected, "{line}");
+    }
+
+    #[test]
+    fn texels_are_accesses_of_memory() {
+        let rest = "s[0:7] dmask:0xf dim:SQ_RSRC_IMG_2D unorm";
+        let store = format!("image_store v[0:3], [v8, v9], {rest}");
+        check(&store, [3, 2], Kind::Store, &[(0x1000 + 4 * (2 * 64 + 3), 4)]);
+        check(&store, [8, 2], Kind::Store, &[]);
+        check(&format!("image_load v[0:3], [v8, v9], {rest}"), [0, 0], Kind::Load, &[(0x1000, 4)]);
+        let sample =
+            "image_sample_lz v[0:3], [v8, v9], s[0:7], s[8:11] dmask:0xf dim:SQ_RSRC_IMG_2D";
+        // A corner of the image: of the four texels around, one is there; between two, both are.
+        check(sample, [0f32, 0f32].map(f32::to_bits), Kind::Load, &[(0x1000, 4)]);
+        let two = [(0x1000, 4), (0x1004, 4)];
+        check(sample, [1f32, 0.5].map(f32::to_bits), Kind::Load, &two);
+        // A filtered texel is no value from memory as it is: what was known of its registers is forgotten.
+        let text = Text::parse(sample, &Site::of(Gfx1151)).expect(sample);
+        let flow = crate::checks::flow::flow(&text).expect(sample);
+        assert_eq!(flow.rule, crate::checks::flow::Rule::Forget);
+        assert_eq!(crate::checks::flow::address(&text).len(), 2 + 8 + 4);
+    }
 }

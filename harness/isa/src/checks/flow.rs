@@ -4,7 +4,10 @@
 //! never-written is clean, and what combines several lanes (comparisons, permutations, matrices) passes on only what all lanes
 //! that run have. Source for the operands: LLVM's syntax of AMDGPU instructions.
 
-use crate::text::{Base, Text, register};
+use crate::{
+    ops::image,
+    text::{Base, Text, register},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Register {
@@ -131,8 +134,16 @@ pub(crate) fn flow(text: &Text) -> Option<Flow> {
     if name.starts_with("v_cmpx") {
         return some(Rule::Control, Vec::new(), &operands);
     }
-    // A transposing load gives each lane what others read.
-    let elsewhere = ["v_movrel", "s_movrel", "global_load_tr_"];
+    // A transposing load gives each lane what others read; texels are converted and mixed on their way.
+    let elsewhere = [
+        "v_movrel",
+        "s_movrel",
+        "global_load_tr_",
+        "buffer_load_format_",
+        "image_load",
+        "image_sample",
+        "image_gather4",
+    ];
     if starts(name, &elsewhere) {
         return some(Rule::Forget, Vec::new(), &[]);
     }
@@ -212,6 +223,12 @@ pub(crate) fn address(text: &Text) -> Vec<Register> {
         }
         Some(("global" | "flat" | "scratch" | "s", _)) => &[1, 2],
         Some(("buffer", _)) => &[1, 2, 3],
+        Some(("image", _)) => {
+            let rows = image::rows(text, 1).unwrap_or_default();
+            let scalars = text.operands.iter().skip(2);
+            let descriptors = scalars.flat_map(|operand| registers(&operand.base));
+            return rows.into_iter().map(Register::Row).chain(descriptors).collect();
+        }
         Some(("ds", rest)) if rest.starts_with("read") || rest.starts_with("load") => &[1],
         Some(("ds", rest)) => &[usize::from(rest.contains("_rtn"))],
         _ => &[],

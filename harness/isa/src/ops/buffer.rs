@@ -4,7 +4,7 @@ use super::{
     atomic::{Atomic, returns_old_value},
     gather::Addresses,
     memory::{Location, Transfer, only_addressing},
-    scratch,
+    scratch, typed,
 };
 use crate::{
     exec::{Bound, on_machine},
@@ -204,6 +204,9 @@ impl Address {
 pub(crate) fn bind(text: &Text) -> Bound {
     only_addressing(text, &["offset", "idxen", "offen", "lds"])?;
     let name = text.mnemonic.strip_prefix("buffer_").ok_or(Unsupported)?;
+    if let Some(typed) = typed::Access::parse(text, name) {
+        return typed::bind(typed?);
+    }
     if text.has("lds") {
         return load_to_lds(text, name);
     }

@@ -1,0 +1,66 @@
+//! Images and samplers: what their descriptors say, and what a texel holds.
+//!
+//! Sources: the ISA guides of Vega, CDNA and RDNA 2 to 4 ("Image resource descriptor", "Image sampler") for the fields, and the
+//! headers with which ROCr's image library fills them in for the numbers of the formats. Texels lie row by row on every
+//! architecture here (`SW_MODE` 0, linear): how a GPU tiles an image nobody sees but its own instructions.
+
+mod descriptor;
+mod format;
+mod sampler;
+
+pub use descriptor::{Dimension, IMAGE_ALIGNMENT, Image, ROW_ALIGNMENT};
+pub use format::{Format, Numeric};
+pub use sampler::{Border, Sampler, Wrap};
+
+use device::{Arch, Generation};
+
+/// How descriptors look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Gfx9,
+    Gfx10,
+    Gfx11,
+    Gfx12,
+}
+
+impl Family {
+    fn of(arch: Arch) -> Family {
+        match arch.generation() {
+            Generation::Gcn5 | Generation::Cdna1 | Generation::Cdna2 | Generation::Cdna3 => {
+                Family::Gfx9
+            }
+            Generation::Rdna2 => Family::Gfx10,
+            Generation::Rdna3 | Generation::Rdna3_5 => Family::Gfx11,
+            Generation::Rdna4 => Family::Gfx12,
+        }
+    }
+}
+
+/// The format of the elements of a buffer, by the fourth word of its descriptor; `None` for one that is not emulated.
+pub(crate) fn buffer_format(word: u32, arch: Arch) -> Option<Format> {
+    let family = Family::of(arch);
+    let numbers = match family {
+        Family::Gfx9 => (field(word, 15, 4), field(word, 12, 3)),
+        Family::Gfx10 => (field(word, 12, 7), 0),
+        Family::Gfx11 | Family::Gfx12 => (field(word, 12, 6), 0),
+    };
+    Format::find(family, numbers)
+}
+
+/// The fourth word of a buffer's descriptor, with a format and with what is selected.
+pub fn buffer_word(format: Format, select: [u8; 4], arch: Arch) -> Option<u32> {
+    let family = Family::of(arch);
+    let (format, number) = format.numbers(family)?;
+    let selects: u32 = (0..4).map(|at| u32::from(select[at]) << (3 * at)).sum();
+    Some(match family {
+        Family::Gfx9 => selects | number << 12 | format << 15,
+        // Bit 24: RESOURCE_LEVEL.
+        Family::Gfx10 => selects | format << 12 | 1 << 24,
+        Family::Gfx11 | Family::Gfx12 => selects | format << 12,
+    })
+}
+
+/// `bits` bits of a word from `low` on.
+fn field(word: u32, low: u32, bits: u32) -> u32 {
+    word >> low & ((1 << bits) - 1)
+}

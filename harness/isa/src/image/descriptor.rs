@@ -1,0 +1,228 @@
+//! The descriptor of an image, eight words.
+
+use device::Arch;
+
+use super::{Family, field, format::Format};
+
+/// What a descriptor calls the type of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dimension {
+    /// One row.
+    D1,
+    /// Rows.
+    D2,
+    /// Slices of rows.
+    D3,
+    /// Layers of one row.
+    D1Array,
+    /// Layers of rows.
+    D2Array,
+}
+
+impl Dimension {
+    const TYPES: [(Dimension, u32); 5] = [
+        (Dimension::D1, 8),
+        (Dimension::D2, 9),
+        (Dimension::D3, 10),
+        (Dimension::D1Array, 12),
+        (Dimension::D2Array, 13),
+    ];
+
+    /// By the name after `dim:SQ_RSRC_IMG_`.
+    pub(crate) fn parse(name: &str) -> Option<Dimension> {
+        Some(match name.strip_prefix("SQ_RSRC_IMG_")? {
+            "1D" => Dimension::D1,
+            "2D" => Dimension::D2,
+            "3D" => Dimension::D3,
+            "1D_ARRAY" => Dimension::D1Array,
+            "2D_ARRAY" => Dimension::D2Array,
+            _ => return None,
+        })
+    }
+
+    /// Coordinates that address a texel, the layer among them.
+    pub fn coordinates(self) -> usize {
+        match self {
+            Dimension::D1 => 1,
+            Dimension::D2 | Dimension::D1Array => 2,
+            Dimension::D3 | Dimension::D2Array => 3,
+        }
+    }
+
+    /// Whether the last coordinate is a layer.
+    pub fn is_array(self) -> bool {
+        matches!(self, Dimension::D1Array | Dimension::D2Array)
+    }
+}
+
+/// Rows begin at multiples of so many bytes where the descriptor has no pitch.
+pub const ROW_ALIGNMENT: u32 = 256;
+
+/// Where an image may begin: the descriptor has the address without its last eight bits.
+pub const IMAGE_ALIGNMENT: u64 = 256;
+
+/// An image in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its first byte.
+    pub address: u64,
+    /// The format of its texels.
+    pub format: Format,
+    /// Its type.
+    pub dimension: Dimension,
+    /// Texels of a row, rows, and slices or layers.
+    pub size: [u32; 3],
+    /// For each component of a result, 0 or 1, or 4 and more for a component of the texel.
+    pub select: [u8; 4],
+    /// Texels from one row to the next.
+    pub pitch: u32,
+}
+
+impl Image {
+    /// The pitch of an image whose descriptor has no room for it, in texels.
+    pub fn natural_pitch(width: u32, format: Format) -> u32 {
+        let bytes = format.bytes() as u32;
+        (width * bytes).next_multiple_of(ROW_ALIGNMENT) / bytes
+    }
+
+    /// Whether the descriptor of such an image has a pitch.
+    pub fn has_pitch(arch: Arch, dimension: Dimension) -> bool {
+        Family::of(arch) == Family::Gfx9 || matches!(dimension, Dimension::D1 | Dimension::D2)
+    }
+
+    /// Bytes from one row to the next.
+    pub fn row_bytes(&self) -> u64 {
+        u64::from(self.pitch) * self.format.bytes() as u64
+    }
+
+    /// Bytes from one slice or layer to the next.
+    pub fn slice_bytes(&self) -> u64 {
+        self.row_bytes() * u64::from(self.size[1])
+    }
+
+    /// Bytes of all of it.
+    pub fn bytes(&self) -> u64 {
+        self.slice_bytes() * u64::from(self.size[2])
+    }
+
+    /// Where a texel lies; `None` outside of the image.
+    pub fn texel(&self, [x, y, z]: [u32; 3]) -> Option<u64> {
+        let inside = x < self.size[0] && y < self.size[1] && z < self.size[2];
+        let offset = u64::from(z) * self.slice_bytes()
+            + u64::from(y) * self.row_bytes()
+            + u64::from(x) * self.format.bytes() as u64;
+        inside.then(|| self.address + offset)
+    }
+
+    /// The result that a texel gives: the components that the descriptor selects.
+    pub(crate) fn selected(&self, texel: [u32; 4]) -> [u32; 4] {
+        let one = if self.format.is_integer() { 1 } else { 1f32.to_bits() };
+        self.select.map(|select| match select {
+            0 => 0,
+            1 => one,
+            component => texel[usize::from(component & 3)],
+        })
+    }
+
+    /// The texel that a result stands for, of which stores make one: the way back.
+    pub(crate) fn unselected(&self, result: [u32; 4]) -> [u32; 4] {
+        std::array::from_fn(|component| {
+            let from = self.select.iter().position(|select| *select == component as u8 + 4);
+            from.map_or(0, |at| result[at])
+        })
+    }
+
+    /// The bytes of a texel that a store of this result would write; `None` for a format that is not written.
+    pub fn texel_of(&self, result: [u32; 4]) -> Option<Vec<u8>> {
+        let texel = self.format.encode(self.unselected(result))?;
+        Some(texel[..self.format.bytes()].to_vec())
+    }
+
+    /// The descriptor; `None` for a format that hardware does not have.
+    pub fn words(&self, arch: Arch) -> Option<[u32; 8]> {
+        let family = Family::of(arch);
+        let (format, number) = self.format.numbers(family)?;
+        let [width, height, depth] = self.size.map(|size| size.saturating_sub(1));
+        let kind = Dimension::TYPES.iter().find(|(known, _)| *known == self.dimension)?.1;
+        let select = |(at, select): (usize, &u8)| u32::from(*select) << (3 * at);
+        let selects: u32 = self.select.iter().enumerate().map(select).sum();
+        let (low, high) = ((self.address >> 8) as u32, (self.address >> 40) as u32 & 0xff);
+        let pitched = Image::has_pitch(arch, self.dimension);
+        let (pitch, last) = (self.pitch - 1, if pitched { self.pitch - 1 } else { depth });
+        let width_low = (width & 3) << 30;
+        let (second, third, fifth) = match family {
+            Family::Gfx9 => {
+                (format << 20 | number << 26, width | height << 14, depth | pitch << 13)
+            }
+            // Bit 31: RESOURCE_LEVEL.
+            Family::Gfx10 => {
+                (format << 20 | width_low, width >> 2 | height << 14 | 1 << 31, last & 0x3fff)
+            }
+            Family::Gfx11 => (format << 20 | width_low, width >> 2 | height << 14, last & 0x3fff),
+            Family::Gfx12 => (format << 17 | width_low, width >> 2 | height << 14, last & 0xffff),
+        };
+        Some([low, high | second, third, selects | kind << 28, fifth, 0, 0, 0])
+    }
+
+    /// What a descriptor says.
+    ///
+    /// # Errors
+    /// What of it is not emulated.
+    pub fn read(words: &[u32; 8], arch: Arch) -> Result<Image, &'static str> {
+        let family = Family::of(arch);
+        let gfx12 = family == Family::Gfx12;
+        let numbers = match family {
+            Family::Gfx9 => (field(words[1], 20, 6), field(words[1], 26, 4)),
+            Family::Gfx10 => (field(words[1], 20, 9), 0),
+            Family::Gfx11 => (field(words[1], 20, 8), 0),
+            Family::Gfx12 => (field(words[1], 17, 8), 0),
+        };
+        let format = Format::find(family, numbers).ok_or("the format of its image")?;
+        let kind = field(words[3], 28, 4);
+        let dimension = Dimension::TYPES.iter().find(|(_, known)| *known == kind);
+        let dimension = dimension.ok_or("the type of its image")?.0;
+        let width = match family {
+            Family::Gfx9 => field(words[2], 0, 14),
+            Family::Gfx12 => field(words[1], 30, 2) | field(words[2], 0, 14) << 2,
+            _ => field(words[1], 30, 2) | field(words[2], 0, 12) << 2,
+        };
+        let rows = 1 + field(words[2], 14, if gfx12 { 16 } else { 14 });
+        let (base_level, last_level) = match family {
+            Family::Gfx12 => (field(words[1], 25, 5), field(words[3], 15, 5)),
+            _ => (field(words[3], 12, 4), field(words[3], 16, 4)),
+        };
+        if base_level != 0 || last_level != 0 {
+            return Err("an image of several levels");
+        }
+        if field(words[3], 20, 5) != 0 {
+            return Err("a tiled image");
+        }
+        let base_array = match family {
+            Family::Gfx9 => field(words[5], 0, 13),
+            _ => field(words[4], 16, if gfx12 { 14 } else { 13 }),
+        };
+        if base_array != 0 {
+            return Err("an image that begins at another layer");
+        }
+        let depth = 1 + field(words[4], 0, if gfx12 { 14 } else { 13 });
+        let width = width + 1;
+        let pitch = match (Image::has_pitch(arch, dimension), family) {
+            (false, _) => Image::natural_pitch(width, format),
+            (_, Family::Gfx9) => 1 + field(words[4], 13, 16),
+            (_, Family::Gfx12) => 1 + field(words[4], 0, 16),
+            _ => 1 + field(words[4], 0, 14),
+        };
+        let size = match dimension {
+            Dimension::D1 => [width, 1, 1],
+            Dimension::D2 => [width, rows, 1],
+            Dimension::D1Array => [width, 1, depth],
+            Dimension::D3 | Dimension::D2Array => [width, rows, depth],
+        };
+        let select = std::array::from_fn(|at| field(words[3], 3 * at as u32, 3) as u8);
+        if select.iter().any(|select| (2..4).contains(select)) {
+            return Err("what its image selects");
+        }
+        let address = u64::from(words[0]) << 8 | u64::from(words[1] & 0xff) << 40;
+        Ok(Image { address, format, dimension, size, select, pitch })
+    }
+}

@@ -1,0 +1,159 @@
+//! Which texels a sample takes together, and how much of each.
+
+use crate::{
+    image::{Border, Dimension, Image, Sampler, Wrap},
+    wave::{Machine, Stop},
+};
+
+/// Coordinates have so many bits behind the point.
+const FRACTION: u32 = 8;
+const ONE: i64 = 1 << FRACTION;
+
+/// Texels with their weights.
+pub(crate) struct Footprint {
+    /// The address, `None` for the border; and the weight.
+    places: Vec<(Option<u64>, u64)>,
+    border: Border,
+}
+
+/// What an axis takes: a texel or two, `None` outside, with weights that are `ONE` together.
+type Taken = Vec<(Option<u32>, i64)>;
+
+impl Footprint {
+    /// `all` takes all texels around, whatever their weights, as a gather does.
+    pub(crate) fn new(
+        image: &Image,
+        sampler: &Sampler,
+        coordinates: [f32; 3],
+        all: bool,
+    ) -> Footprint {
+        let axis = |at: usize| {
+            axis(
+                coordinates[at],
+                image.size[at],
+                sampler.wrap[at],
+                sampler.unnormalized,
+                all || sampler.linear,
+            )
+        };
+        let none = || vec![(Some(0), ONE)];
+        let layer = || vec![(Some(layer(coordinates[2], image.size[2])), ONE)];
+        let (x, y, z) = match image.dimension {
+            Dimension::D1 => (axis(0), none(), none()),
+            Dimension::D2 => (axis(0), axis(1), none()),
+            Dimension::D3 => (axis(0), axis(1), axis(2)),
+            Dimension::D1Array => (axis(0), none(), layer()),
+            Dimension::D2Array => (axis(0), axis(1), layer()),
+        };
+        let mut places = Vec::with_capacity(x.len() * y.len() * z.len());
+        for (z, in_z) in &z {
+            for (y, in_y) in &y {
+                for (x, in_x) in &x {
+                    let weight = (in_x * in_y * in_z) as u64;
+                    let at = match (x, y, z) {
+                        (Some(x), Some(y), Some(z)) => image.texel([*x, *y, *z]),
+                        _ => None,
+                    };
+                    if weight != 0 || all {
+                        places.push((at, weight));
+                    }
+                }
+            }
+        }
+        Footprint { places, border: sampler.border }
+    }
+
+    /// The texels in memory that are read.
+    pub(crate) fn places(&self) -> &[(Option<u64>, u64)] {
+        &self.places
+    }
+
+    /// Whether it is more than one texel.
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.places.len() > 1
+    }
+
+    /// One of the texels, its components as registers have them.
+    pub(crate) fn texel(
+        &self,
+        machine: &mut Machine<'_>,
+        image: &Image,
+        at: usize,
+    ) -> Result<[u32; 4], Box<Stop>> {
+        if let Some(address) = self.places[at].0 {
+            let bytes = super::read(machine, address, image.format.bytes())?;
+            return Ok(image.format.decode(bytes));
+        }
+        let one = if image.format.is_integer() { 1 } else { 1f32.to_bits() };
+        Ok(match self.border {
+            Border::Transparent => [0; 4],
+            Border::Black => [0, 0, 0, one],
+            Border::White => [one; 4],
+        })
+    }
+
+    /// The texels by their weights.
+    pub(crate) fn filtered(
+        &self,
+        machine: &mut Machine<'_>,
+        image: &Image,
+    ) -> Result<[u32; 4], Box<Stop>> {
+        if !self.is_filtered() {
+            return self.texel(machine, image, 0);
+        }
+        let (mut sums, mut whole) = ([0f64; 4], 0);
+        for (at, (_, weight)) in self.places.iter().enumerate() {
+            let texel = self.texel(machine, image, at)?;
+            whole += weight;
+            for (sum, bits) in sums.iter_mut().zip(texel) {
+                *sum += *weight as f64 * f64::from(f32::from_bits(bits));
+            }
+        }
+        // Rounded once: the weights are whole numbers of at most 24 bits.
+        Ok(sums.map(|sum| ((sum / whole as f64) as f32).to_bits()))
+    }
+}
+
+/// The layer nearest to a coordinate.
+fn layer(coordinate: f32, layers: u32) -> u32 {
+    // The cast makes 0 of what is less, and of a NaN.
+    (coordinate.round_ties_even() as u32).min(layers - 1)
+}
+
+fn axis(coordinate: f32, size: u32, wrap: Wrap, unnormalized: bool, linear: bool) -> Taken {
+    let mut place = f64::from(coordinate);
+    let scale = if unnormalized { 1.0 } else { f64::from(size) };
+    // What repeats is the same in the first image or two, where no bits behind the point are lost.
+    place = match wrap {
+        Wrap::Repeat if !unnormalized => place - place.floor(),
+        Wrap::Mirror if !unnormalized => place - 2.0 * (place / 2.0).floor(),
+        _ => place,
+    };
+    // The cast makes 0 of a NaN; the image is much smaller than the limits.
+    let far = (1i64 << 40) as f64;
+    let fixed = (place * scale * ONE as f64).round_ties_even().clamp(-far, far) as i64;
+    if !linear {
+        return vec![(wrapped(fixed >> FRACTION, size, wrap), ONE)];
+    }
+    let fixed = fixed - ONE / 2;
+    let (first, fraction) = (fixed >> FRACTION, fixed & (ONE - 1));
+    vec![(wrapped(first, size, wrap), ONE - fraction), (wrapped(first + 1, size, wrap), fraction)]
+}
+
+/// The texel that a place in the endless row is; `None` for the border.
+fn wrapped(at: i64, size: u32, wrap: Wrap) -> Option<u32> {
+    let size = i64::from(size);
+    let at = match wrap {
+        Wrap::Repeat => at.rem_euclid(size),
+        Wrap::Mirror => {
+            let twice = at.rem_euclid(2 * size);
+            twice.min(2 * size - 1 - twice)
+        }
+        Wrap::Edge => at.clamp(0, size - 1),
+        Wrap::MirrorEdge => at.max(-1 - at).min(size - 1),
+        Wrap::Border => {
+            return u32::try_from(at).ok().filter(|at| i64::from(*at) < size);
+        }
+    };
+    Some(at as u32)
+}
