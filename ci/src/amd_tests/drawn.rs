@@ -30,6 +30,9 @@ const SUITES: &[(&str, &str)] = &[
     ("rocwmma", "librocwmma-tests"),
 ];
 
+/// Suites that draw some of their tests themselves, and are told with which seed.
+const SEEDED: &[&str] = &["hipfft", "rocfft"];
+
 /// What the programs are told of data that Debian installs below `usr/share`, and that they name each test.
 const ENVIRONMENT: &[(&str, &str)] = &[
     ("HIPSOLVER_TEST_DATA", "usr/share/libhipsolver1-tests/data"),
@@ -207,10 +210,13 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
             let folder = Path::new(&root).join("usr/libexec/rocm").join(folder);
             // As AMD's `run-tests` do: some programs have libraries of their own.
             let beside = format!("LD_LIBRARY_PATH={}", folder.display());
+            let own =
+                if SEEDED.contains(suite) { vec![format!("--seed={}", draw.seed)] } else { vec![] };
             let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {
+                let own = own.iter();
                 cmd!(
                     sh,
-                    "timeout --kill-after=5 {limit} {program} exec --rocm {STACK} --device emulated --gfx {gfx} {environment...} --env {beside} -- {test} {arguments...}"
+                    "timeout --kill-after=5 {limit} {program} exec --rocm {STACK} --device emulated --gfx {gfx} {environment...} --env {beside} -- {test} {own...} {arguments...}"
                 )
                 .quiet()
                 .ignore_status()
