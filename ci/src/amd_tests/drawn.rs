@@ -197,7 +197,8 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
     let (with, gfx) = (with.join(","), draw.gfx.join(","));
     cmd!(sh, "{program} rocm fetch {STACK} --with {with} --gfx {gfx}").run()?;
     let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
-    let mut environment = vec!["--env".to_owned(), "GTEST_LISTENER=PASS_LINE_IN_LOG".to_owned()];
+    let mut environment =
+        ["--rocm", STACK, "--env", "GTEST_LISTENER=PASS_LINE_IN_LOG"].map(str::to_owned).to_vec();
     for (name, path) in ENVIRONMENT {
         environment.extend(["--env".to_owned(), format!("{name}={root}/{path}")]);
     }
@@ -208,19 +209,20 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
         let mut total = BTreeMap::<Outcome, usize>::new();
         for (suite, folder) in &suites {
             let folder = Path::new(&root).join("usr/libexec/rocm").join(folder);
+            let mut own = Vec::new();
+            if SEEDED.contains(suite) {
+                own.push(format!("--seed={}", draw.seed));
+            }
             // As AMD's `run-tests` do: some programs have libraries of their own.
             let beside = format!("LD_LIBRARY_PATH={}", folder.display());
-            let own =
-                if SEEDED.contains(suite) { vec![format!("--seed={}", draw.seed)] } else { vec![] };
+            let on = ["--device", "emulated", "--gfx", gfx, "--env", &beside];
             let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {
-                let own = own.iter();
-                cmd!(
-                    sh,
-                    "timeout --kill-after=5 {limit} {program} exec --rocm {STACK} --device emulated --gfx {gfx} {environment...} --env {beside} -- {test} {own...} {arguments...}"
-                )
-                .quiet()
-                .ignore_status()
-                .output()
+                let program = [program.as_os_str(), "exec".as_ref()];
+                let own = own.iter().chain(arguments);
+                cmd!(sh, "timeout --kill-after=5 {limit} {program...} {on...} {environment...} -- {test} {own...}")
+                    .quiet()
+                    .ignore_status()
+                    .output()
             };
             for name in programs(&folder)?.iter().filter(|name| draw.wants(suite, name)) {
                 let test = folder.join(name);
@@ -254,7 +256,7 @@ pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
         bad += total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
     }
     if bad > 0 {
-        return Err(format!("{bad} tests failed, crashed or met a gap").into());
+        return Err(format!("of the tests {bad} failed, crashed or met a gap").into());
     }
     Ok(())
 }
