@@ -1,6 +1,8 @@
 //! AMD's own test programs as the judge of the emulated device: the kernels of hipRAND and rocRAND against AMD's host
-//! references, those of rocBLAS and hipBLASLt against products of the host. A sample that ends within a minute or two; reports/ has the
-//! rest.
+//! references, those of rocBLAS and hipBLASLt against products of the host. A sample that ends within a minute or two, all of
+//! which must pass, and with a seed one drawn from the programs of every library; reports/ has the rest.
+
+mod drawn;
 
 use std::{
     collections::HashMap,
@@ -42,9 +44,13 @@ const ROCBLAS_TESTS: u32 = 6297;
 
 const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
-/// Runs all of it on both architectures.
-pub(crate) fn amd_tests(sh: &Shell) -> Done {
-    tests(sh, |_, _| true)
+/// Runs all of it on both architectures; with words, what they draw.
+pub(crate) fn amd_tests(sh: &Shell, words: &[String]) -> Done {
+    if words.is_empty() {
+        tests(sh, |_, _| true)
+    } else {
+        drawn::run(sh, &drawn::Draw::parse(words)?)
+    }
 }
 
 /// Runs each half on one architecture: random numbers on the first, products on the second, whose matrix instructions they need.

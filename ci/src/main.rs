@@ -62,7 +62,8 @@ usage: cargo run -p ci -- TASK
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
-  amd      a sample of AMD's own test programs on the emulated device, on two architectures
+  amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed a drawn one of those
+           for every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
   locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
@@ -89,7 +90,10 @@ fn main() -> ExitCode {
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
-        "amd" => shell().and_then(|sh| amd_tests::amd_tests(&sh)),
+        "amd" => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| amd_tests::amd_tests(&sh, &words))
+        }
         "locks" => locks(),
         "order" => order(),
         "mutants" => {
@@ -144,14 +148,18 @@ fn all() -> Done {
     Ok(())
 }
 
-/// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too. Has [`STACK`]
-/// fetched. Returns the command.
+/// Builds the command and has [`STACK`] fetched. Returns the command.
 fn product(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
-    // Another choice of packages would have other features, and so be built anew.
-    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
-    let program = sh.current_dir().join(target()).join("debug/rocrepro");
+    let program = built(sh)?;
     cmd!(sh, "{program} rocm fetch {STACK} --with {WITH}").run()?;
     Ok(program)
+}
+
+/// Builds the command, which `cargo test` has built already if it ran: what computes is optimised there, too.
+fn built(sh: &Shell) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    // Another choice of packages would have other features, and so be built anew.
+    cmd!(sh, "cargo test --quiet --workspace --locked --no-run --test cli").run()?;
+    Ok(sh.current_dir().join(target()).join("debug/rocrepro"))
 }
 
 fn target() -> String {

@@ -84,7 +84,7 @@ impl<'a> Apt<'a> {
     ) -> Result<Self, Error> {
         let dump = Command::new("apt-config").arg("dump").env("LC_ALL", "C").output();
         let dump = dump.map_err(|_| Error::NoApt { spec: spec.into() })?;
-        for part in ["lists/partial", "archives/partial"] {
+        for part in ["lists/partial", "none/partial"] {
             let path = directory.join(part);
             fs::create_dir_all(&path).map_err(Error::io("create", &path))?;
         }
@@ -300,7 +300,8 @@ fn configuration(directory: &Path, suites: &[String]) -> String {
         ("Dir::State::lists", at("lists")),
         ("Dir::State::status", at("status")),
         ("Dir::Cache", directory.display().to_string()),
-        ("Dir::Cache::archives", at("archives")),
+        // Where nothing is: apt does not name a package that it finds here.
+        ("Dir::Cache::archives", at("none")),
         ("Dir::Log", directory.display().to_string()),
         ("APT::Architecture", "amd64".to_owned()),
         ("APT::Architectures::", "amd64".to_owned()),

@@ -48,6 +48,8 @@ pub enum Extra {
     Rocthrust,
     /// roctx, annotations of traces.
     Roctx,
+    /// The headers of rocWMMA.
+    Rocwmma,
     /// AMD's own test programs for the other extras, in `usr/libexec/rocm`.
     Tests,
 }
@@ -129,6 +131,7 @@ impl Extra {
         Self::Rocsparse,
         Self::Rocthrust,
         Self::Roctx,
+        Self::Rocwmma,
         Self::Tests,
     ];
 
@@ -166,6 +169,7 @@ impl Extra {
             | Self::Rocsparse
             | Self::Rocthrust
             | Self::Roctx
+            | Self::Rocwmma
             | Self::Tests => false,
         }
     }
@@ -192,6 +196,7 @@ impl Extra {
             Self::Rocsparse => "rocsparse",
             Self::Rocthrust => "rocthrust",
             Self::Roctx => "roctx",
+            Self::Rocwmma => "rocwmma",
             Self::Tests => "tests",
         }
     }

@@ -55,6 +55,13 @@ const fn headers(extra: Extra, packages: &'static [&'static str]) -> ExtraPackag
     library(extra, packages, &[])
 }
 
+impl ExtraPackages {
+    /// With AMD's tests of it.
+    const fn tested(self, tests: &'static [&'static str]) -> Self {
+        Self { tests, ..self }
+    }
+}
+
 /// What a stack has that is fetched anew: cases need it often, and it is small.
 const STANDARD: &[Extra] = &[Extra::Hiprand];
 
@@ -239,7 +246,8 @@ pub const RELEASES: &[Release] = &[
                     "librocblas-dev=7.2.4*",
                     "librocsolver-dev=7.2.4*",
                 ],
-            ),
+            )
+            .tested(&["libhipblas3-tests=7.2.4*", "libhipblas3-tests-data=7.2.4*"]),
             library(
                 Extra::Hipcc,
                 &[
@@ -262,33 +270,55 @@ pub const RELEASES: &[Release] = &[
                     "libamd-comgr-dev=7.2.4*",
                     "libhsa-runtime-dev=7.2.4*",
                 ],
-            ),
+            )
+            .tested(&["libhipcub-tests=7.2.4*"]),
             library(
                 Extra::Hipfft,
                 &["libhipfft0=7.2.4*", "librocfft0=7.2.4*"],
                 &["libhipfft-dev=7.2.4*", "libhipfftw0=7.2.4*"],
-            ),
+            )
+            .tested(&[
+                "libhipfft0-tests=7.2.4*",
+                "libhipfft-dev=7.2.4*",
+                "libhipfftw0=7.2.4*",
+                "libamdhip64-dev=7.2.4*",
+                "libhiprtc-builtins7=7.2.4*",
+                "libamd-comgr-dev=7.2.4*",
+                "libhsa-runtime-dev=7.2.4*",
+                "libhiprand1=7.2.4*",
+                "librocrand1=7.2.4*",
+            ]),
             library(
                 Extra::Hipsolver,
                 &["libhipsolver1=7.2.4*", "librocblas5=7.2.4*", "librocsolver0=7.2.4*", ROCTX],
                 &["libhipsolver-dev=7.2.4*", "librocblas-dev=7.2.4*", "librocsolver-dev=7.2.4*"],
-            ),
+            )
+            .tested(&[
+                "libhipsolver1-tests=7.2.4*",
+                "libhipsolver1-tests-data=7.2.4*",
+                "libhipsparse4=7.2.4*",
+                "librocsparse1=7.2.4*",
+            ]),
             library(
                 Extra::Hipsparse,
                 &["libhipsparse4=7.2.4*", "librocsparse1=7.2.4*", ROCTX],
                 &["libhipsparse-dev=7.2.4*"],
-            ),
+            )
+            .tested(&["libhipsparse4-tests=7.2.4*"]),
             library(
                 Extra::Miopen,
                 &["libmiopen1=7.2.4*", "libhiprtc-builtins7=7.2.4*", "librocblas5=7.2.4*", ROCTX],
                 &["libmiopen-dev=7.2.4*"],
-            ),
+            )
+            .tested(&["libmiopen1-tests=7.2.4*", "librocrand1=7.2.4*"]),
             library(
                 Extra::Rccl,
                 &["librccl1=7.2.4*", "librocm-smi64-7=7.2.4*"],
                 &["librccl-dev=7.2.4*"],
-            ),
-            library(Extra::Rocfft, &["librocfft0=7.2.4*"], &["librocfft-dev=7.2.4*"]),
+            )
+            .tested(&["librccl1-tests=7.2.4*"]),
+            library(Extra::Rocfft, &["librocfft0=7.2.4*"], &["librocfft-dev=7.2.4*"])
+                .tested(&["librocfft0-tests=7.2.4*"]),
             library(
                 Extra::RocmSmi,
                 &["librocm-smi64-7=7.2.4*"],
@@ -303,17 +333,20 @@ pub const RELEASES: &[Release] = &[
                     "libamd-comgr-dev=7.2.4*",
                     "libhsa-runtime-dev=7.2.4*",
                 ],
-            ),
+            )
+            .tested(&["librocprim-tests=7.2.4*"]),
             library(
                 Extra::Rocsolver,
                 &["librocsolver0=7.2.4*", "librocblas5=7.2.4*", ROCTX],
                 &["librocsolver-dev=7.2.4*", "librocblas-dev=7.2.4*"],
-            ),
+            )
+            .tested(&["librocsolver0-tests=7.2.4*"]),
             library(
                 Extra::Rocsparse,
                 &["librocsparse1=7.2.4*", ROCTX],
                 &["librocsparse-dev=7.2.4*"],
-            ),
+            )
+            .tested(&["librocsparse1-tests=7.2.4*", "librocsparse1-tests-data=7.2.4*"]),
             headers(
                 Extra::Rocthrust,
                 &[
@@ -324,7 +357,14 @@ pub const RELEASES: &[Release] = &[
                     "libamd-comgr-dev=7.2.4*",
                     "libhsa-runtime-dev=7.2.4*",
                 ],
-            ),
+            )
+            .tested(&["librocthrust-tests=7.2.4*"]),
+            headers(Extra::Rocwmma, &["librocwmma-dev=7.2.4*"]).tested(&[
+                "librocwmma-tests=7.2.4*",
+                "librocwmma-tests-validate=7.2.4*",
+                "librocblas5=7.2.4*",
+                ROCTX,
+            ]),
             library(Extra::Roctx, &[ROCTX], &["libroctx-dev=7.2.4*"]),
             ExtraPackages {
                 extra: Extra::Tests,

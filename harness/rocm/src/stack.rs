@@ -14,9 +14,14 @@ const RUNTIME: &str = "libamdhip64.so";
 /// Where a Debian root keeps its libraries.
 const MULTIARCH: &str = "usr/lib/x86_64-linux-gnu";
 
-/// Where Debian keeps a library that others may stand in for. The link in [`MULTIARCH`] is made by update-alternatives when
-/// the package is installed, and a root that was unpacked never ran that. AMD's test programs compare with this BLAS.
-const ALTERNATIVES: &str = "usr/lib/x86_64-linux-gnu/blas";
+/// Where Debian keeps libraries that others may stand in for. The links in [`MULTIARCH`] are made by update-alternatives when
+/// packages are installed, and a root that was unpacked never ran that. AMD's test programs compare with these: the reference
+/// BLAS and LAPACK first, since OpenBLAS, which `rocsolver-test` is linked to, has both by their names, too.
+const ALTERNATIVES: &[&str] = &[
+    "usr/lib/x86_64-linux-gnu/blas",
+    "usr/lib/x86_64-linux-gnu/lapack",
+    "usr/lib/x86_64-linux-gnu/openblas-pthread",
+];
 
 /// Where libraries are in a directory that holds ROCm: a Debian root, a prefix (TheRock, /opt/rocm, /usr), an
 /// unpacked wheel, the site-packages directory that it is in.
@@ -163,7 +168,8 @@ fn open(path: &Path, spec: String) -> Result<Stack, Error> {
         wheels.sort();
         libraries.extend(wheels);
     }
-    libraries.extend(Some(root.join(ALTERNATIVES)).filter(|directory| directory.is_dir()));
+    let alternatives = ALTERNATIVES.iter().map(|path| root.join(path));
+    libraries.extend(alternatives.filter(|directory| directory.is_dir()));
     Ok(Stack { spec, root, rocm, doubt, libraries, loader, manifest })
 }
 
@@ -333,12 +339,25 @@ mod tests {
     }
 
     #[test]
-    fn a_debian_root_offers_the_blas_that_was_never_linked() {
-        let tree = tree(&[DEBIAN, &["usr/lib/x86_64-linux-gnu/blas/libblas.so.3"]].concat());
+    fn a_debian_root_offers_libraries_that_were_never_linked() {
+        let unlinked = [
+            "usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3",
+            "usr/lib/x86_64-linux-gnu/openblas-pthread/libopenblas.so.0",
+            "usr/lib/x86_64-linux-gnu/lapack/liblapack.so.3",
+            "usr/lib/x86_64-linux-gnu/blas/libblas.so.3",
+        ];
+        let tree = tree(&[DEBIAN, &unlinked].concat());
         let stack = open_tree(&tree);
         let libraries = stack.root.join("usr/lib/x86_64-linux-gnu");
-        assert_eq!(stack.libraries, [libraries.clone(), libraries.join("blas")]);
-        assert_eq!(stack.library("libblas.so"), Some(libraries.join("blas/libblas.so.3")));
+        let folders = ["", "blas", "lapack", "openblas-pthread"];
+        assert!(stack.libraries.iter().eq(folders.map(|name| libraries.join(name)).iter()));
+        for (name, file) in [
+            ("libblas.so", "blas/libblas.so.3"),
+            ("liblapack.so", "lapack/liblapack.so.3"),
+            ("libopenblas.so", "openblas-pthread/libopenblas.so.0"),
+        ] {
+            assert_eq!(stack.library(name), Some(libraries.join(file)));
+        }
     }
 
     #[test]

@@ -274,11 +274,15 @@ fn moved(to: &str, trust: fn() -> Result<Trust, Error>) -> (Result<Stack, Error>
 
 /// The same where apt can find a successor.
 fn moved_with_apt(to: &str) -> Option<(Result<Stack, Error>, Vec<String>)> {
-    if std::process::Command::new("apt-get").arg("--version").output().is_err() {
+    there_is_apt().then(|| moved(to, || Ok(Trust::Nobody)))
+}
+
+fn there_is_apt() -> bool {
+    let there = std::process::Command::new("apt-get").arg("--version").output().is_ok();
+    if !there {
         println!("not tried: this machine has no apt-get");
-        return None;
     }
-    Some(moved(to, || Ok(Trust::Nobody)))
+    there
 }
 
 #[test]
@@ -287,6 +291,25 @@ fn another_revision_of_a_release_takes_the_place_of_one_that_is_gone() {
     let manifest = stack.unwrap().manifest.unwrap();
     assert_eq!(manifest.package("libamdhip64-5").unwrap().version, "5.7.1-7");
     assert_eq!(events, ["Download", "Moved", "Download", "Unpack"]);
+}
+
+/// apt does not name a package that it finds downloaded; the stack needs it all the same.
+#[test]
+fn what_was_downloaded_before_belongs_to_a_stack_of_another_revision() {
+    if !there_is_apt() {
+        return;
+    }
+    let mut world = World::new("5.7.1-6");
+    world.fetch(&[], &[]).0.unwrap();
+    world.forget_stack();
+    fs::remove_file(world.archive("libamdhip64-5")).unwrap();
+    let newer = World::new("5.7.1-7");
+    world.mirrors = newer.mirrors.clone();
+    let stack = world.fetch(&[], &[]).0.unwrap();
+    assert!(stack.library("libhiprand.so").is_some() && stack.library("librocrand.so").is_some());
+    let manifest = stack.manifest.unwrap();
+    assert_eq!(manifest.package("libamdhip64-5").unwrap().version, "5.7.1-7");
+    assert_eq!(manifest.packages.len(), 3);
 }
 
 #[test]

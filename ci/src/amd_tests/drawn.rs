@@ -1,0 +1,357 @@
+//! Tests drawn from AMD's own programs for the libraries above HIP, each in a process of its own with a limit, and what became of
+//! each: counted, never assumed.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    fs::{self, File},
+    io::Read,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK, built};
+
+/// What `--with` calls a library, and the folder of its tests below the stack's `usr/libexec/rocm`.
+const SUITES: &[(&str, &str)] = &[
+    ("hipblas", "libhipblas3-tests"),
+    ("hipcub", "libhipcub-tests"),
+    ("hipfft", "libhipfft0-tests"),
+    ("hiprand", "libhiprand1-tests"),
+    ("hipsolver", "libhipsolver1-tests"),
+    ("hipsparse", "libhipsparse4-tests"),
+    ("rocfft", "librocfft0-tests"),
+    ("rocprim", "librocprim-tests"),
+    ("rocsolver", "librocsolver0-tests"),
+    ("rocsparse", "librocsparse1-tests"),
+    ("rocthrust", "librocthrust-tests"),
+    ("rocwmma", "librocwmma-tests"),
+];
+
+/// Suites that draw some of their tests themselves, and are told with which seed.
+const SEEDED: &[&str] = &["hipfft", "rocfft"];
+
+/// What the programs are told of data that Debian installs below `usr/share`, and that they name each test.
+const ENVIRONMENT: &[(&str, &str)] = &[
+    ("HIPSOLVER_TEST_DATA", "usr/share/libhipsolver1-tests/data"),
+    ("ROCSPARSE_CLIENTS_TEST_DATA_DIR", "usr/share/librocsparse1-tests/data/"),
+];
+
+/// Listing takes seconds, where a program makes its tests from a file of 300 MB.
+const LISTING: &str = "300";
+
+/// What is drawn.
+#[derive(Debug, PartialEq)]
+pub(super) struct Draw {
+    seed: u64,
+    gfx: Vec<String>,
+    /// Of each program, at most.
+    tests: usize,
+    /// For each test, in seconds.
+    limit: u32,
+    /// `rocprim` or `rocprim/test_block_scan`; none means all.
+    names: Vec<String>,
+}
+
+impl Draw {
+    /// From `seed=7 gfx=gfx1151,gfx90a tests=24 limit=60 NAME...`.
+    pub(super) fn parse(words: &[String]) -> Result<Self, String> {
+        let mut draw =
+            Self { seed: 1, gfx: vec!["gfx1151".into()], tests: 24, limit: 60, names: vec![] };
+        let number = |word: &str, text: &str| {
+            text.parse::<u32>().map_err(|_| format!("{word}: {text:?} is not a number"))
+        };
+        for word in words {
+            match word.split_once('=') {
+                Some(("seed", text)) => draw.seed = number(word, text)?.into(),
+                Some(("tests", text)) => draw.tests = number(word, text)? as usize,
+                Some(("limit", text)) => draw.limit = number(word, text)?,
+                Some(("gfx", text)) => draw.gfx = text.split(',').map(str::to_owned).collect(),
+                None if suite_of(word).is_some() => draw.names.push(word.clone()),
+                _ => {
+                    let suites: Vec<_> = SUITES.iter().map(|(name, _)| *name).collect();
+                    return Err(format!(
+                        "{word:?} is none of seed=, gfx=, tests=, limit= and NAME or NAME/PROGRAM with one of {}",
+                        suites.join(", ")
+                    ));
+                }
+            }
+        }
+        Ok(draw)
+    }
+
+    /// Whether a program of a suite is wanted.
+    fn wants(&self, suite: &str, program: &str) -> bool {
+        let path = format!("{suite}/{program}");
+        self.names.is_empty() || self.names.iter().any(|name| name == suite || *name == path)
+    }
+
+    /// The tests that this seed draws of those listed: the same ones on every architecture that has them.
+    fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
+        let key = |name: &&str| {
+            name.bytes()
+                .fold(device::mix(self.seed), |hash, byte| device::mix(hash ^ u64::from(byte)))
+        };
+        let mut drawn = listed.to_vec();
+        drawn.sort_by_cached_key(key);
+        drawn.truncate(self.tests);
+        drawn
+    }
+}
+
+fn suite_of(name: &str) -> Option<&'static (&'static str, &'static str)> {
+    let suite = name.split('/').next().unwrap_or(name);
+    SUITES.iter().find(|(known, _)| *known == suite)
+}
+
+/// What became of one test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Outcome {
+    Passed,
+    /// By the program itself.
+    Skipped,
+    /// It did not end within the limit.
+    Unfinished,
+    Failed,
+    /// The emulated device lacks something, and says so.
+    Gap,
+    /// The program ended without a word about the test, or badly after it.
+    Crashed,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Passed => "passed",
+            Self::Skipped => "skipped by the program",
+            Self::Unfinished => "unfinished",
+            Self::Failed => "failed",
+            Self::Gap => "gap of the device",
+            Self::Crashed => "crashed",
+        })
+    }
+}
+
+impl Outcome {
+    /// From the exit status of `timeout` (none: ended by a signal) and all that was printed. A test has a name where the program
+    /// has a list; else the status alone tells.
+    fn of(status: Option<i32>, said: &str, test: Option<&str>) -> Self {
+        let told = |word: &str| {
+            said.lines().any(|line| {
+                let rest = line.trim_start().strip_prefix(word).map(str::trim_start);
+                let name = rest.map(|rest| rest.split([' ', ',']).next().unwrap_or(rest));
+                name.is_some_and(|name| Some(name) == test)
+            })
+        };
+        let ended = status == Some(0);
+        if said.contains("rocrepro-device: gap") {
+            Self::Gap
+        } else if matches!(status, Some(124 | 137)) {
+            Self::Unfinished
+        } else if told("[  FAILED  ]") {
+            Self::Failed
+        } else if ended && told("[  SKIPPED ]") {
+            Self::Skipped
+        } else if ended && (test.is_none() || told("[       OK ]")) {
+            Self::Passed
+        } else {
+            Self::Crashed
+        }
+    }
+
+    fn is_bad(self) -> bool {
+        self >= Self::Failed
+    }
+}
+
+/// The tests of a program, as `--gtest_list_tests` prints them, without those that AMD has disabled.
+fn listed(text: &str) -> Vec<String> {
+    let mut suite = None;
+    let mut tests = Vec::new();
+    for line in text.lines() {
+        let name = line.trim_start().split(' ').next().unwrap_or_default();
+        if !line.starts_with("  ") {
+            suite = name.strip_suffix('.');
+        } else if let Some(suite) = suite.filter(|_| !name.is_empty()) {
+            tests.push(format!("{suite}.{name}"));
+        }
+    }
+    tests.retain(|test| !test.contains("DISABLED_"));
+    tests
+}
+
+/// Draws and runs.
+pub(super) fn run(sh: &Shell, draw: &Draw) -> Done {
+    let program = built(sh)?;
+    let suites: Vec<_> = SUITES
+        .iter()
+        .filter(|(name, _)| {
+            let names = draw.names.iter().filter_map(|wanted| suite_of(wanted));
+            draw.names.is_empty() || names.into_iter().any(|(wanted, _)| wanted == name)
+        })
+        .collect();
+    let mut with = vec!["tests"];
+    with.extend(suites.iter().map(|(name, _)| *name));
+    let (with, gfx) = (with.join(","), draw.gfx.join(","));
+    cmd!(sh, "{program} rocm fetch {STACK} --with {with} --gfx {gfx}").run()?;
+    let root = cmd!(sh, "{program} rocm path {STACK}").quiet().read()?;
+    let mut environment =
+        ["--rocm", STACK, "--env", "GTEST_LISTENER=PASS_LINE_IN_LOG"].map(str::to_owned).to_vec();
+    for (name, path) in ENVIRONMENT {
+        environment.extend(["--env".to_owned(), format!("{name}={root}/{path}")]);
+    }
+    let (program, environment) = (&program, &environment);
+    let limit = draw.limit.to_string();
+    let mut bad = 0;
+    for gfx in &draw.gfx {
+        let mut total = BTreeMap::<Outcome, usize>::new();
+        for (suite, folder) in &suites {
+            let folder = Path::new(&root).join("usr/libexec/rocm").join(folder);
+            let mut own = Vec::new();
+            if SEEDED.contains(suite) {
+                own.push(format!("--seed={}", draw.seed));
+            }
+            // As AMD's `run-tests` do: some programs have libraries of their own.
+            let beside = format!("LD_LIBRARY_PATH={}", folder.display());
+            let on = ["--device", "emulated", "--gfx", gfx, "--env", &beside];
+            let exec = |limit: &str, test: &PathBuf, arguments: &[String]| {
+                let program = [program.as_os_str(), "exec".as_ref()];
+                let own = own.iter().chain(arguments);
+                cmd!(sh, "timeout --kill-after=5 {limit} {program...} {on...} {environment...} -- {test} {own...}")
+                    .quiet()
+                    .ignore_status()
+                    .output()
+            };
+            for name in programs(&folder)?.iter().filter(|name| draw.wants(suite, name)) {
+                let test = folder.join(name);
+                let output = exec(LISTING, &test, &["--gtest_list_tests".to_owned()])?;
+                let list = listed(&String::from_utf8_lossy(&output.stdout));
+                let list: Vec<&str> = list.iter().map(String::as_str).collect();
+                let mut counts = BTreeMap::<Outcome, usize>::new();
+                let mut worth = Vec::new();
+                let mut count = |outcome: Outcome, one: &str| {
+                    *counts.entry(outcome).or_default() += 1;
+                    if outcome.is_bad() || outcome == Outcome::Unfinished {
+                        worth.push(format!("  {outcome}: {one}"));
+                    }
+                };
+                // Programs that are not GoogleTest's do not know what was asked and have run as a whole. A list may be cut short.
+                if list.is_empty() || !output.status.success() {
+                    count(outcome(&output, None), "the program");
+                }
+                for one in draw.of(&list) {
+                    let output = exec(limit.as_str(), &test, &[format!("--gtest_filter={one}")])?;
+                    count(outcome(&output, Some(one)), one);
+                }
+                println!("{suite}/{name} on {gfx}: {}; it lists {}", told(&counts), list.len());
+                worth.iter().for_each(|line| println!("{line}"));
+                for (outcome, count) in counts {
+                    *total.entry(outcome).or_default() += count;
+                }
+            }
+        }
+        println!("{gfx}, seed {}: {}", draw.seed, told(&total));
+        bad += total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
+    }
+    if bad > 0 {
+        return Err(format!("of the tests {bad} failed, crashed or met a gap").into());
+    }
+    Ok(())
+}
+
+fn outcome(output: &Output, test: Option<&str>) -> Outcome {
+    let said = [output.stdout.as_slice(), &output.stderr].concat();
+    Outcome::of(output.status.code(), &String::from_utf8_lossy(&said), test)
+}
+
+/// `23 passed, 1 failed`.
+fn told(counts: &BTreeMap<Outcome, usize>) -> String {
+    let parts: Vec<_> =
+        counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
+    if parts.is_empty() { "nothing was drawn".to_owned() } else { parts.join(", ") }
+}
+
+/// The programs of a folder in the order of their names, without scripts and libraries.
+fn programs(folder: &Path) -> Result<Vec<String>, Box<dyn std::error::Error>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let mut start = [0; 4];
+        let is_file = entry.file_type()?.is_file() && !name.ends_with(".so");
+        if is_file && File::open(entry.path())?.read(&mut start)? == 4 && start == *b"\x7fELF" {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> Vec<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn what_is_drawn_is_said_in_words() {
+        let draw =
+            Draw::parse(&words("seed=7 gfx=gfx90a,gfx1201 tests=3 limit=9 rocprim")).unwrap();
+        assert_eq!((draw.seed, draw.tests, draw.limit), (7, 3, 9));
+        assert_eq!(draw.gfx, ["gfx90a", "gfx1201"]);
+        assert!(draw.wants("rocprim", "test_x") && !draw.wants("hipcub", "test_x"));
+        let one = Draw::parse(&words("hipcub/test_y")).unwrap();
+        assert!(one.wants("hipcub", "test_y") && !one.wants("hipcub", "test_z"));
+        assert!(Draw::parse(&[]).unwrap().wants("rocfft", "rocfft-test"));
+        for wrong in ["seeds=7", "seed=x", "rocfast", "tests="] {
+            Draw::parse(&words(wrong)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_seed_decides_and_nothing_else() {
+        let all: Vec<String> = (0..500).map(|n| format!("Suite/{n}.Test")).collect();
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let draw = |seed: &str| Draw::parse(&words(seed)).unwrap();
+        let first = draw("seed=1 tests=20").of(&all);
+        assert_eq!(first.len(), 20);
+        let mut turned = all.clone();
+        turned.reverse();
+        assert_eq!(draw("seed=1 tests=20").of(&turned), first, "the order of the list");
+        assert_eq!(draw("seed=1 tests=30").of(&all)[..20], first, "how many are drawn");
+        assert_ne!(draw("seed=2 tests=20").of(&all), first);
+        assert_eq!(draw("tests=20").of(&all[..3]).len(), 3);
+    }
+
+    #[test]
+    fn tests_are_listed_as_googletest_does() {
+        let text = "Running main() from gtest_main.cc\nA/0.  # TypeParam = p<int, 4u>\n  One\n  \
+                    DISABLED_Two\nB.\n  Three/0  # GetParam() = 7\nDISABLED_C.\n  Four\n";
+        assert_eq!(listed(text), ["A/0.One", "B.Three/0"]);
+        assert!(listed("error while loading shared libraries\n").is_empty());
+    }
+
+    #[test]
+    fn what_is_not_said_to_pass_has_not_passed() {
+        let of = |status, said: &str| Outcome::of(status, said, Some("A.B"));
+        let ok = "[ RUN      ] A.B\n[       OK ] A.B (3 ms)\n[  PASSED  ] 1 test.\n";
+        assert_eq!(of(Some(0), ok), Outcome::Passed);
+        assert_eq!(of(Some(139), ok), Outcome::Crashed, "after it");
+        assert_eq!(of(None, ok), Outcome::Crashed);
+        assert_eq!(of(Some(0), "[       OK ] A.BC (3 ms)\n"), Outcome::Crashed, "another one");
+        assert_eq!(of(Some(0), "[ RUN      ] A.B\n"), Outcome::Crashed);
+        assert_eq!(of(Some(0), "[  PASSED  ] 0 tests.\n"), Outcome::Crashed);
+        assert_eq!(of(Some(1), "[  FAILED  ] A.B, where TypeParam = x (3 ms)\n"), Outcome::Failed);
+        assert_eq!(of(Some(0), "[  SKIPPED ] A.B (0 ms)\n"), Outcome::Skipped);
+        assert_eq!(of(Some(124), "[ RUN      ] A.B\n"), Outcome::Unfinished);
+        let gap = format!("rocrepro-device: gap: kernel k: x\n{ok}");
+        assert_eq!(of(Some(0), &gap), Outcome::Gap, "what a gap gave is no result");
+        assert_eq!(Outcome::of(Some(0), "", None), Outcome::Passed);
+        assert_eq!(Outcome::of(Some(1), "", None), Outcome::Crashed);
+        assert!(Outcome::Failed.is_bad() && !Outcome::Unfinished.is_bad());
+    }
+}
