@@ -47,3 +47,4 @@ mod signal;
 mod system;
 mod transfer;
 mod vmem;
+mod witness;
