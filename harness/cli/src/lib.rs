@@ -19,6 +19,7 @@ mod machine;
 mod outputs;
 mod probe;
 mod processes;
+mod program;
 mod progress;
 mod rerun;
 mod scratch;

@@ -6,7 +6,7 @@ use std::{
     time::SystemTime,
 };
 
-use case::{Case, Lowered, Trial, analyse, lower};
+use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
@@ -14,7 +14,7 @@ use report::{Begun, Device, Record};
 use supervise::{Cancel, Ended, Observed, Reason, Start, Usage};
 
 use crate::{
-    CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks, rerun::again, spool::Spool,
+    CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks, program, rerun::again, spool::Spool,
 };
 
 /// One trial to run once.
@@ -137,6 +137,9 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
     }
+    if let Body::Program(program) = &job.lowered.body {
+        return program::run(session, job, program, &nonce, cancel);
+    }
     let on_gpu = session.device == DeviceChoice::Gpu;
     let turn = if on_gpu { session.turn(job.case.needs.alone, cancel) } else { Ok(None) };
     if on_gpu && matches!(turn, Ok(None)) {
@@ -144,7 +147,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     }
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
-    let expected = &job.lowered.reference.expected;
+    let expected = job.lowered.body.expected();
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
     let config = session.device_config(of_place(&job.faults, Place::Device));
@@ -196,19 +199,26 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
         session.has_started();
     }
-    // A compiler or runtime that cannot write or start a thread crashes or exits, which is no news of ROCm.
-    if outcome.kind.is_failure()
-        && let Some(trouble) = session.trouble(&spool, context.environment)
-    {
-        outcome = Outcome {
-            kind: judge::Kind::NoVerdict,
-            signature: trouble.signature.into(),
-            ..outcome
-        };
-        outcome.details.insert(0, outcome.summary);
-        outcome.summary = trouble.why;
-    }
+    outcome = unless_troubled(session, outcome, &spool, context.environment);
     Some(record(session, job, &nonce, observation, usage, (outcome, red)))
+}
+
+/// The outcome, unless this machine is at fault: a compiler or runtime that cannot write or start a thread crashes or exits, which is
+/// no news of ROCm.
+pub(crate) fn unless_troubled(
+    session: &Session,
+    mut outcome: Outcome,
+    spool: &Path,
+    environment: &BTreeMap<String, String>,
+) -> Outcome {
+    if outcome.kind.is_failure()
+        && let Some(trouble) = session.trouble(spool, environment)
+    {
+        outcome.kind = judge::Kind::NoVerdict;
+        outcome.signature = trouble.signature.into();
+        outcome.details.insert(0, std::mem::replace(&mut outcome.summary, trouble.why));
+    }
+    outcome
 }
 
 /// The most bytes that a check of a plan looks at: a buffer, or the guards around one.
@@ -260,7 +270,7 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
     }
 }
 
-fn skipped(why: String) -> Outcome {
+pub(crate) fn skipped(why: String) -> Outcome {
     Outcome {
         kind: judge::Kind::Skip,
         signature: "skip:needs".to_owned(),
@@ -270,7 +280,7 @@ fn skipped(why: String) -> Outcome {
     }
 }
 
-fn record(
+pub(crate) fn record(
     session: &Session,
     job: &Job<'_>,
     nonce: &str,
@@ -310,6 +320,7 @@ fn record(
         upstream: job.case.upstream.clone(),
         faults: job.faults.clone(),
         red,
+        program: None,
         acts: acts(&observation.events),
         late: late(job, session, &observation.events),
         verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
@@ -356,7 +367,7 @@ fn acts(events: &[Event]) -> Vec<Acts> {
 }
 
 /// The device is told of some faults, and the worker of the others.
-fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
+pub(crate) fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
     faults.iter().filter(|p| p.fault.place() == place).cloned().collect()
 }
 
@@ -412,7 +423,7 @@ pub(crate) fn observe(
     Some((observation(seen, session.is_launched()), usage))
 }
 
-fn observation(seen: Observed, launched: bool) -> Observation {
+pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     let mut events = Vec::new();
     let (mut noise, mut garbage) = (Vec::new(), Vec::new());
     for line in &seen.lines {
@@ -478,7 +489,7 @@ fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
     }
 }
 
-fn not_started(why: String) -> Observation {
+pub(crate) fn not_started(why: String) -> Observation {
     Observation {
         events: Vec::new(),
         noise: Vec::new(),

@@ -51,6 +51,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
             details: Vec::new(),
         },
         red: Vec::new(),
+        program: None,
         acts: Vec::new(),
         late: None,
         verdict: Verdict { kind: verdict, known },

@@ -14,6 +14,7 @@ pub mod issue;
 mod junit;
 mod mitigations;
 mod must;
+mod program;
 mod prove;
 mod rates;
 mod record;
@@ -34,6 +35,7 @@ pub use held::{Held, NotOne, Shard, shards};
 pub use junit::junit;
 pub use mitigations::mitigations;
 pub use must::must_hold;
+pub use program::{CheckRun, ProgramRun};
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{

@@ -2,7 +2,7 @@ mod mutate;
 
 use std::{collections::BTreeSet, process::ExitCode};
 
-use case::Lowered;
+use case::{Body, Lowered};
 use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
 use report::Record;
 use rewrite::stated::concerns;
@@ -35,7 +35,9 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let session = Session::open(options.clone())?;
     // What a case states may depend on the release; a fault of an answer is planted where this one has it.
     let concerned = |fault: &Option<Planted>, lowered: &Lowered| match (fault, &session.rocm) {
-        (Some(planted), Some(version)) => concerns(&lowered.plan, planted.fault, version),
+        (Some(planted), Some(version)) if matches!(lowered.body, Body::Calls(_)) => {
+            concerns(&lowered.plan, planted.fault, version)
+        }
         _ => true,
     };
     let jobs = planned

@@ -20,7 +20,7 @@ echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
 
 /// Whether this machine lets somebody like us lay folders over folders, which util-linux is asked.
-fn namespaces() -> bool {
+pub(crate) fn namespaces() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path().display();
     let script = format!("mount -t overlay none -o lowerdir={at}:/usr {at}");
