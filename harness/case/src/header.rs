@@ -137,6 +137,14 @@ impl Case {
         program::of(&self.root).is_some()
     }
 
+    /// What its program is: `python`, `cpp` or `command`; none where its body is steps.
+    pub fn program_kind(&self) -> Option<&'static str> {
+        let (_, node) = program::of(&self.root)?;
+        let yaml::Value::Map(entries) = &node.value else { return None };
+        let kinds = ["python", "cpp", "command"];
+        kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
+    }
+
     /// The file beside the case that holds its program, by its name.
     pub fn file_beside(&self) -> Option<String> {
         let (_, node) = program::of(&self.root)?;

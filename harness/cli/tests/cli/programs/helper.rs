@@ -102,8 +102,10 @@ fn cpp_counts_the_numbers_between_two() {
     assert_eq!(cpp(&main), expected());
 }
 
-/// What wrong values are called, said again without a loop over them.
-const CLASSES: &[(&[&str], &[&str], &[&str], &str)] = &[
+type Values = &'static [&'static str];
+
+/// What wrong values are called, written down by hand.
+const CLASSES: &[(Values, Values, Values, &str)] = &[
     // what was got, what is right, what was before, and the word
     (&["1", "2"], &["1", "2"], &["0", "0"], "right"),
     (&["nan", "2"], &["nan", "2"], &["0", "0"], "right"),
