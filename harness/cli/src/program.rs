@@ -60,8 +60,6 @@ struct Ready {
     /// Arguments before those of the case.
     words: Vec<String>,
     environment: Environment,
-    /// Whether its children, or its interpreter, need the view.
-    needs_view: bool,
 }
 
 /// Runs the program of a trial and judges it. None where the run was cancelled before it was over.
@@ -172,6 +170,15 @@ fn prepare(session: &Session, program: &Program, folder: &Path) -> Result<Ready,
     let trouble =
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages)?;
+    // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
+    // libraries.
+    if !matches!(program.what, What::Cpp { .. }) {
+        session.views().map_err(|why| {
+            Unready::Missing(format!(
+                "needs a view of the stack, and this machine allows no namespace (docs/programs.md): {why}"
+            ))
+        })?;
+    }
     match &program.what {
         What::Python(source) => {
             let name = file_name(source, "program.py");
@@ -180,16 +187,16 @@ fn prepare(session: &Session, program: &Program, folder: &Path) -> Result<Ready,
             let python = environment.python()?;
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
-            Ok(Ready { file: python, words, environment, needs_view: true })
+            Ok(Ready { file: python, words, environment })
         }
         What::Cpp { source, arch, options } => {
             let file = compile::compiled(session, source, arch, options)?;
-            Ok(Ready { file, words: Vec::new(), environment, needs_view: false })
+            Ok(Ready { file, words: Vec::new(), environment })
         }
         What::Command(words) => {
             let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
             let file = environment.program(session, first)?;
-            Ok(Ready { file, words: rest.to_vec(), environment, needs_view: true })
+            Ok(Ready { file, words: rest.to_vec(), environment })
         }
     }
 }
@@ -232,18 +239,12 @@ fn start(
         set(name, kept.join(name.to_ascii_lowercase()).as_ref());
     }
     ready.environment.enter(&mut start);
-    match session.views() {
-        Ok(()) => {
-            let mut view = session.home(Some(config))?;
-            crate::home::with_path(&mut view, &start, session);
-            start.view = Some(view);
-            Ok(start)
-        }
-        Err(why) if ready.needs_view => Err(format!(
-            "it needs a view of the stack, for which the kernel must allow namespaces: {why}"
-        )),
-        Err(_) => Ok(start),
+    if session.views().is_ok() {
+        let mut view = session.home(Some(config))?;
+        crate::home::with_path(&mut view, &start, session);
+        start.view = Some(view);
     }
+    Ok(start)
 }
 
 /// The lines of a file that can be read as what they must be. The last one of a program that died may be torn.

@@ -15,7 +15,7 @@ const WITHOUT: &str =
 const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";
 
 /// Makes what is started behind it one that may make no namespace.
-const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
+pub(crate) const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
 

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use crate::home::namespaces;
+use crate::home::{REFUSING, namespaces};
 
 /// A program that does what its parameter says.
 const OUTCOMES: &str = "\
@@ -103,7 +103,7 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
     let (_folder, file) = case("outcomes", OUTCOMES);
     let (code, records) = run(&file, &["--quiet-timeout", "4"]);
     if !namespaces() {
-        assert!(records.values().all(|r| signature(r).starts_with("no-verdict:")), "{records:?}");
+        assert!(records.values().all(|r| signature(r) == "skip:needs"), "{records:?}");
         return;
     }
     assert_eq!(code, Some(1));
@@ -171,10 +171,10 @@ fn what_is_missing_is_named_with_what_gets_it() {
         "program: {python: 'import rocrepro', env: no-such-environment, says: x}",
         &["no environment is called", "`rocrepro env create no-such-environment PACKAGE...`"],
     );
-    skipped(
-        "program: {command: [no-such-program-at-all], says: x}",
-        &["the program `no-such-program-at-all`"],
-    );
+    if namespaces() {
+        let absent = "program: {command: [no-such-program-at-all], says: x}";
+        skipped(absent, &["the program `no-such-program-at-all`"]);
+    }
     skipped(
         "needs: {with: jax}\nprogram: {command: ['true'], says: x}",
         &["`rocrepro rocm fetch debian:7.2.4 --with jax` adds it"],
@@ -244,6 +244,21 @@ fn a_check_that_no_fault_turns_red_is_told() {
     assert_eq!(output.status.code(), Some(1), "{told}");
     assert!(told.contains("UNTURNED idle: no declared fault turns the check `idle` red"), "{told}");
     assert!(told.contains("1 of 1 planted fault caught"), "{told}");
+}
+
+#[test]
+fn a_machine_without_namespaces_skips_what_would_run_on_its_own_libraries() {
+    if !namespaces() {
+        return;
+    }
+    let (_folder, file) = case("refused", OUTCOMES);
+    let (code, records) = run(&file, &["--launcher", REFUSING]);
+    assert_eq!(code, Some(4));
+    for record in records.values() {
+        assert_eq!(signature(record), "skip:needs", "{record:#}");
+        let summary = record["outcome"]["summary"].as_str().unwrap();
+        assert!(summary.contains("this machine allows no namespace"), "{summary}");
+    }
 }
 
 /// A C++ program needs the stack's compiler, and says so where that is not there.
