@@ -26,7 +26,8 @@ const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 pub(crate) fn exports(sh: &Shell) -> Done {
     let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir())
+        // A program is exported as it is.
+        .filter(|path| path.is_dir() && !path.ends_with("programs"))
         .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .collect();
     let sampled: BTreeSet<String> =

@@ -32,6 +32,9 @@ const STACKS: [(&str, &str, &[&str]); 4] = [
     ("debian:5.2.3", "gfx90a", &["--quiet-timeout", "4"]),
 ];
 
+/// Cases whose programs import Python packages, which the gate does not install: a fault that cannot be planted proves nothing.
+const PACKAGED: &[&str] = &["--exclude", "programs/cupy-*", "--exclude", "programs/triton-*"];
+
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, and those that are run as they are.
@@ -249,10 +252,12 @@ fn stacks() -> Done {
 fn prove() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    cmd!(sh, "{program} prove --device emulated").run()?;
+    cmd!(sh, "{program} prove --device emulated {PACKAGED...}").run()?;
     // All of them take minutes.
     let list = cmd!(sh, "{program} list").read()?;
+    // Of a program nothing is taken away.
     let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    let names = names.filter(|name| !name.starts_with("programs/"));
     let sample: Vec<&str> = names.step_by(EIGHTH).collect();
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
     Ok(())
@@ -261,7 +266,7 @@ fn prove() -> Done {
 fn mutate() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    cmd!(sh, "{program} prove --mutate --device emulated").run()?;
+    cmd!(sh, "{program} prove --mutate --device emulated {PACKAGED...}").run()?;
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-use device::{Arch, Fault, Planted};
+use device::{Arch, Fault, Place, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     expression::evaluate,
     lower::analyse,
     matrix::{Matrix, read_matrix, read_selector},
-    names,
+    names, program,
     read::Reader,
     signature,
     yaml::{self, Node},
@@ -34,6 +34,8 @@ pub struct Case {
     pub faults: Vec<FaultEntry>,
     /// Where the case is known to fail.
     pub known: Vec<Known>,
+    /// What stands in the file of its program: none where nobody has looked, or where there is no such file.
+    pub(crate) file: Option<Option<String>>,
     pub(crate) matrix: Matrix,
     pub(crate) root: Node,
 }
@@ -49,6 +51,8 @@ pub struct Needs {
     pub rocm: Option<VersionRange>,
     /// Architectures; empty for all.
     pub gfx: Vec<String>,
+    /// What the stack of a program must have besides, by the names of `rocm fetch --with`.
+    pub groups: Vec<String>,
     /// No other trial at the same time on a GPU: what it counts is the whole card's.
     pub alone: bool,
 }
@@ -95,6 +99,7 @@ pub(crate) const KEYS: &[&str] = &[
     "kernels",
     "buffers",
     "steps",
+    "program",
     "expect",
     "faults",
     "known",
@@ -125,6 +130,36 @@ impl Case {
         finish(reader.mistakes)?;
         // Without mistakes the reader has given everything.
         case.ok_or_else(Vec::new)
+    }
+
+    /// Whether its body is a program and not steps.
+    pub fn is_program(&self) -> bool {
+        program::of(&self.root).is_some()
+    }
+
+    /// What its program is: `python`, `cpp` or `command`; none where its body is steps.
+    pub fn program_kind(&self) -> Option<&'static str> {
+        let (_, node) = program::of(&self.root)?;
+        let yaml::Value::Map(entries) = &node.value else { return None };
+        let kinds = ["python", "cpp", "command"];
+        kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
+    }
+
+    /// The file beside the case that holds its program, by its name.
+    pub fn file_beside(&self) -> Option<String> {
+        let (_, node) = program::of(&self.root)?;
+        let yaml::Value::Map(entries) = &node.value else { return None };
+        entries.iter().find_map(|(key, node)| match (key.text.as_str(), &node.value) {
+            (kind @ ("python" | "cpp"), yaml::Value::Scalar(text)) => {
+                program::file_named(text, kind)
+            }
+            _ => None,
+        })
+    }
+
+    /// Gives it what stands in the file beside it; none where there is no such file.
+    pub fn give_file(&mut self, text: Option<String>) {
+        self.file = Some(text);
     }
 
     /// The points of the matrix; one without values when there is no matrix.
@@ -211,7 +246,13 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
             Some("give `upstream` (issues that it can show), `related` (other issues) or `source` (documents)".into()),
         );
     }
-    reader.required(&fields, "a case", "steps");
+    let body = program::of(&root);
+    match body {
+        Some(_) => program::check_header(reader, &root),
+        None => {
+            reader.required(&fields, "a case", "steps");
+        }
+    }
     let matrix = read_matrix(reader, fields.get("matrix"), fields.get("exclude"));
     names::check(reader, &root, &matrix);
     let needs = fields.get("needs").map(|n| read_needs(reader, n)).unwrap_or_default();
@@ -222,7 +263,15 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
             reader
                 .list(n)
                 .iter()
-                .filter_map(|n| read_fault(reader, n, &matrix, &upstream))
+                .filter_map(|n| {
+                    let entry = read_fault(reader, n, &matrix, &upstream)?;
+                    if body.is_some() && entry.planted.fault.place() == Place::Call {
+                        let fault = entry.planted.fault;
+                        let message = format!("`{fault}` is planted at the calls of a plan; a program takes faults of the device");
+                        reader.mistake(n.at, message);
+                    }
+                    Some(entry)
+                })
                 .collect()
         })
         .unwrap_or_default();
@@ -244,6 +293,9 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         .map(|n| reader.list(n).iter().filter_map(|n| read_known(reader, n, &matrix)).collect())
         .unwrap_or_default();
     signature::check(reader, &root);
+    if body.is_none() && !needs.groups.is_empty() {
+        reader.mistake(root.at, "`needs: {with: ...}` is of programs; steps need a `library`");
+    }
     let root = without_header(root);
     Some(Case {
         id: id.to_owned(),
@@ -255,6 +307,7 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         needs,
         faults,
         known,
+        file: None,
         matrix,
         root,
     })
@@ -310,7 +363,7 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
 
 fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
     let Some(fields) =
-        reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx", "alone"])
+        reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx", "with", "alone"])
     else {
         return Needs::default();
     };
@@ -328,6 +381,7 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
             .unwrap_or_default(),
         rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
+        groups: fields.get("with").map(|n| program::read_groups(reader, n)).unwrap_or_default(),
         alone: fields.get("alone").and_then(|n| reader.flag(n, "`alone`")).unwrap_or_default(),
     }
 }

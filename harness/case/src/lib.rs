@@ -1,7 +1,7 @@
 //! Cases: one YAML file says what is done, what must be true, what it needs and which upstream issues it stands for.
 //!
 //! [`Case::parse`] reads a file, of which [`mistakes`] reports all that is wrong at once; [`Case::trials`] expands its matrix; [`lower`]
-//! turns one trial, perhaps with a planted fault, into a [`plan::Plan`]. This crate is pure: the text of cases and kernels
+//! turns one trial, perhaps with a planted fault, into a [`plan::Plan`], or into a [`plan::Program`]. This crate is pure: the text of cases and kernels
 //! comes from the caller.
 
 // A new call must be seen wherever calls are told apart; what all calls have is asked of their declarations.
@@ -17,6 +17,7 @@ mod lower;
 mod matrix;
 mod names;
 mod plant;
+mod program;
 mod read;
 mod signature;
 mod trust;
@@ -29,7 +30,8 @@ mod yaml;
 
 pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs, mistakes};
-pub use lower::{BACK, Kernels, Lowered, analyse, lower};
+pub use lower::{BACK, Body, Kernels, Lowered, analyse, lower};
 pub use matrix::{Selector, Trial};
+pub use program::GROUPS;
 pub use trust::{foreign, foreign_kernel};
 pub use write::{Header, write};

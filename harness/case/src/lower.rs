@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use device::Planted;
 use plan::{
-    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, MOST_BYTES, Memory, OwnKernel, PLAN_VERSION,
-    Place, Plan, Reference, Step, StreamKind, races, reference, verbs,
+    Buffer, Call, Choice, CopyApi, DEFAULT_STREAM, Expected, MOST_BYTES, Memory, OwnKernel,
+    PLAN_VERSION, Place, Plan, Program, Reference, Step, StreamKind, races, reference, verbs,
 };
 
 mod surround;
@@ -19,7 +19,8 @@ use crate::{
     kernels::{Own, read_own},
     matrix::{Matrix, substitute},
     plant::plant,
-    read::Reader,
+    program,
+    read::{Fields, Reader},
     yaml::{Node, Value},
 };
 
@@ -29,13 +30,32 @@ const MOST_STREAMS: usize = 1000;
 /// Kernel sources by name.
 pub type Kernels = BTreeMap<String, String>;
 
-/// A plan with the right results of its checks.
+/// What one trial is made of.
 #[derive(Clone, Debug)]
 pub struct Lowered {
-    /// The calls.
+    /// The calls, and what surrounds them. Where the body is a program, only what surrounds it.
     pub plan: Plan,
-    /// What the checks must read.
-    pub reference: Reference,
+    /// What is done.
+    pub body: Body,
+}
+
+/// What a trial does.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// The calls of its plan, with what their checks must read.
+    Calls(Reference),
+    /// A program.
+    Program(Box<Program>),
+}
+
+impl Body {
+    /// What the checks of the plan must read; a program has none.
+    pub fn expected(&self) -> &[Expected] {
+        match self {
+            Body::Calls(reference) => &reference.expected,
+            Body::Program(_) => &[],
+        }
+    }
 }
 
 /// Lowers one trial to its plan, with the faults at calls planted; those of the device leave it alone.
@@ -51,11 +71,15 @@ pub fn lower(
     kernels: &Kernels,
     faults: &[Planted],
 ) -> Result<Lowered, Vec<Diagnostic>> {
+    if case.is_program() {
+        let (plan, program) = program::lower(case, trial)?;
+        return Ok(Lowered { plan, body: Body::Program(Box::new(program)) });
+    }
     let (mut plan, reference) = sound(case, trial, kernels, reference)?;
     for fault in faults {
         plant(&mut plan, fault);
     }
-    Ok(Lowered { plan, reference })
+    Ok(Lowered { plan, body: Body::Calls(reference) })
 }
 
 /// The plan of one trial, after the same checks as [`lower`] makes, but without the right results.
@@ -63,6 +87,9 @@ pub fn lower(
 /// # Errors
 /// Those of [`lower`].
 pub fn analyse(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<Plan, Vec<Diagnostic>> {
+    if case.is_program() {
+        return program::lower(case, trial).map(|(plan, _)| plan);
+    }
     sound(case, trial, kernels, plan::analyse).map(|(plan, ())| plan)
 }
 
@@ -315,17 +342,7 @@ fn assemble(
             scope.own_kernels.insert(key.text.clone(), own);
         }
     }
-    let mut environment = BTreeMap::new();
-    if let Some(node) = fields.get("environment") {
-        for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
-            if key.text.is_empty() || key.text.contains(['=', '\0']) {
-                reader.mistake(key.at, format!("no variable can be called `{}`", key.text));
-            }
-            if let Some(text) = reader.text(value, "a variable") {
-                environment.insert(key.text.clone(), text.to_owned());
-            }
-        }
-    }
+    let environment = read_environment(reader, &fields);
     let mut initial = BTreeMap::new();
     if let Some(node) = fields.get("buffers") {
         let entries = reader.entries(node, "`buffers`");
@@ -414,6 +431,25 @@ fn assemble(
         refuse_large(reader, node, &plan);
     }
     Some(surround::surround(plan, scope, &initial))
+}
+
+/// The variables that a case sets.
+pub(crate) fn read_environment(
+    reader: &mut Reader,
+    fields: &Fields<'_>,
+) -> BTreeMap<String, String> {
+    let mut environment = BTreeMap::new();
+    if let Some(node) = fields.get("environment") {
+        for (key, value) in reader.entries(node, "`environment`").unwrap_or_default() {
+            if key.text.is_empty() || key.text.contains(['=', '\0']) {
+                reader.mistake(key.at, format!("no variable can be called `{}`", key.text));
+            }
+            if let Some(text) = reader.text(value, "a variable") {
+                environment.insert(key.text.clone(), text.to_owned());
+            }
+        }
+    }
+    environment
 }
 
 /// Whether it is a step, and none that `expect` takes.

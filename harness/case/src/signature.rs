@@ -6,6 +6,7 @@ use crate::{
     calls::every_status,
     diagnostic::suggest,
     lower::BACK,
+    program,
     read::Reader,
     yaml::{Node, Value},
 };
@@ -41,6 +42,21 @@ const KINDS: &[(&str, &[Part])] = &[
     ("leak", &[Part::Site]),
 ];
 
+/// Those of programs, whose checks and phases have names of their own.
+const KINDS_OF_PROGRAMS: &[(&str, &[Part])] = &[
+    ("wrong-data", &[Part::Any, Part::Any]),
+    ("api-error", &[Part::Any, Part::Any]),
+    ("exception", &[Part::Any]),
+    ("exit", &[Part::Any]),
+    ("compile-error", &[Part::Any]),
+    ("crash", &[Part::Any]),
+    ("memory-fault", &[Part::Any]),
+    ("hang", &[Part::Any]),
+    ("library-exit", &[Part::Any]),
+    ("teardown-crash", &[]),
+    ("leak", &[Part::Any]),
+];
+
 /// What is said of wrong bytes.
 const CLASSES: &[&str] = &[
     "zero", "poison", "stale", "later", "other", "torn", "mixed", "garbage", "unknown", "changing",
@@ -73,13 +89,17 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
         // It has a mistake of its own.
         Some(_) => None,
     };
+    let kinds = match program::of(root) {
+        Some(_) => KINDS_OF_PROGRAMS,
+        None => KINDS,
+    };
     for list in ["known", "faults"].into_iter().filter_map(of) {
         for item in reader.list(list) {
             let Value::Map(fields) = &item.value else { continue };
             let signature = fields.iter().find(|(key, _)| key.text == "signature");
             if let Some((_, node)) = signature
                 && let Value::Scalar(text) = &node.value
-                && let Err((message, help)) = signature_of(text, buffers.as_deref())
+                && let Err((message, help)) = signature_of(kinds, text, buffers.as_deref())
             {
                 reader.mistake_with_help(node.at, message, help);
             }
@@ -89,17 +109,21 @@ pub(crate) fn check(reader: &mut Reader, root: &Node) {
 
 /// Whether an outcome of a case with these buffers can have a signature.
 pub(crate) fn can_be(signature: &str, buffers: &[&str]) -> bool {
-    signature_of(signature, Some(buffers)).is_ok()
+    signature_of(KINDS, signature, Some(buffers)).is_ok()
 }
 
 /// What is wrong, and what was meant, perhaps.
 type Wrong = (String, Option<String>);
 
-fn signature_of(text: &str, buffers: Option<&[&str]>) -> Result<(), Wrong> {
+fn signature_of(
+    kinds: &[(&str, &[Part])],
+    text: &str,
+    buffers: Option<&[&str]>,
+) -> Result<(), Wrong> {
     let (kind, rest) = text.split_once(':').map_or((text, None), |(kind, rest)| (kind, Some(rest)));
-    let Some((_, parts)) = KINDS.iter().find(|(name, _)| *name == kind) else {
+    let Some((_, parts)) = kinds.iter().find(|(name, _)| *name == kind) else {
         let message = format!("no failure is called `{kind}`");
-        return Err((message, suggest(kind, KINDS.iter().map(|(name, _)| *name))));
+        return Err((message, suggest(kind, kinds.iter().map(|(name, _)| *name))));
     };
     let form = || Some(format!("write `{}`, or end with `*`", form(kind, parts)));
     let given: Vec<&str> =

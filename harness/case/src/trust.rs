@@ -6,6 +6,7 @@ use crate::{
     At, Case, Diagnostic,
     diagnostic::suggest,
     matrix::substitute,
+    program,
     yaml::{Node, Value},
 };
 
@@ -82,6 +83,10 @@ const HELP: &str =
 /// All that a case does and one from elsewhere may not; empty for one that keeps to the rules.
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
+    if let Some((key, _)) = program::of(&case.root) {
+        let message = "a program can do all that its user can".to_owned();
+        found.push(Diagnostic { at: key.at, message, help: Some(HELP.to_owned()) });
+    }
     for (key, node) in entries(&case.root, "environment") {
         if !VARIABLES.contains(&key) {
             let meant = suggest(key, VARIABLES.iter().copied());

@@ -7,11 +7,11 @@ use plan::{Call, Plan, Step};
 use proptest::prelude::*;
 
 mod texts;
-use texts::texts;
+use texts::{plans, texts};
 
 fn library() -> (Vec<(String, String)>, Kernels) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    (texts(&root.join("cases"), "yaml").into_iter().collect(), texts(&root.join("kernels"), "hip"))
+    (plans(&root.join("cases")).into_iter().collect(), texts(&root.join("kernels"), "hip"))
 }
 
 fn compare(case: &Case, trial: &Trial, kernels: &Kernels) -> Result<(), TestCaseError> {

@@ -63,6 +63,7 @@ fn named(definition: &str) -> &'static str {
         "range" => "a range of versions",
         "gfx" | "gfx_name" => "architectures",
         "library" => "`hiprand`, `hipblaslt`, `rocblas`",
+        "group" => "a group of `rocm fetch --with`",
         "selector" => "a selector",
         "by_version" => "an answer by version",
         "fault_name" => "the name of a fault",
@@ -144,6 +145,29 @@ fn allocated_by(memory: Memory) -> &'static str {
     plan::api(&Call::Alloc { buffer: "b".to_owned(), stream }, &plan)
 }
 
+/// What a Python program says by the helper, from the helper's own text.
+fn helper() -> String {
+    let file = root().join("harness/cli/program/rocrepro.py");
+    let text = fs::read_to_string(file).expect("the helper");
+    let mut page = "\n### What a program says\n\n\
+        A Python program imports `rocrepro`, a C++ program includes `rocrepro.h`; both are given to it. Names of checks and phases are\n\
+        parts of signatures, such as `wrong-data:sum:zero` and `crash:launch`. A check that is wrong does not end the program. The functions\n\
+        for C++ have the same names and order, take `std::vector`s, and `done` gives the exit status; without `raises`, tolerances but `ulp`,\n\
+        and `poison`.\n\n"
+        .to_owned();
+    let mut lines = text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let Some(signature) = line.strip_prefix("def ").filter(|rest| !rest.starts_with('_'))
+        else {
+            continue;
+        };
+        let about = lines.peek().map_or("", |line| line.trim()).trim_matches('"');
+        assert!(!about.is_empty(), "`{signature}` says what it is");
+        let _ = writeln!(page, "* `{}`: {about}", signature.trim_end_matches(':'));
+    }
+    page
+}
+
 fn cases() -> BTreeMap<String, String> {
     let folders = fs::read_dir(root().join("cases")).expect("the library is there").flatten();
     let files = folders.filter(|entry| entry.path().is_dir()).flat_map(|folder| {
@@ -187,6 +211,7 @@ fn page() -> String {
             let _ = write!(page, "\n{inner}");
         }
     }
+    page.push_str(&helper());
     page.push_str("\n### Memory\n\nWhere a buffer is `on`, and what allocates it:\n\n");
     for (word, memory) in MEMORIES {
         let _ = writeln!(page, "* `{word}`: {}", allocated_by(memory));

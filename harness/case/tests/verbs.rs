@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use case::{Case, Kernels, lower, mistakes};
 
 mod texts;
-use texts::texts;
+use texts::plans;
 
 /// What stands around the steps.
 const HEAD: &str = "\
@@ -368,7 +368,7 @@ fn every_step_is_read_and_seen() {
     let tried: BTreeSet<&str> = STEPS.iter().map(|(verb, ..)| *verb).collect();
     assert!(tried.is_subset(&verbs), "{tried:?}");
     // A case of the library shows that a step is read.
-    let cases = texts(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases"), "yaml");
+    let cases = plans(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../cases"));
     for verb in plan::verbs().filter(|verb| !tried.contains(verb.name)) {
         let step = format!("- {}:", verb.name);
         assert!(cases.values().any(|text| text.contains(&step)), "no case has `{}`", verb.name);

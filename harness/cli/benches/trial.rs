@@ -27,12 +27,8 @@ fn pure(criterion: &mut Criterion) {
         lower(selected.case, &selected.trial, library.kernels(), &[]).expect("a correct case")
     };
     let lowered = lower();
-    let wanted: Vec<_> = lowered
-        .reference
-        .expected
-        .iter()
-        .map(|e| (e.step, e.occurrence, e.digest.clone()))
-        .collect();
+    let wanted: Vec<_> =
+        lowered.body.expected().iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
     let nothing = BTreeMap::new();
     let context = Context {
         plan: &lowered.plan,

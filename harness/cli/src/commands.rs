@@ -25,8 +25,8 @@ mod show;
 mod subject;
 pub(crate) mod unfinished;
 
-pub(crate) use self::exec::file;
 pub use self::minimise::{Comparison, Simulated, compare};
+pub(crate) use self::{exec::file, export::Toolchain};
 
 use std::process::ExitCode;
 

@@ -152,7 +152,18 @@ impl Environments {
     }
 }
 
+impl Mark {
+    pub(crate) fn is_whole(&self) -> bool {
+        self.whole
+    }
+}
+
 impl Environment {
+    /// What was installed: each package with its version and the hash of its file.
+    pub(crate) fn lock(&self) -> String {
+        fs::read_to_string(self.folder.join(LOCK)).unwrap_or_default()
+    }
+
     /// The folder of the virtual environment itself.
     pub(crate) fn venv(&self) -> PathBuf {
         self.folder.join("venv")

@@ -8,15 +8,17 @@ mod quirks;
 mod stand_in;
 
 use std::{
+    ffi::OsStr,
     fs, io,
     path::{Path, PathBuf},
 };
 
 use device::Config;
 use rocm::Stack;
-use supervise::{Laid, Made, View};
+use supervise::{Laid, Made, Start, View};
 
 use self::quirks::{QUIRKS, Quirk};
+use crate::Session;
 
 /// Where the libraries of Debian and of what comes from it are, of a machine as of a stack.
 const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
@@ -25,7 +27,10 @@ const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
 
 /// Where frameworks look for ROCm.
-pub(crate) const PREFIX: &str = "/opt/rocm";
+const PREFIX: &str = "/opt/rocm";
+
+/// Where programs are found where nobody says.
+const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// The folder, below the cache, in whose place a view keeps what it makes. It stays empty.
 const PLACE: &str = "home";
@@ -150,6 +155,17 @@ impl Home<'_> {
             write().map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
         }
         Ok(file)
+    }
+}
+
+/// Makes what is started in the view find the stack's own tools, behind those of the machine. What was given on the command line
+/// stands.
+pub(crate) fn with_path(view: &mut View, start: &Start, session: &Session) {
+    let path = start.environment.get(OsStr::new("PATH")).and_then(|path| path.to_str());
+    let path = format!("{}:{PREFIX}/bin", path.unwrap_or(USUAL_PATH));
+    view.environment.insert("PATH".to_owned(), path);
+    for (name, _) in session.variables() {
+        view.environment.remove(name);
     }
 }
 

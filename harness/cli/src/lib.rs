@@ -22,6 +22,7 @@ mod on_gpu;
 mod outputs;
 mod probe;
 mod processes;
+mod program;
 mod progress;
 mod rerun;
 mod scratch;

@@ -1,6 +1,9 @@
 mod files;
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use case::{Case, Kernels};
 use include_dir::{Dir, include_dir};
@@ -43,18 +46,30 @@ impl CaseLibrary {
         embedded(&KERNELS, "hip", "", &mut |id, _, text| {
             kernels.insert(id, text);
         });
-        let mut sources = BTreeMap::new();
+        let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
         let mut mistakes = Vec::new();
         match from {
-            None => embedded(&CASES, "yaml", "", &mut |id, path, text| {
-                sources.insert(id, Source { path: format!("cases/{path}"), text });
-            }),
-            Some(from) => files::read(from, &mut sources, &mut kernels, &mut mistakes)?,
+            None => {
+                embedded(&CASES, "yaml", "", &mut |id, path, text| {
+                    sources.insert(id, Source { path: format!("cases/{path}"), text });
+                });
+                for ending in files::PROGRAMS {
+                    embedded(&CASES, ending, "", &mut |_, path, text| {
+                        programs.insert(format!("cases/{path}"), text);
+                    });
+                }
+            }
+            Some(from) => {
+                files::read(from, &mut sources, &mut programs, &mut kernels, &mut mistakes)?;
+            }
         }
         let mut cases = BTreeMap::new();
         for (id, source) in &sources {
             match Case::parse(id, &source.text) {
-                Ok(case) => {
+                Ok(mut case) => {
+                    if let Some(name) = case.file_beside() {
+                        case.give_file(programs.get(&beside(&source.path, &name)).cloned());
+                    }
                     if from.is_some_and(|from| !from.trusted) {
                         let found = case::foreign(&case);
                         if !found.is_empty() {
@@ -112,6 +127,11 @@ impl CaseLibrary {
     pub fn path(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.path.as_str())
     }
+}
+
+/// The path of a file in the folder of another one.
+fn beside(path: &str, name: &str) -> String {
+    Path::new(path).with_file_name(name).display().to_string()
 }
 
 fn embedded(

@@ -47,6 +47,22 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     Ok(trials.collect())
 }
 
+/// Refuses trials whose body is a program, for a command that works on the calls of a plan.
+pub(crate) fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(), Stop> {
+    let Some(program) = selected.iter().find(|entry| entry.case.is_program()) else {
+        return Ok(());
+    };
+    let id = &program.case.id;
+    let instead = match command {
+        "bisect" => "`rocrepro bisect --program` or a command after `--` bisects one",
+        "export" => "its file is a program already, and `rocrepro explain` names it",
+        _ => "`rocrepro run` and `prove` judge it, and `bisect --program` finds the release",
+    };
+    Err(Stop::usage(format!(
+        "error: `{id}` is a program, and `{command}` works on the calls of a plan; {instead}"
+    )))
+}
+
 impl args::Selection {
     /// The trials that are named, without those that are left out.
     ///

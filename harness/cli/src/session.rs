@@ -5,9 +5,9 @@ use std::{
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     sync::atomic::{AtomicU64, Ordering},
-    time::SystemTime,
+    time::{Duration, SystemTime},
 };
 
 use device::{Config, Planted, Sanitize, Schedule};
@@ -25,7 +25,7 @@ use crate::{
     library::CasesFrom,
     machine::{self, Trouble},
     processes::Processes,
-    progress,
+    program, progress,
     scratch::{self, Scratch},
     stop::chain,
     trial::nonce,
@@ -42,6 +42,9 @@ const USUAL: [(Resource, Limit); 6] = [
     (Resource::Memory, Limit::NONE),
     (Resource::Data, Limit::NONE),
 ];
+
+/// How long a program may be silent where nobody says.
+const SILENT_PROGRAM: Duration = Duration::from_secs(120);
 
 /// Where HIP's compiler keeps what it has compiled.
 const COMGR_CACHE: &str = "AMD_COMGR_CACHE_DIR";
@@ -86,6 +89,8 @@ pub struct Session {
     pub(crate) scratch: Scratch,
     /// The processes that it started.
     pub(crate) processes: Processes,
+    /// What trials share whose bodies are programs.
+    pub(crate) programs: program::Shared,
 }
 
 impl Session {
@@ -150,6 +155,7 @@ impl Session {
             code_cache,
             scratch,
             processes: Processes::default(),
+            programs: program::Shared::default(),
         };
         session.ask_for_the_release()?;
         Ok(session)
@@ -281,6 +287,13 @@ impl Session {
         Ok(())
     }
 
+    /// Time limits of a trial whose body is a program: it may compile, or read libraries of gigabytes, for long without a word.
+    pub(crate) fn limits_of_programs(&self) -> Limits {
+        let usual = self.asked.quiet.as_secs() == u64::from(On::QUIET_TIMEOUT);
+        let quiet = if usual { self.limits.quiet.max(SILENT_PROGRAM) } else { self.asked.quiet };
+        Limits { quiet, ..self.limits }
+    }
+
     /// The limits of resources of a trial whose plan asks for these.
     pub(crate) fn limits(
         &self,
@@ -356,6 +369,21 @@ impl Session {
     pub(crate) fn home(&self, config: Option<&Config>) -> Result<View, String> {
         let (stack, device) = (&self.stack, self.device_folder.as_deref());
         Home { stack, device, config, cache: &self.cache }.view()
+    }
+
+    /// Whether programs can have such a view here, or why not. A program that does nothing tries it once.
+    pub(crate) fn views(&self) -> Result<(), String> {
+        let tried = self.programs.inside.get_or_init(|| {
+            let mut start = self.start(Path::new("/bin/true"), None, &BTreeMap::new());
+            start.view = Some(self.home(None)?);
+            let output = self.command(&start).stdin(Stdio::null()).output();
+            let output = output.map_err(|error| error.to_string())?;
+            match output.status.success() {
+                true => Ok(()),
+                false => Err(String::from_utf8_lossy(&output.stderr).trim().to_owned()),
+            }
+        });
+        tried.clone()
     }
 
     /// The command that starts what is described.

@@ -6,7 +6,7 @@ use std::{
     time::SystemTime,
 };
 
-use case::{Case, Lowered, Trial, analyse, lower};
+use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
@@ -16,6 +16,7 @@ use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks,
     on_gpu::{Before, on_gpu},
+    program,
     rerun::again,
     spool::Spool,
 };
@@ -140,6 +141,9 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         let nothing = not_started(String::new());
         return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
     }
+    if let Body::Program(program) = &job.lowered.body {
+        return program::run(session, job, program, &nonce, cancel);
+    }
     match session.device {
         DeviceChoice::Emulated(_) => run_here(session, job, &session.limits, nonce, cancel),
         DeviceChoice::Gpu => on_gpu(session, job, nonce, cancel),
@@ -157,7 +161,7 @@ pub(crate) fn run_here(
     let before = (session.device == DeviceChoice::Gpu).then(Before::now);
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
-    let expected = &job.lowered.reference.expected;
+    let expected = job.lowered.body.expected();
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
     let config = session.device_config(of_place(&job.faults, Place::Device));
@@ -208,12 +212,7 @@ pub(crate) fn run_here(
     if observation.events.iter().any(|e| matches!(e, Event::Phase { phase: Phase::Setup })) {
         session.has_started();
     }
-    // A compiler or runtime that cannot write or start a thread crashes or exits, which is no news of ROCm.
-    if outcome.kind.is_failure()
-        && let Some(trouble) = session.trouble(&spool, context.environment)
-    {
-        outcome = outcome.put_down_to(trouble.signature, trouble.why);
-    }
+    outcome = unless_troubled(session, outcome, &spool, context.environment);
     if let Some(before) = &before {
         outcome = before.with_kernel_log(outcome, session);
     }
@@ -222,6 +221,21 @@ pub(crate) fn run_here(
         before.describe(&mut record);
     }
     Some(record)
+}
+
+/// The outcome, unless this machine is at fault: a compiler or runtime that cannot write or start a thread crashes or exits, which is
+/// no news of ROCm.
+pub(crate) fn unless_troubled(
+    session: &Session,
+    outcome: Outcome,
+    spool: &Path,
+    environment: &BTreeMap<String, String>,
+) -> Outcome {
+    let failed = outcome.kind.is_failure();
+    match failed.then(|| session.trouble(spool, environment)).flatten() {
+        Some(trouble) => outcome.put_down_to(trouble.signature, trouble.why),
+        None => outcome,
+    }
 }
 
 /// The most bytes that a check of a plan looks at: a buffer, or the guards around one.
@@ -273,7 +287,7 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
     }
 }
 
-fn skipped(why: String) -> Outcome {
+pub(crate) fn skipped(why: String) -> Outcome {
     Outcome {
         kind: judge::Kind::Skip,
         signature: "skip:needs".to_owned(),
@@ -283,7 +297,7 @@ fn skipped(why: String) -> Outcome {
     }
 }
 
-fn record(
+pub(crate) fn record(
     session: &Session,
     job: &Job<'_>,
     nonce: &str,
@@ -323,6 +337,7 @@ fn record(
         upstream: job.case.upstream.clone(),
         faults: job.faults.clone(),
         red,
+        program: None,
         acts: acts(&observation.events),
         late: late(job, session, &observation.events),
         verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
@@ -370,7 +385,7 @@ fn acts(events: &[Event]) -> Vec<Acts> {
 }
 
 /// The device is told of some faults, and the worker of the others.
-fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
+pub(crate) fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
     faults.iter().filter(|p| p.fault.place() == place).cloned().collect()
 }
 
@@ -427,7 +442,7 @@ pub(crate) fn observe(
     Some((observation(seen, session.is_launched()), usage))
 }
 
-fn observation(seen: Observed, launched: bool) -> Observation {
+pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
     let mut events = Vec::new();
     let (mut noise, mut garbage) = (Vec::new(), Vec::new());
     for line in &seen.lines {
@@ -493,7 +508,7 @@ fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
     }
 }
 
-fn not_started(why: String) -> Observation {
+pub(crate) fn not_started(why: String) -> Observation {
     Observation {
         events: Vec::new(),
         noise: Vec::new(),

@@ -1,8 +1,9 @@
 //! What stands under the HIP runtime, as data.
 //!
-//! The emulated device, the worker and the command agree on three things here and nowhere else: the
-//! architectures that can be emulated, the faults that can be planted in them, and the
-//! configuration that carries both from the command to the device through one environment variable.
+//! The emulated device, the worker and the command agree on four things here and nowhere else: the
+//! architectures that can be emulated, the faults that can be planted in them, the
+//! configuration that carries both from the command to the device through one environment variable, and what the device
+//! says of a process that uses it.
 //! This crate does no I/O.
 
 mod acts;
@@ -12,6 +13,7 @@ mod fault;
 mod planted;
 mod sanitize;
 mod schedule;
+mod witness;
 
 pub use acts::{ACTS_SYMBOL, Act, Acts};
 pub use arch::{Arch, Generation, UnknownArch};
@@ -23,3 +25,4 @@ pub use fault::{Fault, Parameter, Place, UnknownFault, Values};
 pub use planted::{Amount, BadPlanted, Per, Planted, mix};
 pub use sanitize::{Sanitize, UnknownSanitize};
 pub use schedule::{Schedule, UnknownSchedule};
+pub use witness::{Mapped, WITNESS_VARIABLE, Witness};

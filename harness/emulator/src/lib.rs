@@ -48,3 +48,4 @@ mod signal;
 mod system;
 mod transfer;
 mod vmem;
+mod witness;

@@ -16,7 +16,7 @@ use crate::{
     locks::Mutex,
     queue, report,
     report::trace,
-    schedule, signal,
+    schedule, signal, witness,
 };
 
 /// How often `hsa_init` was called without `hsa_shut_down`.
@@ -35,6 +35,7 @@ extern "C" fn hsa_init() -> Status {
                 Ok(0) => {
                     report::abort_on_panic();
                     trace!("init {} with {} bytes", config.arch, config.memory);
+                    witness::tell(&identity());
                     Status::SUCCESS
                 }
                 Ok(_) => Status::SUCCESS,
@@ -291,16 +292,16 @@ fn tell(event: &MemoryEvent) {
     }
 }
 
+fn identity() -> Identity {
+    Identity { version: env!("CARGO_PKG_VERSION").to_owned(), config: config::get().clone() }
+}
+
 /// The JSON of [`Identity`]: what tells a program that this device is emulated, and how.
 #[unsafe(no_mangle)]
 extern "C" fn rocrepro_device_identity() -> *const c_char {
     static JSON: OnceLock<CString> = OnceLock::new();
     let json = JSON.get_or_init(|| {
-        let identity = Identity {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            config: config::get().clone(),
-        };
-        let json = serde_json::to_string(&identity).unwrap_or_default();
+        let json = serde_json::to_string(&identity()).unwrap_or_default();
         CString::new(json).unwrap_or_default()
     });
     json.as_ptr()

@@ -17,6 +17,7 @@ mod kernel_log;
 mod log;
 mod observation;
 mod outcome;
+mod program;
 mod proof;
 mod rate;
 mod trail;
@@ -31,6 +32,8 @@ mod tests;
 #[cfg(test)]
 mod tests_bytes;
 #[cfg(test)]
+mod tests_program;
+#[cfg(test)]
 mod tests_proof;
 #[cfg(test)]
 mod tests_told;
@@ -39,6 +42,7 @@ pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use plan::api;
+pub use program::{About, ProgramContext, ProgramSeen, Said, Wrong, judge_program, told_of_device};
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, body_ns, phases};

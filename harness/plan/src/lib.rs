@@ -26,6 +26,7 @@ mod matmul;
 mod model;
 mod order;
 mod pattern;
+pub mod program;
 mod promise;
 #[expect(
     clippy::wildcard_enum_match_arm,
@@ -50,6 +51,7 @@ pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};
 pub use model::{Content, Expected, Mistake, Reference, Write, analyse, reference};
 pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
+pub use program::Program;
 pub use scalar::{Scalar, ScalarType};
 pub use source::{OwnKind, OwnParameter, own_parameters};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

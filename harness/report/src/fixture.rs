@@ -54,6 +54,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
             details: Vec::new(),
         },
         red: Vec::new(),
+        program: None,
         acts: Vec::new(),
         late: None,
         verdict: Verdict { kind: verdict, known },

@@ -106,6 +106,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         faults: Vec::new(),
         outcome,
         red: Vec::new(),
+        program: None,
         acts: Vec::new(),
         verdict: Verdict { kind: VerdictKind::NoVerdict, known: None },
         wall_ns: 0,

@@ -17,6 +17,7 @@ mod junit;
 mod matrix_page;
 mod mitigations;
 mod must;
+mod program;
 mod prove;
 mod rates;
 mod record;
@@ -40,6 +41,7 @@ pub use junit::junit;
 pub use matrix_page::{Column, MatrixPage};
 pub use mitigations::mitigations;
 pub use must::must_hold;
+pub use program::{CheckRun, ProgramRun};
 pub use prove::{Cell, Mutation, Proof, Racy, Row, Unnoticed, matrix, prove, racy, result};
 
 pub use record::{

@@ -6,6 +6,7 @@ use judge::{Kind, VerdictKind, expected_under, is_stated, signature_fits};
 
 use crate::{
     Record,
+    program::unturned,
     words::{count, stack_and_device, styled, unique},
 };
 
@@ -41,6 +42,8 @@ pub struct Row {
     /// Trials that fail as known on the healthy device, and under the fault in no way that shows it. They count neither for nor
     /// against the case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
+    /// Checks of a program that hold on the healthy device, and under every fault as well.
+    pub unturned: Vec<String>,
 }
 
 /// A trial that gives another result when its work is done in another legal order: two of its accesses are unordered, so
@@ -139,7 +142,7 @@ impl Proof {
         if missed
             || unnoticed
             || !self.racy.is_empty()
-            || self.rows.iter().any(|row| !row.unhealthy.is_empty())
+            || self.rows.iter().any(|row| !row.unhealthy.is_empty() || !row.unturned.is_empty())
         {
             1
         } else if cells().any(|cell| matches!(cell, Cell::Unsure { .. })) {
@@ -169,6 +172,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .filter(|r| r.verdict.is_news() || r.verdict.kind == VerdictKind::NoVerdict)
             .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
             .collect();
+        let unturned = unturned(&records);
         let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
         let mut hidden: BTreeMap<Fault, Vec<String>> = BTreeMap::new();
         for record in records {
@@ -185,7 +189,7 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
         }
         let cells =
             under.into_iter().map(|(fault, records)| (fault, cell(fault, &records, &signature)));
-        Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden }
+        Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden, unturned }
     });
     Proof {
         rows: rows.collect(),
@@ -339,6 +343,13 @@ fn problems(proof: &Proof) -> Vec<String> {
         for (trial, signature) in &row.unhealthy {
             lines
                 .push(format!("{} {trial} on the healthy device: {signature}", styled(BAD, "RED")));
+        }
+        for check in &row.unturned {
+            let mark = styled(BAD, "UNTURNED");
+            lines.push(format!(
+                "{mark} {}: no declared fault turns the check `{check}` red",
+                row.case
+            ));
         }
         for (fault, trials) in &row.hidden {
             let (first, number) = (&trials[0], count(trials.len(), "trial"));

@@ -7,7 +7,7 @@ use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Errors, Gpu, Line};
+use crate::{Errors, Gpu, Line, ProgramRun};
 
 /// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
 pub const FORMAT: u32 = 1;
@@ -54,6 +54,9 @@ pub struct Record {
     /// Every place at which the trial deviated from its plan, the first one first, each step once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub red: Vec<Location>,
+    /// The program of a trial whose body is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<ProgramRun>,
     /// How often each planted fault misbehaved, as the worker says before it tears down; empty where it did not come that far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]

@@ -2,6 +2,14 @@
 
 use std::{collections::BTreeMap, path::Path};
 
+/// The cases of the library whose body is steps.
+#[allow(dead_code, reason = "not every test is about these alone")]
+pub(crate) fn plans(cases: &Path) -> BTreeMap<String, String> {
+    let mut all = texts(cases, "yaml");
+    all.retain(|_, text| !text.contains("\nprogram:"));
+    all
+}
+
 /// All files with this ending below a folder, by path without it.
 pub(crate) fn texts(folder: &Path, ending: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();

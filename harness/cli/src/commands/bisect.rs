@@ -253,6 +253,7 @@ fn subject<'a>(
 ) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &args.case else { return command(args) };
     let selected = select(library, std::slice::from_ref(wanted))?;
+    crate::select::plans_only("bisect", &selected)?;
     // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
     let free = args.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
     let mut trials: Vec<_> = selected.iter().collect();

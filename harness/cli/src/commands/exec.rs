@@ -15,11 +15,8 @@ use crate::{
     Session, Stop,
     args::{Exec, HomeKind},
     environments::Environments,
-    home::PREFIX,
+    home::with_path,
 };
-
-/// Where programs are found where nobody says.
-const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
 pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
@@ -75,13 +72,7 @@ fn settle(
     };
     match (session.home(config), home) {
         (Ok(mut view), _) => {
-            // What was given on the command line stands. The stack's own tools come behind those of the machine.
-            let path = start.environment.get(OsStr::new("PATH")).and_then(|path| path.to_str());
-            let path = format!("{}:{PREFIX}/bin", path.unwrap_or(USUAL_PATH));
-            view.environment.insert("PATH".to_owned(), path);
-            for (name, _) in session.variables() {
-                view.environment.remove(name);
-            }
+            with_path(&mut view, start, session);
             view.otherwise = (home == HomeKind::Auto).then(|| without.to_owned());
             start.view = Some(view);
         }

@@ -109,12 +109,19 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
             text.push_str(&format!("  source    {source}\n"));
         }
         text.push_str(&format!("  trials    {}, from {} on\n", trials.len(), first.id()));
+        if let Some(kind) = case.program_kind() {
+            let file = case
+                .file_beside()
+                .map_or("in the case".to_owned(), |file| format!("`{file}` beside the case"));
+            text.push_str(&format!("  program   {kind}, {file}\n"));
+        }
         let needs = &case.needs;
         let libraries = needs.libraries.iter().map(|l| l.name().to_owned());
         let functions = needs.functions.iter().cloned();
         let rocm = needs.rocm.iter().map(|r| format!("ROCm {r}"));
-        let wants: Vec<_> =
-            libraries.chain(functions).chain(rocm).chain(needs.gfx.iter().cloned()).collect();
+        let wants = libraries.chain(functions).chain(rocm).chain(needs.gfx.iter().cloned());
+        let groups = needs.groups.iter().map(|group| format!("a stack fetched --with {group}"));
+        let wants: Vec<_> = wants.chain(groups).collect();
         if !wants.is_empty() {
             text.push_str(&format!("  needs     {}\n", wants.join(", ")));
         }

@@ -11,13 +11,12 @@ use std::{num::NonZeroUsize, path::Path, process::ExitCode};
 
 use supervise::{for_each, in_order};
 
-use self::{
-    build::Toolchain,
-    verify::{Exported, exported, printed},
-};
+pub(crate) use self::build::Toolchain;
+use self::verify::{Exported, exported, printed};
 use super::setup::setup;
 use crate::{
     CaseLibrary, Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs,
+    select::plans_only,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
@@ -27,6 +26,10 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));
     }
     let mut selected = args.selection.select(&library)?;
+    if args.all {
+        selected.retain(|entry| !entry.case.is_program());
+    }
+    plans_only("export", &selected)?;
     if !args.trials {
         // The first trial of each case.
         selected.dedup_by(|next, first| next.case.id == first.case.id);

@@ -82,6 +82,7 @@ pub(crate) struct Minimisation {
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let mut selected = args.selection.select(&library)?;
+    crate::select::plans_only("minimise", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.selection.from.chosen();
     options.hangs_on_purpose = true;

@@ -15,13 +15,14 @@ use search::{
 use super::subject::{first_failing, run, states_an_answer};
 use crate::{
     CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, outputs, select,
-    trial::Job,
+    select::plans_only, trial::Job,
 };
 use factors::{Change, Rewritten, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
+    plans_only("mitigate", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
     let session = Session::open(options)?;

@@ -2,9 +2,9 @@ mod mutate;
 
 use std::{collections::BTreeSet, process::ExitCode};
 
-use case::Lowered;
+use case::{Body, Lowered};
 use device::{Config, Fault, Place, Planted, Sanitize, Schedule};
-use report::Record;
+use report::{Record, count};
 use rewrite::stated::concerns;
 use supervise::Journal;
 
@@ -35,7 +35,9 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let session = Session::open(options.clone())?;
     // What a case states may depend on the release; a fault of an answer is planted where this one has it.
     let concerned = |fault: &Option<Planted>, lowered: &Lowered| match (fault, &session.rocm) {
-        (Some(planted), Some(version)) => concerns(&lowered.plan, planted.fault, version),
+        (Some(planted), Some(version)) if matches!(lowered.body, Body::Calls(_)) => {
+            concerns(&lowered.plan, planted.fault, version)
+        }
         _ => true,
     };
     let jobs = planned
@@ -70,6 +72,14 @@ pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
     let mut proof = report::prove(&records, signature);
     proof.left_out = left_out;
     if args.mutate && trouble.is_none() {
+        let programs: BTreeSet<_> =
+            selected.iter().filter(|s| s.case.is_program()).map(|s| &s.case.id).collect();
+        if !programs.is_empty() {
+            outputs::note(format!(
+                "the checks of {} are not taken away: each had to turn red above",
+                count(programs.len(), "program")
+            ));
+        }
         let (mutation, stop) = mutate::mutate(&library, &selected, &session, &records)?;
         proof.mutation = Some(mutation);
         trouble = stop;

@@ -24,6 +24,7 @@ use crate::{
     evidence, kernel_log, outputs,
     rerun::{Rerun, What},
     select,
+    select::plans_only,
 };
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
@@ -31,6 +32,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
+    plans_only("report", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
     let session = Session::open(options.clone())?;

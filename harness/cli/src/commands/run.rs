@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use case::Body;
 use device::{Config, Sanitize, UnknownSanitize, UnknownSchedule};
 use report::{Held, Line, Opened, Record, Rows, Shard, count};
 use rustix::{
@@ -167,6 +168,9 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32) -> String {
     for job in jobs {
         add(&format!("{:?} {:?} {:?}", job.case, job.late(session), job.faults));
         add(&serde_json::to_string(&job.lowered.plan).unwrap_or_default());
+        if let Body::Program(program) = &job.lowered.body {
+            add(&serde_json::to_string(program).unwrap_or_default());
+        }
     }
     sum.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -16,6 +16,9 @@ use crate::Stop;
 /// Bytes of a case or kernel; those of the library have a few thousand.
 const MOST_BYTES: u64 = 4 << 20;
 
+/// Endings of the files of programs.
+pub(super) const PROGRAMS: [&str; 2] = ["py", "cpp"];
+
 /// Cases and kernels together, and folders: somebody who has more has named another folder than was meant.
 const MOST_FILES: usize = 100_000;
 
@@ -24,6 +27,7 @@ const MOST_FILES: usize = 100_000;
 pub(super) fn read(
     from: &CasesFrom,
     sources: &mut BTreeMap<String, Source>,
+    programs: &mut BTreeMap<String, String>,
     kernels: &mut Kernels,
     mistakes: &mut Vec<String>,
 ) -> Result<(), Stop> {
@@ -33,11 +37,23 @@ pub(super) fn read(
         let text = read_text(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
         let id = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         sources.insert(id, Source { path: path.display().to_string(), text });
+        // Of the files beside it, those that could hold its program.
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let entries =
+            fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+        for other in entries.map(|entry| path.with_file_name(entry.file_name())) {
+            if from.trusted
+                && is_program(&other)
+                && let Ok(text) = read_text(&other)
+            {
+                programs.insert(other.display().to_string(), text);
+            }
+        }
         return Ok(());
     }
     let root = fs::canonicalize(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
     let (seen, own) = Default::default();
-    let mut walk = Walk { from, root, seen, sources, kernels, own, mistakes, files: 0 };
+    let mut walk = Walk { from, root, seen, sources, programs, kernels, own, mistakes, files: 0 };
     walk.folder(path.clone())?;
     if sources.is_empty() && mistakes.is_empty() {
         return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", path.display())));
@@ -52,6 +68,7 @@ struct Walk<'w> {
     /// Folders that were read, without symbolic links.
     seen: HashSet<PathBuf>,
     sources: &'w mut BTreeMap<String, Source>,
+    programs: &'w mut BTreeMap<String, String>,
     kernels: &'w mut Kernels,
     /// Names of the kernels that were read here.
     own: HashSet<String>,
@@ -94,6 +111,12 @@ impl Walk<'_> {
     }
 
     fn file(&mut self, path: &Path, id: &str, stem: String) {
+        if is_program(path) {
+            // Whoever is not trusted has no programs, which is told of the case.
+            let text = self.whole(path).ok().and_then(|_| read_text(path).ok());
+            self.programs.extend(text.map(|text| (path.display().to_string(), text)));
+            return;
+        }
         let Some(ending @ ("yaml" | "yml" | "hip")) = path.extension().and_then(|e| e.to_str())
         else {
             return;
@@ -153,6 +176,11 @@ impl Walk<'_> {
             self.from.path.display()
         ))
     }
+}
+
+fn is_program(path: &Path) -> bool {
+    let ending = path.extension().and_then(|ending| ending.to_str());
+    ending.is_some_and(|ending| PROGRAMS.contains(&ending))
 }
 
 fn cannot(path: &Path, error: &io::Error) -> String {

@@ -15,12 +15,12 @@ const WITHOUT: &str =
 const CHILD: &str = "LD_PRELOAD=libamdhip64.so.7 cat /proc/self/maps";
 
 /// Makes what is started behind it one that may make no namespace.
-const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
+pub(crate) const REFUSING: &str = r#"unshare --user --map-root-user sh -c '
 echo 0 >/proc/sys/user/max_user_namespaces
 exec setpriv --bounding-set=-sys_admin --inh-caps=-sys_admin "$@"' sh"#;
 
 /// Whether this machine lets somebody like us lay folders over folders, which util-linux is asked.
-fn namespaces() -> bool {
+pub(crate) fn namespaces() -> bool {
     let folder = tempfile::tempdir().expect("a folder");
     let at = folder.path().display();
     let script = format!("mount -t overlay none -o lowerdir={at}:/usr {at}");

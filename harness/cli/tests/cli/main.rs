@@ -27,6 +27,7 @@ mod oddities;
 mod order;
 mod outcomes;
 mod own_kernels;
+mod programs;
 mod proof;
 mod publish;
 mod recorded;

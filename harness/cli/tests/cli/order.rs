@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use case::{Case, Kernels, Lowered, Trial, lower};
+use case::{Body, Case, Kernels, Lowered, Trial, lower};
 use device::{Sanitize, Schedule};
 use plan::{Call, Plan, Step, analyse, races, reference};
 use rocrepro::{Job, Session, run_trial};
@@ -71,7 +71,7 @@ impl Frame {
     /// What shows when the plan is carried out, first on this schedule; nothing where all is as program order says.
     fn run(&self, plan: &Plan, schedule: usize) -> Option<String> {
         let reference = reference(plan).expect("it was analysed");
-        let lowered = Lowered { plan: plan.clone(), reference };
+        let lowered = Lowered { plan: plan.clone(), body: Body::Calls(reference) };
         let job = Job { case: &self.case, trial: &self.trial, lowered, run: 0, faults: Vec::new() };
         let record = run_trial(&self.sessions[schedule], &job, &never()).expect("nobody cancels");
         let outcome = &record.outcome;

@@ -24,7 +24,7 @@ fn library() -> (Vec<Case>, Kernels) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let cases = texts(&root.join("cases"), "yaml", "");
     let cases = cases.iter().map(|(id, text)| Case::parse(id, text).expect("a good case"));
-    (cases.collect(), texts(&root.join("kernels"), "hip", ""))
+    (cases.filter(|case| !case.is_program()).collect(), texts(&root.join("kernels"), "hip", ""))
 }
 
 fn leaves(tree: &Tree<Edit>) -> Vec<Edit> {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use export::Form;
-use plan::Plan;
+use plan::{Library, Plan};
 
 use crate::{Session, Stop};
 
@@ -92,6 +92,24 @@ impl Toolchain {
         self.compile_behind(None, session, plan, source, program, gfx)
     }
 
+    /// Compiles a program that is no exported one, for these architectures.
+    ///
+    /// # Errors
+    /// A compiler that cannot be started.
+    pub(crate) fn compile_program(
+        &self,
+        session: &Session,
+        source: &Path,
+        program: &Path,
+        arch: &[String],
+        options: &[String],
+    ) -> Result<Result<(), String>, Stop> {
+        let mut command = self.command();
+        self.take_hip(&mut command, session, arch);
+        command.args(options);
+        link(command, session, source, program, &[])
+    }
+
     /// Compiles headers once for many programs that include them; none where this compiler cannot, or has no need.
     pub(crate) fn precompiled(&self, text: &str, folder: &Path) -> Option<PathBuf> {
         let Compiler::Host(compiler) = &self.compiler else { return None };
@@ -120,6 +138,16 @@ impl Toolchain {
         program: &Path,
         gfx: &str,
     ) -> Result<Result<(), String>, Stop> {
+        let mut command = self.command();
+        if let Some(headers) = headers {
+            command.arg("-include").arg(headers);
+        }
+        self.take_hip(&mut command, session, std::slice::from_ref(&gfx.to_owned()));
+        link(command, session, source, program, &plan.libraries)
+    }
+
+    /// The compiler with the options of every program.
+    fn command(&self) -> Command {
         let mut command = match &self.compiler {
             Compiler::Host(path) => Command::new(path),
             Compiler::Stack { clang, sysroot, .. } => {
@@ -133,14 +161,17 @@ impl Toolchain {
             }
         };
         command.args(OPTIONS).arg("-I").arg(&self.include);
-        if let Some(headers) = headers {
-            command.arg("-include").arg(headers);
-        }
+        command
+    }
+
+    /// Makes it take HIP, where the program is one.
+    fn take_hip(&self, command: &mut Command, session: &Session, arch: &[String]) {
         if let (Form::Hipcc, Compiler::Stack { clang, device_libraries, .. }) =
             (self.form, &self.compiler)
         {
             // The runtime is named below, by its file.
-            command.args(["-no-hip-rt", "-x", "hip"]).arg(format!("--offload-arch={gfx}"));
+            command.args(["-no-hip-rt", "-x", "hip"]);
+            command.args(arch.iter().map(|gfx| format!("--offload-arch={gfx}")));
             command.arg(joined("--rocm-device-lib-path=", device_libraries));
             command.arg(joined("--hip-path=", &session.stack.root.join("usr")));
             // Clang looks for its bundler on the path, and beside itself for everything else.
@@ -151,25 +182,32 @@ impl Toolchain {
                 command.env("PATH", path);
             }
         }
-        command.arg(source).args(["-x", "none", "-o"]).arg(program);
-        let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
-            .into_iter()
-            .chain(plan.libraries.iter().map(|library| format!("lib{}.so", library.name())));
-        // What is missing fails at the link, with the names of the functions.
-        command.args(libraries.filter_map(|name| session.stack.library(&name)));
-        // The stack's libraries need those of its own C library.
-        command.arg("-Wl,--allow-shlib-undefined");
-        let output =
-            command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
-        if output.status.success() {
-            return Ok(Ok(()));
-        }
-        Ok(Err(String::from_utf8_lossy(&output.stderr)
-            .lines()
-            .take(30)
-            .collect::<Vec<_>>()
-            .join("\n")))
     }
+}
+
+/// Compiles and links a program with HIP, hipRTC and these libraries.
+fn link(
+    mut command: Command,
+    session: &Session,
+    source: &Path,
+    program: &Path,
+    libraries: &[Library],
+) -> Result<Result<(), String>, Stop> {
+    command.arg(source).args(["-x", "none", "-o"]).arg(program);
+    let libraries = ["libamdhip64.so".to_owned(), "libhiprtc.so".to_owned()]
+        .into_iter()
+        .chain(libraries.iter().map(|library| format!("lib{}.so", library.name())));
+    // What is missing fails at the link, with the names of the functions.
+    command.args(libraries.filter_map(|name| session.stack.library(&name)));
+    // The stack's libraries need those of its own C library.
+    command.arg("-Wl,--allow-shlib-undefined");
+    let output =
+        command.stdin(Stdio::null()).output().map_err(|e| cannot("start the compiler", &e))?;
+    if output.status.success() {
+        return Ok(Ok(()));
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Ok(Err(errors.lines().take(30).collect::<Vec<_>>().join("\n")))
 }
 
 /// The clang of the stack's development packages, made to run on this machine.

@@ -1,0 +1,141 @@
+//! Cases whose body is a program: what is read, and what is told of mistakes.
+
+use case::{Body, Case, Kernels, lower, mistakes};
+use plan::{
+    Program,
+    program::{Packages, What},
+};
+
+const HEAD: &str = "title: A program\nsource: [this test]\nfaults: [copy.zero]\n";
+
+/// The program of the first trial.
+#[track_caller]
+fn program(text: &str) -> Program {
+    let text = format!("{HEAD}{text}");
+    let case = Case::parse("a/b", &text).unwrap_or_else(|m| panic!("{m:#?}"));
+    let lowered = lower(&case, &case.trials()[0], &Kernels::new(), &[]);
+    match lowered.unwrap_or_else(|m| panic!("{m:#?}")).body {
+        Body::Program(program) => *program,
+        Body::Calls(_) => panic!("it has steps"),
+    }
+}
+
+/// All mistakes, each as `line:column message`.
+fn told(text: &str) -> Vec<String> {
+    let found = mistakes("a/b", &format!("{HEAD}{text}"), &Kernels::new());
+    found.iter().map(|m| format!("{}:{} {}", m.at.line, m.at.column, m.message)).collect()
+}
+
+#[test]
+fn a_program_is_read_with_the_values_of_its_trial() {
+    let read = program(
+        "matrix: {n: [3, 4]}\nneeds: {with: [dev, rocblas]}\nprogram:\n  python: |\n    import rocrepro\n    \
+         rocrepro.equal('n', $n, 3)\n  packages: [numpy, triton==3.9.0]\n  args: [-v, $n]\n  exit: 2\n  says: right\n",
+    );
+    let What::Python(source) = &read.what else { panic!("{read:?}") };
+    assert_eq!(source.text, "import rocrepro\nrocrepro.equal('n', 3, 3)\n");
+    // Its first line is the eighth of the file.
+    assert_eq!((source.above, read.line), (7, 6));
+    assert_eq!(read.packages, Packages::These(vec!["numpy".into(), "triton==3.9.0".into()]));
+    assert_eq!(read.arguments, ["-v", "3"]);
+    assert_eq!(read.groups, ["dev", "rocblas"]);
+    assert_eq!(read.parameters["n"], "3");
+    assert_eq!((read.stated.exit, read.stated.says), (Some(2), vec!["right".to_owned()]));
+}
+
+#[test]
+fn a_program_may_stand_in_a_file_beside_its_case() {
+    let text = format!("{HEAD}program: {{cpp: sum.cpp, arch: gfx90a, options: [-O1]}}\n");
+    let mut case = Case::parse("a/b", &text).unwrap();
+    assert_eq!(case.file_beside().as_deref(), Some("sum.cpp"));
+    let trial = &case.trials()[0];
+    case.give_file(None);
+    let absent = lower(&case, trial, &Kernels::new(), &[]).unwrap_err();
+    assert_eq!(absent[0].message, "there is no file `sum.cpp` beside the case");
+    assert_eq!((absent[0].at.line, absent[0].at.column), (4, 16));
+    case.give_file(Some("#include \"rocrepro.h\"\nrocrepro::equal(".to_owned()));
+    let Body::Program(read) = lower(&case, trial, &Kernels::new(), &[]).unwrap().body else {
+        panic!("it has steps");
+    };
+    let What::Cpp { source, arch, options } = &read.what else { panic!("{read:?}") };
+    assert_eq!(source.file.as_deref(), Some("sum.cpp"));
+    assert_eq!(
+        (arch.as_slice(), options.as_slice()),
+        (&["gfx90a".to_owned()][..], &["-O1".to_owned()][..])
+    );
+}
+
+#[test]
+fn mistakes_are_told_at_their_place() {
+    let check = |text: &str, expected: &[&str]| assert_eq!(told(text), expected, "{text}");
+    check("program: {command: [true], says: x}\n", &[]);
+    check(
+        "program: {command: [true]}\n",
+        &["4:1 the program states nothing, and so proves nothing"],
+    );
+    check(
+        "program: {python: 'print(1)'}\n",
+        &["4:1 the program states nothing, and so proves nothing"],
+    );
+    // To begin by the helper is not to check.
+    check(
+        "program:\n  python: |\n    import rocrepro\n    rocrepro.done()\n",
+        &["4:1 the program states nothing, and so proves nothing"],
+    );
+    check("program: {says: x}\n", &["4:1 `program` does not say what is started"]);
+    check(
+        "program: {command: [true], pyhton: x, says: x}\n",
+        &["4:20 a program is `python` or `command`, not both", "4:28 `program` has no `pyhton`"],
+    );
+    check(
+        "program: {command: [true], cpp: x, says: x}\n",
+        &["4:20 a program is `cpp` or `command`, not both"],
+    );
+    check(
+        "program: {command: [true], arch: gfx90a, options: [-O1], says: x, exit: 300}\n",
+        &[
+            "4:34 `arch` is of `cpp`; nothing else is compiled",
+            "4:51 `options` is of `cpp`; nothing else is compiled",
+            "4:73 an exit status is at most 255",
+        ],
+    );
+    check(
+        "program: {command: [true], env: a, packages: ['b c'], says: x}\n",
+        &["4:46 either `env` names an environment, or `packages` what it has"],
+    );
+    check(
+        "program: {command: [true], packages: ['b c'], says: x}\n",
+        &["4:39 `b c` is no package"],
+    );
+    check(
+        "buffers: {}\nsteps: []\nprogram: {command: [true], says: x}\n",
+        &[
+            "4:1 a case with a `program` has no `buffers`",
+            "5:1 a case with a `program` has no `steps`",
+        ],
+    );
+    check(
+        "needs: {with: cuppy}\nprogram: {command: [true], says: $y}\n",
+        &["4:15 a group of a stack cannot be `cuppy`", "5:34 the matrix has no axis `y`"],
+    );
+    check(
+        "known: [{rocm: '*', signature: 'wrong:a'}]\nprogram: {command: [true], says: x}\n",
+        &["4:32 no failure is called `wrong`"],
+    );
+    let call = format!("{HEAD}program: {{command: [true], says: x}}\n")
+        .replace("copy.zero", "graph.launch-lost");
+    let found = mistakes("a/b", &call, &Kernels::new());
+    assert_eq!((found[0].at.line, found[0].at.column), (3, 10));
+    assert!(found[0].message.contains("a program takes faults of the device"), "{found:?}");
+    let plan = "needs: {with: dev}\nsteps: [{sync: device}]\n";
+    assert!(told(plan).iter().any(|m| m.contains("is of programs")), "{:?}", told(plan));
+}
+
+#[test]
+fn a_program_from_elsewhere_is_refused_as_a_whole() {
+    let text = format!("{HEAD}program: {{command: [true], says: x}}\n");
+    let case = Case::parse("a/b", &text).unwrap();
+    let found = case::foreign(&case);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].at.line, found[0].at.column), (4, 1));
+}

@@ -1,0 +1,241 @@
+// What a program says that rocrepro runs: phases, checks, and that it came to its end.
+//
+// It needs HIP's headers and C++17. Without rocrepro, started by hand, it prints what it finds. A check that is wrong does not end
+// the program: it goes on, and every check is told.
+//
+//     #include "rocrepro.h"
+//     int main() {
+//       rocrepro::phase("copy");
+//       rocrepro::equal("sum", got, right);
+//       return rocrepro::done();
+//     }
+#pragma once
+
+#include <hip/hip_runtime.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <string>
+#include <type_traits>
+#include <unistd.h>
+#include <vector>
+
+namespace rocrepro {
+
+#ifdef __clang_version__
+inline const char *COMPILER = "C++, compiled by clang " __clang_version__;
+#else
+inline const char *COMPILER = "C++";
+#endif
+
+inline int &wrong() {
+  static int number = 0;
+  return number;
+}
+
+inline std::string quoted(const std::string &text) {
+  std::string out = "\"";
+  for (unsigned char c : text) {
+    char escaped[8];
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += char(c);
+    } else if (c < 0x20 || c > 0x7e) {
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", c);
+      out += escaped;
+    } else {
+      out += char(c);
+    }
+  }
+  return out + "\"";
+}
+
+// Names are parts of signatures: one word.
+inline std::string word(const std::string &name) {
+  std::string out;
+  for (char c : name) out += c == ' ' || c == ':' || c == '\n' || c == '\t' ? '-' : c;
+  return out.empty() ? "check" : out;
+}
+
+inline void write_line(const std::string &line) {
+  const char *file = std::getenv("ROCREPRO_REPORT");
+  if (!file) return;
+  int opened = open(file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  if (opened < 0) return;
+  // A line in one piece: what crashes next must not tear it.
+  ssize_t written = write(opened, line.data(), line.size());
+  (void)written;
+  close(opened);
+}
+
+inline void say(const std::string &line) {
+  static const bool begun = [] {
+    const char *nonce = std::getenv("ROCREPRO_NONCE");
+    write_line("{\"say\":\"begin\",\"nonce\":" + quoted(nonce ? nonce : "") +
+               ",\"runs_on\":" + quoted(COMPILER) + "}\n");
+    return true;
+  }();
+  (void)begun;
+  write_line(line + "\n");
+}
+
+struct Wrong {
+  const char *about;
+  std::string kind, text;
+  std::vector<std::string> details;
+};
+
+inline bool told(const std::string &name, int line, const Wrong *bad) {
+  std::string text = "{\"say\":\"check\",\"name\":" + quoted(word(name)) + ",\"line\":" + std::to_string(line);
+  if (bad) {
+    wrong()++;
+    text += std::string(",\"wrong\":{\"about\":\"") + bad->about + "\"";
+    text += ",\"class\":" + quoted(word(bad->kind)) + ",\"text\":" + quoted(bad->text) + ",\"details\":[";
+    for (size_t i = 0; i < bad->details.size(); i++) text += (i ? "," : "") + quoted(bad->details[i]);
+    text += "]}";
+  }
+  say(text + "}");
+  if (!std::getenv("ROCREPRO_REPORT"))
+    std::printf("%s: %s%s\n", name.c_str(), bad ? "WRONG: " : "right", bad ? bad->text.c_str() : "");
+  return !bad;
+}
+
+// The trial's value of an axis of the matrix, as text.
+inline std::string parameter(const std::string &name, const char *otherwise = "") {
+  const char *value = std::getenv(("ROCREPRO_PARAMETER_" + name).c_str());
+  return value ? value : otherwise;
+}
+
+// What comes next; a crash or a hang is named after it.
+inline void phase(const std::string &name) { say("{\"say\":\"phase\",\"name\":" + quoted(word(name)) + "}"); }
+
+template <class T> bool is_nan(const T &value) { return value != value; }
+
+// The same value; a NaN is the same as a NaN, and zeros of both signs are the same.
+template <class T> bool agree(const T &got, const T &right) { return got == right || (is_nan(got) && is_nan(right)); }
+
+// How many numbers of the type lie between two of them; very many where only one is a NaN or infinite.
+template <class T> uint64_t ulps(T got, T right) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>, "ulps are of float and double");
+  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  if (is_nan(got) || is_nan(right)) return is_nan(got) && is_nan(right) ? 0 : UINT64_MAX;
+  auto place = [](T value) {
+    Bits bits;
+    std::memcpy(&bits, &value, sizeof bits);
+    // Numbers of one sign lie in the order of their bits.
+    return bits >= 0 ? int64_t(bits) : -int64_t(bits & (sizeof(T) == 4 ? INT32_MAX : INT64_MAX));
+  };
+  if (std::isinf(got) || std::isinf(right)) return place(got) == place(right) ? 0 : UINT64_MAX;
+  int64_t a = place(got), b = place(right);
+  return a > b ? uint64_t(a) - uint64_t(b) : uint64_t(b) - uint64_t(a);
+}
+
+template <class T> std::string classify(const std::vector<T> &got, const std::vector<size_t> &at, const std::vector<T> &before) {
+  bool nan = true, zero = true, stale = before.size() == got.size(), changes = false;
+  for (size_t i : at) {
+    nan &= is_nan(got[i]);
+    zero &= got[i] == T(0);
+    stale = stale && agree(got[i], before[i]);
+    changes = changes || (before.size() == got.size() && before[i] != T(0));
+  }
+  return nan ? "nan" : stale && changes ? "stale" : zero ? "zero" : "other";
+}
+
+template <class T, class Differs>
+bool compare(const std::string &name, const std::vector<T> &got, const std::vector<T> &right,
+             const std::vector<T> &before, int line, Differs differs) {
+  if (got.size() != right.size()) {
+    Wrong bad{"data", "shape", std::to_string(got.size()) + " values, right would be " + std::to_string(right.size()), {}};
+    return told(name, line, &bad);
+  }
+  std::vector<size_t> at;
+  for (size_t i = 0; i < got.size(); i++)
+    if (differs(got[i], right[i])) at.push_back(i);
+  if (at.empty()) return told(name, line, nullptr);
+  std::string kind = classify(got, at, before), first = std::to_string(at[0]);
+  std::string text = std::to_string(at.size()) + " of " + std::to_string(got.size()) + " wrong from element " + first;
+  text += kind == "zero" ? ": all zero" : kind == "nan" ? ": all NaN" : kind == "stale" ? ": all as before" : "";
+  std::string some[2];
+  for (size_t n = 0; n < at.size() && n < 4; n++) {
+    some[0] += (n ? ", " : "") + std::to_string(got[at[n]]);
+    some[1] += (n ? ", " : "") + std::to_string(right[at[n]]);
+  }
+  Wrong bad{"data", kind, text, {"  got at " + first + ": " + some[0], "right at " + first + ": " + some[1]}};
+  return told(name, line, &bad);
+}
+
+// What was got must be what is right. `before` is what was there before.
+template <class T>
+bool equal(const std::string &name, const std::vector<T> &got, const std::vector<T> &right,
+           const std::vector<T> &before = {}, int line = __builtin_LINE()) {
+  return compare(name, got, right, before, line, [](const T &a, const T &b) { return !agree(a, b); });
+}
+
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+bool equal(const std::string &name, T got, T right, int line = __builtin_LINE()) {
+  return equal(name, std::vector<T>{got}, std::vector<T>{right}, {}, line);
+}
+
+// The same within so many numbers of the type.
+template <class T>
+bool close(const std::string &name, const std::vector<T> &got, const std::vector<T> &right, uint64_t ulp,
+           const std::vector<T> &before = {}, int line = __builtin_LINE()) {
+  return compare(name, got, right, before, line, [ulp](const T &a, const T &b) { return ulps(a, b) > ulp; });
+}
+
+// Two results that must agree, of which nobody knows what is right.
+template <class T>
+bool same(const std::string &name, const std::vector<T> &one, const std::vector<T> &other, int line = __builtin_LINE()) {
+  return equal(name, one, other, {}, line);
+}
+
+// Anything else that must be true.
+inline bool holds(const std::string &name, bool truth, const std::string &text = "it does not hold", int line = __builtin_LINE()) {
+  Wrong bad{"data", "false", text, {}};
+  return told(name, line, truth ? nullptr : &bad);
+}
+
+// What a function of HIP answers.
+inline bool status(const std::string &name, hipError_t got, hipError_t right = hipSuccess, int line = __builtin_LINE()) {
+  if (got == right) return told(name, line, nullptr);
+  std::string answer = hipGetErrorName(got);
+  Wrong bad{"answer", answer, "answers " + answer + ", right would be " + hipGetErrorName(right), {}};
+  return told(name, line, &bad);
+}
+
+// So much must be there after as before: free memory, handles.
+inline bool given_back(const std::string &name, size_t before, size_t after, int line = __builtin_LINE()) {
+  Wrong bad{"leak", "lost", std::to_string(before) + " before, " + std::to_string(after) + " after", {}};
+  return told(name, line, before == after ? nullptr : &bad);
+}
+
+// What a function answers that is not what the case is about: anything but success ends the program.
+inline void must(hipError_t got, int line = __builtin_LINE()) {
+  if (got == hipSuccess) return;
+  std::string name = hipGetErrorName(got);
+  std::fprintf(stderr, "line %d: HIP returns %s\n", line, name.c_str());
+  say("{\"say\":\"exception\",\"name\":" + quoted(name) + ",\"text\":\"a function of HIP returns it\",\"line\":" +
+      std::to_string(line) + "}");
+  std::exit(1);
+}
+
+// A function told of a fault of the device, which the case is about: it counts neither for nor against the program.
+inline void told_of_fault() { say("{\"say\":\"told_of_fault\"}"); }
+
+// Ends the program: something that it needs is not there.
+[[noreturn]] inline void skip(const std::string &why) {
+  say("{\"say\":\"skip\",\"why\":" + quoted(why) + "}");
+  std::exit(0);
+}
+
+// The last words of the program, and its exit status; without them it has not come to its end.
+inline int done() {
+  say("{\"say\":\"done\"}");
+  return !std::getenv("ROCREPRO_REPORT") && wrong() ? 1 : 0;
+}
+
+}  // namespace rocrepro

@@ -1,0 +1,262 @@
+"""What a program says that rocrepro runs: phases, checks, and that it came to its end.
+
+It is written beside the program of a case and imports nothing but Python's own modules. Without rocrepro, started by hand, it
+prints what it finds. A check that is wrong does not end the program: it goes on, and every check is told.
+
+    import rocrepro
+    rocrepro.phase("copy")
+    rocrepro.equal("sum", got, right)
+    rocrepro.done()
+"""
+
+import json
+import math
+import os
+import platform
+import struct
+import sys
+import traceback
+
+_FILE = os.environ.get("ROCREPRO_REPORT")
+_wrong = 0
+
+
+def _say(**what):
+    if _FILE is None:
+        if what["say"] == "check":
+            wrong = what["wrong"]
+            print(what["name"] + ":", "right" if wrong is None else "WRONG: " + wrong["text"])
+        return
+    line = (json.dumps(what) + "\n").encode()
+    file = os.open(_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(file, line)
+    finally:
+        os.close(file)
+
+
+def _line():
+    """The line of the program that called."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return 0 if frame is None else frame.f_lineno
+
+
+def _told(name, wrong):
+    global _wrong
+    _wrong += wrong is not None
+    _say(say="check", name=_word(name), line=_line(), wrong=wrong)
+    return wrong is None
+
+
+def _word(name):
+    """Names are parts of signatures: one word."""
+    return "-".join(str(name).replace(":", " ").split()) or "check"
+
+
+def _bad(kind, text, details=(), about="data"):
+    return {"about": about, "class": _word(kind), "text": text, "details": list(details)}
+
+
+def parameter(name, otherwise=None):
+    """The trial's value of an axis of the matrix, as text."""
+    value = os.environ.get("ROCREPRO_PARAMETER_" + name, otherwise)
+    if value is None:
+        raise KeyError("the matrix has no axis " + repr(name))
+    return value
+
+
+def phase(name):
+    """What comes next; a crash or a hang is named after it."""
+    _say(say="phase", name=_word(name))
+
+
+def flat(values):
+    """All values in one list: of an array, of nested lists, of bytes, or a single one."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if isinstance(values, (str, int, float, complex)) or not hasattr(values, "__iter__"):
+        return [values]
+    out = []
+    for value in values:
+        if isinstance(value, (int, float)):
+            out.append(value)
+        else:
+            out.extend(flat(value))
+    return out
+
+
+def shape(values):
+    """How many values on each axis."""
+    if hasattr(values, "shape"):
+        return tuple(values.shape)
+    try:
+        return (len(values),)
+    except TypeError:
+        return ()
+
+
+def _nan(value):
+    return isinstance(value, (float, complex)) and value != value
+
+
+def agree(got, right):
+    """The same value; a NaN is the same as a NaN, and zeros of both signs are the same."""
+    return got == right or _nan(got) and _nan(right)
+
+
+def ulps(got, right, bits):
+    """How many numbers of a floating-point type lie between two of them; infinite where only one is a NaN or infinite."""
+    if _nan(got) or _nan(right):
+        return 0 if _nan(got) and _nan(right) else math.inf
+    code, whole = {16: ("<e", "<h"), 32: ("<f", "<i"), 64: ("<d", "<q")}[bits]
+
+    def place(value):
+        try:
+            packed = struct.pack(code, value)
+        except OverflowError:
+            packed = struct.pack(code, math.copysign(math.inf, value))
+        number = struct.unpack(whole, packed)[0]
+        # Numbers of one sign lie in the order of their bits.
+        return number if number >= 0 else -(number & ((1 << (bits - 1)) - 1))
+
+    if math.isinf(got) or math.isinf(right):
+        return 0 if place(got) == place(right) else math.inf
+    return abs(place(got) - place(right))
+
+
+def classify(got, wrong, before=None, poison=None):
+    """What the wrong values are: the word of the signature."""
+    values = [got[i] for i in wrong]
+    if all(_nan(value) for value in values):
+        return "nan"
+    if poison is not None and all(agree(value, poison) for value in values):
+        return "poison"
+    if before is not None and any(before[i] != 0 for i in wrong):
+        if all(agree(got[i], before[i]) for i in wrong):
+            return "stale"
+    if all(value == 0 for value in values):
+        return "zero"
+    return "other"
+
+
+def _compare(name, got, right, differs, before=None, poison=None):
+    if shape(got) != shape(right):
+        text = "its shape is %s, right would be %s" % (shape(got), shape(right))
+        return _told(name, _bad("shape", text))
+    got, right = flat(got), flat(right)
+    if len(got) != len(right):
+        return _told(name, _bad("shape", "%d values, right would be %d" % (len(got), len(right))))
+    wrong = [i for i in range(len(got)) if differs(got[i], right[i])]
+    if not wrong:
+        return _told(name, None)
+    before = None if before is None else flat(before)
+    if before is not None and len(before) != len(got):
+        raise ValueError("`before` has another length than what was got")
+    kind = classify(got, wrong, before, poison)
+    first = wrong[0]
+    words = {"zero": ": all zero", "nan": ": all NaN", "stale": ": all as before", "poison": ": all poison"}
+    text = "%d of %d wrong from element %d%s" % (len(wrong), len(got), first, words.get(kind, ""))
+    some = wrong[:4]
+    details = [
+        "  got at %d: %s" % (first, ", ".join(repr(got[i]) for i in some)),
+        "right at %d: %s" % (first, ", ".join(repr(right[i]) for i in some)),
+    ]
+    return _told(name, _bad(kind, text, details))
+
+
+def equal(name, got, right, before=None, poison=None):
+    """What was got must be what is right. `before` is what was there before, `poison` a value that nobody computes."""
+    return _compare(name, got, right, lambda a, b: not agree(a, b), before, poison)
+
+
+def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, before=None, poison=None):
+    """The same within `ulp` numbers of a type of so many `bits`, or within relative * |right| + absolute."""
+    if ulp is not None:
+        size = getattr(getattr(got, "dtype", None), "itemsize", None)
+        bits = bits or (8 * size if size else 64)
+
+        def differs(a, b):
+            return ulps(a, b, bits) > ulp
+    else:
+
+        def differs(a, b):
+            if _nan(a) or _nan(b):
+                return not agree(a, b)
+            return a != b and not abs(a - b) <= absolute + relative * abs(b)
+
+    return _compare(name, got, right, differs, before, poison)
+
+
+def same(name, one, other):
+    """Two results that must agree, of which nobody knows what is right."""
+    return equal(name, one, other)
+
+
+def holds(name, truth, text="it does not hold"):
+    """Anything else that must be true."""
+    return _told(name, None if truth else _bad("false", text))
+
+
+def status(name, got, right=0, word=str):
+    """What a function answers; `word` gives the name of a status."""
+    if got == right:
+        return _told(name, None)
+    text = "answers %s, right would be %s" % (word(got), word(right))
+    return _told(name, _bad(word(got), text, about="answer"))
+
+
+def raises(name, exception, function, *arguments):
+    """The function must raise an exception of this type."""
+    try:
+        function(*arguments)
+    except exception:
+        return _told(name, None)
+    except Exception as other:
+        got = type(other).__name__
+        text = "raises %s (%s), right would be %s" % (got, other, exception.__name__)
+        return _told(name, _bad(got, text, about="answer"))
+    return _told(name, _bad("none", "raises nothing, right would be %s" % exception.__name__, about="answer"))
+
+
+def given_back(name, before, after):
+    """So much must be there after as before: free memory, handles."""
+    lost = before - after
+    text = "%s lost: %s before, %s after" % (lost, before, after)
+    return _told(name, None if lost == 0 else _bad("lost", text, about="leak"))
+
+
+def must(status, what="HIP"):
+    """What a function answers that is not what the case is about: anything but 0 ends the program."""
+    if status != 0:
+        raise RuntimeError("%s returns %s" % (what, status))
+
+
+def told_of_fault():
+    """A function told of a fault of the device, which the case is about: it counts neither for nor against the program."""
+    _say(say="told_of_fault")
+
+
+def skip(why):
+    """Ends the program: something that it needs is not there."""
+    _say(say="skip", why=why)
+    sys.exit(0)
+
+
+def done():
+    """The last words of the program; without them it has not come to its end."""
+    _say(say="done")
+    if _FILE is None and _wrong:
+        sys.exit(1)
+
+
+def _uncaught(kind, value, trace):
+    main = os.path.abspath(getattr(sys.modules.get("__main__"), "__file__", "") or "")
+    lines = [f.lineno for f in traceback.extract_tb(trace) if os.path.abspath(f.filename) == main]
+    _say(say="exception", name=kind.__name__, text=" ".join(str(value).split()), line=lines[-1] if lines else 0)
+    sys.__excepthook__(kind, value, trace)
+
+
+_say(say="begin", nonce=os.environ.get("ROCREPRO_NONCE", ""), runs_on="Python " + platform.python_version())
+sys.excepthook = _uncaught

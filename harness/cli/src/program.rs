@@ -1,0 +1,296 @@
+//! A trial whose body is a program: it is prepared, started in the stack's view, and judged by what it and the device say.
+
+mod compile;
+mod helper;
+mod packages;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::OnceLock,
+};
+
+use device::{Config, Place, WITNESS_VARIABLE, Witness};
+use judge::{
+    Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program, told_of_device,
+};
+use plan::{
+    Program,
+    program::{Source, What},
+};
+use report::{CheckRun, ProgramRun, Record};
+use supervise::{Cancel, Ended, Reason, Start};
+
+pub(crate) use self::compile::Compiler;
+use self::packages::Environment;
+use crate::{
+    DeviceChoice, Session,
+    trial::{Job, not_started, observation, of_place, record, skipped, unless_troubled},
+};
+
+/// What the helper writes to, in the folder of the trial.
+const REPORT: &str = "report.jsonl";
+
+/// What the device writes to, there too.
+const WITNESS: &str = "device.jsonl";
+
+/// What the programs of a session share.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Whether programs can have a view here, and why not.
+    pub(crate) inside: OnceLock<Result<(), String>>,
+    pub(crate) compiler: OnceLock<Result<Compiler, Unready>>,
+}
+
+/// Why a program is not started.
+#[derive(Clone, Debug)]
+pub(crate) enum Unready {
+    /// Something is not there, with what gets it.
+    Missing(String),
+    /// The machine does not let us.
+    Trouble(String),
+    /// It does not compile.
+    Refused(String),
+}
+
+/// What is started.
+struct Ready {
+    file: PathBuf,
+    /// Arguments before those of the case.
+    words: Vec<String>,
+    environment: Environment,
+}
+
+/// Runs the program of a trial and judges it. None where the run was cancelled before it was over.
+pub(crate) fn run(
+    session: &Session,
+    job: &Job<'_>,
+    program: &Program,
+    nonce: &str,
+    cancel: &Cancel,
+) -> Option<Record> {
+    let without = |outcome| {
+        Some(record(session, job, nonce, not_started(String::new()), None, (outcome, Vec::new())))
+    };
+    let prepared =
+        cannot_here(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
+    let folder = session.scratch.trial();
+    let prepared = prepared.and_then(|()| {
+        let folder = folder.as_ref();
+        let folder =
+            folder.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
+        Ok((folder.path(), prepare(session, program, folder.path())?))
+    });
+    let (folder, ready) = match prepared {
+        Ok(prepared) => prepared,
+        Err(Unready::Missing(why)) => return without(skipped(why)),
+        Err(Unready::Trouble(why)) => return without(no_verdict("not-started", why)),
+        Err(Unready::Refused(log)) => {
+            return without(unless_troubled(
+                session,
+                refused(program, &log),
+                Path::new("."),
+                &BTreeMap::new(),
+            ));
+        }
+    };
+    let faults = of_place(&job.faults, Place::Device);
+    let config = session.device_config(faults)?;
+    let start = match start(session, job, program, &ready, folder, &config, nonce) {
+        Ok(start) => start,
+        Err(why) => return without(no_verdict("not-started", why)),
+    };
+    let command = session.command(&start);
+    let seen = supervise::run(command, b"", &session.limits_of_programs(), cancel, &mut |_| {});
+    session.processes.note(&seen);
+    if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
+        return None;
+    }
+    let usage = seen.usage;
+    let lines = seen.lines.iter().map(|line| String::from_utf8_lossy(&line.text));
+    let torn = String::from_utf8_lossy(&seen.torn).into_owned();
+    let mut stdout = lines.collect::<Vec<_>>().join("\n");
+    stdout.push('\n');
+    stdout.push_str(&torn);
+    let mut observation = observation(seen, session.is_launched());
+    let said: Vec<Said> = lines_of(&folder.join(REPORT));
+    let witnesses: Vec<Witness> = lines_of(&folder.join(WITNESS));
+    observation.events = told_of_device(&witnesses);
+    let identity = session.stack.identify();
+    let context = ProgramContext {
+        program,
+        nonce,
+        emulated: &config,
+        runtime: identity.library("libamdhip64").and_then(|library| library.build_id.as_deref()),
+        spec: &session.stack.spec,
+    };
+    let seen = ProgramSeen {
+        said: &said,
+        witnesses: &witnesses,
+        stdout: &stdout,
+        observation: &observation,
+    };
+    let (outcome, red) = judge_program(&seen, &context);
+    let environment: BTreeMap<String, String> = start
+        .environment
+        .iter()
+        .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
+        .collect();
+    let outcome = unless_troubled(session, outcome, folder, &environment);
+    let told = record(session, job, nonce, observation, usage, (outcome, red));
+    let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
+    let program = Some(told_of(program, &ready, &said));
+    Some(Record { program, environment, limits, ..told })
+}
+
+/// Why no program runs in this session.
+fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
+    if let Some(planted) = of_place(&job.faults, Place::Call).first() {
+        let fault = planted.fault;
+        return Some(format!(
+            "`{fault}` is planted at the calls of a plan; a program takes faults of the device"
+        ));
+    }
+    if session.device == DeviceChoice::Gpu {
+        return Some(
+            "a program is held to the device by what the emulated one says, and a GPU says nothing; `rocrepro exec --device gpu` runs \
+             one there"
+                .to_owned(),
+        );
+    }
+    if session.late.is_some() {
+        return Some("`--late` is about the calls of a plan, and a program has none".to_owned());
+    }
+    packages::groups_missing(session, &program.groups)
+}
+
+/// Puts into the folder what is started.
+fn prepare(session: &Session, program: &Program, folder: &Path) -> Result<Ready, Unready> {
+    let trouble =
+        |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
+    let environment = packages::find(&program.packages)?;
+    // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
+    // libraries.
+    if !matches!(program.what, What::Cpp { .. }) {
+        session.views().map_err(|why| {
+            Unready::Missing(format!(
+                "needs a view of the stack, and this machine allows no namespace (docs/programs.md): {why}"
+            ))
+        })?;
+    }
+    match &program.what {
+        What::Python(source) => {
+            let name = file_name(source, "program.py");
+            fs::write(folder.join(&name), &source.text).map_err(trouble)?;
+            fs::write(folder.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
+            let python = environment.python()?;
+            let words = ["-X", "faulthandler", "-u", name.as_str()];
+            let words = words.map(str::to_owned).to_vec();
+            Ok(Ready { file: python, words, environment })
+        }
+        What::Cpp { source, arch, options } => {
+            let file = compile::compiled(session, source, arch, options)?;
+            Ok(Ready { file, words: Vec::new(), environment })
+        }
+        What::Command(words) => {
+            let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
+            let file = environment.program(session, first)?;
+            Ok(Ready { file, words: rest.to_vec(), environment })
+        }
+    }
+}
+
+fn file_name(source: &Source, otherwise: &str) -> String {
+    source.file.clone().unwrap_or_else(|| otherwise.to_owned())
+}
+
+/// How it is started: like a program of the user's, with what the helper and the device need to tell of it.
+fn start(
+    session: &Session,
+    job: &Job<'_>,
+    program: &Program,
+    ready: &Ready,
+    folder: &Path,
+    config: &Config,
+    nonce: &str,
+) -> Result<Start, String> {
+    let text = serde_json::to_string(config).map_err(|error| error.to_string())?;
+    let mut start = session.start(&ready.file, Some(&text), &job.lowered.plan.environment);
+    start.arguments = ready.words.iter().chain(&program.arguments).map(Into::into).collect();
+    start.directory = Some(folder.to_owned());
+    start.limits = session.limits(&job.lowered.plan.limits)?;
+    start.tell_end = session.is_launched();
+    let kept = compile::folder(session);
+    let mut set = |name: &str, value: &std::ffi::OsStr| {
+        // What the case or the command line says stands.
+        start.environment.entry(name.into()).or_insert_with(|| value.into());
+    };
+    set(WITNESS_VARIABLE, folder.join(WITNESS).as_ref());
+    set("ROCREPRO_REPORT", folder.join(REPORT).as_ref());
+    set("ROCREPRO_NONCE", nonce.as_ref());
+    for (axis, value) in &program.parameters {
+        set(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
+    }
+    // Neither what a user installed for all of their programs nor what they compiled before decides a trial.
+    set("PYTHONNOUSERSITE", "1".as_ref());
+    set("PYTHONDONTWRITEBYTECODE", "1".as_ref());
+    for name in ["XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"] {
+        set(name, kept.join(name.to_ascii_lowercase()).as_ref());
+    }
+    ready.environment.enter(&mut start);
+    if session.views().is_ok() {
+        let mut view = session.home(Some(config))?;
+        crate::home::with_path(&mut view, &start, session);
+        start.view = Some(view);
+    }
+    Ok(start)
+}
+
+/// The lines of a file that can be read as what they must be. The last one of a program that died may be torn.
+fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> Vec<T> {
+    let text = fs::read(file).unwrap_or_default();
+    text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+fn no_verdict(word: &str, summary: String) -> Outcome {
+    Outcome {
+        kind: Kind::NoVerdict,
+        signature: format!("no-verdict:{word}"),
+        at: Location::default(),
+        summary,
+        details: Vec::new(),
+    }
+}
+
+fn refused(program: &Program, log: &str) -> Outcome {
+    Outcome {
+        kind: Kind::CompileError,
+        signature: "compile-error:program".to_owned(),
+        at: Location { line: Some(program.line), ..Location::default() },
+        summary: "the stack's compiler refuses the program".to_owned(),
+        details: log.lines().map(str::to_owned).collect(),
+    }
+}
+
+/// What a record says of the program.
+fn told_of(program: &Program, ready: &Ready, said: &[Said]) -> ProgramRun {
+    let runs_on = said.iter().find_map(|said| match said {
+        Said::Begin { runs_on, .. } => Some(runs_on.clone()),
+        _ => None,
+    });
+    let checks = said.iter().filter_map(|said| match said {
+        Said::Check { name, line, wrong } => {
+            Some(CheckRun { name: name.clone(), line: *line, held: wrong.is_none() })
+        }
+        _ => None,
+    });
+    ProgramRun {
+        kind: program.kind().to_owned(),
+        runs_on,
+        environment: ready.environment.name(),
+        packages: ready.environment.packages(),
+        lock: ready.environment.lock_digest(),
+        checks: checks.collect(),
+    }
+}

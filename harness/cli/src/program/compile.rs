@@ -1,0 +1,76 @@
+//! C++ programs, compiled once for a stack and kept.
+
+use std::{
+    fs, io,
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
+
+use plan::program::Source;
+
+use super::{Unready, helper};
+use crate::{Session, commands::Toolchain};
+
+/// The stack's compiler, one program at a time.
+pub(crate) struct Compiler {
+    toolchain: Toolchain,
+    /// Where the helper's header is. It goes with the session.
+    folder: PathBuf,
+    turn: Mutex<()>,
+}
+
+/// Where compiled programs and the caches of frameworks are kept, for each stack.
+pub(super) fn folder(session: &Session) -> PathBuf {
+    let stack = plan::digest(session.stack.root.to_string_lossy().as_bytes());
+    session.code_cache.join("programs").join(&stack[..16])
+}
+
+fn find(session: &Session) -> Result<Compiler, Unready> {
+    let trouble = |error: io::Error| Unready::Trouble(format!("no folder for headers: {error}"));
+    let folder = session.scratch.path().join("compiler");
+    fs::create_dir_all(&folder).map_err(trouble)?;
+    fs::write(folder.join(helper::CPP.0), helper::CPP.1).map_err(trouble)?;
+    let toolchain = Toolchain::find(session, export::Form::Hipcc, &folder).map_err(|stop| {
+        let text = stop.to_string().trim_start_matches("error: ").to_owned();
+        if stop.is_usage() { Unready::Missing(text) } else { Unready::Trouble(text) }
+    })?;
+    Ok(Compiler { toolchain, folder, turn: Mutex::default() })
+}
+
+/// The file of the compiled program.
+pub(super) fn compiled(
+    session: &Session,
+    source: &Source,
+    arch: &[String],
+    options: &[String],
+) -> Result<PathBuf, Unready> {
+    let compiler = session.programs.compiler.get_or_init(|| find(session)).as_ref();
+    let compiler = compiler.map_err(Unready::clone)?;
+    let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
+    let arch = if arch.is_empty() { &own } else { arch };
+    let identity = session.stack.identify();
+    let runtime = identity.library("libamdhip64").and_then(|library| library.build_id.as_deref());
+    let key = format!("{:?}", (&source.text, arch, options, runtime, helper::CPP.1));
+    let folder = folder(session).join("compiled");
+    let program = folder.join(plan::digest(key.as_bytes()));
+    let _turn = compiler.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    if program.is_file() {
+        return Ok(program);
+    }
+    let trouble = |error: io::Error| Unready::Trouble(format!("cannot keep a program: {error}"));
+    fs::create_dir_all(&folder).map_err(trouble)?;
+    let place = tempfile::tempdir_in(&folder).map_err(trouble)?;
+    let name = source.file.as_deref().unwrap_or("program.cpp");
+    let (text, built) = (place.path().join(name), place.path().join("program"));
+    fs::write(&text, &source.text).map_err(trouble)?;
+    let mut words = vec!["-I".to_owned(), compiler.folder.display().to_string()];
+    // Messages and assertions name the file as the case does.
+    words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
+    words.extend(options.iter().cloned());
+    let done = compiler.toolchain.compile_program(session, &text, &built, arch, &words);
+    match done.map_err(|stop| Unready::Trouble(stop.to_string()))? {
+        Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
+        Err(log) => return Err(Unready::Refused(log)),
+    }
+    Ok(program)
+}

@@ -1,0 +1,280 @@
+//! Cases whose body is a program, run as a user runs them.
+
+mod helper;
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::home::{REFUSING, namespaces};
+
+/// A program that does what its parameter says.
+const OUTCOMES: &str = "\
+title: Outcomes of programs
+source: [this test]
+matrix:
+  what: [pass, crash, hang, early, raise, status, leak, unused, nothing, exit, skip]
+program:
+  python: |
+    import ctypes
+    import os
+    import signal
+    import sys
+    import time
+    import rocrepro
+
+    what = rocrepro.parameter('what')
+    hip = ctypes.CDLL('libamdhip64.so')
+    if what == 'unused':
+        rocrepro.equal('one', 1, 1)
+        rocrepro.done()
+        sys.exit(0)
+    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)
+    rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))
+    rocrepro.must(hip.hipMemcpy(place, b'x' * 64, ctypes.c_size_t(64), 1))
+    rocrepro.must(hip.hipMemcpy(back, place, ctypes.c_size_t(64), 2))
+    rocrepro.phase('middle')
+    if what == 'crash':
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if what == 'hang':
+        time.sleep(600)
+    if what == 'early':
+        sys.exit(0)
+    if what == 'exit':
+        sys.exit(4)
+    if what == 'raise':
+        {}['absent']
+    if what == 'skip':
+        rocrepro.skip('it wants more')
+    if what == 'status':
+        rocrepro.status('malloc', hip.hipMalloc(None, ctypes.c_size_t(1)), 0)
+    if what == 'leak':
+        rocrepro.given_back('free', 3, 2)
+    if what != 'nothing':
+        rocrepro.equal('bytes', back.raw, b'x' * 64)
+    rocrepro.done()
+faults: [copy.zero]
+";
+
+fn rocrepro(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn shown(output: &Output) -> String {
+    let [out, err] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    format!("{}\n{out}\n--- stderr\n{err}", output.status)
+}
+
+/// A file of one case in a folder of its own.
+fn case(name: &str, text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join(format!("{name}.yaml"));
+    fs::write(&file, text).expect("a case");
+    (folder, file)
+}
+
+/// Runs the cases of a file; gives the exit status and the record of each trial.
+fn run(file: &Path, more: &[&str]) -> (Option<i32>, BTreeMap<String, Value>) {
+    let records = file.with_extension("jsonl");
+    let [file, to] = [file, &records].map(|path| path.to_str().expect("text"));
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let words = [&["run", "--cases-from", file, "--trust", "--record", to][..], &on, more].concat();
+    let output = rocrepro(&words);
+    let text = fs::read_to_string(&records).unwrap_or_else(|_| panic!("{}", shown(&output)));
+    let records = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let trials = records.filter(|record| record["outcome"].is_object());
+    let named =
+        trials.map(|record| (record["trial"].as_str().expect("a trial").to_owned(), record));
+    (output.status.code(), named.collect())
+}
+
+fn signature(record: &Value) -> &str {
+    record["outcome"]["signature"].as_str().expect("a signature")
+}
+
+#[test]
+fn each_way_in_which_a_program_ends_has_its_outcome() {
+    let (_folder, file) = case("outcomes", OUTCOMES);
+    let (code, records) = run(&file, &["--quiet-timeout", "4"]);
+    if !namespaces() {
+        assert!(records.values().all(|r| signature(r) == "skip:needs"), "{records:?}");
+        return;
+    }
+    assert_eq!(code, Some(1));
+    let expected = [
+        ("pass", "pass"),
+        ("crash", "crash:middle"),
+        ("hang", "hang:middle"),
+        ("early", "library-exit:middle"),
+        ("raise", "exception:KeyError"),
+        ("status", "api-error:malloc:1"),
+        ("leak", "leak:free:lost"),
+        ("unused", "no-verdict:device"),
+        ("nothing", "no-verdict:no-check"),
+        ("exit", "exit:4"),
+        ("skip", "skip:program"),
+    ];
+    assert_eq!(records.len(), expected.len());
+    for (what, wanted) in expected {
+        let record = &records[&format!("outcomes[what={what}]")];
+        assert_eq!(signature(record), wanted, "{what}: {record:#}");
+    }
+    // What ran it and what it checked is recorded, and who proved the device.
+    let pass = &records["outcomes[what=pass]"];
+    assert!(pass["program"]["runs_on"].as_str().unwrap().starts_with("Python 3."), "{pass:#}");
+    assert_eq!(pass["program"]["checks"][0]["name"], "bytes");
+    assert_eq!(
+        (&pass["device"]["proven"], &pass["device"]["gfx"]),
+        (&true.into(), &"gfx1151".into())
+    );
+    let libraries = pass["stack"]["libraries"].as_array().unwrap();
+    assert!(libraries.iter().any(|l| l["name"].as_str().unwrap().starts_with("libamdhip64.so")));
+    // The line is one of the case.
+    let raised = &records["outcomes[what=raise]"];
+    let line = OUTCOMES.lines().position(|line| line.contains("['absent']")).unwrap() + 1;
+    assert_eq!(raised["outcome"]["at"]["line"], line);
+
+    let (code, records) = run(&file, &["outcomes[what=pass]", "--fault", "copy.zero"]);
+    let red = &records["outcomes[what=pass]"];
+    assert_eq!((code, signature(red)), (Some(1), "wrong-data:bytes:zero"));
+    let fault = ["outcomes[what=pass]", "--fault", "graph.launch-lost"];
+    assert_eq!(signature(&run(&file, &fault).1["outcomes[what=pass]"]), "skip:needs");
+}
+
+#[test]
+fn what_is_missing_is_named_with_what_gets_it() {
+    let skipped = |program: &str, words: &[&str]| {
+        let text = format!("title: A\nsource: [this test]\nfaults: [copy.zero]\n{program}\n");
+        let (_folder, file) = case("missing", &text);
+        let (code, records) = run(&file, &[]);
+        let record = &records["missing"];
+        assert_eq!((code, &record["outcome"]["kind"]), (Some(4), &"skip".into()), "{record:#}");
+        let summary = record["outcome"]["summary"].as_str().unwrap();
+        for word in words {
+            assert!(summary.contains(word), "no {word:?}: {summary}");
+        }
+    };
+    skipped(
+        "program: {python: 'import rocrepro', packages: [no-such-package==1.0, numpy], says: x}",
+        &[
+            "no environment has no-such-package==1.0 and numpy",
+            "`rocrepro env create no-such-package no-such-package==1.0 numpy`",
+        ],
+    );
+    skipped(
+        "program: {python: 'import rocrepro', env: no-such-environment, says: x}",
+        &["no environment is called", "`rocrepro env create no-such-environment PACKAGE...`"],
+    );
+    if namespaces() {
+        let absent = "program: {command: [no-such-program-at-all], says: x}";
+        skipped(absent, &["the program `no-such-program-at-all`"]);
+    }
+    skipped(
+        "needs: {with: jax}\nprogram: {command: ['true'], says: x}",
+        &["`rocrepro rocm fetch debian:7.2.4 --with jax` adds it"],
+    );
+}
+
+#[test]
+fn mistakes_are_told_with_line_and_column() {
+    let text = "title: A\nsource: [this test]\nfaults: [copy.zero]\nprogram:\n  command: [true]\n  arch: gfx90a\n";
+    let (_folder, file) = case("wrong", text);
+    let file = file.to_str().unwrap();
+    let output = rocrepro(&["check", "--cases-from", file, "--trust"]);
+    let told = shown(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for words in ["wrong.yaml:4:1", "states nothing", "wrong.yaml:6:9", "nothing else is compiled"]
+    {
+        assert!(told.contains(words), "no {words:?}: {told}");
+    }
+    // A program is for whoever trusts it.
+    let (_folder, file) = case("foreign", OUTCOMES);
+    let output = rocrepro(&["check", "--cases-from", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        shown(&output).contains("a program can do all that its user can"),
+        "{}",
+        shown(&output)
+    );
+}
+
+#[test]
+fn commands_that_work_on_plans_refuse_a_program() {
+    let subject = "programs/ctypes-copies[bytes=64]";
+    for command in ["minimise", "mitigate", "export", "report", "bisect"] {
+        let ends: &[&str] = match command {
+            "bisect" => &["--good", "debian:6.4.3", "--bad", "debian:7.2.4"],
+            _ => &[],
+        };
+        let output = rocrepro(&[&[command, subject][..], ends].concat());
+        let told = shown(&output);
+        assert_eq!(output.status.code(), Some(2), "{command}: {told}");
+        let words = format!(
+            "`programs/ctypes-copies` is a program, and `{command}` works on the calls of a plan"
+        );
+        assert!(told.contains(&words), "{command}: {told}");
+    }
+}
+
+#[test]
+fn a_check_that_no_fault_turns_red_is_told() {
+    if !namespaces() {
+        return;
+    }
+    let text = OUTCOMES
+        .replace(
+            "pass, crash, hang, early, raise, status, leak, unused, nothing, exit, skip",
+            "pass",
+        )
+        .replace(
+            "    rocrepro.done()\nfaults",
+            "    rocrepro.equal('idle', 1, 1)\n    rocrepro.done()\nfaults",
+        );
+    let (_folder, file) = case("idle", &text);
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let prove = ["prove", "--cases-from", file.to_str().unwrap(), "--trust"];
+    let output = rocrepro(&[&prove[..], &on].concat());
+    let told = shown(&output);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains("UNTURNED idle: no declared fault turns the check `idle` red"), "{told}");
+    assert!(told.contains("1 of 1 planted fault caught"), "{told}");
+}
+
+#[test]
+fn a_machine_without_namespaces_skips_what_would_run_on_its_own_libraries() {
+    if !namespaces() {
+        return;
+    }
+    let (_folder, file) = case("refused", OUTCOMES);
+    let (code, records) = run(&file, &["--launcher", REFUSING]);
+    assert_eq!(code, Some(4));
+    for record in records.values() {
+        assert_eq!(signature(record), "skip:needs", "{record:#}");
+        let summary = record["outcome"]["summary"].as_str().unwrap();
+        assert!(summary.contains("this machine allows no namespace"), "{summary}");
+    }
+}
+
+/// A C++ program needs the stack's compiler, and says so where that is not there.
+#[test]
+fn a_cpp_program_is_compiled_or_says_what_it_needs() {
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--gfx", "gfx1151"];
+    let output = rocrepro(&[&["run", "programs/struct-by-value[n=1000]"][..], &on].concat());
+    let told = shown(&output);
+    match output.status.code() {
+        Some(0) => assert!(told.contains("1 passed"), "{told}"),
+        code => {
+            assert_eq!(code, Some(4), "{told}");
+            assert!(
+                told.contains("`rocrepro rocm fetch debian:7.2.4 --with dev` adds it"),
+                "{told}"
+            );
+        }
+    }
+}

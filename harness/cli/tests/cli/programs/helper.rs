@@ -1,0 +1,189 @@
+//! What the helpers compare, against a second implementation that counts where they subtract.
+
+use std::{fs, path::Path, process::Command};
+
+/// The number so many steps of a type away, one step at a time.
+fn walked(mut value: f32, steps: i32) -> f32 {
+    for _ in 0..steps.abs() {
+        value = if steps > 0 { value.next_up() } else { value.next_down() };
+    }
+    value
+}
+
+/// Pairs of numbers with the steps between them; none where there is no way.
+fn pairs() -> Vec<(f32, f32, Option<u32>)> {
+    let mut found = Vec::new();
+    let around =
+        [0.0, -0.0, f32::MIN_POSITIVE, -1e-45, 1.0, -1.0, 16_777_216.0, -3.25e-39, f32::MAX];
+    for value in around {
+        for steps in -6..=6 {
+            let other = walked(value, steps);
+            // Past the largest number there is infinity, to which nothing is close.
+            if other.is_finite() {
+                found.push((value, other, Some(steps.unsigned_abs())));
+            }
+        }
+    }
+    let (inf, nan) = (f32::INFINITY, f32::NAN);
+    let ends = [(nan, nan, Some(0)), (inf, inf, Some(0)), (inf, -inf, None), (nan, 1.0, None)];
+    found.extend(ends.into_iter().chain([
+        (1.0, nan, None),
+        (inf, f32::MAX, None),
+        (0.0, -inf, None),
+    ]));
+    let mut bits = 12345_u32;
+    for _ in 0..200 {
+        bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let value = f32::from_bits(bits);
+        let steps = i32::try_from(bits >> 27).expect("five bits") - 16;
+        let other = walked(value, steps);
+        if value.is_finite() && other.is_finite() {
+            found.push((value, other, Some(steps.unsigned_abs())));
+        }
+    }
+    found
+}
+
+fn expected() -> Vec<String> {
+    let steps = pairs().into_iter().map(|(.., steps)| steps);
+    steps.map(|steps| steps.map_or("none".to_owned(), |n| n.to_string())).collect()
+}
+
+fn lines(command: &mut Command) -> Vec<String> {
+    let output = command.output().expect("it starts");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {err}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+fn folder_of_helpers() -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("program")
+}
+
+#[test]
+fn python_counts_the_numbers_between_two() {
+    let bits: Vec<String> =
+        pairs().iter().map(|(a, b, _)| format!("({}, {})", a.to_bits(), b.to_bits())).collect();
+    let script = format!(
+        "import math, struct, rocrepro\nf = lambda bits: struct.unpack('<f', struct.pack('<I', bits))[0]\n\
+         for a, b in [{}]:\n    n = rocrepro.ulps(f(a), f(b), 32)\n    print('none' if n == math.inf else n)\n",
+        bits.join(", ")
+    );
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", &script]).env("PYTHONPATH", folder_of_helpers());
+    assert_eq!(lines(&mut python), expected());
+}
+
+/// Compiles a C++ program with the helper's header and a stand-in for HIP's, and runs it.
+fn cpp(main: &str) -> Vec<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hip = folder.path().join("hip");
+    fs::create_dir(&hip).unwrap();
+    let types = "#pragma once\nenum hipError_t { hipSuccess = 0, hipErrorUnknown = 999 };\n\
+                 inline const char *hipGetErrorName(hipError_t e) { return e ? \"hipErrorUnknown\" : \"hipSuccess\"; }\n";
+    fs::write(hip.join("hip_runtime.h"), types).unwrap();
+    let (source, program) = (folder.path().join("test.cpp"), folder.path().join("test"));
+    fs::write(&source, format!("#include \"rocrepro.h\"\nint main() {{\n{main}\n}}\n")).unwrap();
+    let mut compiler = Command::new("c++");
+    compiler.args(["-std=c++17", "-Wall", "-Werror", "-I"]).arg(folder_of_helpers());
+    lines(compiler.arg("-I").arg(folder.path()).arg(&source).arg("-o").arg(&program));
+    lines(&mut Command::new(&program))
+}
+
+#[test]
+fn cpp_counts_the_numbers_between_two() {
+    let bits: Vec<String> =
+        pairs().iter().map(|(a, b, _)| format!("{{{}u, {}u}}", a.to_bits(), b.to_bits())).collect();
+    let main = format!(
+        "uint32_t all[][2] = {{{}}};\nfor (auto &pair : all) {{\n  float a, b;\n  memcpy(&a, &pair[0], 4);\n  memcpy(&b, &pair[1], 4);\n  \
+         uint64_t n = rocrepro::ulps(a, b);\n  puts(n == UINT64_MAX ? \"none\" : std::to_string(n).c_str());\n}}",
+        bits.join(", ")
+    );
+    assert_eq!(cpp(&main), expected());
+}
+
+type Values = &'static [&'static str];
+
+/// What wrong values are called, written down by hand.
+const CLASSES: &[(Values, Values, Values, &str)] = &[
+    // what was got, what is right, what was before, and the word
+    (&["1", "2"], &["1", "2"], &["0", "0"], "right"),
+    (&["nan", "2"], &["nan", "2"], &["0", "0"], "right"),
+    (&["0", "-0"], &["-0", "0"], &["5", "5"], "right"),
+    (&["0", "0"], &["1", "2"], &["0", "0"], "zero"),
+    (&["0", "2"], &["1", "2"], &["7", "7"], "zero"),
+    (&["7", "8"], &["1", "2"], &["7", "8"], "stale"),
+    (&["7", "2"], &["1", "2"], &["7", "8"], "stale"),
+    (&["nan", "nan"], &["1", "2"], &["0", "0"], "nan"),
+    (&["nan", "0"], &["1", "2"], &["3", "3"], "other"),
+    (&["7", "9"], &["1", "2"], &["7", "8"], "other"),
+    (&["1"], &["1", "2"], &["0"], "shape"),
+];
+
+#[test]
+fn both_helpers_call_wrong_values_alike() {
+    let list = |values: &[&str]| {
+        let float = |v: &&str| if *v == "nan" { "NAN".to_owned() } else { format!("{v}.0") };
+        values.iter().map(float).collect::<Vec<_>>().join(", ")
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report");
+    let said = |n: usize| {
+        let text = fs::read_to_string(&report).unwrap();
+        let checks =
+            text.lines().map(|line| serde_json::from_str::<judge::Said>(line).expect(line));
+        let classes: Vec<String> = checks
+            .filter_map(|said| match said {
+                judge::Said::Check { wrong, .. } => {
+                    Some(wrong.map_or("right".to_owned(), |wrong| wrong.class))
+                }
+                _ => None,
+            })
+            .collect();
+        assert_eq!(classes.len(), n);
+        fs::remove_file(&report).unwrap();
+        classes
+    };
+    let expected: Vec<_> = CLASSES.iter().map(|(.., word)| (*word).to_owned()).collect();
+    let python: String = CLASSES
+        .iter()
+        .map(|(got, right, before, _)| {
+            let [got, right, before] = [got, right, before].map(|values| list(values));
+            format!("rocrepro.equal('a', [{got}], [{right}], before=[{before}])\n")
+        })
+        .collect();
+    let script = format!("import rocrepro\nNAN = float('nan')\n{python}");
+    let mut command = Command::new("python3");
+    command.args(["-B", "-c", &script]).env("PYTHONPATH", folder_of_helpers());
+    lines(command.env("ROCREPRO_REPORT", &report));
+    assert_eq!(said(CLASSES.len()), expected, "Python");
+    let calls: String = CLASSES
+        .iter()
+        .map(|(got, right, before, _)| {
+            let [got, right, before] = [got, right, before].map(|values| list(values));
+            format!("rocrepro::equal<float>(\"a\", {{{got}}}, {{{right}}}, {{{before}}});\n")
+        })
+        .collect();
+    let set = format!("setenv(\"ROCREPRO_REPORT\", {:?}, 1);\n", report.display().to_string());
+    cpp(&format!("{set}{calls}return rocrepro::done();"));
+    assert_eq!(said(CLASSES.len()), expected, "C++");
+}
+
+/// Closeness as its sentence says it, with no helper's code.
+#[test]
+fn python_takes_for_close_what_is_within_the_tolerance() {
+    let script = "import rocrepro\nnan, inf = float('nan'), float('inf')\n\
+        for a, b, more in [(1.0, 1.001, dict(relative=1e-2)), (1.0, 1.1, dict(relative=1e-2)), (0.0, 1e-9, dict(absolute=1e-8)),\n\
+        \x20   (nan, nan, dict(relative=1)), (nan, 1.0, dict(relative=9)), (1.0, nan, dict(absolute=9)), (inf, inf, dict(relative=0)),\n\
+        \x20   (inf, 1.0, dict(relative=9)), (-1.0, 1.0, dict(relative=1)), (1.0, 1.0, dict()), (1+2j, 1+2j, dict()), ([1, [2, 3]], [1, [2, 4]], dict(absolute=1))]:\n\
+        \x20   print(rocrepro.close('x', a, b, **more))\n";
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", script]).env("PYTHONPATH", folder_of_helpers());
+    let told: Vec<String> =
+        lines(&mut python).into_iter().filter(|line| !line.starts_with("x:")).collect();
+    let right = [
+        "True", "False", "True", "True", "False", "False", "True", "False", "False", "True",
+        "True", "True",
+    ];
+    assert_eq!(told, right);
+}

@@ -1,0 +1,225 @@
+//! What programs say and how they end, judged.
+
+use std::time::Duration;
+
+use device::{Config, Identity, Mapped, Witness};
+use plan::{
+    Program,
+    program::{Packages, Source, Stated, What},
+};
+
+use crate::{
+    About, End, Limit, Observation, Outcome, ProgramContext, ProgramSeen, Said, Wrong, is_stated,
+    judge_program,
+};
+
+const NONCE: &str = "n0nce";
+
+fn program() -> Program {
+    let text = "import rocrepro\nrocrepro.equal('sum', 1, 1)\n".to_owned();
+    Program {
+        what: What::Python(Source { text, file: None, above: 6 }),
+        arguments: Vec::new(),
+        packages: Packages::None,
+        groups: Vec::new(),
+        parameters: Default::default(),
+        stated: Stated::default(),
+        line: 5,
+    }
+}
+
+fn command(stated: Stated) -> Program {
+    Program { what: What::Command(vec!["true".into()]), stated, ..program() }
+}
+
+fn begin() -> Said {
+    Said::Begin { nonce: NONCE.to_owned(), runs_on: "Python 3".to_owned() }
+}
+
+fn phase(name: &str) -> Said {
+    Said::Phase { name: name.to_owned() }
+}
+
+fn check(wrong: Option<(About, &str)>) -> Said {
+    let wrong = wrong.map(|(about, class)| Wrong {
+        about,
+        class: class.to_owned(),
+        text: "3 of 3 wrong".to_owned(),
+        details: vec!["got 1".to_owned()],
+    });
+    Said::Check { name: "sum".to_owned(), line: 2, wrong }
+}
+
+fn witness(build_id: &str) -> Witness {
+    let library = |name: &str, id: &str| Mapped {
+        name: name.to_owned(),
+        path: format!("/usr/lib/{name}"),
+        build_id: Some(id.to_owned()),
+    };
+    Witness {
+        pid: 7,
+        identity: Identity { version: String::new(), config: Config::default() },
+        libraries: vec![library("libamdhip64.so.7", build_id)],
+    }
+}
+
+struct Run {
+    program: Program,
+    said: Vec<Said>,
+    witnesses: Vec<Witness>,
+    end: End,
+    stdout: &'static str,
+    stderr: &'static str,
+    left_behind: u32,
+}
+
+/// A program that did all that it should.
+fn good() -> Run {
+    Run {
+        program: program(),
+        said: vec![begin(), check(None), Said::Done],
+        witnesses: vec![witness("aa")],
+        end: End::Exited(0),
+        stdout: "",
+        stderr: "",
+        left_behind: 0,
+    }
+}
+
+impl Run {
+    fn outcome(&self) -> Outcome {
+        let observation = Observation {
+            events: Vec::new(),
+            noise: Vec::new(),
+            garbage: Vec::new(),
+            end: self.end.clone(),
+            stderr: self.stderr.to_owned(),
+            stderr_dropped: 0,
+            left_behind: self.left_behind,
+            wall: Duration::from_secs(1),
+        };
+        let seen = ProgramSeen {
+            said: &self.said,
+            witnesses: &self.witnesses,
+            stdout: self.stdout,
+            observation: &observation,
+        };
+        let context = ProgramContext {
+            program: &self.program,
+            nonce: NONCE,
+            emulated: &Config::default(),
+            runtime: Some("aa"),
+            spec: "debian:7.2.4",
+        };
+        judge_program(&seen, &context).0
+    }
+
+    #[track_caller]
+    fn is(&self, signature: &str) -> Outcome {
+        let outcome = self.outcome();
+        assert_eq!(outcome.signature, signature, "{outcome:?}");
+        outcome
+    }
+}
+
+#[test]
+fn a_program_passes_that_checked_something_and_came_to_its_end() {
+    let pass = good().is("pass");
+    assert_eq!(pass.summary, "1 check of the program held, and it came to its end");
+    Run { said: vec![begin(), Said::Done], ..good() }.is("no-verdict:no-check");
+    Run { said: vec![begin(), check(None)], ..good() }.is("library-exit:program");
+    Run { said: vec![begin(), phase("copy"), check(None)], ..good() }.is("library-exit:copy");
+    // A program that never came to the helper has not come to its end either.
+    Run { said: Vec::new(), ..good() }.is("library-exit:program");
+}
+
+#[test]
+fn the_first_thing_that_is_wrong_decides() {
+    let said = vec![begin(), check(None), check(Some((About::Data, "zero"))), Said::Done];
+    let zero = Run { said, ..good() }.is("wrong-data:sum:zero");
+    // The second line of a program whose first one is the seventh of the case.
+    assert_eq!(zero.at.line, Some(8));
+    assert_eq!(zero.summary, "sum (line 8): 3 of 3 wrong");
+    assert!(is_stated(device::Fault::CopyZero, &zero));
+    let answer = vec![begin(), check(Some((About::Answer, "hipErrorUnknown"))), Said::Done];
+    Run { said: answer, ..good() }.is("api-error:sum:hipErrorUnknown");
+    let leak = vec![begin(), check(Some((About::Leak, "lost"))), Said::Done];
+    Run { said: leak, ..good() }.is("leak:sum:lost");
+    let two = vec![begin(), check(Some((About::Data, "nan"))), check(Some((About::Data, "zero")))];
+    let crashed = Run { said: two, end: End::Signalled { signal: 11 }, ..good() };
+    let first = crashed.is("wrong-data:sum:nan");
+    assert!(first.details.iter().any(|d| d.starts_with("Also: sum")), "{first:?}");
+    assert!(first.details.iter().any(|d| d.contains("Afterwards: the program died of SIGSEGV")));
+    let exception = Said::Exception { name: "KeyError".into(), text: "x".into(), line: 1 };
+    let raised = Run { said: vec![begin(), exception], end: End::Exited(1), ..good() };
+    assert_eq!(raised.is("exception:KeyError").at.line, Some(7));
+}
+
+#[test]
+fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
+    let at = |end, said| Run { end, said, ..good() };
+    let middle = || vec![begin(), phase("launch")];
+    let over = || vec![begin(), check(None), Said::Done];
+    at(End::Exited(3), middle()).is("exit:3");
+    at(End::Signalled { signal: 11 }, middle()).is("crash:launch");
+    at(End::Signalled { signal: 6 }, over()).is("teardown-crash");
+    at(End::Exited(1), over()).is("teardown-crash");
+    at(End::TimedOut { limit: Limit::Quiet }, middle()).is("hang:launch");
+    at(End::TimedOut { limit: Limit::Total }, over()).is("hang:teardown");
+    // Somebody else's doing.
+    at(End::Signalled { signal: 9 }, middle()).is("no-verdict:killed");
+    at(End::NotStarted("no memory".into()), Vec::new()).is("no-verdict:not-started");
+    at(End::Lost("flooded".into()), middle()).is("no-verdict:lost");
+    Run { left_behind: 2, ..good() }.is("leak:process");
+}
+
+#[test]
+fn without_proof_there_is_no_verdict() {
+    Run { witnesses: Vec::new(), ..good() }.is("no-verdict:device");
+    let crashed = End::Signalled { signal: 11 };
+    Run { witnesses: Vec::new(), end: crashed, ..good() }.is("no-verdict:device");
+    Run { witnesses: vec![witness("aa"), witness("bb")], ..good() }.is("no-verdict:stack");
+    let mut other = witness("aa");
+    other.identity.config.memory = 1 << 20;
+    Run { witnesses: vec![other], ..good() }.is("no-verdict:device");
+    let stranger = Said::Begin { nonce: "x".into(), runs_on: String::new() };
+    Run { said: vec![stranger, check(None), Said::Done], ..good() }.is("no-verdict:worker");
+    Run { said: vec![check(None), Said::Done], ..good() }.is("no-verdict:worker");
+    let gap = "rocrepro-device: gap: kernel k: unimplemented instruction\n";
+    Run { stderr: gap, end: End::Exited(1), ..good() }.is("no-verdict:gap");
+    let skip = Said::Skip { why: "no numpy".to_owned() };
+    Run { said: vec![begin(), skip], ..good() }.is("skip:program");
+}
+
+#[test]
+fn a_command_is_judged_by_what_is_stated() {
+    let stated = |says: &[&str], never: &[&str], exit| Stated {
+        exit,
+        says: says.iter().map(|s| (*s).to_owned()).collect(),
+        never: never.iter().map(|s| (*s).to_owned()).collect(),
+    };
+    let run = |stated, stdout, end| Run {
+        program: command(stated),
+        said: Vec::new(),
+        stdout,
+        end,
+        ..good()
+    };
+    let says = || stated(&["sum 7"], &["Error"], None);
+    run(says(), "sum 7\n", End::Exited(0)).is("pass");
+    run(says(), "sum 8\n", End::Exited(0)).is("wrong-data:output:missing");
+    run(says(), "sum 7\nError\n", End::Exited(0)).is("wrong-data:output:forbidden");
+    run(says(), "sum 7\n", End::Exited(2)).is("exit:2");
+    run(stated(&[], &[], Some(2)), "", End::Exited(2)).is("pass");
+    run(stated(&[], &[], Some(2)), "", End::Exited(0)).is("exit:0");
+}
+
+#[test]
+fn faults_of_the_device_are_told_unless_the_case_is_about_them() {
+    let fault = "rocrepro-device: fault: kernel k: device-side abort\n";
+    Run { stderr: fault, ..good() }.is("memory-fault:k");
+    let said = vec![begin(), Said::ToldOfFault, check(None), Said::Done];
+    Run { stderr: fault, said, ..good() }.is("pass");
+    let finding = "rocrepro-device: finding: kernel k: a race\n";
+    Run { stderr: finding, ..good() }.is("memory-fault:k");
+}

@@ -1,0 +1,107 @@
+//! A body that is a program of its own instead of calls that a worker makes.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A trial whose body is a program of its own instead of calls that a worker makes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Program {
+    /// What is started.
+    pub what: What,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// The Python packages that it imports.
+    pub packages: Packages,
+    /// What stacks must have besides HIP, by the names of `rocm fetch --with`.
+    pub groups: Vec<String>,
+    /// The trial's values, by axis.
+    pub parameters: BTreeMap<String, String>,
+    /// What must be true of its end besides what it checks itself.
+    pub stated: Stated,
+    /// Line of the case where it stands.
+    pub line: u32,
+}
+
+/// What a program is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// A Python program.
+    Python(Source),
+    /// A C++ program, compiled with the stack's compiler.
+    Cpp {
+        /// Its text.
+        source: Source,
+        /// Architectures to compile for; empty for that of the device.
+        arch: Vec<String>,
+        /// More options of the compiler.
+        options: Vec<String>,
+    },
+    /// A program that is there, with its first arguments.
+    Command(Vec<String>),
+}
+
+/// The text of a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// The text.
+    pub text: String,
+    /// The file beside the case; none where it stands in the case.
+    pub file: Option<String>,
+    /// Where it stands in the case: the line of the case before its first one.
+    pub above: u32,
+}
+
+/// Where a program has Python packages from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Packages {
+    /// It imports none.
+    #[default]
+    None,
+    /// From the environment of this name.
+    Environment(String),
+    /// From any environment that has these.
+    These(Vec<String>),
+}
+
+/// What must be true of a program's end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stated {
+    /// Its exit status; 0 where nothing is said.
+    pub exit: Option<i32>,
+    /// Texts that its output must have.
+    pub says: Vec<String>,
+    /// Texts that its output may not have.
+    pub never: Vec<String>,
+}
+
+impl Program {
+    /// Whether it says itself what it checks, and that it came to its end.
+    pub fn reports(&self) -> bool {
+        self.source().is_some_and(|source| source.text.contains("rocrepro"))
+    }
+
+    /// Its text, where it is not a command.
+    pub fn source(&self) -> Option<&Source> {
+        match &self.what {
+            What::Python(source) | What::Cpp { source, .. } => Some(source),
+            What::Command(_) => None,
+        }
+    }
+
+    /// The word for what it is.
+    pub fn kind(&self) -> &'static str {
+        match self.what {
+            What::Python(_) => "python",
+            What::Cpp { .. } => "cpp",
+            What::Command(_) => "command",
+        }
+    }
+}
+
+impl Stated {
+    /// Whether nothing is stated.
+    pub fn is_empty(&self) -> bool {
+        *self == Stated::default()
+    }
+}
