@@ -13,8 +13,10 @@ pub(super) enum Quirk {
 }
 
 pub(super) const QUIRKS: &[Quirk] = &[
-    // hipGetProcAddress opens this name, which Debian has in libamdhip64-dev only; without it no function is found.
+    // hipGetProcAddress opens the first name, programs that bind to HIP open both; Debian has them in its packages for
+    // developers only.
     Quirk::Renamed("libamdhip64.so"),
+    Quirk::Renamed("libhiprtc.so"),
     // AMD's own packages call version 7 of this library 1; XLA is linked to it.
     Quirk::Renamed("librocm_smi64.so.1"),
     // Debian has no roctracer. CuPy is linked to it for cupy.cuda.profiler.

@@ -66,10 +66,13 @@ fn children_run_on_the_stack_and_the_device() {
     let maps =
         check(&["sh", "-c", CHILD], 0, &["/libamdhip64.so.7", "/libhsa-runtime64.so.1"], &[]);
     assert!(maps.contains("/usr/lib/x86_64-linux-gnu/libc.so.6"), "{maps}");
-    let script = "echo $ROCM_PATH $ROCM_HOME $HIP_PATH; cat /opt/rocm/.info/version; ls /opt/rocm/lib/libamdhip64.so; \
+    let script = "echo $ROCM_PATH $ROCM_HOME $HIP_PATH; cat /opt/rocm/.info/version; ls /opt/rocm/lib/libamdhip64.so /opt/rocm/lib/libhiprtc.so; \
                   cat /sys/class/kfd/kfd/topology/nodes/2/properties; ls /sys/class/kfd/kfd/topology/nodes; cat /sys/class/net/lo/mtu";
     let nodes = ["gfx_target_version 110501\n", "simd_count 80\n", "\n0\n1\n2\n"];
-    let prefix = ["/opt/rocm /opt/rocm /opt/rocm\n7.2.4\n", "/opt/rocm/lib/libamdhip64.so\n"];
+    let prefix = [
+        "/opt/rocm /opt/rocm /opt/rocm\n7.2.4\n",
+        "/opt/rocm/lib/libamdhip64.so\n/opt/rocm/lib/libhiprtc.so\n",
+    ];
     check(
         &["--device-option", "devices=2", "--", "sh", "-c", script],
         0,
