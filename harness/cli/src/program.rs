@@ -90,7 +90,7 @@ pub(crate) fn run(
             return without(unless_troubled(
                 session,
                 refused(program, &log),
-                Path::new("."),
+                session.scratch_folder(),
                 &BTreeMap::new(),
             ));
         }
