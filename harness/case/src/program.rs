@@ -45,6 +45,7 @@ pub const GROUPS: &[&str] = &[
     "rocsolver",
     "rocsparse",
     "rocthrust",
+    "rocwmma",
     "roctx",
     "tests",
     "triton",
