@@ -244,3 +244,9 @@ fn regular_verbs_are_as_their_calls_are_declared() {
         );
     }
 }
+
+#[test]
+fn the_groups_of_a_stack_are_those_of_the_reader() {
+    let schema = schema();
+    assert_eq!(schema["$defs"]["group"]["enum"], json!(case::GROUPS));
+}
