@@ -70,6 +70,13 @@ pub(super) fn compiled(
     let done = compiler.toolchain.compile_program(session, &text, &built, arch, &words);
     match done.map_err(|stop| Unready::Trouble(stop.to_string()))? {
         Ok(()) => fs::rename(&built, &program).map_err(trouble)?,
+        // An older clang looks for a layout that Debian's packages do not have, which says nothing of the program.
+        Err(log) if log.contains("cannot find HIP runtime") => {
+            return Err(Unready::Missing(format!(
+                "the compiler of `{}` does not find its HIP runtime, so C++ programs are not compiled there",
+                session.stack.spec
+            )));
+        }
         Err(log) => return Err(Unready::Refused(log)),
     }
     Ok(program)
