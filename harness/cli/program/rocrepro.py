@@ -15,6 +15,7 @@ import os
 import platform
 import struct
 import sys
+import threading
 import traceback
 
 _FILE = os.environ.get("ROCREPRO_REPORT")
@@ -27,12 +28,23 @@ def _say(**what):
             wrong = what["wrong"]
             print(what["name"] + ":", "right" if wrong is None else "WRONG: " + wrong["text"])
         return
-    line = (json.dumps(what) + "\n").encode()
+    line = (json.dumps(_plain(what)) + "\n").encode()
     file = os.open(_FILE, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(file, line)
     finally:
         os.close(file)
+
+
+def _plain(value):
+    """The same as text that every reader of JSON takes: what a file name or a foreign text holds may be none."""
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, int):
+        return value
+    return str(value).encode("utf-8", "replace").decode("utf-8")
 
 
 def _line():
@@ -56,7 +68,7 @@ def _word(name):
 
 
 def _bad(kind, text, details=(), about="data"):
-    return {"about": about, "class": _word(kind), "text": text, "details": list(details)}
+    return {"about": about, "class": _word(kind), "text": str(text), "details": [str(one) for one in details]}
 
 
 def parameter(name, otherwise=None):
@@ -73,9 +85,11 @@ def phase(name):
 
 
 def flat(values):
-    """All values in one list: of an array, of nested lists, of bytes, or a single one."""
+    """All values in one list: of an array, of nested lists, of a dictionary with its keys, of bytes, or a single one."""
     if hasattr(values, "tolist"):
         values = values.tolist()
+    if isinstance(values, dict):
+        values = sorted(values.items(), key=lambda item: repr(item[0]))
     if isinstance(values, (str, int, float, complex)) or not hasattr(values, "__iter__"):
         return [values]
     out = []
@@ -88,9 +102,13 @@ def flat(values):
 
 
 def shape(values):
-    """How many values on each axis."""
+    """How many values on each axis; of lists of different lengths, that of each."""
     if hasattr(values, "shape"):
         return tuple(values.shape)
+    if isinstance(values, (list, tuple)):
+        inner = [shape(value) for value in values]
+        alike = all(one == inner[0] for one in inner)
+        return (len(values),) + (() if not inner else inner[0] if alike else (tuple(inner),))
     try:
         return (len(values),)
     except TypeError:
@@ -103,6 +121,9 @@ def _nan(value):
 
 def agree(got, right):
     """The same value; a NaN is the same as a NaN, and zeros of both signs are the same."""
+    if isinstance(got, complex) or isinstance(right, complex):
+        got, right = complex(got), complex(right)
+        return agree(got.real, right.real) and agree(got.imag, right.imag)
     return got == right or _nan(got) and _nan(right)
 
 
@@ -148,6 +169,8 @@ def _compare(name, got, right, differs, before=None, poison=None):
     got, right = flat(got), flat(right)
     if len(got) != len(right):
         return _told(name, _bad("shape", "%d values, right would be %d" % (len(got), len(right))))
+    if all(value is None for value in right):
+        return _told(name, _bad("nothing", "it compares nothing: there are no values"))
     wrong = [i for i in range(len(got)) if differs(got[i], right[i])]
     if not wrong:
         return _told(name, None)
@@ -174,8 +197,10 @@ def equal(name, got, right, before=None, poison=None):
 def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, before=None, poison=None):
     """The same within `ulp` numbers of a type of so many `bits`, or within relative * |right| + absolute."""
     if ulp is not None:
-        size = getattr(getattr(got, "dtype", None), "itemsize", None)
-        bits = bits or (8 * size if size else 64)
+        dtype = getattr(got, "dtype", None)
+        if bits is None and getattr(dtype, "kind", "f") != "f":
+            raise TypeError("`ulp` is for floating-point numbers, and these are %s; give `bits`" % dtype)
+        bits = bits or 8 * getattr(dtype, "itemsize", 8)
 
         def differs(a, b):
             return ulps(a, b, bits) > ulp
@@ -184,6 +209,8 @@ def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, bef
         def differs(a, b):
             if _nan(a) or _nan(b):
                 return not agree(a, b)
+            if abs(b) == math.inf:
+                return a != b
             return a != b and not abs(a - b) <= absolute + relative * abs(b)
 
     return _compare(name, got, right, differs, before, poison)
@@ -195,7 +222,9 @@ def same(name, one, other):
 
 
 def holds(name, truth, text="it does not hold"):
-    """Anything else that must be true."""
+    """Anything else that must be true: a truth value, not a list or a generator, which is true whatever it holds."""
+    if type(truth).__name__ not in ("bool", "bool_"):
+        raise TypeError("`holds` takes a truth value, and this is a " + type(truth).__name__)
     return _told(name, None if truth else _bad("false", text))
 
 
@@ -258,5 +287,14 @@ def _uncaught(kind, value, trace):
     sys.__excepthook__(kind, value, trace)
 
 
+def _uncaught_elsewhere(what):
+    """In a thread, or in a function that a library called."""
+    kind = what.exc_type or Exception
+    if not issubclass(kind, SystemExit):
+        _uncaught(kind, what.exc_value, what.exc_traceback)
+
+
 _say(say="begin", nonce=os.environ.get("ROCREPRO_NONCE", ""), runs_on="Python " + platform.python_version())
 sys.excepthook = _uncaught
+threading.excepthook = _uncaught_elsewhere
+sys.unraisablehook = _uncaught_elsewhere

@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use device::{Config, Place, WITNESS_VARIABLE, Witness};
+use device::{Config, Place, WITNESS_VARIABLE};
 use judge::{
     Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program, told_of_device,
 };
@@ -114,8 +114,8 @@ pub(crate) fn run(
     stdout.push('\n');
     stdout.push_str(&torn);
     let mut observation = observation(seen, session.is_launched());
-    let said: Vec<Said> = lines_of(&folder.join(REPORT));
-    let witnesses: Vec<Witness> = lines_of(&folder.join(WITNESS));
+    let (said, unread) = lines_of(&folder.join(REPORT));
+    let (witnesses, _) = lines_of(&folder.join(WITNESS));
     observation.events = told_of_device(&witnesses);
     let identity = session.stack.identify();
     let context = ProgramContext {
@@ -131,7 +131,14 @@ pub(crate) fn run(
         stdout: &stdout,
         observation: &observation,
     };
-    let (outcome, red) = judge_program(&seen, &context);
+    let (mut outcome, mut red) = judge_program(&seen, &context);
+    // It may be a check that was wrong.
+    if let (Some(line), true) =
+        (unread, outcome.kind == Kind::Pass || outcome.signature == judge::NO_CHECK)
+    {
+        let why = format!("nobody can read what the program reports: {line}");
+        (outcome, red) = (no_verdict("report", why), Vec::new());
+    }
     let environment: BTreeMap<String, String> = start
         .environment
         .iter()
@@ -247,10 +254,19 @@ fn start(
     Ok(start)
 }
 
-/// The lines of a file that can be read as what they must be. The last one of a program that died may be torn.
-fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> Vec<T> {
+/// The lines of a file as what they must be, and the first that is none. The last one of a program that died may be torn.
+fn lines_of<T: serde::de::DeserializeOwned>(file: &Path) -> (Vec<T>, Option<String>) {
     let text = fs::read(file).unwrap_or_default();
-    text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+    let (mut read, mut unread) = (Vec::new(), None);
+    for line in text.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n")) {
+        match serde_json::from_slice(line) {
+            Ok(one) => read.push(one),
+            Err(_) => {
+                unread.get_or_insert_with(|| String::from_utf8_lossy(line).trim_end().to_owned());
+            }
+        }
+    }
+    (read, unread)
 }
 
 fn no_verdict(word: &str, summary: String) -> Outcome {

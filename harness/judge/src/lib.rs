@@ -42,7 +42,9 @@ pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use plan::api;
-pub use program::{About, ProgramContext, ProgramSeen, Said, Wrong, judge_program, told_of_device};
+pub use program::{
+    About, NO_CHECK, ProgramContext, ProgramSeen, Said, Wrong, judge_program, told_of_device,
+};
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, body_ns, phases};

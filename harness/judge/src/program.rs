@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{End, Kind, Limit, Location, Observation, Outcome, log, words};
 
+/// The signature of a program that checked nothing.
+pub const NO_CHECK: &str = "no-verdict:no-check";
+
 /// What a program says by the helper that it is given, one line of JSON each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "say", rename_all = "snake_case")]
@@ -154,7 +157,8 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
         End::Lost(why) => {
             return Some(Outcome::no_verdict("lost", format!("the program was given up: {why}")));
         }
-        End::Signalled { signal } if !words::FAULTS.contains(signal) => {
+        // What was wrong before is wrong whoever ended it.
+        End::Signalled { signal } if !words::FAULTS.contains(signal) && !found_wrong(seen) => {
             let summary = format!("somebody else ended the program by {}", words::signal(*signal));
             return Some(Outcome::no_verdict("killed", summary));
         }
@@ -163,12 +167,20 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
     if let Some(own) = log::own_failure(&seen.observation.stderr) {
         return Some(own);
     }
+    if found_wrong(seen) {
+        return None;
+    }
     seen.said.iter().find_map(|said| match said {
         Said::Skip { why } => {
             Some(Outcome::new(Kind::Skip, "skip:program".to_owned(), why.clone()))
         }
         _ => None,
     })
+}
+
+/// Whether a check was wrong.
+fn found_wrong(seen: &ProgramSeen<'_>) -> bool {
+    seen.said.iter().any(|said| matches!(said, Said::Check { wrong: Some(_), .. }))
 }
 
 /// Who answered, on which device, by which runtime.

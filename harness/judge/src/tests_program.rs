@@ -223,3 +223,13 @@ fn faults_of_the_device_are_told_unless_the_case_is_about_them() {
     let finding = "rocrepro-device: finding: kernel k: a race\n";
     Run { stderr: finding, ..good() }.is("memory-fault:k");
 }
+
+/// Neither a signal from elsewhere nor something that is missing afterwards takes back what was found.
+#[test]
+fn a_wrong_check_decides_whatever_comes_after_it() {
+    let wrong = check(Some((About::Data, "zero")));
+    let skip = Said::Skip { why: "no numpy".to_owned() };
+    Run { said: vec![begin(), wrong.clone(), skip], ..good() }.is("wrong-data:sum:zero");
+    let ended = Run { said: vec![begin(), wrong], end: End::Signalled { signal: 15 }, ..good() };
+    ended.is("wrong-data:sum:zero");
+}

@@ -61,6 +61,39 @@ program:
 faults: [copy.zero]
 ";
 
+/// Each is a check that is wrong, or none at all, beside one that holds: none may be lost on the way.
+const WRONG: &[(&str, &str, &str)] = &[
+    ("number", "rocrepro.holds('check', False, 7)", "wrong-data:check:false"),
+    (
+        "surrogate",
+        "rocrepro.holds('check', False, b'\\xff'.decode('utf-8', 'surrogateescape'))",
+        "wrong-data:check:false",
+    ),
+    (
+        "infinite",
+        "rocrepro.close('check', [1.0], [float('inf')], relative=1e-6)",
+        "wrong-data:check:other",
+    ),
+    ("table", "rocrepro.equal('check', {'a': 1}, {'a': 2})", "wrong-data:check:other"),
+    ("empty", "rocrepro.equal('check', [], [])", "wrong-data:check:nothing"),
+    ("ragged", "rocrepro.equal('check', [[1, 2], [3]], [[1], [2, 3]])", "wrong-data:check:shape"),
+    ("none", "rocrepro.equal('check', [2, 1].sort(), [1, 2].sort())", "wrong-data:check:nothing"),
+    ("generator", "rocrepro.holds('check', (x == 0 for x in [1]))", "exception:TypeError"),
+    (
+        "parts",
+        "rocrepro.equal('check', [complex(float('nan'), 1)], [complex(float('nan'), 2)])",
+        "wrong-data:check:nan",
+    ),
+    (
+        "thread",
+        "t = threading.Thread(target=lambda: {}['absent']); t.start(); t.join()",
+        "exception:KeyError",
+    ),
+    ("skip", "rocrepro.equal('check', 1, 2); rocrepro.skip('no more')", "wrong-data:check:other"),
+    ("signal", "rocrepro.equal('check', 1, 2); os.kill(os.getpid(), 15)", "wrong-data:check:other"),
+    ("foreign", "open(os.environ['ROCREPRO_REPORT'], 'a').write('what\\n')", "no-verdict:report"),
+];
+
 fn rocrepro(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
@@ -276,5 +309,31 @@ fn a_cpp_program_is_compiled_or_says_what_it_needs() {
                 "{told}"
             );
         }
+    }
+}
+
+#[test]
+fn a_check_that_is_wrong_is_never_lost() {
+    if !namespaces() {
+        return;
+    }
+    let names: Vec<&str> = WRONG.iter().map(|(name, ..)| *name).collect();
+    let mut text = format!(
+        "title: Wrong checks\nsource: [this test]\nmatrix:\n  what: [{}]\nprogram:\n  python: |\n    import ctypes, os, threading\n    \
+         import rocrepro\n    hip = ctypes.CDLL('libamdhip64.so')\n    place = ctypes.c_void_p()\n    \
+         rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))\n    rocrepro.equal('one', 1, 1)\n    \
+         what = rocrepro.parameter('what')\n",
+        names.join(", ")
+    );
+    for (name, line, _) in WRONG {
+        text.push_str(&format!("    if what == '{name}':\n        {line}\n"));
+    }
+    text.push_str("    rocrepro.done()\nfaults: [copy.zero]\n");
+    let (_folder, file) = case("wrong", &text);
+    let (_, records) = run(&file, &[]);
+    assert_eq!(records.len(), WRONG.len());
+    for (name, line, wanted) in WRONG {
+        let record = &records[&format!("wrong[what={name}]")];
+        assert_eq!(signature(record), *wanted, "{line}: {}", record["outcome"]);
     }
 }
