@@ -18,7 +18,7 @@ use crate::{
     locks::{Condvar, Mutex},
     memory, order, report,
     report::trace,
-    sanitizer, schedule, system,
+    rest, sanitizer, schedule, system,
     transfer::{self, Direction, Fate, Row},
 };
 
@@ -28,6 +28,7 @@ struct Job {
     dependencies: Vec<Signal>,
     completion: Signal,
     submitted: Option<order::Known>,
+    _work: rest::Work,
 }
 
 struct State {
@@ -274,7 +275,14 @@ unsafe extern "C" fn hsa_amd_memory_async_copy(
     let rows = vec![Row { to, from, len }];
     submit(
         engine_for(to_agent, from_agent),
-        Job { rows, direction, dependencies, completion, submitted: order::submitted() },
+        Job {
+            rows,
+            direction,
+            dependencies,
+            completion,
+            submitted: order::submitted(),
+            _work: rest::Work::begin(),
+        },
     )
 }
 
@@ -369,7 +377,17 @@ unsafe extern "C" fn hsa_amd_memory_async_copy_rect(
     };
     // SAFETY: HSA has the caller pass `count` signals.
     let dependencies = unsafe { array(dependencies, count) }.to_vec();
-    submit(index, Job { rows, direction, dependencies, completion, submitted: order::submitted() })
+    submit(
+        index,
+        Job {
+            rows,
+            direction,
+            dependencies,
+            completion,
+            submitted: order::submitted(),
+            _work: rest::Work::begin(),
+        },
+    )
 }
 
 #[unsafe(no_mangle)]

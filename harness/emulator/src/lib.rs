@@ -42,6 +42,7 @@ mod pools;
 mod queue;
 mod regions;
 mod report;
+mod rest;
 mod sanitizer;
 mod schedule;
 mod signal;

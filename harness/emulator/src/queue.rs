@@ -25,7 +25,7 @@ use crate::{
     locks::{Condvar, Mutex, RwLock},
     memory, order, packets,
     report::trace,
-    schedule, signal,
+    rest, schedule, signal,
 };
 
 /// Bytes of one packet.
@@ -134,6 +134,7 @@ impl Queue {
 
     /// Carries out one packet; `false` when the queue works no more.
     fn carry_out(&self, index: u64, slot: *mut u8) -> bool {
+        let _work = rest::Work::begin();
         let outcome = packets::process(self, index, slot);
         if self.stopping() {
             return false;
@@ -229,6 +230,7 @@ impl Queue {
         if schedule::is_eager() {
             drop(self.doorbell.lock());
             self.rung.notify_one();
+            rest::at_call();
         } else {
             schedule::host_called();
         }
@@ -281,6 +283,11 @@ pub(crate) fn all() -> Vec<Arc<Queue>> {
     let mut all: Vec<_> = queues.iter().flat_map(HashMap::values).cloned().collect();
     all.sort_by_key(|queue| queue.id());
     all
+}
+
+/// Whether a queue that works has a packet to begin with.
+pub(crate) fn any_ready() -> bool {
+    all().iter().any(|queue| !queue.stopping() && queue.ready().is_some())
 }
 
 fn find(address: u64) -> Option<Arc<Queue>> {

@@ -20,7 +20,7 @@ use crate::{
     locks::Mutex,
     memory, order,
     report::trace,
-    schedule,
+    rest, schedule,
 };
 
 /// `AMD_SIGNAL_KIND_INVALID`: a destroyed signal.
@@ -145,12 +145,14 @@ fn wait_for(signal: Signal, condition: u32, reference: i64, timeout: u64, _hint:
     };
     order::host_saw(signal);
     settle();
+    rest::at_call();
     value
 }
 
 /// The value as a host sees it that does not wait.
 fn look(signal: Signal) -> i64 {
     schedule::host_looked();
+    rest::at_call();
     let value = signal.load();
     order::host_saw(signal);
     value
@@ -225,7 +227,7 @@ fn run_handlers() {
 }
 
 /// How long a host wait lets handlers go first.
-const SETTLE: Duration = Duration::from_millis(100);
+pub(crate) const SETTLE: Duration = Duration::from_millis(100);
 
 /// Lets the handlers that are due run before the host goes on.
 ///

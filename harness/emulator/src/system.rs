@@ -16,7 +16,7 @@ use crate::{
     locks::Mutex,
     queue, report,
     report::trace,
-    schedule, signal, witness,
+    rest, schedule, signal, witness,
 };
 
 /// How often `hsa_init` was called without `hsa_shut_down`.
@@ -36,6 +36,7 @@ extern "C" fn hsa_init() -> Status {
                     report::abort_on_panic();
                     trace!("init {} with {} bytes", config.arch, config.memory);
                     witness::tell(&identity());
+                    rest::before_exit();
                     Status::SUCCESS
                 }
                 Ok(_) => Status::SUCCESS,

@@ -6,6 +6,7 @@ use device::Arch;
 use std::{
     ffi::c_void,
     process::{Command, Output},
+    sync::atomic::{AtomicBool, Ordering},
 };
 
 // Links the device into this program.
@@ -26,6 +27,14 @@ unsafe extern "C" {
     fn hsa_signal_create(value: i64, count: u32, agents: *const u64, out: *mut u64) -> u32;
     fn hsa_signal_wait_scacquire(signal: u64, condition: u32, to: i64, ns: u64, hint: u32) -> i64;
     fn hsa_signal_store_screlease(signal: u64, value: i64);
+    fn hsa_signal_load_scacquire(signal: u64) -> i64;
+    fn hsa_amd_signal_async_handler(
+        signal: u64,
+        condition: u32,
+        to: i64,
+        handler: extern "C" fn(i64, *mut c_void) -> bool,
+        data: *mut c_void,
+    ) -> u32;
     fn hsa_amd_memory_async_copy(
         to: *mut u8,
         to_agent: u64,
@@ -245,6 +254,40 @@ fn images() {
     assert_ne!(unsafe { hsa_amd_image_create() }, 0);
 }
 
+/// A runtime that ends without waiting for its copies, and whose destructors hand over one more. Prints which of the
+/// handlers came before what they use was gone.
+fn end_at_once() {
+    static GONE: AtomicBool = AtomicBool::new(false);
+    extern "C" fn handled(_value: i64, _data: *mut c_void) -> bool {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        println!("handled {}", if GONE.load(Ordering::SeqCst) { "too late" } else { "in time" });
+        false
+    }
+    fn hand_over() -> u64 {
+        let done = signal();
+        let (from, to) = (allocate(HOST_POOL, 64), allocate(DEVICE_POOL, 64));
+        // SAFETY: two allocations of that many bytes that are never freed; the handler looks at nothing.
+        unsafe {
+            let none = std::ptr::null();
+            assert_eq!(hsa_amd_signal_async_handler(done, 0, 0, handled, std::ptr::null_mut()), 0);
+            assert_eq!(hsa_amd_memory_async_copy(to, GPU, from, CPU, 64, 0, none, done), 0);
+        }
+        done
+    }
+    extern "C" fn destroy() {
+        let last = hand_over();
+        // SAFETY: a signal that lives.
+        while unsafe { hsa_signal_load_scacquire(last) } != 0 {}
+        GONE.store(true, Ordering::SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // SAFETY: the function takes nothing, and as nothing of it unwinds.
+    assert_eq!(unsafe { libc::atexit(destroy) }, 0);
+    start();
+    hand_over();
+    std::process::exit(0);
+}
+
 fn report_status() {
     println!("{:#x}", hsa_init());
 }
@@ -261,6 +304,7 @@ fn scenario() {
         Ok("shared memory") => shared_memory(),
         Ok("attached memory") => attached_memory(),
         Ok("images") => images(),
+        Ok("end at once") => end_at_once(),
         Ok("init") => report_status(),
         Ok(other) => panic!("no scenario is called {other}"),
         Err(_) => {}
@@ -316,6 +360,11 @@ fn another_process_reads_and_writes_what_is_shared() {
     check("shared memory", "{}", right, &[]);
     // By the byte, as the sanitizer has allocations.
     check("shared memory", r#"{"sanitize":true}"#, right, &[]);
+}
+
+#[test]
+fn handlers_come_before_the_destructors_of_the_runtime() {
+    check("end at once", "{}", "handled in time\nhandled in time\n", &[]);
 }
 
 #[test]
