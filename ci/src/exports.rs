@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, STACK, product};
+use crate::{Done, STACK, THIRD, every, product};
 
 /// A case of each family for the stack's own clang, which takes seconds for a program: expected failures, host and device
 /// memory, a library with kernels of its own, graphs, arithmetic.
@@ -24,6 +24,17 @@ const ARCHITECTURES: &[&str] = &["gfx1151", "gfx90a"];
 
 /// Exports and verifies the whole library for hipRTC, and a sample of it for hipcc.
 pub(crate) fn exports(sh: &Shell) -> Done {
+    verify(sh, &["--all".to_owned()], ARCHITECTURES)
+}
+
+/// A third of the library for hipRTC, and the sample for hipcc on one architecture.
+pub(crate) fn sample(sh: &Shell) -> Done {
+    let program = product(sh)?;
+    let third = every(sh, &program, THIRD, |case| !case.starts_with("programs/"))?;
+    verify(sh, &third, &ARCHITECTURES[1..])
+}
+
+fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {
     let families: BTreeSet<String> = fs::read_dir(sh.current_dir().join("cases"))?
         .filter_map(|entry| Some(entry.ok()?.path()))
         // A program is exported as it is.
@@ -38,8 +49,8 @@ pub(crate) fn exports(sh: &Shell) -> Done {
 
     let program = product(sh)?;
     let on = ["--rocm", STACK, "--device", "emulated"];
-    cmd!(sh, "{program} export --all --form hiprtc --verify {on...}").run()?;
-    for gfx in ARCHITECTURES {
+    cmd!(sh, "{program} export {cases...} --form hiprtc --verify {on...}").run()?;
+    for gfx in architectures {
         cmd!(sh, "{program} export {SAMPLE...} --form hipcc --verify {on...} --gfx {gfx}").run()?;
     }
     Ok(())

@@ -12,7 +12,11 @@ mod nightly;
 mod recipes;
 mod tidy;
 
-use std::{path::PathBuf, process::ExitCode, time::Instant};
+use std::{
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Instant,
+};
 
 use xshell::{Shell, cmd};
 
@@ -47,20 +51,22 @@ const FORMS: &[&str] = &["forms", "gfx908"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
 
-/// Of so many cases the gate mutates one.
-const EIGHTH: usize = 8;
+/// Of so many cases the gate proves the faults of one.
+const THIRD: usize = 3;
+/// And of so many it mutates one.
+const SIXTEENTH: usize = 16;
 
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, the links of the docs, licences, tidiness; the fuzz targets compile
   test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz`, `waits` and `races`
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
-  prove    every declared fault turns its case red; of an eighth of the cases, no statement could be left out
+  prove    every declared fault turns its case red
   mutate   no check, status or value of any case could be left out unnoticed
   checks   what a program needs of a device, on every release and architecture: a table
   exports  every case as a stand-alone program, compiled, run and compared with its trial
   filing   every case from a planted fault to a report: minimise, export, verify, report
-  filed    the same for six cases
+  filed    the same for three cases
   coverage writes docs/coverage.md, whose age `test` tells
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
@@ -75,7 +81,9 @@ usage: cargo run -p ci -- TASK
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      lint, test, stacks, prove, checks on one release for each architecture, exports, filed and half of amd, in this order";
+  all      the gate: lint, test, and of the others a sample: of `stacks` each trial on one of the older releases, of `prove` a
+           third of the cases and of `mutate` a sixteenth, of `checks` each architecture on one release, of `exports` a third,
+           `filed`, half of `amd`";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -134,10 +142,10 @@ fn all() -> Done {
     const PARTS: [Part; 8] = [
         ("lint", lint),
         ("test", test),
-        ("stacks", stacks),
-        ("prove", prove),
+        ("stacks", stacks_sample),
+        ("prove", prove_sample),
         ("checks", || checks::sample(&shell()?)),
-        ("exports", || exports::exports(&shell()?)),
+        ("exports", || exports::sample(&shell()?)),
         ("filed", || filing::sample(&shell()?)),
         ("amd", || amd_tests::half(&shell()?)),
     ];
@@ -240,11 +248,25 @@ fn coverage() -> Done {
 }
 
 fn stacks() -> Done {
+    on_stacks(|_| Vec::new())
+}
+
+/// The large libraries on the newest release, and on each older one a part of the trials: each trial on one of them.
+fn stacks_sample() -> Done {
+    on_stacks(|older| match older {
+        0 => Vec::new(),
+        part => vec!["--shard".to_owned(), format!("{part}/{}", STACKS.len() - 1)],
+    })
+}
+
+/// Runs the cases on every release, with more words for each.
+fn on_stacks(words: impl Fn(usize) -> Vec<String>) -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    for (spec, gfx, more) in STACKS {
+    for (place, (spec, gfx, more)) in STACKS.into_iter().enumerate() {
         let on = ["--rocm", spec, "--gfx", gfx, "--device", "emulated"];
-        cmd!(sh, "{program} run {on...} {more...}").run()?;
+        let words = words(place);
+        cmd!(sh, "{program} run {on...} {more...} {words...}").run()?;
     }
     Ok(())
 }
@@ -253,14 +275,30 @@ fn prove() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
     cmd!(sh, "{program} prove --device emulated {PACKAGED...}").run()?;
-    // All of them take minutes.
-    let list = cmd!(sh, "{program} list").read()?;
+    Ok(())
+}
+
+fn prove_sample() -> Done {
+    let sh = shell()?;
+    let program = product(&sh)?;
+    let sample = every(&sh, &program, THIRD, |_| true)?;
+    cmd!(sh, "{program} prove --device emulated {sample...} {PACKAGED...}").run()?;
     // Of a program nothing is taken away.
-    let names = list.lines().filter_map(|line| line.split_whitespace().next());
-    let names = names.filter(|name| !name.starts_with("programs/"));
-    let sample: Vec<&str> = names.step_by(EIGHTH).collect();
+    let sample = every(&sh, &program, SIXTEENTH, |case| !case.starts_with("programs/"))?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
     Ok(())
+}
+
+/// One of so many cases, of those that are wanted.
+fn every(
+    sh: &Shell,
+    program: &Path,
+    one_of: usize,
+    wanted: fn(&str) -> bool,
+) -> Result<Vec<String>, xshell::Error> {
+    let list = cmd!(sh, "{program} list").read()?;
+    let names = list.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.filter(|name| wanted(name)).step_by(one_of).map(str::to_owned).collect())
 }
 
 fn mutate() -> Done {
