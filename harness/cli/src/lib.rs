@@ -73,7 +73,7 @@ pub fn main() -> ExitCode {
         Ok(Ok(code)) => code,
         Ok(Err(panic)) => std::panic::resume_unwind(panic),
         Err(error) => {
-            Stop::no_verdict(format!("error: this machine has no thread left: {error}")).report()
+            Stop::no_verdict(format!("error: no thread could be started: {error}")).report()
         }
     }
 }

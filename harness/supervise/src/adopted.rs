@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{
-    Pid, Signal, WaitOptions, getpgrp, getpid, kill_process, set_child_subreaper, waitpid,
+    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
 
 use crate::Process;
@@ -101,7 +101,9 @@ fn clear_with(
 /// Those of `children` that live and that this process did not start. Dead ones are reaped. Whether that is all: one that has died
 /// since the children were listed may have left children of its own, which are on no list yet.
 fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
-    let own = getpgrp().as_raw_pid();
+    // In a namespace of its own, `getpgrp` has no number for a group from outside; what is read here agrees with itself.
+    let own =
+        fs::read_to_string("/proc/self/stat").ok().and_then(|stat| Some(parse_stat(&stat)?.2));
     let mut living = Vec::new();
     let mut settled = true;
     for pid in children {
@@ -111,7 +113,10 @@ fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, 
             settled = false;
             continue;
         };
-        if group == own || running.contains_key(&group) || running.contains_key(&pid.as_raw_pid()) {
+        if Some(group) == own
+            || running.contains_key(&group)
+            || running.contains_key(&pid.as_raw_pid())
+        {
             continue;
         }
         if matches!(state, "Z" | "X") {

@@ -155,3 +155,18 @@ fn a_stand_in_says_once_that_it_is_called() {
         "{stderr}"
     );
 }
+
+/// Where the group of the command is one from outside of its namespace, which has no number there.
+#[test]
+fn a_run_in_a_pid_namespace_of_its_own_ends_as_elsewhere() {
+    let enter = ["--user", "--map-root-user", "--pid", "--fork", "--mount-proc"];
+    let unshare = |words: &[&str]| Command::new("unshare").args(enter).args(words).output();
+    if !unshare(&["true"]).is_ok_and(|output| output.status.success()) {
+        eprintln!("not tried: this machine allows no PID namespace");
+        return;
+    }
+    let program = env!("CARGO_BIN_EXE_rocrepro");
+    let words = ["run", "copies/tensors[bytes=64]", "--device", "emulated", "--gfx", "gfx1151"];
+    let output = unshare(&[&[program][..], &words].concat()).expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
