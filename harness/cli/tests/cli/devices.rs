@@ -182,6 +182,7 @@ fn allocations_beyond_the_carve_out_come_out_of_gtt() {
     runs(&under, "gfx1151", "memory=32M gtt=96M", 1, more);
 }
 
+/// Each trial on one of them.
 #[test]
 fn cases_pass_on_odd_devices() {
     let cases = [
@@ -194,13 +195,16 @@ fn cases_pass_on_odd_devices() {
         "errors/out-of-memory",
         "graphs/fork-join",
     ];
-    for (gfx, given) in [
+    let devices = [
         ("gfx1151", "memory=64M gtt=512M large-bar=yes"),
         ("gfx1100", "memory=96M"),
         ("gfx90a", "large-bar=yes"),
         ("gfx942", "devices=2"),
         ("gfx1030", "threads=4"),
-    ] {
-        runs(&cases, gfx, given, 0, "of 8 cases");
+    ];
+    for (part, (gfx, given)) in (1..).zip(devices) {
+        let shard = format!("{part}/{}", devices.len());
+        let words = [&cases[..], &["--shard", &shard]].concat();
+        runs(&words, gfx, given, 0, "cases: ");
     }
 }
