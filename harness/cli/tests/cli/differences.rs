@@ -440,6 +440,7 @@ macro_rules! differences {
 }
 
 const NEW: (&str, &str) = ("debian:7.2.4", "gfx1151");
+#[cfg(feature = "long-tests")]
 const OLD: (&str, &str) = ("debian:5.2.3", "gfx90a");
 const GOOD: Option<(&str, &str)> = Some(("debian:5.7.1", "gfx1100"));
 
@@ -455,6 +456,7 @@ differences! {
     a_stream_after_an_invalidated_capture: real("capture/stream-after-invalidated-capture[mode=global]", NEW, GOOD, "unexpected-value:hipStreamIsCapturing:invalidated");
     // It passes nowhere, so no call of the case may be left out.
     an_unjoined_fork: real("capture/unjoined-fork[mode=global]", NEW, None, "unexpected-value:hipStreamIsCapturing:active");
+    #[cfg(feature = "long-tests")]
     a_memset_at_an_odd_address: real("copies/memset[offset=1,bytes=1,async=false,words=false]", OLD, Some(("debian:5.7.1", "gfx90a")), "memory-fault:__amd_rocclr_fillBufferAligned");
     #[cfg(feature = "long-tests")]
     a_launch_that_is_not_captured: real("graphs/replay-changing-input[words=16,host=pageable]", OLD, Some(("debian:5.7.1", "gfx90a")), "unexpected-value:hipGraphGetNodes:0");
