@@ -2,7 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{Held, NotOne, Opened, Record, held::Shard};
+use crate::{Held, NotOne, Opened, Record, held::Shard, words::count};
+
+/// Trials that are named at most, of those with which something is wrong.
+const NAMED: usize = 10;
 
 /// A run that was made of its shards.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,8 +25,11 @@ impl Merged {
     /// # Errors
     /// All reasons why they are not that.
     pub fn of(held: &[(String, Held)]) -> Result<Merged, Vec<String>> {
-        let mut problems = plans(held);
-        problems.extend(trials(held));
+        let (mut problems, same) = plans(held);
+        // Of different plans, or of one twice, trials could tell nothing else.
+        if same {
+            problems.extend(trials(held));
+        }
         let Some((_, whole)) = held.first().filter(|_| problems.is_empty()) else {
             return Err(problems);
         };
@@ -62,11 +68,13 @@ fn merged_name(parts: &[&(String, Held)]) -> String {
     format!("merged-{}", names.join("+"))
 }
 
-/// What is wrong with the runs as shards of one.
-fn plans(held: &[(String, Held)]) -> Vec<String> {
+/// What is wrong with the runs as shards of one, and whether each is at least another shard of the same plan.
+fn plans(held: &[(String, Held)]) -> (Vec<String>, bool) {
     let mut problems = Vec::new();
     let mut seen: BTreeMap<Option<Shard>, &str> = BTreeMap::new();
-    let Some((first, whole)) = held.first() else { return vec!["no run".to_owned()] };
+    let Some((first, whole)) = held.first() else {
+        return (vec!["no run".to_owned()], false);
+    };
     for (name, held) in held {
         let (ours, theirs) = (held.opened.shard, whole.opened.shard);
         let of = |shard: Option<Shard>| shard.map(|s| s.of);
@@ -79,10 +87,11 @@ fn plans(held: &[(String, Held)]) -> Vec<String> {
             problems.push(NotOne::Twice(other.to_owned(), name.clone(), shard).to_string());
         }
     }
+    let same = problems.is_empty();
     let all = whole.opened.shard.into_iter().flat_map(Shard::all);
     let missing = all.filter(|shard| !seen.contains_key(&Some(*shard)));
     problems.extend(missing.map(|shard| NotOne::Missing(format!("shard {shard}")).to_string()));
-    problems
+    (problems, same)
 }
 
 /// What is wrong with their trials.
@@ -116,6 +125,11 @@ fn trials(held: &[(String, Held)]) -> Vec<String> {
                 )),
             }
         }
+    }
+    let more = problems.len().saturating_sub(NAMED);
+    if more > 0 {
+        problems.truncate(NAMED);
+        problems.push(format!("and {} more", count(more, "such trial")));
     }
     if versions.len() > 1 {
         let versions: Vec<&str> = versions.into_iter().collect();
@@ -209,12 +223,19 @@ mod tests {
             let missing = told(&|parts| drop(parts.remove(at))).expect_err("one is missing");
             assert_eq!(missing, format!("no file holds shard {shard}"));
             let twice = told(&|parts| parts.push(parts[at].clone())).expect_err("one is double");
-            assert!(twice.contains(&format!("{name} and {name} hold the same shard")), "{twice}");
+            assert_eq!(twice, format!("{name} and {name} hold the same shard, {shard}"));
             // The other plan is told wherever it stands.
             let other = told(&|parts| parts[at].1.opened.digest = "e".to_owned());
             assert!(other.expect_err("another plan").contains("are of different runs"));
             let foreign = told(&|parts| parts[at].1.opened.trials[0] = "x/foreign".to_owned());
             assert!(foreign.expect_err("another trial").contains("x/foreign"));
+            let moved = told(&|parts| {
+                let (_, other) = &parts[(at + 1) % 7];
+                parts[at].1.opened.trials = other.opened.trials.clone();
+            });
+            let moved = moved.expect_err("trials of another shard");
+            assert!(moved.contains("which is of another shard"), "{moved}");
+            assert!(moved.contains("such trial") && moved.lines().count() <= NAMED + 1, "{moved}");
             let version = told(&|parts| {
                 let record = parts[at].1.records.values_mut().next().expect("a record");
                 record.rocrepro = "9.9.9".to_owned();
