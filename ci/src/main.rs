@@ -4,6 +4,7 @@
 mod amd_tests;
 mod bisects;
 mod checks;
+mod evidence;
 mod examples;
 mod exports;
 mod filing;
@@ -68,6 +69,7 @@ usage: cargo run -p ci -- TASK
   filing   every case from a planted fault to a report: minimise, export, verify, report
   filed    the same for three cases
   coverage writes docs/coverage.md, whose age `test` tells
+  evidence every case on four releases and their architectures, as docs/matrix.html; options of `matrix` may follow
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
@@ -98,6 +100,10 @@ fn main() -> ExitCode {
         "filing" => shell().and_then(|sh| filing::filing(&sh)),
         "filed" => shell().and_then(|sh| filing::sample(&sh)),
         "coverage" => coverage(),
+        "evidence" => {
+            let more: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| evidence::evidence(&sh, &more))
+        }
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),

@@ -13,6 +13,7 @@ mod mitigate;
 mod redact;
 mod report;
 mod show;
+mod store;
 mod unfinished;
 mod words;
 
@@ -37,6 +38,7 @@ pub(crate) use self::{
     redact::Redact,
     report::Report,
     show::Show,
+    store::{History, Merge, Store, StoreFile},
     unfinished::Unfinished,
 };
 
@@ -158,6 +160,15 @@ pub(crate) enum Command {
     /// Compare two runs by their record files: which trials came to something else, and what the runs stood on
     #[command(after_help = diff::EXAMPLES)]
     Diff(Diff),
+    /// Put the shards of a run together to one record file
+    #[command(after_help = store::MERGE)]
+    Merge(Merge),
+    /// Keep the records of runs in one file, and list what is kept
+    #[command(subcommand, after_help = store::EXAMPLES)]
+    Store(Store),
+    /// Tell what a case came to in all runs of a results store: how often, where and since when
+    #[command(after_help = store::HISTORY)]
+    History(History),
     /// Say which trials of a record file began and never ended, such as the one that took the machine down
     #[command(after_help = unfinished::EXAMPLES)]
     Unfinished(Unfinished),

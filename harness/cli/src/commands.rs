@@ -11,6 +11,7 @@ mod explain;
 mod export;
 mod list;
 mod matrix;
+mod merge;
 mod minimise;
 mod mitigate;
 mod oracle;
@@ -22,6 +23,7 @@ mod run;
 mod schema;
 mod setup;
 mod show;
+mod store;
 mod subject;
 pub(crate) mod unfinished;
 
@@ -53,6 +55,9 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
         Command::Unfinished(args) => unfinished::unfinished(&args),
         Command::Matrix(args) => matrix::matrix(&args),
         Command::Diff(args) => diff::diff(&args),
+        Command::Merge(args) => merge::merge(&args),
+        Command::Store(args) => store::store(&args),
+        Command::History(args) => store::history(&args),
         Command::Doctor(args) => doctor::doctor(&args),
         Command::Bisect(args) => bisect::bisect(&args),
         Command::Device(args) => device::device(&args),

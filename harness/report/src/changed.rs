@@ -6,6 +6,7 @@ use std::{
 };
 
 use judge::{Kind, Rate};
+use serde::Serialize;
 
 use crate::{
     Record,
@@ -16,10 +17,14 @@ use crate::{
 const NAMED: usize = 10;
 
 /// How a trial differs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Change {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It passed, and fails now.
     NowFails,
+    /// It failed, and passes now.
     NowPasses,
+    /// It fails in another way.
     FailsOtherwise,
     /// The intervals of its failure rates, 95 % each, do not overlap.
     AnotherRate,
@@ -70,15 +75,20 @@ impl<'a> Seen<'a> {
         Rate { hits: runs - self.0.get(PASS).copied().unwrap_or(0), runs }
     }
 
-    fn words(&self) -> String {
-        let runs = self.failures().runs;
-        match self.0.iter().next() {
-            None => "no verdict".to_owned(),
-            Some((signature, _)) if runs == 1 => (*signature).to_owned(),
-            Some(_) => {
-                let each = self.0.iter().map(|(signature, n)| format!("{n} of {runs} {signature}"));
-                each.collect::<Vec<_>>().join(", ")
-            }
+    fn owned(&self) -> BTreeMap<String, u32> {
+        self.0.iter().map(|(signature, n)| ((*signature).to_owned(), *n)).collect()
+    }
+}
+
+/// Signatures with their numbers, in words.
+fn seen(signatures: &BTreeMap<String, u32>) -> String {
+    let runs: u32 = signatures.values().sum();
+    match signatures.iter().next() {
+        None => "no verdict".to_owned(),
+        Some((signature, _)) if runs == 1 => signature.clone(),
+        Some(_) => {
+            let each = signatures.iter().map(|(signature, n)| format!("{n} of {runs} {signature}"));
+            each.collect::<Vec<_>>().join(", ")
         }
     }
 }
@@ -119,58 +129,127 @@ fn trials(records: &[Record]) -> BTreeMap<String, Vec<&Record>> {
     trials
 }
 
-/// What two runs differ in, and whether a trial of both came to something else.
-pub fn changed(old: &[Record], new: &[Record]) -> (String, bool) {
-    let (before, after) = (trials(old), trials(new));
-    let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
-    let mut changes = Vec::new();
-    let mut in_both = 0;
-    for (name, old, new) in both {
-        in_both += 1;
-        let (old, new) = (Seen::of(old), Seen::of(new));
-        if let Some(change) = change(&old, &new) {
-            changes.push((change, name, old.words(), new.words()));
+/// Two runs beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changes {
+    /// Trials of both.
+    pub in_both: usize,
+    /// Those that came to something else.
+    pub changed: Vec<Changed>,
+    /// Trials of the old run alone, with their faults.
+    pub only_old: Vec<String>,
+    /// Those of the new one.
+    pub only_new: Vec<String>,
+    /// Libraries with another build id: the name, the old one and the new one.
+    pub libraries: Vec<(String, String, String)>,
+    /// What the old run stood on, and when its last trial ended.
+    pub old: Vec<(String, String)>,
+    /// The same of the new one.
+    pub new: Vec<(String, String)>,
+    /// Whether each trial ran once in each.
+    pub once: bool,
+}
+
+/// A trial of both runs that came to something else.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Changed {
+    /// The trial, with its faults.
+    pub trial: String,
+    /// How it differs.
+    pub change: Change,
+    /// What the old run saw: signatures with their numbers.
+    pub old: BTreeMap<String, u32>,
+    /// What the new one saw.
+    pub new: BTreeMap<String, u32>,
+}
+
+impl Changes {
+    /// What two runs differ in.
+    pub fn of(old: &[Record], new: &[Record]) -> Changes {
+        let (before, after) = (trials(old), trials(new));
+        let both = before.iter().filter_map(|(name, old)| Some((name, old, after.get(name)?)));
+        let mut changed = Vec::new();
+        let mut in_both = 0;
+        for (name, old, new) in both {
+            in_both += 1;
+            let (old, new) = (Seen::of(old), Seen::of(new));
+            if let Some(change) = change(&old, &new) {
+                let (old, new) = (old.owned(), new.owned());
+                changed.push(Changed { trial: name.clone(), change, old, new });
+            }
+        }
+        changed.sort_by(|a, b| (a.change, &a.trial).cmp(&(b.change, &b.trial)));
+        let alone = |one: &BTreeMap<String, Vec<&Record>>,
+                     other: &BTreeMap<String, Vec<&Record>>| {
+            one.keys().filter(|name| !other.contains_key(*name)).cloned().collect()
+        };
+        let places = |records: &[Record]| {
+            let last = records.iter().map(|record| record.date.as_str()).max().unwrap_or_default();
+            let places = unique(records.iter().map(place));
+            places.into_iter().map(|place| (place, last.to_owned())).collect()
+        };
+        Changes {
+            in_both,
+            changed,
+            only_old: alone(&before, &after),
+            only_new: alone(&after, &before),
+            libraries: libraries(old, new),
+            old: places(old),
+            new: places(new),
+            once: old.len().max(new.len()) <= before.len().max(after.len()),
         }
     }
-    changes.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
-    let mut text = String::new();
-    for (change, name, old, new) in changes.iter().filter(|(c, ..)| *c != Change::NoVerdict) {
-        let words = styled(BOLD, format!("{:<15}", change.words()));
-        let _ = writeln!(text, "{words} {name}\n    {old} -> {new}");
+
+    fn number(&self, wanted: impl Fn(Change) -> bool) -> usize {
+        self.changed.iter().filter(|changed| wanted(changed.change)).count()
     }
-    let without = changes.iter().filter(|(c, ..)| *c == Change::NoVerdict);
-    let without: Vec<&String> = without.map(|(_, name, ..)| *name).collect();
-    named("a verdict in one run only", &without, &mut text);
-    for (which, one, other) in [("old", &before, &after), ("new", &after, &before)] {
-        let alone: Vec<&String> = one.keys().filter(|name| !other.contains_key(*name)).collect();
-        named(&format!("only in the {which} run"), &alone, &mut text);
+
+    /// Whether a trial of both came to something else, which chance does not explain.
+    pub fn differ(&self) -> bool {
+        self.number(Change::counts) > 0
     }
-    for (library, old, new) in libraries(old, new) {
-        let _ = writeln!(text, "{library}: {old} -> {new}");
-    }
-    for (which, records) in [("old", old), ("new", new)] {
-        let dates = records.iter().map(|record| record.date.as_str()).max().unwrap_or_default();
-        for place in unique(records.iter().map(place)) {
-            let _ = writeln!(text, "{which}: {place}; {dates}");
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        for Changed { trial, change, old, new } in &self.changed {
+            if *change != Change::NoVerdict {
+                let words = styled(BOLD, format!("{:<15}", change.words()));
+                let (old, new) = (seen(old), seen(new));
+                let _ = writeln!(text, "{words} {trial}\n    {old} -> {new}");
+            }
         }
+        let without = self.changed.iter().filter(|c| c.change == Change::NoVerdict);
+        let without: Vec<&String> = without.map(|changed| &changed.trial).collect();
+        named("a verdict in one run only", &without, &mut text);
+        for (which, alone) in [("old", &self.only_old), ("new", &self.only_new)] {
+            named(
+                &format!("only in the {which} run"),
+                &alone.iter().collect::<Vec<_>>(),
+                &mut text,
+            );
+        }
+        for (library, old, new) in &self.libraries {
+            let _ = writeln!(text, "{library}: {old} -> {new}");
+        }
+        for (which, places) in [("old", &self.old), ("new", &self.new)] {
+            for (place, last) in places {
+                let _ = writeln!(text, "{which}: {place}; {last}");
+            }
+        }
+        let _ = writeln!(
+            text,
+            "{} in both: {} differ, {} differ and chance may be why, {} have a verdict in one run only",
+            count(self.in_both, "trial"),
+            self.number(Change::counts),
+            self.number(|change| change == Change::PerhapsChance),
+            self.number(|change| change == Change::NoVerdict),
+        );
+        if self.differ() && self.once {
+            text.push_str("Each trial ran once in each run: a failure that comes and goes shows as a difference; `--repeat` tells.\n");
+        }
+        text
     }
-    let number = |wanted: &dyn Fn(Change) -> bool| {
-        changes.iter().filter(|(change, ..)| wanted(*change)).count()
-    };
-    let differ = number(&Change::counts);
-    let _ = writeln!(
-        text,
-        "{} in both: {differ} differ, {} differ and chance may be why, {} have a verdict in one run only",
-        count(in_both, "trial"),
-        number(&|change| change == Change::PerhapsChance),
-        number(&|change| change == Change::NoVerdict),
-    );
-    if changes.iter().any(|(change, ..)| change.counts())
-        && old.len().max(new.len()) <= before.len().max(after.len())
-    {
-        text.push_str("Each trial ran once in each run: a failure that comes and goes shows as a difference; `--repeat` tells.\n");
-    }
-    (text, differ > 0)
 }
 
 /// Names the first of these trials, where there are some.
@@ -220,8 +299,8 @@ mod tests {
     }
 
     fn told(old: &[Record], new: &[Record]) -> (String, bool) {
-        let (text, differs) = changed(old, new);
-        (plain(&text), differs)
+        let changes = Changes::of(old, new);
+        (plain(&changes.text()), changes.differ())
     }
 
     #[test]

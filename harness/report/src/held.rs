@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
+use shell_words::quote;
 
-use crate::{Begun, Line, Opened, Record};
+use crate::{Begun, Line, Opened, Record, RecordError};
 
 /// A run and those that resumed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,8 +85,37 @@ impl Held {
 
     /// Records of what is missing, which have no verdict. What they would have run on is what `like` ran on.
     pub fn not_run(&self, like: &Record) -> Vec<Record> {
-        self.missing().map(|(number, trial)| not_run(like, number, trial)).collect()
+        let titles: BTreeMap<&str, &str> =
+            self.records.values().map(|r| (r.case.as_str(), r.title.as_str())).collect();
+        let missing = self.missing().map(|(number, trial)| {
+            let record = not_run(like, number, trial);
+            let title = titles.get(record.case.as_str()).copied().unwrap_or_default().to_owned();
+            Record { title, ..record }
+        });
+        missing.collect()
     }
+}
+
+/// A line that a record file cannot have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OddLine {
+    /// Counted from 1.
+    pub line: usize,
+    /// Whether its end is missing, as where its writer was killed; else it was written by something else.
+    pub torn: bool,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// The lines of a record file that are none of such a file.
+pub fn odd_lines(text: &str) -> Vec<OddLine> {
+    let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let odd = lines.filter_map(|(line, text)| {
+        let error = Line::parse(text).err()?;
+        let torn = matches!(&error, RecordError::Json(error) if error.is_eof());
+        Some(OddLine { line, torn, what: error.to_string() })
+    });
+    odd.collect()
 }
 
 /// A trial that was not run, of the run that a record is of.
@@ -111,6 +141,7 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         verdict: Verdict { kind: VerdictKind::NoVerdict, known: None },
         wall_ns: 0,
         stderr_tail: String::new(),
+        again: like.again.replacen(&*quote(&like.trial), &quote(trial), 1),
         ..like.clone()
     }
 }
@@ -180,7 +211,7 @@ pub struct Shard {
 
 impl Shard {
     /// All shards of as many.
-    fn all(self) -> impl Iterator<Item = Shard> {
+    pub(crate) fn all(self) -> impl Iterator<Item = Shard> {
         (1..=self.of).map(move |number| Shard { number, of: self.of })
     }
 
@@ -235,6 +266,7 @@ mod tests {
             repeat: 2,
             shard: shard.map(|text| text.parse().expect("a shard")),
             digest: "d".to_owned(),
+            merged: Vec::new(),
         }
     }
 
@@ -283,8 +315,19 @@ mod tests {
         assert_eq!(held.missing().collect::<Vec<_>>(), [(1, "copies/a"), (3, "copies/b")]);
         let not_run = held.not_run(&held.records[&0]);
         assert_eq!(not_run[1].trial, "copies/b");
+        assert!(not_run[1].again.contains("copies/b") && !not_run[1].again.contains("copies/a"));
+        assert_eq!([&not_run[0].title, &not_run[1].title], [&held.records[&0].title, ""]);
         assert!(not_run.iter().all(|r| r.verdict.kind == VerdictKind::NoVerdict));
         assert_eq!(Held::all(&trial("p", 0)), []);
+    }
+
+    #[test]
+    fn odd_lines_are_told_with_their_places() {
+        let whole = trial("p", 0);
+        let text = [&whole, &whole[..whole.len() / 2], "", "hello", r#"{"format":9}"#, "{}"];
+        let odd = odd_lines(&text.join("\n"));
+        let places: Vec<_> = odd.iter().map(|odd| (odd.line, odd.torn)).collect();
+        assert_eq!(places, [(2, true), (4, false), (5, false), (6, false)], "{odd:?}");
     }
 
     #[test]

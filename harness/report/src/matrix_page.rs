@@ -6,6 +6,7 @@ use judge::VerdictKind;
 
 use crate::{
     Record,
+    over_time::{Past, class, over_time, write},
     text::html,
     words::{count, counted, place, rank, word},
 };
@@ -18,7 +19,9 @@ pub struct Column {
     /// What is over.
     pub records: Vec<Record>,
     /// Planned trials without a record.
-    pub missing: usize,
+    pub missing: Vec<String>,
+    /// All runs that it has, the last one too, in their order; none where only one is known.
+    pub past: Vec<Past>,
 }
 
 /// Runs beside each other.
@@ -33,12 +36,25 @@ pub struct MatrixPage<'a> {
 const STYLE: &str = include_str!("search_page.css");
 const OWN_STYLE: &str = include_str!("matrix_page.css");
 
-/// Bytes of a failure's details that are shown.
-const DETAIL_BYTES: usize = 3000;
+const SCRIPT: &str = include_str!("matrix_page.js");
+
+/// The SHA-256 of the script, by which a browser knows that it is ours.
+const SCRIPT_HASH: &str = "RQA7vcC+tO4pQ520l8schpZU+gPweWplSXCHpsC6LSM=";
+
+/// The size that a page should not have.
+const MOST_BYTES: usize = 1_900_000;
+
+/// Bytes of a failure's details that are shown, and runs that are drawn, from plenty to what is small on any page.
+const ROOM: [(usize, usize); 5] = [(3000, 6000), (1000, 2000), (300, 600), (100, 200), (0, 0)];
+
+/// Columns of a finding that are named.
+const NAMED: usize = 6;
 
 /// What the trials of a case came to in one run.
 struct Cell<'a> {
     records: Vec<&'a Record>,
+    /// Planned trials without a record.
+    missing: usize,
 }
 
 impl Cell<'_> {
@@ -51,27 +67,27 @@ impl Cell<'_> {
         self.records.iter().map(|record| record.verdict.kind).min_by_key(|kind| rank(*kind))
     }
 
-    /// How many of the trials that ran passed, and the word of what is worse.
+    /// How many of the trials that ran passed, the word of what is worse, and how many were not run.
     fn words(&self) -> String {
-        let Some(worst) = self.worst() else { return String::new() };
         let ran = self.records.len() - self.of(VerdictKind::Skip);
         let passed = format!("{}/{ran}", self.of(VerdictKind::Pass));
-        match worst {
-            VerdictKind::Skip => word(worst).to_owned(),
-            VerdictKind::Pass => passed,
-            worst => format!("{passed} {}", word(worst)),
+        let words = match self.worst() {
+            None => String::new(),
+            Some(VerdictKind::Skip) => word(VerdictKind::Skip).to_owned(),
+            Some(VerdictKind::Pass) => passed,
+            Some(worst) => format!("{passed} {}", word(worst)),
+        };
+        match (self.missing, words.as_str()) {
+            (0, _) => words,
+            (n, "") => format!("{n} not run"),
+            (n, words) => format!("{words}, {n} not run"),
         }
     }
 
     fn class(&self) -> &'static str {
-        match self.worst() {
-            None | Some(VerdictKind::Skip) => "none",
-            Some(VerdictKind::Pass) => "ok",
-            Some(VerdictKind::Known) => "known",
-            Some(VerdictKind::NoVerdict) => "unknown",
-            Some(VerdictKind::NewsFail | VerdictKind::NewsChanged | VerdictKind::NewsFixed) => {
-                "news"
-            }
+        match class(self.worst()) {
+            "ok" | "none" | "known" if self.missing > 0 => "unknown",
+            class => class,
         }
     }
 }
@@ -91,8 +107,25 @@ fn key(record: &Record) -> Key<'_> {
 }
 
 impl MatrixPage<'_> {
-    /// The page, whole in itself: it loads nothing and runs nothing.
+    /// The page, whole in itself: it loads nothing, and without its few lines of script only the search is missing.
     pub fn html(&self) -> String {
+        let mut page = String::new();
+        for (details, runs) in ROOM {
+            page = self.page(details, runs);
+            if page.len() < MOST_BYTES {
+                break;
+            }
+        }
+        page
+    }
+
+    /// The page with as many bytes of each failure's details and as many runs drawn.
+    fn page(&self, details: usize, runs: usize) -> String {
+        let over = over_time(self.columns);
+        let mut past = String::new();
+        let told = write(&over, runs, &mut past);
+        let drawn: BTreeMap<&str, usize> =
+            over[..told].iter().enumerate().map(|(n, over)| (over.case, n + 1)).collect();
         let rows = self.rows();
         let findings = self.findings();
         let numbers: BTreeMap<Key<'_>, usize> =
@@ -104,7 +137,7 @@ impl MatrixPage<'_> {
             page,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{SCRIPT_HASH}'\">\n\
              <title>rocrepro: {title}</title>\n<style>\n{STYLE}{OWN_STYLE}</style>\n</head>\n<body>\n\
              <header>\n<p>rocrepro, {date}</p>\n<h1>{title}</h1>\n<p>{sum}</p>\n</header>\n<main>\n",
             date = html(self.date),
@@ -112,8 +145,9 @@ impl MatrixPage<'_> {
         );
         page.push_str(
             "<p class=\"choice\"><label><input type=\"checkbox\" id=\"only-bad\"> Only cases that did not pass everywhere</label></p>\n\
+             <p class=\"choice\" hidden><label for=\"find\">Search</label> <input type=\"search\" id=\"find\"> in cases, cells and what happened</p>\n\
              <p>Each cell says how many of the trials that ran passed. A cell that is a link leads to what happened.</p>\n\
-             <div class=\"wide\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">case</th>",
+             <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Cases and columns\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">case</th>",
         );
         for column in self.columns {
             let _ = write!(page, "<th scope=\"col\">{}</th>", html(&column.name));
@@ -122,7 +156,11 @@ impl MatrixPage<'_> {
         for (case, cells) in &rows {
             let quiet = cells.iter().all(|cell| matches!(cell.class(), "ok" | "none"));
             let class = if quiet { " class=\"quiet\"" } else { "" };
-            let _ = write!(page, "<tr{class}><th scope=\"row\">{}</th>", html(case));
+            let name = match drawn.get(case) {
+                Some(number) => format!("<a href=\"#t{number}\">{}</a>", html(case)),
+                None => html(case),
+            };
+            let _ = write!(page, "<tr{class}><th scope=\"row\">{name}</th>");
             for cell in cells {
                 let words = html(&cell.words());
                 let link = cell.worst().and_then(|worst| {
@@ -141,20 +179,38 @@ impl MatrixPage<'_> {
             page.push_str("<h2>What happened</h2>\n");
         }
         for (number, finding) in findings.iter().enumerate() {
-            finding.write(number + 1, &mut page);
+            finding.write(number + 1, details, &mut page);
+        }
+        if !over.is_empty() {
+            page.push_str("<h2>Over time</h2>\n<p>Cases that did not come to the same in all runs of a column; each bar is a run, a low one passed or was skipped.</p>\n");
+            page.push_str(&past);
+            if told < over.len() {
+                let _ = writeln!(
+                    page,
+                    "<p>{} changed besides; <code>rocrepro history CASE</code> tells of each.</p>",
+                    count(over.len() - told, "case")
+                );
+            }
         }
         self.stacks(&mut page);
-        page.push_str("</main>\n</body>\n</html>\n");
+        let _ = write!(page, "</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
         page
     }
 
     /// The cases, those that somebody should see first at the top, each with a cell for each column.
     fn rows(&self) -> Vec<(&str, Vec<Cell<'_>>)> {
         let mut cases: BTreeMap<&str, Vec<Cell<'_>>> = BTreeMap::new();
+        let empty = || {
+            let cell = |_| Cell { records: Vec::new(), missing: 0 };
+            self.columns.iter().map(cell).collect()
+        };
         for (at, column) in self.columns.iter().enumerate() {
             for record in &column.records {
-                let empty = || self.columns.iter().map(|_| Cell { records: Vec::new() }).collect();
                 cases.entry(&record.case).or_insert_with(empty)[at].records.push(record);
+            }
+            for trial in &column.missing {
+                let case = trial.split('[').next().unwrap_or_default();
+                cases.entry(case).or_insert_with(empty)[at].missing += 1;
             }
         }
         let mut rows: Vec<_> = cases.into_iter().collect();
@@ -194,7 +250,7 @@ impl MatrixPage<'_> {
             let n = all().filter(|record| record.verdict.kind == kind).count();
             (n > 0).then(|| format!("{n} {}", counted(kind)))
         });
-        let missing: usize = self.columns.iter().map(|column| column.missing).sum();
+        let missing: usize = self.columns.iter().map(|column| column.missing.len()).sum();
         let missing = (missing > 0).then(|| format!("{missing} planned and not run"));
         let parts: Vec<String> = numbers.chain(missing).collect();
         let emulated = all().any(|record| record.device.emulated);
@@ -213,7 +269,7 @@ impl MatrixPage<'_> {
     fn key(&self, page: &mut String) {
         page.push_str(
             "<p>A coloured cell without a word: all passed. <b>known</b>: it fails as a known window of the case says. <b>FAIL</b>, <b>CHANGED</b>, <b>FIXED?</b>: news. \
-             <b>no verdict</b>: the run proves nothing. <b>skip</b>: the stack or architecture lacks what the case needs. Empty: not part of that run.</p>\n",
+             <b>no verdict</b>: the run proves nothing. <b>skip</b>: the stack or architecture lacks what the case needs. <b>not run</b>: planned, and the run ended before. Empty: not part of that run.</p>\n",
         );
     }
 
@@ -237,11 +293,11 @@ impl MatrixPage<'_> {
                 html(first.unwrap_or_default()),
                 html(last.unwrap_or_default()),
             );
-            if column.missing > 0 {
+            if !column.missing.is_empty() {
                 let _ = writeln!(
                     page,
                     "<p>{} planned and not run.</p>",
-                    count(column.missing, "trial")
+                    count(column.missing.len(), "trial")
                 );
             }
             page.push_str("<pre>");
@@ -255,30 +311,34 @@ impl MatrixPage<'_> {
 }
 
 impl Finding<'_> {
-    fn write(&self, number: usize, page: &mut String) {
+    fn write(&self, number: usize, most: usize, page: &mut String) {
         let Finding { first, on } = self;
         let outcome = &first.outcome;
         let _ = write!(
             page,
-            "<section id=\"f{number}\">\n<h3>{} {}: {}</h3>\n<p>{}</p>\n",
+            "<section class=\"found\" id=\"f{number}\">\n<h3>{} {}: {}</h3>\n<p>{}</p>\n",
             html(word(first.verdict.kind)),
             html(&first.case),
             html(&outcome.signature),
             html(&first.title),
         );
-        let on: Vec<String> = on
+        let mut names: Vec<String> = on
             .iter()
+            .take(NAMED)
             .map(|(name, trials)| format!("{name} ({})", count(*trials, "trial")))
             .collect();
+        if on.len() > NAMED {
+            names.push(format!("and {}", count(on.len() - NAMED, "more column")));
+        }
         let _ = writeln!(
             page,
             "<p>On {}.</p>\n<p>{}</p>",
-            html(&on.join(", ")),
+            html(&names.join(", ")),
             html(&outcome.summary)
         );
         let mut details = outcome.details.join("\n");
-        if details.len() > DETAIL_BYTES {
-            let mut end = DETAIL_BYTES;
+        if details.len() > most {
+            let mut end = most;
             while !details.is_char_boundary(end) {
                 end -= 1;
             }
@@ -301,7 +361,8 @@ mod tests {
         let column = |name: &str, records: Vec<Record>, missing| Column {
             name: name.to_owned(),
             records,
-            missing,
+            missing: (0..missing).map(|n| format!("not/run[n={n}]")).collect(),
+            past: Vec::new(),
         };
         vec![
             column(
@@ -332,7 +393,7 @@ mod tests {
         let columns = columns();
         let page = MatrixPage { columns: &columns, date: "" }.html();
         let ids: Vec<&str> = page
-            .split("<section id=\"")
+            .split("<section class=\"found\" id=\"")
             .skip(1)
             .filter_map(|rest| rest.split('"').next())
             .collect();
@@ -340,22 +401,82 @@ mod tests {
             page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
         assert!(links.iter().all(|link| ids.contains(link)) && !links.is_empty(), "{links:?}");
         assert!(ids.iter().all(|id| links.contains(id)), "{ids:?}");
-        assert_eq!(page.matches("<tr").count(), 1 + 4);
-        assert_eq!(page.matches("<td").count(), 4 * 3);
+        assert_eq!(page.matches("<tr").count(), 1 + 5);
+        assert_eq!(page.matches("<td").count(), 5 * 3);
+        assert!(page.contains("<td class=\"unknown\">9 not run</td>"), "{page}");
         assert!(!page.contains("<gfx90a>") && page.contains("&lt;gfx90a&gt;"));
     }
 
+    /// Good cases, and the worst that could be: every case fails in its own way with much to show, and fails in every other run.
     #[test]
     fn a_thousand_cases_on_twenty_columns_are_small() {
-        let records: Vec<Record> = (0..1000)
-            .map(
-                |n| if n % 50 == 0 { failed(&format!("c/{n}")) } else { passed(&format!("c/{n}")) },
-            )
-            .collect();
-        let column =
-            |n: usize| Column { name: format!("c{n}"), records: records.clone(), missing: 0 };
-        let columns: Vec<Column> = (0..20).map(column).collect();
-        let page = MatrixPage { columns: &columns, date: "" }.html();
-        assert!(page.len() < 2_000_000, "{}", page.len());
+        let name = |n: usize| format!("family/a-case-with-a-usual-name-{n}");
+        let good =
+            |n: usize| if n.is_multiple_of(50) { failed(&name(n)) } else { passed(&name(n)) };
+        let worst = |n: usize| {
+            let mut record = failed(&name(n));
+            record.outcome.signature = format!("wrong-data:dst.back:{n}");
+            record.outcome.details =
+                vec!["  got at 0x0000: 00 00 00 00 00 00 00 00".to_owned(); 60];
+            record
+        };
+        let check = |records: Vec<Record>| {
+            let fine: Vec<Record> = (0..1000).map(|n| passed(&name(n))).collect();
+            let runs = [Past::of(&fine), Past::of(&records)];
+            let past: Vec<Past> = (0..20).map(|n| runs[n % 2].clone()).collect();
+            let column = |n: usize| Column {
+                name: format!("7.2.4 gfx{n}"),
+                records: records.clone(),
+                missing: Vec::new(),
+                past: past.clone(),
+            };
+            let columns: Vec<Column> = (0..20).map(column).collect();
+            let page = MatrixPage { columns: &columns, date: "" }.html();
+            assert!(page.len() < 2_000_000, "{}", page.len());
+            assert_eq!(page.matches("<td").count(), 20_000);
+            page.len()
+        };
+        let sizes = [check((0..1000).map(good).collect()), check((0..1000).map(worst).collect())];
+        assert!(sizes[0] < sizes[1], "{sizes:?}");
+        println!("{sizes:?} bytes");
+    }
+
+    /// A case that passed, failed and passed again has its three bars; what never changed has none.
+    #[test]
+    fn what_changed_is_drawn() {
+        let runs = [passed("a/b"), failed("a/b"), passed("a/b")];
+        let runs = runs.map(|record| vec![record, known("c/d")]);
+        let column = Column {
+            name: "7.2.4 gfx1151".to_owned(),
+            records: runs[2].clone(),
+            missing: Vec::new(),
+            past: runs.iter().map(|records| Past::of(records)).collect(),
+        };
+        let page = MatrixPage { columns: &[column], date: "" }.html();
+        let bars: Vec<&str> =
+            page.split("<rect class=\"").skip(1).filter_map(|r| r.split('"').next()).collect();
+        assert_eq!(bars, ["ok", "news", "ok"]);
+        assert!(page.contains("aria-label=\"ok, FAIL, ok\""), "{page}");
+        assert!(page.contains("<th scope=\"row\"><a href=\"#t1\">a/b</a></th>"), "{page}");
+        assert!(page.contains("<section id=\"t1\">\n<h3>a/b</h3>"), "{page}");
+    }
+
+    /// A browser runs nothing but this script: its digest, computed here, is what the page allows.
+    #[test]
+    fn the_script_is_the_one_that_is_allowed() {
+        use sha2::Digest;
+        const LETTERS: &[u8; 64] =
+            b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+        let digest = sha2::Sha256::digest(SCRIPT);
+        let mut text = String::new();
+        for three in digest.chunks(3) {
+            let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
+            for at in 0..4 {
+                let letter = LETTERS[(bits >> (18 - 6 * at) & 63) as usize];
+                text.push(if at > three.len() { '=' } else { letter as char });
+            }
+        }
+        assert_eq!(text, SCRIPT_HASH);
     }
 }

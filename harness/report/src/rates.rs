@@ -45,7 +45,7 @@ pub(crate) fn rates(records: &[Record]) -> String {
     text
 }
 
-fn percent(p: f64) -> String {
+pub(crate) fn percent(p: f64) -> String {
     let value = 100.0 * p;
     if (1.0..=99.0).contains(&value) { format!("{value:.1} %") } else { format!("{value:.2} %") }
 }

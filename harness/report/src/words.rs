@@ -133,7 +133,7 @@ pub(crate) fn faults(record: &Record) -> Option<String> {
 
 /// What was asked of the device, or of the calls, that is not usual. Seeds of faults and of lateness are left out, as each run has
 /// its own.
-fn asked(record: &Record) -> impl Iterator<Item = String> {
+pub(crate) fn asked(record: &Record) -> impl Iterator<Item = String> {
     let config = record.device.identity.iter().map(|identity| &identity.config);
     let of_device = config.flat_map(|config| {
         let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());

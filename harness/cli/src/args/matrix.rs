@@ -9,9 +9,11 @@ Examples:
   rocrepro matrix --rocm debian:7.2.4,debian:6.4.3 --gfx gfx1151,gfx90a --out matrix
   rocrepro matrix graphs --on debian:5.7.1@gfx1030 --on debian:7.2.4@gfx1151 --out matrix
   rocrepro matrix --rocm system --device gpu --out matrix
+  rocrepro matrix --on debian:7.2.4@gfx1151 --out matrix --store results.db    adds the run to a store, and shows all that is there
+  rocrepro matrix --store results.db --out page                                runs nothing
 
 Each column is a run of its own, with its records in a file of the folder; whatever is over there is not run again, so the same
-command goes on after an interrupt. FOLDER/index.html is the page: one file, which loads nothing and runs nothing.
+command goes on after an interrupt. FOLDER/index.html is the page: one file, which loads nothing; a few lines of script search in it.
 
 Exit codes: 0 as expected, 1 news in a column, 2 usage, 3 a planned trial has no verdict, 4 nothing ran.";
 
@@ -50,6 +52,10 @@ pub(crate) struct Matrix {
     /// Longest silence of one trial, in seconds [default: as `run` has it]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) quiet_timeout: Option<u32>,
+
+    /// A results store: what was run is added, and the page has a column for each ground in it, with its earlier runs
+    #[arg(long, value_name = "FILE")]
+    pub(crate) store: Option<PathBuf>,
 
     /// The folder of the records and the page
     #[arg(long, value_name = "FOLDER")]

@@ -1,6 +1,7 @@
 //! The cases on several stacks and architectures: a run for each, and a page of all.
 
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
@@ -9,9 +10,9 @@ use std::{
 
 use report::{Column, Held, MatrixPage, Record, count};
 
-use super::show;
+use super::{show, store};
 use crate::{
-    CaseLibrary, Stop, args,
+    CaseLibrary, Selected, Stop, args,
     args::{DeviceKind, Matrix},
     interrupt, outputs,
 };
@@ -27,13 +28,18 @@ struct Planned {
 
 pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
-    let selected = args.selection.select(&library).map(drop);
-    let (_, planned) = Stop::both(selected, planned(args))?;
+    let selected = args.selection.select(&library);
+    let every = args.selection.cases.is_empty() && args.selection.exclude.is_empty();
+    let (selected, planned) = Stop::both(selected, planned(args))?;
+    let selected: HashSet<String> = selected.iter().map(Selected::id).collect();
+    // What is kept of cases that the library no longer has is shown with all.
+    let wanted = |trial: &str| every || selected.contains(trial);
     fs::create_dir_all(&args.out).map_err(|e| {
         Stop::usage(format!("error: cannot make the folder `{}`: {e}", args.out.display()))
     })?;
     let cancel = interrupt::cancel()?;
     let (mut columns, mut trouble) = (Vec::new(), Vec::new());
+    let (mut all, mut not_run) = (Vec::<Record>::new(), 0);
     for column in &planned {
         if cancel.is_cancelled() {
             trouble.push(format!("{}: not begun, as the run was interrupted", column.name));
@@ -46,21 +52,37 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
         }
         let (records, missing) = read(&column.record)?;
         outputs::note(format!("{}: {}", column.name, report::sentence(&records)));
-        columns.push(Column { name: column.name.clone(), records, missing });
+        all.extend(records.iter().cloned());
+        not_run += missing.len();
+        columns.push(Column { name: column.name.clone(), records, missing, past: Vec::new() });
         // After each column, so that there is something to look at.
         write(&args.out, &columns)?;
     }
+    if let Some(store) = &args.store {
+        let files = planned.iter().map(|column| &column.record).filter(|record| record.exists());
+        let runs: Vec<_> = show::all(files.map(|record| store::whole(record)))?;
+        let runs: Vec<Held> = runs.into_iter().flatten().collect();
+        if !planned.is_empty() {
+            outputs::note(store::add(store, &runs)?);
+        }
+        columns = store::columns(store, &wanted)?;
+        if columns.is_empty() {
+            return Err(Stop::nothing("error: the store has no record of what is asked for"));
+        }
+        write(&args.out, &columns)?;
+    }
     outputs::print(&format!("{}\n", args.out.join("index.html").display()))?;
-    let all: Vec<Record> = columns.iter().flat_map(|c| c.records.clone()).collect();
-    let missing: usize = columns.iter().map(|column| column.missing).sum();
+    if planned.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
     let status = report::exit_status(&all);
-    if trouble.is_empty() && missing == 0 {
+    if trouble.is_empty() && not_run == 0 {
         return Ok(ExitCode::from(status));
     }
-    if missing > 0 {
+    if not_run > 0 {
         trouble.push(format!(
             "{} planned and not run; the same command goes on",
-            count(missing, "trial")
+            count(not_run, "trial")
         ));
     }
     outputs::note(trouble.join("\n"));
@@ -95,7 +117,7 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
                 .push(format!("error: `--on {on}` is not SPEC@GFX, such as debian:5.7.1@gfx1030")),
         }
     }
-    if pairs.is_empty() && problems.is_empty() {
+    if pairs.is_empty() && problems.is_empty() && args.store.is_none() {
         problems
             .push("error: no column is asked for; name stacks with `--rocm` or `--on`".to_owned());
     }
@@ -161,14 +183,14 @@ fn run(args: &Matrix, column: &Planned) -> Result<Option<String>, Stop> {
     })
 }
 
-/// What a column's file holds, and how many planned trials it lacks.
-fn read(record: &Path) -> Result<(Vec<Record>, usize), Stop> {
+/// What a column's file holds, and the planned trials that it lacks.
+fn read(record: &Path) -> Result<(Vec<Record>, Vec<String>), Stop> {
     if !record.exists() {
-        return Ok((Vec::new(), 0));
+        return Ok(Default::default());
     }
     let held = Held::last(&show::text(record)?).pop();
     Ok(held.map_or_else(Default::default, |held| {
-        let missing = held.missing().count();
+        let missing = held.missing().map(|(_, trial)| trial.to_owned()).collect();
         (held.records.into_values().collect(), missing)
     }))
 }

@@ -19,7 +19,7 @@ use crate::{
     CaseLibrary, Session, Stop,
     args::{Emulation, Run},
     batch::{Batch, Patience, run_batch},
-    machine,
+    card, machine,
     outputs::{self, Junit},
     trial::{self, Job, lower_all},
 };
@@ -75,6 +75,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         repeat: args.repeat,
         shard: args.shard,
         digest,
+        merged: Vec::new(),
     };
     let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
     let Resumed { mut records, lost, jobs } = match held {
@@ -160,7 +161,10 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32) -> String {
         add(library.build_id.as_deref().unwrap_or_default());
     }
     add(&session.stack.spec);
-    add(session.gfx().map_or("gpu", |gfx| gfx));
+    match session.gfx() {
+        Some(gfx) => add(gfx),
+        None => add(&format!("gpu {}", card::first(Path::new("/")).unwrap_or_default())),
+    }
     for (option, value) in session.given() {
         add(option);
         add(&value);
@@ -195,6 +199,11 @@ fn resume<'j>(
     held: Held,
     all: impl Iterator<Item = (u64, Job<'j>)>,
 ) -> Result<Resumed<'j>, Stop> {
+    if !held.opened.merged.is_empty() {
+        return Err(Stop::usage(
+            "error: the last run in the record file was merged from shards; resume each of these in its own file",
+        ));
+    }
     if (&held.opened.digest, held.opened.shard) != (&opened.digest, opened.shard) {
         return Err(Stop::usage(format!(
             "error: run {} in the record file is of other trials, options, libraries or another shard; go on with the command that \

@@ -6,7 +6,7 @@ use std::{
     process::ExitCode,
 };
 
-use report::{Held, Record, Rows, count};
+use report::{Held, OddLine, Record, Rows, count};
 
 use crate::{
     Stop,
@@ -57,7 +57,7 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
 }
 
 /// All mistakes at once.
-fn all<T>(results: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Stop> {
+pub(crate) fn all<T>(results: impl Iterator<Item = Result<T, Stop>>) -> Result<Vec<T>, Stop> {
     let (good, bad): (Vec<_>, Vec<_>) = results.partition(Result::is_ok);
     let told: Vec<_> = bad.into_iter().filter_map(|r| r.err().map(|e| e.to_string())).collect();
     if told.is_empty() {
@@ -80,12 +80,31 @@ pub(crate) fn text(path: &Path) -> Result<String, Stop> {
 
 /// The last run of a file, with all its shards that are there.
 pub(crate) fn held(path: &Path) -> Result<Vec<Held>, Stop> {
-    let held = Held::last(&text(path)?);
-    if held.is_empty() {
-        let name = path.display();
-        return Err(Stop::usage(format!(
-            "error: `{name}` has no run that says what it was to do, as those of `rocrepro run --record FILE` do"
-        )));
+    runs(path, &text(path)?)
+}
+
+/// The same of the text of a file.
+pub(crate) fn runs(path: &Path, text: &str) -> Result<Vec<Held>, Stop> {
+    let held = Held::last(text);
+    if held.is_empty() { Err(no_run(path)) } else { Ok(held) }
+}
+
+/// There is nothing in a file to show.
+pub(crate) fn no_run(path: &Path) -> Stop {
+    let name = path.display();
+    Stop::usage(format!(
+        "error: `{name}` has no run that says what it was to do, as those of `rocrepro run --record FILE` do"
+    ))
+}
+
+/// What is wrong with the lines of a record file that were not written by rocrepro. Those that were torn are told.
+pub(crate) fn odd(path: &Path, text: &str) -> Vec<String> {
+    let name = path.display();
+    let (torn, foreign): (Vec<_>, Vec<_>) =
+        report::odd_lines(text).into_iter().partition(|odd| odd.torn);
+    for OddLine { line, .. } in torn {
+        outputs::note(format!("{name}:{line}: this line was torn and is passed over"));
     }
-    Ok(held)
+    let foreign = foreign.into_iter();
+    foreign.map(|OddLine { line, what, .. }| format!("error: {name}:{line}: {what}")).collect()
 }

@@ -36,6 +36,7 @@ mod rerun;
 mod resumed;
 mod sanitize;
 mod scratch;
+mod stored;
 mod textures;
 mod trust;
 mod versions;

@@ -10,7 +10,10 @@ use crate::common::CASE;
 
 fn matrix(folder: &Path, options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    command.args(["matrix", "--out", "out"]).args(options).current_dir(folder).stdin(Stdio::null());
+    command.arg("matrix").args(options).current_dir(folder).stdin(Stdio::null());
+    if !options.contains(&"--out") {
+        command.args(["--out", "out"]);
+    }
     command.output().expect("it starts")
 }
 
@@ -68,7 +71,7 @@ fn news_lead_to_what_happened() {
     assert_eq!(output.status.code(), Some(1), "{text}");
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert!(page.contains("<td class=\"news\"><a href=\"#f1\">0/1 FAIL</a></td>"), "{page}");
-    assert!(page.contains("<section id=\"f1\">"), "{page}");
+    assert!(page.contains("<section class=\"found\" id=\"f1\">"), "{page}");
     // News stands above what is right, whatever the names are.
     assert!(page.find(">wrong</th>") < page.find(">good</th>"), "{page}");
 }
@@ -111,6 +114,40 @@ fn two_runs_are_compared_by_their_records() {
     );
     let missing = rocrepro(&["diff", "old", "nothing"]);
     assert_eq!(missing.status.code(), Some(2), "{}", said(&missing));
+}
+
+/// The same command twice, with a case that was mended in between: the page shows both runs, and the store alone the same.
+#[test]
+fn a_store_keeps_what_a_page_showed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    let wrong =
+        CASE.replace("  - check: dst\n", "  - free: dst\n    returns: hipErrorInvalidValue\n");
+    fs::create_dir(at.join("cases")).expect("a folder");
+    fs::write(at.join("cases/good.yaml"), CASE).expect("a file");
+    let options =
+        ["--cases-from", "cases", "--on", "debian:7.2.4@gfx1151", "--store", "results.db"];
+    for (text, folder, code) in [(&wrong, "first", 1), (&CASE.to_owned(), "second", 0)] {
+        let text = text.replace("faults: [copy.zero]", "faults: [call.hang]");
+        fs::write(at.join("cases/mended.yaml"), text).expect("a file");
+        let output = matrix(at, &[&options[..], &["--out", folder]].concat());
+        assert_eq!(output.status.code(), Some(code), "{}", said(&output));
+        assert!(said(&output).contains("1 run and 2 trials added"), "{}", said(&output));
+    }
+    let page = |name: &str| {
+        let page = fs::read_to_string(at.join(name).join("index.html")).expect("a page");
+        // But for when it was made.
+        page.split("<h1>").nth(1).map(str::to_owned).expect("a heading")
+    };
+    let shown = page("second");
+    assert!(shown.contains("aria-label=\"FAIL, ok\""), "{shown}");
+    assert_eq!(shown.matches("<td class=\"ok\">1/1</td>").count(), 2, "{shown}");
+    assert_eq!(shown.matches("<rect").count(), 2, "{shown}");
+    let output = matrix(at, &["--store", "results.db", "--out", "third"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(page("third"), shown);
+    let none = matrix(at, &["--store", "nothing.db", "--out", "fourth"]);
+    assert_eq!(none.status.code(), Some(2), "{}", said(&none));
 }
 
 #[test]

@@ -1,0 +1,81 @@
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  rocrepro store add --store results.db runs.jsonl nightly/*/run.jsonl
+  rocrepro store list --store results.db
+  rocrepro history graphs/long-chain --store results.db       what a case came to, where and since when
+  rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
+  rocrepro matrix --store results.db --out page               the page of all that is in it
+
+A store is one SQLite file. What is there already is not added again, so the same files may be added after each run.";
+
+pub(crate) const HISTORY: &str = "\
+Examples:
+  rocrepro history graphs/long-chain --store results.db
+  rocrepro history 'graphs/long-chain[nodes=30000]' --store results.db --json
+
+It says of each signature when and where it was seen first and last, and of each trial how often it failed, what that says of the
+probability, and what it came to lately. Results of a stack of another name, of another card, driver, fault or schedule are never
+counted together, and those of the emulated device never with those of a GPU.
+
+Exit codes: 0 told, 2 usage, 4 the store has no record of it.";
+
+pub(crate) const MERGE: &str = "\
+Examples:
+  rocrepro run --shard 1/4 --record part-1.jsonl      on the first of four machines
+  rocrepro merge part-*.jsonl --out run.jsonl         the four as one run, for `show`, `diff` and `store add`
+
+Each trial of the plan must be in exactly one part, all parts of the same plan by the same rocrepro. Whatever is wrong is told at once,
+and then nothing is written.
+
+Exit codes: 0 merged, 2 usage, or these are not the parts of one run, 3 merged, and a planned trial has no record.";
+
+/// The store.
+#[derive(Args)]
+pub(crate) struct StoreFile {
+    /// The results store
+    #[arg(long, value_name = "FILE", env = "ROCREPRO_STORE")]
+    pub(crate) store: PathBuf,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Add the runs of record files; makes the store where there is none
+    Add {
+        /// Files of records, as `run --record` and `merge --out` write them
+        #[arg(value_name = "FILE", required = true)]
+        paths: Vec<PathBuf>,
+        #[command(flatten)]
+        file: StoreFile,
+    },
+    /// List its runs, with what they stood on
+    List {
+        #[command(flatten)]
+        file: StoreFile,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct History {
+    /// The case, such as `graphs/long-chain`, or a trial of it
+    #[arg(value_name = "CASE")]
+    pub(crate) case: String,
+    #[command(flatten)]
+    pub(crate) file: StoreFile,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Merge {
+    /// Files with the shards of one run
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+    /// The file to write; there must be none
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
+}

@@ -1,0 +1,210 @@
+//! The results store: what goes in, and what it tells.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    process::ExitCode,
+};
+
+use report::{Column, Ground, Held, History, Past, Record, count};
+use store::{Kept, Store, Trouble};
+
+use super::show;
+use crate::{
+    Stop,
+    args::{self, StoreFile},
+    outputs,
+};
+
+pub(crate) fn store(args: &args::Store) -> Result<ExitCode, Stop> {
+    match args {
+        args::Store::Add { paths, file: StoreFile { store } } => {
+            let runs = paths.iter().map(|path| whole(path));
+            let runs = show::all(runs)?.into_iter().flatten().collect::<Vec<_>>();
+            outputs::note(add(store, &runs)?);
+        }
+        args::Store::List { file } => list(&Store::open(&file.store).map_err(stop)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Adds runs to a store, and says what came of it.
+pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
+    let added = Store::open_or_make(path).and_then(|mut store| store.add(runs)).map_err(stop)?;
+    let mut told = format!(
+        "{}: {} and {} added",
+        path.display(),
+        count(added.runs, "run"),
+        count(added.trials, "trial")
+    );
+    for (run, merged) in &added.within {
+        told.push_str(&format!("\n{run} is there as a part of {merged}"));
+    }
+    Ok(told)
+}
+
+/// What a store's trouble means for the command.
+pub(crate) fn stop(trouble: Trouble) -> Stop {
+    match trouble.is_usage() {
+        true => Stop::usage(format!("error: {trouble}")),
+        false => Stop::no_verdict(format!("error: {trouble}")),
+    }
+}
+
+/// All runs of a record file of which every line was written by rocrepro. One that was torn is told and left out.
+pub(crate) fn whole(path: &Path) -> Result<Vec<Held>, Stop> {
+    let text = show::text(path)?;
+    let foreign = show::odd(path, &text);
+    let runs = Held::all(&text);
+    if !foreign.is_empty() {
+        return Err(Stop::usage(foreign.join("\n")));
+    }
+    if runs.is_empty() {
+        return Err(show::no_run(path));
+    }
+    let kept: usize = runs.iter().map(|held| held.records.len()).sum();
+    let trials = report::records(&text).map_or(kept, |records| records.len());
+    if trials > kept {
+        outputs::note(format!(
+            "`{}`: {} left out: of a run that does not say what it was to do, or a second end of one trial",
+            path.display(),
+            count(trials - kept, "record")
+        ));
+    }
+    Ok(runs)
+}
+
+fn list(store: &Store) -> Result<(), Stop> {
+    let mut text = String::new();
+    for Kept { opened, ground, trials, .. } in store.runs().map_err(stop)? {
+        let planned = opened.all().count();
+        let shard = opened.shard.map_or(String::new(), |shard| format!(" shard {shard}"));
+        text.push_str(&format!(
+            "{} {}{shard}: {trials} of {} over on {}\n",
+            opened.opened,
+            opened.run,
+            count(planned, "trial"),
+            ground.map_or("what no record tells".to_owned(), |ground| ground.name),
+        ));
+    }
+    outputs::print(&text)
+}
+
+pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
+    let store = Store::open(&args.file.store).map_err(stop)?;
+    let case = args.case.split('[').next().unwrap_or_default();
+    let mut of_case = store.of_case(case).map_err(stop)?;
+    let runs = store.runs().map_err(stop)?;
+    let runs: Vec<(Ground, Vec<Record>)> = runs
+        .into_iter()
+        .filter_map(|run| Some((run.ground?, of_case.remove(&run.opened.run)?)))
+        .collect();
+    let history = History::of(&args.case, &runs);
+    if history.trials == 0 {
+        let cases = store.cases().map_err(stop)?;
+        let help = crate::select::nearest(case, cases.iter().map(String::as_str))
+            .filter(|name| *name != case)
+            .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        return Err(Stop::nothing(format!(
+            "error: the store has no record of `{}`{help}",
+            args.case
+        )));
+    }
+    match args.json {
+        true => outputs::data(&(json(&history)? + "\n"))?,
+        false => outputs::print(&history.text())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a program reads.
+pub(crate) fn json(value: &impl serde::Serialize) -> Result<String, Stop> {
+    serde_json::to_string_pretty(value)
+        .map_err(|e| Stop::no_verdict(format!("error: cannot write JSON: {e}")))
+}
+
+/// The records of a run, or of a ground: of each trial those of the last run that has it.
+pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
+    let runs = store.runs().map_err(stop)?;
+    let is = |run: &&Kept| run.opened.run == name;
+    if let Some(run) = runs.iter().find(is) {
+        return store.records(run).map_err(stop);
+    }
+    let on: Vec<&Kept> =
+        runs.iter().filter(|run| run.ground.as_ref().is_some_and(|g| g.name == name)).collect();
+    if on.is_empty() {
+        let grounds: Vec<&str> =
+            runs.iter().filter_map(|run| Some(run.ground.as_ref()?.name.as_str())).collect();
+        let help = crate::select::nearest(name, grounds.iter().copied()).map_or_else(
+            || "`rocrepro store list` shows all".to_owned(),
+            |name| format!("did you mean `{name}`?"),
+        );
+        return Err(Stop::usage(format!(
+            "error: the store has no run, and nothing that a run stood on, called `{name}`; {help}"
+        )));
+    }
+    let mut last = Latest::default();
+    for run in on {
+        last.take(store.records(run).map_err(stop)?);
+    }
+    Ok(last.records())
+}
+
+/// What is kept, as columns of a page: one for each ground, with each trial as the last run that has it tells. Of trials that are
+/// not `wanted` nothing is told.
+pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Column>, Stop> {
+    let store = Store::open(path).map_err(stop)?;
+    let mut grounds: BTreeMap<String, Vec<Kept>> = BTreeMap::new();
+    for run in store.runs().map_err(stop)? {
+        if let Some(ground) = &run.ground {
+            grounds.entry(ground.name.clone()).or_default().push(run);
+        }
+    }
+    let mut columns = Vec::new();
+    for (name, runs) in grounds {
+        let (mut latest, mut past) = (Latest::default(), Vec::new());
+        for run in &runs {
+            let mut records = store.records(run).map_err(stop)?;
+            records.retain(|record| wanted(&record.trial));
+            past.push(Past::of(&records));
+            latest.take(records);
+        }
+        past.retain(|past| !past.cases.is_empty());
+        let planned = runs.into_iter().flat_map(|run| run.opened.trials);
+        let planned: BTreeSet<String> = planned.filter(|trial| wanted(trial)).collect();
+        let missing = planned.into_iter().filter(|trial| !latest.has(trial)).collect();
+        let name = name.strip_prefix("debian:").unwrap_or(&name).replacen('@', " ", 1);
+        columns.push(Column { name, missing, past, records: latest.records() });
+    }
+    columns.retain(|column| !(column.records.is_empty() && column.missing.is_empty()));
+    // New releases first.
+    columns.sort_by_cached_key(|column| {
+        let rocm = column.records.first().and_then(|record| record.stack.rocm.clone());
+        (Reverse(rocm), column.name.clone())
+    });
+    Ok(columns)
+}
+
+/// Of each trial the records of the last run that has it.
+#[derive(Default)]
+pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
+
+impl Latest {
+    /// Takes the records of a later run.
+    pub(crate) fn take(&mut self, records: Vec<Record>) {
+        let mut run = Latest::default();
+        for record in records {
+            run.0.entry(record.trial.clone()).or_default().push(record);
+        }
+        self.0.extend(run.0);
+    }
+
+    pub(crate) fn has(&self, trial: &str) -> bool {
+        self.0.contains_key(trial)
+    }
+
+    pub(crate) fn records(self) -> Vec<Record> {
+        self.0.into_values().flatten().collect()
+    }
+}

@@ -1,0 +1,217 @@
+//! Runs that are merged, kept in a store and asked for.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use serde_json::Value;
+
+use crate::common::CASE;
+
+fn rocrepro(folder: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.env_remove("ROCREPRO_STORE");
+    command.args(words).current_dir(folder).stdin(Stdio::null()).output().expect("it starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&[&output.stdout[..], &output.stderr[..]].concat()).into_owned()
+}
+
+#[track_caller]
+fn ends(folder: &Path, words: &[&str], code: i32) -> String {
+    let output = rocrepro(folder, words);
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {}", said(&output));
+    said(&output)
+}
+
+/// A case of one quick trial for each number, in a file of the folder.
+fn cases(folder: &Path, trials: usize) {
+    let numbers: Vec<String> = (1..=trials).map(|n| (8 * n).to_string()).collect();
+    let matrix = format!("matrix: {{n: [{}]}}\nbuffers:\n", numbers.join(", "));
+    let case = CASE.replace("buffers:\n", &matrix).replace("bytes: 64", "bytes: $n");
+    fs::write(folder.join("case.yaml"), case).expect("a file");
+}
+
+const RUN: [&str; 7] =
+    ["run", "--cases-from", "case.yaml", "--device", "emulated", "--rocm", "debian:7.2.4"];
+
+fn run(folder: &Path, more: &[&str]) {
+    ends(folder, &[&RUN[..], more].concat(), 0);
+}
+
+/// The trials of a record file that are over, by its lines alone.
+fn trials(path: &Path) -> Vec<String> {
+    let text = fs::read_to_string(path).expect("records");
+    let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let over = lines.filter(|line| line["verdict"].is_object());
+    let mut names: Vec<String> =
+        over.map(|line| line["trial"].as_str().expect("a name").to_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn seven_shards_are_merged_to_their_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    cases(at, 24);
+    run(at, &["--record", "whole"]);
+    let parts: Vec<String> = (1..=7).map(|n| format!("part-{n}")).collect();
+    for (n, part) in (1..).zip(&parts) {
+        let shard = format!("{n}/7");
+        // One of seven may have no trial; that is no mistake.
+        rocrepro(at, &[&RUN[..], &["--shard", &shard, "--record", part]].concat());
+    }
+    let mut parts: Vec<&str> = parts.iter().map(String::as_str).collect();
+    parts.rotate_left(3);
+    parts.swap(0, 5);
+    let merge = |files: &[&str], out: &str| {
+        let words = [&["merge"], files, &["--out", out]].concat();
+        let output = rocrepro(at, &words);
+        (output.status.code(), said(&output))
+    };
+    let (code, text) = merge(&parts, "merged");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("24 trials of 7 shards"), "{text}");
+    assert_eq!(trials(&at.join("merged")), trials(&at.join("whole")));
+    assert!(ends(at, &["show", "merged"], 0).contains("24 trials of 1 case: 24 passed"));
+    assert!(ends(at, &["diff", "whole", "merged"], 0).contains("24 trials in both: 0 differ"));
+    let resumed = [&RUN[..], &["--record", "merged", "--resume"]].concat();
+    assert!(ends(at, &resumed, 2).contains("was merged from shards"));
+
+    // What is there is not overwritten.
+    let before = fs::read(at.join("merged")).expect("a file");
+    assert!(
+        matches!(merge(&parts, "merged"), (Some(2), told) if told.contains("is there already"))
+    );
+    assert_eq!(fs::read(at.join("merged")).expect("a file"), before);
+
+    let refused = |files: &[&str], wanted: &[&str]| {
+        let (code, text) = merge(files, "bad");
+        assert!(code == Some(2) && wanted.iter().all(|told| text.contains(told)), "{text}");
+        assert!(!at.join("bad").exists());
+    };
+    refused(&parts[1..], &["no file holds shard"]);
+    refused(&[&parts[..], &[parts[2]]].concat(), &["hold the same shard"]);
+    run(at, &["--quiet-timeout", "77", "--shard", "1/7", "--record", "other"]);
+    let others: Vec<&str> =
+        parts.iter().map(|p| if *p == "part-1" { "other" } else { p }).collect();
+    refused(&others, &["are of different runs"]);
+    // All that is wrong at once, with file and line.
+    let text = fs::read_to_string(at.join(parts[0])).expect("records");
+    fs::write(at.join("foreign"), format!("{text}hello\n")).expect("a file");
+    refused(&["foreign", "nothing"], &["foreign:", "not a record", "cannot read `nothing`"]);
+
+    // The last end of a trial was torn.
+    let lines: Vec<&str> = text.lines().collect();
+    let last = lines.iter().rposition(|line| line.contains("\"verdict\"")).expect("a record");
+    let torn = [&lines[..last], &[&lines[last][..lines[last].len() / 2]]].concat().join("\n");
+    fs::write(at.join("torn"), torn).expect("a file");
+    let files: Vec<&str> = parts.iter().map(|p| if *p == parts[0] { "torn" } else { p }).collect();
+    let (code, text) = merge(&files, "short");
+    assert_eq!(code, Some(3), "{text}");
+    assert!(text.contains(&format!("torn:{}: this line was torn", last + 1)), "{text}");
+    assert!(text.contains("1 trial planned and without a record:\n    case["), "{text}");
+    assert_eq!(trials(&at.join("short")).len(), 23);
+    ends(at, &["show", "short"], 3);
+
+    // In a store the merged run stands for its shards.
+    ends(at, &[&["store", "add", "--store", "db"], &parts[..]].concat(), 0);
+    ends(at, &["store", "add", "--store", "db", "merged"], 0);
+    let listed = ends(at, &["store", "list", "--store", "db"], 0);
+    assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
+}
+
+#[test]
+fn a_store_tells_what_a_case_came_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    cases(at, 3);
+    run(at, &["--record", "old", "--gfx", "gfx1151", "--repeat", "2"]);
+    run(at, &["--record", "new", "--gfx", "gfx1151"]);
+    run(at, &["--record", "other", "--gfx", "gfx90a"]);
+    // One of the new ones failed.
+    let text = fs::read_to_string(at.join("new")).expect("records");
+    let fails = |line: &str| match line.contains("\"trial\":\"case[n=16]\"") {
+        true => line
+            .replace(
+                "\"kind\":\"pass\",\"signature\":\"pass\"",
+                "\"kind\":\"hang\",\"signature\":\"hang:x\"",
+            )
+            .replace("\"verdict\":{\"kind\":\"pass\"", "\"verdict\":{\"kind\":\"news-fail\""),
+        false => line.to_owned(),
+    };
+    let text: Vec<String> = text.lines().map(fails).collect();
+    fs::write(at.join("new"), text.join("\n")).expect("a file");
+
+    // Both at once, each in a process of its own.
+    let add = |file: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+        command.args(["store", "add", "--store", "db", file]).current_dir(at);
+        command.stderr(Stdio::piped()).spawn().expect("it starts")
+    };
+    for child in [add("old"), add("new"), add("other")] {
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{}", said(&output));
+    }
+    let again = ends(at, &["store", "add", "--store", "db", "old", "new"], 0);
+    assert!(again.contains("0 runs and 0 trials added"), "{again}");
+
+    // The failed trial ran once more on gfx90a, which is never counted with it.
+    let told = ends(at, &["history", "case", "--store", "db"], 0);
+    assert!(told.contains("12 trials on 2 grounds: 1 failed, 11 passed"), "{told}");
+    assert!(told.contains("case[n=16]: 1 of 3 failed; fails in"), "{told}");
+    assert!(told.contains("on the emulated gfx1151; not a GPU result"), "{told}");
+    let json = ends(at, &["history", "case[n=16]", "--store", "db", "--json"], 0);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!((json["trials"].as_u64(), json["verdicts"]["failed"].as_u64()), (Some(4), Some(1)));
+    let none = ends(at, &["history", "cas", "--store", "db"], 4);
+    assert!(none.contains("did you mean `case`?"), "{none}");
+
+    let on = ["debian:7.2.4@gfx90a", "debian:7.2.4@gfx1151", "--store", "db"];
+    let told = ends(at, &[&["diff"], &on[..]].concat(), 1);
+    assert!(told.contains("now fails       case[n=16]\n    pass -> hang:x"), "{told}");
+    let json = ends(at, &[&["diff", "--json"], &on[..]].concat(), 1);
+    let json: Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["changed"][0]["change"], "now_fails");
+    let wrong = ends(at, &["diff", "debian:7.2.4@gfx91a", "x", "--store", "db"], 2);
+    assert!(wrong.contains("did you mean `debian:7.2.4@gfx90a`?"), "{wrong}");
+}
+
+#[test]
+fn nothing_of_a_foreign_file_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = folder.path();
+    cases(at, 2);
+    run(at, &["--record", "good"]);
+    run(at, &["--record", "later"]);
+    let text = fs::read_to_string(at.join("good")).expect("records");
+    fs::write(at.join("foreign"), format!("{text}{{\"format\":2}}\nhello\n")).expect("a file");
+    fs::write(at.join("nothing"), "").expect("a file");
+    let add = ["store", "add", "--store", "db"];
+    let told = ends(at, &[&add[..], &["good", "foreign", "nothing", "none"]].concat(), 2);
+    let lines = text.lines().count();
+    for wanted in [
+        format!("foreign:{}: a record of format 2", lines + 1),
+        format!("foreign:{}: not a record", lines + 2),
+        "`nothing` has no run".to_owned(),
+        "cannot read `none`".to_owned(),
+    ] {
+        assert!(told.contains(&wanted), "no {wanted}: {told}");
+    }
+    assert!(!at.join("db").exists());
+    // A line that was torn is told; the rest of the run is whole.
+    fs::write(at.join("torn"), &text[..text.len() - 30]).expect("a file");
+    let told = ends(at, &[&add[..], &["torn"]].concat(), 0);
+    assert!(told.contains(&format!("torn:{lines}: this line was torn")), "{told}");
+
+    let foreign = fs::read(at.join("later")).expect("a file");
+    let told = ends(at, &["store", "add", "--store", "later", "good"], 2);
+    assert!(told.contains("is no results store of rocrepro"), "{told}");
+    assert_eq!(fs::read(at.join("later")).expect("a file"), foreign);
+    assert!(ends(at, &["history", "case", "--store", "no"], 2).contains("there is no store"));
+    assert!(!at.join("no").exists());
+}

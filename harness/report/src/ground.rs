@@ -1,0 +1,104 @@
+//! What a run stood on, so that results of different grounds are never mixed.
+
+use crate::{
+    Record,
+    words::{asked, stack_and_device},
+};
+
+/// What a run stood on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ground {
+    /// Short, the same for all runs that stood on the same: `debian:7.2.4@gfx1151`, `system@gfx1100 GPU 0123456789ab`.
+    pub name: String,
+    /// For people.
+    pub words: String,
+}
+
+impl Ground {
+    /// What the first of these records of a run that proves it says; where none does, the first.
+    pub fn of<'a>(records: impl IntoIterator<Item = &'a Record> + Clone) -> Option<Ground> {
+        let proven = records.clone().into_iter().find(|record| record.device.proven);
+        proven.or_else(|| records.into_iter().next()).map(of)
+    }
+}
+
+fn of(record: &Record) -> Ground {
+    let device = &record.device;
+    let spec = &record.stack.spec;
+    // Features are the emulated device's to choose for a trial, and a GPU's own.
+    let gfx = device.gfx.split(':').next().unwrap_or_default();
+    let (mut name, mut words) = match device.emulated {
+        true => (format!("{spec}@{gfx}"), stack_and_device(record)),
+        false => (format!("{spec}@{} GPU", device.gfx), stack_and_device(record)),
+    };
+    if !device.emulated {
+        let card = device.card.as_ref().and_then(|card| card.card.as_deref());
+        match card {
+            Some(card) => {
+                name.push_str(&format!(" {card}"));
+                words.push_str(&format!(", card {card}"));
+            }
+            // One without a serial number is known by its place alone.
+            None if !device.bdf.is_empty() => {
+                name.push_str(&format!(" {}", device.bdf));
+                words.push_str(&format!(", at {}", device.bdf));
+            }
+            None => {}
+        }
+        if !device.driver.is_empty() {
+            words.push_str(&format!(", {}", device.driver));
+            name.push_str(&format!(", {}", device.driver));
+        }
+    }
+    for asked in asked(record) {
+        name.push_str(&format!("; {asked}"));
+        words.push_str(&format!("; {asked}"));
+    }
+    Ground { name, words }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Gpu, fixture::*};
+
+    #[test]
+    fn what_differs_is_another_ground() {
+        let card = |digest: &str, driver: &str| {
+            let mut record = on_gpu(passed("a/b"));
+            record.device.driver = driver.to_owned();
+            record.device.card =
+                Some(Box::new(Gpu { card: Some(digest.to_owned()), ..Gpu::default() }));
+            record
+        };
+        let mut late = passed("a/b");
+        late.late = Some(crate::Lateness { asked: "seeded=7".to_owned(), times: None });
+        let records = [
+            passed("a/b"),
+            on_gpu(passed("a/b")),
+            card("0123456789ab", "amdgpu, kernel 6.12"),
+            card("0123456789ab", "amdgpu, kernel 6.13"),
+            card("ba9876543210", "amdgpu, kernel 6.12"),
+            under(device::Fault::CopyZero, failed("a/b")),
+            late,
+        ];
+        let names: Vec<String> =
+            records.iter().filter_map(|r| Ground::of([r])).map(|ground| ground.name).collect();
+        assert_eq!(
+            names,
+            [
+                "debian:7.2.4@gfx1151",
+                "debian:7.2.4@gfx1100 GPU 0000:03:00.0",
+                "debian:7.2.4@gfx1100 GPU 0123456789ab, amdgpu, kernel 6.12",
+                "debian:7.2.4@gfx1100 GPU 0123456789ab, amdgpu, kernel 6.13",
+                "debian:7.2.4@gfx1100 GPU ba9876543210, amdgpu, kernel 6.12",
+                "debian:7.2.4@gfx1151; planted fault: copy.zero",
+                "debian:7.2.4@gfx1151; work late on purpose",
+            ]
+        );
+        // What proves it counts, not what comes first.
+        let run = [unproven("a/b"), passed("a/b")];
+        assert_eq!(Ground::of(&run), Ground::of([&passed("a/b")]));
+        assert_eq!(Ground::of(&[]), None);
+    }
+}

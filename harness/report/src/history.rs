@@ -1,0 +1,363 @@
+//! What a case came to over time, on each ground by itself.
+
+use std::{collections::BTreeMap, fmt::Write};
+
+use judge::{Kind, Rate, VerdictKind};
+use serde::Serialize;
+
+use crate::{
+    Ground, Record,
+    rates::percent,
+    words::{BOLD, DIM, count, counted, rank, styled},
+};
+
+/// What a case came to in all runs that are kept.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct History {
+    /// The case, or the trial that was asked for.
+    pub of: String,
+    /// Its title.
+    pub title: String,
+    /// Trials that have a record.
+    pub trials: usize,
+    /// How many came to each verdict.
+    pub verdicts: BTreeMap<&'static str, usize>,
+    /// Each way in which it failed, the one seen last first.
+    pub failures: Vec<Failure>,
+    /// Each ground; results of different ones are never counted together.
+    pub grounds: Vec<OnGround>,
+}
+
+/// A way to fail.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Failure {
+    /// Its signature.
+    pub signature: String,
+    /// Where it was seen.
+    pub on: Vec<Sighting>,
+}
+
+/// A signature on a ground.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sighting {
+    /// The ground.
+    pub ground: String,
+    /// Whether that is the emulated device.
+    pub emulated: bool,
+    /// Trials that came to it.
+    pub trials: usize,
+    /// When the first of them ended, RFC 3339 in UTC.
+    pub first: String,
+    /// When the last of them ended.
+    pub last: String,
+}
+
+/// A case on one ground.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OnGround {
+    /// Its name.
+    pub ground: String,
+    /// The same for people.
+    pub words: String,
+    /// Whether that is the emulated device.
+    pub emulated: bool,
+    /// Runs with records of the case.
+    pub runs: usize,
+    /// When the first trial ended.
+    pub first: String,
+    /// When the last one did.
+    pub last: String,
+    /// Build ids of libamdhip64, each with the end of the first trial that had it.
+    pub hip: Vec<(String, String)>,
+    /// Trials without a verdict or skipped, which count neither way.
+    pub not_counted: usize,
+    /// Each trial that ran there.
+    pub trials: Vec<OfTrial>,
+}
+
+/// A trial on one ground.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfTrial {
+    /// The trial.
+    pub trial: String,
+    /// How often it ran and came to a verdict.
+    pub ran: u32,
+    /// How often it failed.
+    pub failed: u32,
+    /// The 95 % interval (Clopper and Pearson) of the probability that it fails.
+    pub interval: (f64, f64),
+    /// What it came to, with the numbers.
+    pub signatures: BTreeMap<String, u32>,
+    /// What it came to in the end, and since when without another one between.
+    pub lately: Lately,
+}
+
+/// The end of a trial's history.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Lately {
+    /// What it came to.
+    pub signature: String,
+    /// When the first of these ended.
+    pub since: String,
+    /// How many they are.
+    pub times: u32,
+    /// When the trial last came to something else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub before: Option<String>,
+}
+
+/// Whether it says something of the trial.
+fn counts(record: &Record) -> bool {
+    !matches!(record.outcome.kind, Kind::Skip | Kind::NoVerdict)
+}
+
+impl History {
+    /// The history of a case, or of one trial of it, from the records of runs with what they stood on.
+    pub fn of(asked: &str, runs: &[(Ground, Vec<Record>)]) -> History {
+        let mut grounds: BTreeMap<&Ground, (usize, Vec<&Record>)> = BTreeMap::new();
+        for (ground, records) in runs {
+            let wanted = records.iter().filter(|r| r.case == asked || r.trial == asked);
+            let wanted: Vec<&Record> = wanted.collect();
+            if !wanted.is_empty() {
+                let (runs, all) = grounds.entry(ground).or_default();
+                *runs += 1;
+                all.extend(wanted);
+            }
+        }
+        // What ended in one second stays in the order of the runs and of their numbers.
+        for (_, records) in grounds.values_mut() {
+            records.sort_by(|a, b| a.date.cmp(&b.date));
+        }
+        let all = || grounds.values().flat_map(|(_, records)| records.iter().copied());
+        let mut verdicts = BTreeMap::new();
+        for record in all() {
+            *verdicts.entry(counted(record.verdict.kind)).or_default() += 1;
+        }
+        let latest = all().max_by(|a, b| a.date.cmp(&b.date));
+        History {
+            of: asked.to_owned(),
+            title: latest.map(|record| record.title.clone()).unwrap_or_default(),
+            trials: all().count(),
+            verdicts,
+            failures: failures(&grounds),
+            grounds: grounds.iter().map(|(ground, (runs, all))| on(ground, *runs, all)).collect(),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = styled(BOLD, &self.of);
+        if !self.title.is_empty() {
+            let _ = write!(text, ": {}", self.title);
+        }
+        let mut kinds = VerdictKind::ALL.to_vec();
+        kinds.sort_by_key(|kind| rank(*kind));
+        let numbers = kinds.into_iter().filter_map(|kind| {
+            let n = self.verdicts.get(counted(kind))?;
+            Some(format!("{n} {}", counted(kind)))
+        });
+        let numbers: Vec<String> = numbers.collect();
+        let _ = writeln!(
+            text,
+            "\n{} on {}: {}",
+            count(self.trials, "trial"),
+            count(self.grounds.len(), "ground"),
+            numbers.join(", ")
+        );
+        for failure in &self.failures {
+            let _ = writeln!(text, "\n{}", styled(BOLD, &failure.signature));
+            for on in &failure.on {
+                let when = match on.first == on.last {
+                    true => format!("seen {}", on.first),
+                    false => format!("first seen {}, last {}", on.first, on.last),
+                };
+                let _ =
+                    writeln!(text, "    {when}: {} on {}", count(on.trials, "trial"), on.ground);
+            }
+        }
+        for on in &self.grounds {
+            on.write(&mut text);
+        }
+        text
+    }
+}
+
+impl OnGround {
+    fn write(&self, text: &mut String) {
+        let _ = writeln!(text, "\n{}", styled(BOLD, &self.words));
+        let _ =
+            writeln!(text, "    {}, from {} to {}", count(self.runs, "run"), self.first, self.last);
+        if self.hip.len() > 1 {
+            for (id, since) in &self.hip {
+                let _ = writeln!(text, "    libamdhip64 {id}: first seen {since}");
+            }
+        }
+        let passed = self.trials.iter().filter(|trial| trial.failed == 0);
+        let (trials, runs) =
+            passed.fold((0_usize, 0), |(trials, runs), trial| (trials + 1, runs + trial.ran));
+        if trials > 0 {
+            let _ = writeln!(
+                text,
+                "    {} passed whenever {} ran, {} in all",
+                count(trials, "trial"),
+                if trials == 1 { "it" } else { "they" },
+                count(runs, "time")
+            );
+        }
+        if self.not_counted > 0 {
+            let _ = writeln!(
+                text,
+                "    {} skipped or without verdict, which count neither way",
+                count(self.not_counted, "trial")
+            );
+        }
+        for trial in self.trials.iter().filter(|trial| trial.failed > 0) {
+            let (low, high) = trial.interval;
+            let _ = writeln!(
+                text,
+                "    {}: {} of {} failed; fails in {} to {} of runs {}",
+                trial.trial,
+                trial.failed,
+                trial.ran,
+                percent(low),
+                percent(high),
+                styled(DIM, "(95 % interval, two-sided)")
+            );
+            if trial.signatures.len() > 1 {
+                for (signature, n) in &trial.signatures {
+                    let _ = writeln!(text, "        {n} x {signature}");
+                }
+            }
+            let Lately { signature, since, times, before } = &trial.lately;
+            let _ = match (before, times) {
+                (None, 1) => writeln!(text, "        {signature}, {since}"),
+                (None, times) => {
+                    writeln!(text, "        {signature} each of {times} times since {since}")
+                }
+                (Some(before), times) => writeln!(
+                    text,
+                    "        lately {signature}, {} since {since}; something else last on {before}",
+                    count(*times, "time")
+                ),
+            };
+        }
+    }
+}
+
+fn failures(grounds: &BTreeMap<&Ground, (usize, Vec<&Record>)>) -> Vec<Failure> {
+    let mut found: BTreeMap<&str, Vec<Sighting>> = BTreeMap::new();
+    for (ground, (_, records)) in grounds {
+        for record in records.iter().filter(|r| counts(r) && r.outcome.kind.is_failure()) {
+            let on = found.entry(&record.outcome.signature).or_default();
+            match on.last_mut() {
+                Some(sighting) if sighting.ground == ground.name => {
+                    sighting.trials += 1;
+                    sighting.last.clone_from(&record.date);
+                }
+                _ => on.push(Sighting {
+                    ground: ground.name.clone(),
+                    emulated: record.device.emulated,
+                    trials: 1,
+                    first: record.date.clone(),
+                    last: record.date.clone(),
+                }),
+            }
+        }
+    }
+    let mut failures: Vec<Failure> = found
+        .into_iter()
+        .map(|(signature, on)| Failure { signature: signature.to_owned(), on })
+        .collect();
+    let last = |failure: &Failure| failure.on.iter().map(|on| on.last.clone()).max();
+    failures.sort_by_key(|failure| std::cmp::Reverse(last(failure)));
+    failures
+}
+
+/// A case on a ground, from its records by date, of which there is one at least.
+fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
+    let mut trials: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    for record in records.iter().filter(|record| counts(record)) {
+        trials.entry(&record.trial).or_default().push(record);
+    }
+    let mut hip: Vec<(String, String)> = Vec::new();
+    for record in records {
+        let library = record.stack.libraries.iter().find(|l| l.name.starts_with("libamdhip64"));
+        let Some(id) = library.and_then(|library| library.build_id.clone()) else { continue };
+        if !hip.iter().any(|(there, _)| *there == id) {
+            hip.push((id, record.date.clone()));
+        }
+    }
+    let end = |record: Option<&&Record>| record.map(|r| r.date.clone()).unwrap_or_default();
+    OnGround {
+        ground: ground.name.clone(),
+        words: ground.words.clone(),
+        emulated: records.first().is_some_and(|record| record.device.emulated),
+        runs,
+        first: end(records.first()),
+        last: end(records.last()),
+        hip,
+        not_counted: records.iter().filter(|record| !counts(record)).count(),
+        trials: trials
+            .into_iter()
+            .filter_map(|(trial, records)| of_trial(trial, &records))
+            .collect(),
+    }
+}
+
+fn of_trial(trial: &str, records: &[&Record]) -> Option<OfTrial> {
+    let mut signatures: BTreeMap<String, u32> = BTreeMap::new();
+    for record in records {
+        *signatures.entry(record.outcome.signature.clone()).or_default() += 1;
+    }
+    let failed = records.iter().filter(|record| record.outcome.kind.is_failure()).count();
+    let rate = Rate { hits: u32::try_from(failed).ok()?, runs: u32::try_from(records.len()).ok()? };
+    let signature = &records.last()?.outcome.signature;
+    let lately = records.iter().rev().take_while(|r| r.outcome.signature == *signature);
+    let times = lately.count();
+    let (before, same) = records.split_at(records.len() - times);
+    Some(OfTrial {
+        trial: trial.to_owned(),
+        ran: rate.runs,
+        failed: rate.hits,
+        interval: rate.interval(),
+        signatures,
+        lately: Lately {
+            signature: signature.clone(),
+            since: same.first()?.date.clone(),
+            times: u32::try_from(times).ok()?,
+            before: before.last().map(|record| record.date.clone()),
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{failed, on_gpu, passed, plain, skipped, unproven};
+
+    fn at(day: u32, mut record: Record) -> Record {
+        record.date = format!("2026-11-{day:02}T01:00:00Z");
+        record
+    }
+
+    fn run(records: Vec<Record>) -> (Ground, Vec<Record>) {
+        (Ground::of(&records).expect("a ground"), records)
+    }
+
+    #[test]
+    fn each_ground_has_its_own_numbers() {
+        let mut rebuilt = failed("a/b[x=1]");
+        rebuilt.stack.libraries[0].build_id = Some("4567".to_owned());
+        let runs = [
+            run(vec![at(1, passed("a/b[x=1]")), at(1, passed("a/b[x=2]")), at(1, passed("a/c"))]),
+            run(vec![at(2, rebuilt), at(2, passed("a/b[x=2]")), at(2, skipped("a/b[x=3]"))]),
+            run(vec![at(3, failed("a/b[x=1]")), at(3, unproven("a/b[x=2]"))]),
+            run(vec![at(4, on_gpu(failed("a/b[x=1]")))]),
+        ];
+        let history = History::of("a/b", &runs);
+        insta::assert_snapshot!(plain(&history.text()));
+        let one = History::of("a/b[x=2]", &runs);
+        assert_eq!((one.trials, one.failures.len()), (3, 0));
+        assert_eq!(History::of("a/d", &runs).trials, 0);
+    }
+}

@@ -1,0 +1,163 @@
+//! What goes into a store.
+
+use std::collections::BTreeMap;
+
+use judge::VerdictKind;
+use report::{Held, Record};
+use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
+use serde_json::{Map, Value};
+
+use crate::{Store, Trouble};
+
+/// What came of adding runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Added {
+    /// Runs that were not there.
+    pub runs: usize,
+    /// Trials that were not there, or that had passed and have failed since.
+    pub trials: usize,
+    /// Runs that are there as parts of a merged one, by its name.
+    pub within: BTreeMap<String, String>,
+}
+
+/// Fields of a record that many share, each kept as a part of its own.
+pub(crate) const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
+
+impl Store {
+    /// Adds runs, all or, where one cannot be added, none. What is there already stays as it is.
+    ///
+    /// # Errors
+    /// A run that is there with another plan; trouble with the file.
+    pub fn add(&mut self, runs: &[Held]) -> Result<Added, Trouble> {
+        let transaction = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut added = Added::default();
+        for held in runs {
+            add(&transaction, held, &mut added)?;
+        }
+        transaction.commit()?;
+        Ok(added)
+    }
+}
+
+/// The run that holds one of a name.
+const HOLDER: &str = "
+    SELECT run.id, run.name, run.opened, part.text
+    FROM member JOIN run ON run.id = member.run JOIN part ON part.id = run.trials
+    WHERE member.name = ?";
+
+fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Trouble> {
+    let name = &held.opened.run;
+    let holder = |name: &str| {
+        to.query_row(HOLDER, [name], |row| <(i64, String, String, String)>::try_from(row))
+            .optional()
+    };
+    let (opened, trials) = plan(held)?;
+    let run = match holder(name)? {
+        Some((_, other, ..)) if other != *name => {
+            added.within.insert(name.clone(), other);
+            return Ok(());
+        }
+        Some((_, _, there, its_trials)) if (&there, &its_trials) != (&opened, &trials) => {
+            return Err(Trouble::OtherPlan(name.clone()));
+        }
+        Some((run, ..)) => run,
+        None => {
+            // A merged run takes the place of its shards.
+            for shard in &held.opened.merged {
+                match holder(shard)? {
+                    Some((run, other, ..)) if other == *shard => {
+                        to.execute("DELETE FROM run WHERE id = ?", [run])?;
+                    }
+                    Some((_, other, ..)) => return Err(Trouble::Merged(name.clone(), other)),
+                    None => {}
+                }
+            }
+            added.runs += 1;
+            to.execute(
+                "INSERT INTO run (name, opened, trials, began) VALUES (?, ?, ?, ?)",
+                params![name, opened, part(to, &trials)?, held.opened.opened],
+            )?;
+            let run = to.last_insert_rowid();
+            for member in [name].into_iter().chain(&held.opened.merged) {
+                to.execute("INSERT INTO member VALUES (?, ?)", params![member, run])?;
+            }
+            run
+        }
+    };
+    for record in held.records.values() {
+        added.trials += usize::from(keep(to, run, record)?);
+    }
+    // What it stood on is known once a trial has proven it.
+    if let Some(ground) = report::Ground::of(held.records.values()) {
+        to.execute(
+            "UPDATE run SET ground = ?, words = ? WHERE id = ?",
+            params![ground.name, ground.words, run],
+        )?;
+    }
+    Ok(())
+}
+
+/// What a run was to do, as JSON, and its trials, which other runs may share.
+fn plan(held: &Held) -> Result<(String, String), Trouble> {
+    let mut opened = object(serde_json::to_value(&held.opened)?);
+    let trials = opened.remove("trials").unwrap_or_default();
+    Ok((serde_json::to_string(&opened)?, serde_json::to_string(&trials)?))
+}
+
+/// Whether it was not there. Of two ends of one trial that which is no pass counts, as in a record file.
+fn keep(to: &Transaction<'_>, run: i64, record: &Record) -> Result<bool, Trouble> {
+    let there: Option<bool> = to
+        .prepare_cached("SELECT passed FROM trial WHERE run = ? AND number = ?")?
+        .query_row(params![run, signed(record.number)], |row| row.get(0))
+        .optional()?;
+    let passed = record.verdict.kind == VerdictKind::Pass;
+    if there.is_some_and(|there| !there || passed) {
+        return Ok(false);
+    }
+    let mut rest = object(serde_json::to_value(record)?);
+    let mut parts = [0; SHARED.len()];
+    for (id, field) in parts.iter_mut().zip(SHARED) {
+        let value = rest.remove(field).unwrap_or_default();
+        *id = part(to, &serde_json::to_string(&value)?)?;
+    }
+    let [stack, device, environment, limits] = parts;
+    to.prepare_cached("INSERT OR REPLACE INTO trial VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")?
+        .execute(params![
+            run,
+            signed(record.number),
+            record.case,
+            record.date,
+            passed,
+            stack,
+            device,
+            environment,
+            limits,
+            serde_json::to_string(&rest)?
+        ])?;
+    Ok(true)
+}
+
+/// SQLite has no unsigned numbers; the bits stay what they are.
+fn signed(number: u64) -> i64 {
+    number.cast_signed()
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The id of a part, which is put in where it is new.
+fn part(to: &Transaction<'_>, text: &str) -> Result<i64, Trouble> {
+    let there = to
+        .prepare_cached("SELECT id FROM part WHERE text = ?")?
+        .query_row([text], |row| row.get(0))
+        .optional()?;
+    if let Some(id) = there {
+        return Ok(id);
+    }
+    to.prepare_cached("INSERT INTO part (text) VALUES (?)")?.execute([text])?;
+    Ok(to.last_insert_rowid())
+}

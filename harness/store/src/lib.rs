@@ -1,0 +1,179 @@
+//! A results store: one SQLite file that keeps the records of runs, each record once.
+//!
+//! It keeps and gives back; what the records mean is told by `report`. A record is kept as its JSON. What many records share (the
+//! stack, the device, the environment) is kept once, so that it takes less than the record files.
+
+mod add;
+mod read;
+
+use std::{
+    fs::{self, File},
+    io::{ErrorKind, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags};
+
+pub use self::{
+    add::Added,
+    read::{Ground, Kept},
+};
+
+/// Version of the tables. It grows when a table changes its meaning.
+pub const VERSION: u32 = 1;
+
+/// What tells a store of ours from every other SQLite file: "rocr".
+const OURS: u32 = 0x726f_6372;
+
+/// How long a process waits for another one that writes.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+const TABLES: &str = "
+-- JSON that records share.
+CREATE TABLE part (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
+-- A run: what it was to do, and what it stood on.
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, opened TEXT NOT NULL, trials INTEGER NOT NULL REFERENCES part,
+    began TEXT NOT NULL, ground TEXT, words TEXT
+);
+-- The runs that a run holds: itself, and its shards where it was merged.
+CREATE TABLE member (name TEXT PRIMARY KEY, run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE) WITHOUT ROWID;
+CREATE TABLE trial (
+    run INTEGER NOT NULL REFERENCES run ON DELETE CASCADE, number INTEGER NOT NULL, of_case TEXT NOT NULL, date TEXT NOT NULL,
+    passed INTEGER NOT NULL, stack INTEGER NOT NULL REFERENCES part, device INTEGER NOT NULL REFERENCES part,
+    environment INTEGER NOT NULL REFERENCES part, limits INTEGER NOT NULL REFERENCES part, rest TEXT NOT NULL,
+    UNIQUE (run, number)
+);
+CREATE INDEX trial_of_case ON trial (of_case);
+";
+
+/// A store that is open.
+#[derive(Debug)]
+pub struct Store {
+    db: Connection,
+}
+
+/// Why a store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// There is none.
+    #[error("there is no store `{}`; `rocrepro store add` makes one", .0.display())]
+    Missing(PathBuf),
+    /// The file is something else; it was not touched.
+    #[error("`{}` is no results store of rocrepro", .0.display())]
+    Foreign(PathBuf),
+    /// Its tables are of another version; it was not touched.
+    #[error("`{}` has tables of version {found}; this rocrepro knows version {VERSION}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The version that it has.
+        found: u32,
+    },
+    /// A file could not be read or made.
+    #[error("cannot open the store `{}`: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// What SQLite said.
+    #[error("the store: {0}")]
+    Sqlite(#[from] rusqlite::Error),
+    /// A record in it cannot be read.
+    #[error("the store holds what is no record: {0}")]
+    Record(#[from] report::RecordError),
+    /// The same.
+    #[error("the store holds what is no record: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A run of the same name, with another plan, is in it.
+    #[error("run {0} is in the store with another plan")]
+    OtherPlan(String),
+    /// A merged run and one of its parts were to be told apart.
+    #[error("run {0} holds shards of which some are in the store in another merged run, {1}")]
+    Merged(String, String),
+}
+
+impl Trouble {
+    /// Whether another file should have been named.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Trouble::Sqlite(_) | Trouble::Record(_) | Trouble::Json(_))
+    }
+}
+
+impl Store {
+    /// Opens a store.
+    ///
+    /// # Errors
+    /// No store there, or one that cannot be used.
+    pub fn open(path: &Path) -> Result<Store, Trouble> {
+        look(path)?;
+        // Whole, as SQLite takes a name that begins with "file:" for an address.
+        let failed = |source| Trouble::File { path: path.to_owned(), source };
+        let path = &path.canonicalize().map_err(failed)?;
+        // Without a right to write SQLite takes it as it is.
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let db = Connection::open_with_flags(path, flags)?;
+        db.busy_timeout(PATIENCE)?;
+        db.execute_batch("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;")?;
+        Ok(Store { db })
+    }
+
+    /// Opens a store, and makes it where nothing is. Of two processes that make it at once both use the same.
+    ///
+    /// # Errors
+    /// Something else there, or no right to make one.
+    pub fn open_or_make(path: &Path) -> Result<Store, Trouble> {
+        if path.symlink_metadata().is_err() {
+            make(path)?;
+        }
+        Store::open(path)
+    }
+}
+
+/// Makes an empty store, whole or not at all.
+fn make(path: &Path) -> Result<(), Trouble> {
+    let failed = |source| Trouble::File { path: path.to_owned(), source };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    // As any file that the user makes, and not for its owner alone as temporary files are.
+    let usual = fs::Permissions::from_mode(0o666);
+    let new = tempfile::Builder::new().permissions(usual).tempfile_in(folder).map_err(failed)?;
+    let db = Connection::open(new.path().canonicalize().map_err(failed)?)?;
+    db.execute_batch(&format!(
+        "PRAGMA application_id = {OURS}; PRAGMA user_version = {VERSION}; BEGIN; {TABLES} COMMIT;"
+    ))?;
+    db.close().map_err(|(_, error)| error)?;
+    match new.persist_noclobber(path) {
+        Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(failed(error.error)),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Looks at the head of a file before SQLite does, which would write to a database of others with a journal left behind.
+fn look(path: &Path) -> Result<(), Trouble> {
+    let failed = |source: std::io::Error| match source.kind() {
+        ErrorKind::NotFound => Trouble::Missing(path.to_owned()),
+        _ => Trouble::File { path: path.to_owned(), source },
+    };
+    if !fs::metadata(path).map_err(failed)?.is_file() {
+        return Err(Trouble::Foreign(path.to_owned()));
+    }
+    // https://www.sqlite.org/fileformat2.html#the_database_header
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(100).read_to_end(&mut head)).map_err(failed)?;
+    let number = |at: usize| -> Option<u32> {
+        Some(u32::from_be_bytes(head.get(at..at + 4)?.try_into().ok()?))
+    };
+    if !head.starts_with(b"SQLite format 3\0") || number(68) != Some(OURS) {
+        return Err(Trouble::Foreign(path.to_owned()));
+    }
+    match number(60) {
+        Some(VERSION) => Ok(()),
+        found => Err(Trouble::Version { path: path.to_owned(), found: found.unwrap_or(0) }),
+    }
+}

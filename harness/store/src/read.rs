@@ -1,0 +1,112 @@
+//! What comes out of a store.
+
+use std::collections::BTreeMap;
+
+use report::{Opened, Record};
+use rusqlite::{Params, Row, params};
+use serde_json::{Map, Value};
+
+use crate::{Store, Trouble, add::SHARED};
+
+/// A run that is kept.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    id: i64,
+    /// What it was to do.
+    pub opened: Opened,
+    /// What it stood on; none where no trial of it is over.
+    pub ground: Option<Ground>,
+    /// How many of its trials are kept.
+    pub trials: usize,
+}
+
+pub use report::Ground;
+
+const RECORD: &str = "
+    SELECT run.name, stack.text, device.text, environment.text, limits.text, trial.rest
+    FROM trial JOIN run ON run.id = trial.run
+    JOIN part AS stack ON stack.id = trial.stack JOIN part AS device ON device.id = trial.device
+    JOIN part AS environment ON environment.id = trial.environment JOIN part AS limits ON limits.id = trial.limits";
+
+impl Store {
+    /// All runs, in the order in which they began, of one second as they were added.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn runs(&self) -> Result<Vec<Kept>, Trouble> {
+        let mut wanted = self.db.prepare(
+            "SELECT run.id, run.opened, part.text, run.ground, run.words,
+                 (SELECT count(*) FROM trial WHERE trial.run = run.id)
+             FROM run JOIN part ON part.id = run.trials ORDER BY run.began, run.id",
+        )?;
+        let mut rows = wanted.query([])?;
+        let mut runs = Vec::new();
+        while let Some(row) = rows.next()? {
+            let mut opened: Map<String, Value> = serde_json::from_str(&row.get::<_, String>(1)?)?;
+            opened.insert("trials".to_owned(), serde_json::from_str(&row.get::<_, String>(2)?)?);
+            let (name, words): (Option<String>, Option<String>) = (row.get(3)?, row.get(4)?);
+            runs.push(Kept {
+                id: row.get(0)?,
+                opened: serde_json::from_value(Value::Object(opened))?,
+                ground: name.zip(words).map(|(name, words)| Ground { name, words }),
+                trials: usize::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
+            });
+        }
+        Ok(runs)
+    }
+
+    /// The records of a run, by their numbers.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn records(&self, run: &Kept) -> Result<Vec<Record>, Trouble> {
+        let found =
+            self.found(&format!("{RECORD} WHERE trial.run = ? ORDER BY number"), params![run.id]);
+        Ok(found?.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// The records of a case in all runs, by the names of the runs that are kept.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn of_case(&self, case: &str) -> Result<BTreeMap<String, Vec<Record>>, Trouble> {
+        let mut runs: BTreeMap<String, Vec<Record>> = BTreeMap::new();
+        let sql = format!("{RECORD} WHERE of_case = ? ORDER BY date, trial.run, number");
+        for (run, record) in self.found(&sql, params![case])? {
+            runs.entry(run).or_default().push(record);
+        }
+        Ok(runs)
+    }
+
+    /// The names of all cases that have records.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn cases(&self) -> Result<Vec<String>, Trouble> {
+        let mut wanted = self.db.prepare("SELECT DISTINCT of_case FROM trial ORDER BY 1")?;
+        let cases = wanted.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        Ok(cases)
+    }
+
+    fn found(&self, sql: &str, of: impl Params) -> Result<Vec<(String, Record)>, Trouble> {
+        let mut wanted = self.db.prepare_cached(sql)?;
+        let mut rows = wanted.query(of)?;
+        let mut records = Vec::new();
+        while let Some(row) = rows.next()? {
+            records.push((row.get(0)?, record(row)?));
+        }
+        Ok(records)
+    }
+}
+
+/// A record, put together again from its parts.
+fn record(row: &Row<'_>) -> Result<Record, Trouble> {
+    let mut all: Map<String, Value> = serde_json::from_str(&row.get::<_, String>(5)?)?;
+    for (at, field) in SHARED.into_iter().enumerate() {
+        let value: Value = serde_json::from_str(&row.get::<_, String>(at + 1)?)?;
+        if !value.is_null() {
+            all.insert(field.to_owned(), value);
+        }
+    }
+    Ok(serde_json::from_value(Value::Object(all))?)
+}

@@ -1,0 +1,387 @@
+//! What a store gives back is what went in, and what is told of it is what somebody counts who reads the lines alone.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
+
+use report::{Changes, Ground, Held, History, Record};
+use serde_json::{Value, json};
+use store::{Added, Store, Trouble};
+
+/// Numbers as a seed gives them.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn of<'t>(&mut self, all: &[&'t str]) -> &'t str {
+        all[self.below(all.len())]
+    }
+}
+
+const CASES: [&str; 4] = ["copies/a", "copies/b", "graphs/c", "graphs/d"];
+const GROUNDS: [(&str, &str, &str, bool); 4] = [
+    ("debian:7.2.4", "7.2.4", "gfx1151", true),
+    ("debian:6.4.3", "6.4.3", "gfx1151", true),
+    ("debian:7.2.4", "7.2.4", "gfx1100", true),
+    ("debian:7.2.4", "7.2.4", "gfx1100", false),
+];
+
+/// A record as its line has it.
+fn trial(
+    run: &str,
+    number: usize,
+    trial: &str,
+    at: usize,
+    draw: &mut Draw,
+    ground: usize,
+) -> Value {
+    let (spec, rocm, gfx, emulated) = GROUNDS[ground];
+    let (kind, signature, verdict) = match draw.below(9) {
+        0 => ("wrong-data", "wrong-data:dst:zero", "news-fail"),
+        1 => ("hang", "hang:hipGraphLaunch", "known"),
+        2 => ("skip", "skip:libhiprand", "skip"),
+        3 => ("no-verdict", "no-verdict:worker", "no-verdict"),
+        _ => ("pass", "pass", "pass"),
+    };
+    json!({
+        "format": 1, "run": run, "number": number, "date": format!("2026-11-{:02}T01:{:02}:00Z", at / 60 + 1, at % 60),
+        "rocrepro": "0.1.0", "case": trial.split('[').next(), "trial": trial, "title": "A title",
+        "stack": {"spec": spec, "root": "/stack", "rocm": rocm, "libraries": [
+            {"name": "libamdhip64.so.7", "path": "/stack/libamdhip64.so.7", "build_id": draw.of(&["0123", "4567"])},
+        ]},
+        "device": {"name": "a device", "gfx": gfx, "bdf": "0000:03:00.0", "emulated": emulated, "proven": true},
+        "outcome": {"kind": kind, "signature": signature, "at": {}, "summary": "what was seen", "details": ["  got: 00"]},
+        "verdict": {"kind": verdict}, "exit": {"exited": 0}, "phases": [], "calls": 3, "wall_ns": 1000 + draw.below(1000),
+        "environment": {"HOME": "/root", "N": draw.of(&["1", "2"])}, "limits": {"stack": "8M"},
+        "nonce": format!("{run}-{number}"), "again": "rocrepro run",
+    })
+}
+
+/// The lines of a run: the first says what it was to do.
+fn run(name: &str, at: usize, ground: usize, draw: &mut Draw) -> Vec<Value> {
+    let trials: Vec<String> = (0..3 + draw.below(8))
+        .map(|n| format!("{}[n={n}]", draw.of(&CASES)))
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .collect();
+    let repeat = 1 + draw.below(3);
+    let mut lines = vec![json!({
+        "format": 1, "opened": format!("2026-11-{:02}T00:{:02}:00Z", at / 60 + 1, at % 60), "run": name, "trials": trials,
+        "repeat": repeat, "digest": name,
+    })];
+    for (number, of) in trials.iter().flat_map(|of| vec![of; repeat]).enumerate() {
+        // Some did not come to their end.
+        if draw.below(12) > 0 {
+            lines.push(trial(name, number, of, at, draw, ground));
+        }
+    }
+    lines
+}
+
+fn text(lines: &[Value]) -> String {
+    lines.iter().map(|line| line.to_string() + "\n").collect()
+}
+
+fn held(lines: &[Value]) -> Vec<Held> {
+    Held::all(&text(lines))
+}
+
+fn drawn(seed: u64) -> Vec<Vec<Value>> {
+    let mut draw = Draw(seed);
+    (0..12)
+        .map(|n| run(&format!("r{n:02}"), n * 17, draw.below(GROUNDS.len()), &mut draw))
+        .collect()
+}
+
+fn everything(store: &Store) -> Vec<(String, Vec<Record>)> {
+    let runs = store.runs().expect("runs");
+    runs.iter().map(|run| (run.opened.run.clone(), store.records(run).expect("records"))).collect()
+}
+
+fn is_failure(line: &Value) -> bool {
+    !matches!(line["outcome"]["kind"].as_str(), Some("pass" | "skip" | "no-verdict"))
+}
+
+fn counts(line: &Value) -> bool {
+    !matches!(line["outcome"]["kind"].as_str(), Some("skip" | "no-verdict"))
+}
+
+/// Ran, failed, and how often each signature, by what it stood on and the trial.
+type Counted = BTreeMap<(String, bool, String), (u64, u64, BTreeMap<String, u64>)>;
+
+/// By the lines alone.
+fn counted(lines: &[&Value], case: &str) -> Counted {
+    let mut all = Counted::new();
+    for line in lines.iter().filter(|line| line["case"] == case && counts(line)) {
+        let word = |value: &Value| value.as_str().expect("a text").to_owned();
+        let on = format!("{}@{}", word(&line["stack"]["spec"]), word(&line["device"]["gfx"]));
+        let emulated = line["device"]["emulated"] == true;
+        let (ran, failed, signatures) =
+            all.entry((on, emulated, word(&line["trial"]))).or_default();
+        *ran += 1;
+        *failed += u64::from(is_failure(line));
+        *signatures.entry(word(&line["outcome"]["signature"])).or_default() += 1;
+    }
+    all
+}
+
+#[test]
+fn what_goes_in_comes_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("results.db");
+    for seed in 1..6 {
+        let _ = fs::remove_file(&path);
+        let runs = drawn(seed);
+        let mut store = Store::open_or_make(&path).expect("a store");
+        let wanted: Vec<(String, Vec<Record>)> = runs
+            .iter()
+            .flat_map(|lines| held(lines))
+            .map(|held| (held.opened.run.clone(), held.records.into_values().collect()))
+            .collect();
+        for lines in &runs {
+            let added = store.add(&held(lines)).expect("it is added");
+            assert_eq!((added.runs, added.trials), (1, lines.len() - 1));
+            // The same again changes nothing.
+            assert_eq!(store.add(&held(lines)).expect("it is there"), Added::default());
+        }
+        assert_eq!(everything(&store), wanted);
+        drop(store);
+        assert_eq!(everything(&Store::open(&path).expect("a store")), wanted);
+    }
+}
+
+#[test]
+fn histories_and_differences_are_what_the_lines_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut failures = 0;
+    for seed in 1..8 {
+        let runs = drawn(seed);
+        let path = folder.path().join(format!("{seed}.db"));
+        let mut store = Store::open_or_make(&path).expect("a store");
+        store.add(&runs.iter().flat_map(|lines| held(lines)).collect::<Vec<_>>()).expect("added");
+        let lines: Vec<&Value> =
+            runs.iter().flatten().filter(|line| line["verdict"].is_object()).collect();
+        for case in CASES {
+            let mut of_case = store.of_case(case).expect("records");
+            let kept = store.runs().expect("runs").into_iter();
+            let kept: Vec<(Ground, Vec<Record>)> = kept
+                .filter_map(|run| Some((run.ground?, of_case.remove(&run.opened.run)?)))
+                .collect();
+            let history = serde_json::to_value(History::of(case, &kept)).expect("JSON");
+            let of_case = lines.iter().filter(|line| line["case"] == case);
+            assert_eq!(history["trials"], of_case.clone().count());
+            let mut told = Counted::new();
+            for on in history["grounds"].as_array().expect("grounds") {
+                let name = on["ground"].as_str().expect("a name");
+                // The name of a GPU's ground has its place behind it.
+                let name = name.split(' ').next().expect("a word").to_owned();
+                for trial in on["trials"].as_array().expect("trials") {
+                    let number = |what: &str| trial[what].as_u64().expect("a number");
+                    let signatures = trial["signatures"].as_object().expect("signatures");
+                    let signatures =
+                        signatures.iter().map(|(s, n)| (s.clone(), n.as_u64().expect("a number")));
+                    told.insert(
+                        (
+                            name.clone(),
+                            on["emulated"] == true,
+                            trial["trial"].as_str().expect("a name").to_owned(),
+                        ),
+                        (number("ran"), number("failed"), signatures.collect()),
+                    );
+                }
+            }
+            assert_eq!(told, counted(&lines, case), "seed {seed}");
+            for failure in history["failures"].as_array().expect("failures") {
+                let same = of_case.clone().filter(|line| {
+                    is_failure(line) && line["outcome"]["signature"] == failure["signature"]
+                });
+                let dates = same.clone().map(|line| line["date"].as_str().expect("a date"));
+                let on = failure["on"].as_array().expect("sightings");
+                let number = |on: &Value| on["trials"].as_u64().expect("a number");
+                assert_eq!(on.iter().map(number).sum::<u64>(), same.count() as u64);
+                let end = |what: &'static str| on.iter().filter_map(move |on| on[what].as_str());
+                assert_eq!(end("first").min(), dates.clone().min());
+                assert_eq!(end("last").max(), dates.max());
+                failures += 1;
+            }
+        }
+        differences(&store, &runs);
+    }
+    assert!(failures > 20, "{failures} failures were drawn");
+}
+
+/// Each pair of neighbours.
+fn differences(store: &Store, runs: &[Vec<Value>]) {
+    let kept = everything(store);
+    for (pair, lines) in kept.windows(2).zip(runs.windows(2)) {
+        let told = serde_json::to_value(Changes::of(&pair[0].1, &pair[1].1)).expect("JSON");
+        let seen = |lines: &[Value]| {
+            let mut trials: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+            for line in lines.iter().filter(|line| line["verdict"].is_object()) {
+                let trial = line["trial"].as_str().expect("a name").to_owned();
+                let signatures = trials.entry(trial).or_default();
+                if counts(line) {
+                    let signature = line["outcome"]["signature"].as_str().expect("a text");
+                    *signatures.entry(signature.to_owned()).or_default() += 1;
+                }
+            }
+            trials
+        };
+        let (old, new) = (seen(&lines[0]), seen(&lines[1]));
+        let both: Vec<&String> = old.keys().filter(|trial| new.contains_key(*trial)).collect();
+        assert_eq!(told["in_both"], both.len());
+        let changed = told["changed"].as_array().expect("changes");
+        for of in &both {
+            let change = changed.iter().find(|change| change["trial"] == **of);
+            let (before, after) = (&old[*of], &new[*of]);
+            let keys = |seen: &BTreeMap<String, u64>| seen.keys().cloned().collect::<BTreeSet<_>>();
+            match change {
+                // Few runs never show another rate, so the same signatures are no change.
+                None => assert_eq!(keys(before), keys(after), "{of}"),
+                Some(change) => {
+                    assert_ne!(before, after, "{of}");
+                    assert_eq!(change["old"], json!(before));
+                    assert_eq!(change["new"], json!(after));
+                }
+            }
+        }
+    }
+}
+
+/// What records share is kept once: a store is smaller than the files that went in.
+#[test]
+fn a_store_is_smaller_than_its_records() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("results.db");
+    let (mut draw, mut lines) = (Draw(1), Vec::new());
+    let trials: Vec<String> = (0..1000).map(|n| format!("copies/a[n={n}]")).collect();
+    lines.push(json!({
+        "format": 1, "opened": "2026-11-01T00:00:00Z", "run": "r", "trials": trials, "repeat": 1, "digest": "d",
+    }));
+    for (number, of) in trials.iter().enumerate() {
+        let mut line = trial("r", number, of, 7, &mut draw, 0);
+        line["environment"]["PATH"] = json!("/usr/bin:".repeat(100));
+        line["phases"] = json!(vec![json!({"phase": "body", "calls": 12, "ns": number}); 8]);
+        lines.push(line);
+    }
+    let mut store = Store::open_or_make(&path).expect("a store");
+    store.add(&held(&lines)).expect("it is added");
+    drop(store);
+    let (records, kept) = (text(&lines).len(), fs::metadata(&path).expect("a file").len());
+    assert!(kept < records as u64 * 3 / 4, "{kept} bytes for {records}");
+}
+
+#[test]
+fn all_or_nothing_is_added() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("results.db");
+    let mut store = Store::open_or_make(&path).expect("a store");
+    let runs = drawn(3);
+    store.add(&held(&runs[0])).expect("it is added");
+    let before = everything(&store);
+    let mut other = held(&runs[0]);
+    other[0].opened.digest = "another".to_owned();
+    let both = [held(&runs[1]), other].concat();
+    let trouble = store.add(&both).expect_err("another plan");
+    assert!(matches!(&trouble, Trouble::OtherPlan(run) if run == "r00"), "{trouble}");
+    assert_eq!(everything(&store), before);
+}
+
+/// A run that was ended and goes on; of two ends of a trial the failure counts.
+#[test]
+fn a_run_that_goes_on_is_added_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
+    let mut lines = drawn(5).swap_remove(0);
+    let all = lines.len() - 1;
+    let part = &lines[..2];
+    assert_eq!(store.add(&held(part)).expect("added").trials, 1);
+    assert_eq!(store.add(&held(&lines)).expect("added").trials, all - 1);
+    let passed = lines.iter().position(|line| line["verdict"]["kind"] == "pass").expect("one");
+    let mut fails = lines[passed].clone();
+    fails["verdict"]["kind"] = json!("news-fail");
+    fails["outcome"]["kind"] = json!("crash");
+    lines.push(fails);
+    assert_eq!(store.add(&held(&lines)).expect("added"), Added { trials: 1, ..Added::default() });
+    let kept = everything(&store).swap_remove(0).1;
+    assert_eq!(kept, held(&lines)[0].records.values().cloned().collect::<Vec<_>>());
+}
+
+#[test]
+fn a_merged_run_takes_the_place_of_its_shards() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
+    let runs = drawn(9);
+    let shards = [held(&runs[0]), held(&runs[1])].concat();
+    let mut merged = shards[0].clone();
+    merged.opened.run = "merged".to_owned();
+    merged.opened.merged = vec!["r00".to_owned(), "r01".to_owned()];
+    store.add(&shards).expect("added");
+    store.add(std::slice::from_ref(&merged)).expect("added");
+    let names: Vec<String> = everything(&store).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names, ["merged"]);
+    let added = store.add(&shards[1..]).expect("it is there");
+    assert_eq!((added.trials, added.within["r01"].as_str()), (0, "merged"));
+}
+
+#[test]
+fn many_writers_at_once_lose_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("results.db");
+    let runs = drawn(4);
+    std::thread::scope(|scope| {
+        for lines in &runs {
+            let path = &path;
+            scope.spawn(move || {
+                let mut store = Store::open_or_make(path).expect("a store");
+                store.add(&held(lines)).expect("it is added");
+            });
+        }
+    });
+    let store = Store::open(&path).expect("a store");
+    let wanted: usize = runs.iter().map(|lines| lines.len() - 1).sum();
+    assert_eq!(everything(&store).iter().map(|(_, records)| records.len()).sum::<usize>(), wanted);
+    let left: Vec<_> = fs::read_dir(folder.path()).expect("a folder").collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+}
+
+#[test]
+fn what_is_not_ours_is_not_touched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    let told = |path: &Path| {
+        let before = fs::read(path).ok();
+        let trouble = Store::open_or_make(path).expect_err("it is not ours").to_string();
+        assert_eq!(fs::read(path).ok(), before, "{trouble}");
+        trouble
+    };
+    fs::write(at("text"), "hello").expect("a file");
+    fs::write(at("empty"), "").expect("a file");
+    for name in ["text", "empty"] {
+        assert!(told(&at(name)).ends_with("is no results store of rocrepro"));
+    }
+    assert!(told(folder.path()).ends_with("is no results store of rocrepro"));
+    // A database of somebody else, then one of a later rocrepro.
+    drop(Store::open_or_make(&at("store")).expect("a store"));
+    let mut bytes = fs::read(at("store")).expect("a file");
+    bytes[60..64].copy_from_slice(&7_u32.to_be_bytes());
+    fs::write(at("later"), &bytes).expect("a file");
+    assert!(told(&at("later")).contains("has tables of version 7; this rocrepro knows version 1"));
+    bytes[68..72].copy_from_slice(&[0; 4]);
+    fs::write(at("other"), &bytes).expect("a file");
+    assert!(told(&at("other")).ends_with("is no results store of rocrepro"));
+    // A name that SQLite would take for an address is a name.
+    let named = at("file:store");
+    let mut store = Store::open_or_make(&named).expect("a store");
+    store.add(&held(&drawn(1)[0])).expect("it is added");
+    assert!(fs::metadata(&named).expect("a file").len() > bytes.len() as u64);
+    let none = Store::open(&at("none")).expect_err("there is none").to_string();
+    assert!(none.contains("there is no store") && !at("none").exists());
+}
