@@ -1,4 +1,4 @@
-use device::{Arch, Fault, Place, Planted};
+use device::{Arch, Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
@@ -265,9 +265,10 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
                 .iter()
                 .filter_map(|n| {
                     let entry = read_fault(reader, n, &matrix, &upstream)?;
-                    if body.is_some() && entry.planted.fault.place() == Place::Call {
-                        let fault = entry.planted.fault;
-                        let message = format!("`{fault}` is planted at the calls of a plan; a program takes faults of the device");
+                    if let Some((_, body)) = body
+                        && let Some(message) =
+                            program::refuses(program::is_cpp(body), &entry.planted)
+                    {
                         reader.mistake(n.at, message);
                     }
                     Some(entry)

@@ -32,6 +32,7 @@ pub use diagnostic::{At, Diagnostic};
 pub use header::{Case, FaultEntry, Known, Needs, mistakes};
 pub use lower::{BACK, Body, Kernels, Lowered, analyse, lower};
 pub use matrix::{Selector, Trial};
-pub use program::GROUPS;
+pub use plant::stand_in;
+pub use program::{GROUPS, refuses};
 pub use trust::{foreign, foreign_kernel};
 pub use write::{Header, write};

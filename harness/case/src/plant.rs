@@ -96,6 +96,29 @@ fn plant_at_call(plan: &mut Plan, planted: &Planted, effect: &Effect) {
     }
 }
 
+/// C++ that stands in for the function at which a fault is planted, in a program that calls it from outside. None for a fault that
+/// takes more than the name of a function: what surrounds the call, or a choice among several.
+pub fn stand_in(planted: &Planted) -> Option<String> {
+    let always = Planted { with: planted.with.clone(), ..Planted::from(planted.fault) };
+    if always != *planted {
+        return None;
+    }
+    #[expect(
+        clippy::wildcard_enum_match_arm,
+        reason = "most faults are of the device or of a plan"
+    )]
+    let body = match planted.fault {
+        Fault::CallCrash => "__builtin_trap();".to_owned(),
+        Fault::CallHang => "for (;;) pause();".to_owned(),
+        Fault::CallIgnored => "return 0;".to_owned(),
+        Fault::CallRefused => format!("return {};", code(planted.which("status"))),
+        _ => return None,
+    };
+    // The caller's arguments stay where they are: nobody looks at them.
+    let call = planted.which("call");
+    Some(format!("extern \"C\" int pause();\nextern \"C\" int {call}() {{ {body} }}\n"))
+}
+
 /// Plants at the generation of this number, counted from 1 in the order of the text.
 fn plant_at_generation(plan: &mut Plan, number: u64) {
     let steps = plan.steps().into_iter();

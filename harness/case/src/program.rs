@@ -1,5 +1,6 @@
 //! A case whose body is a program: Python, C++ or a command.
 
+use device::{Place, Planted};
 use plan::{
     Plan, Program,
     program::{Packages, Source, Stated, What},
@@ -10,6 +11,7 @@ use crate::{
     header::{KEYS, finish},
     lower::read_environment,
     matrix::substitute,
+    plant::stand_in,
     read::{Fields, Reader},
     yaml::{Key, Node, Value},
 };
@@ -246,6 +248,22 @@ pub(crate) fn read_groups(reader: &mut Reader, node: &Node) -> Vec<String> {
         .filter_map(|item| reader.choice(item, "a group of a stack", &choices))
         .map(str::to_owned)
         .collect()
+}
+
+pub(crate) fn is_cpp(body: &Node) -> bool {
+    matches!(&body.value, Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "cpp"))
+}
+
+/// Why a fault cannot be planted where the body is a program; none where it can.
+pub fn refuses(is_cpp: bool, planted: &Planted) -> Option<String> {
+    if planted.fault.place() == Place::Device || is_cpp && stand_in(planted).is_some() {
+        return None;
+    }
+    let fault = planted.fault;
+    Some(format!(
+        "`{fault}` is planted at the calls of a plan; a program takes faults of the device, and one in C++ call.crash, call.hang, \
+         call.ignored and call.refused, at every call of the function"
+    ))
 }
 
 /// The body of a case that is a program, with its key.

@@ -15,6 +15,9 @@ use texts::texts;
 
 const PAGE: &str = "docs/coverage.md";
 
+/// Issues that were read to see what the library must be able to show.
+const LIST: &str = "cases/issues.toml";
+
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -120,7 +123,104 @@ fn page() -> String {
         let cases: Vec<_> = cases.iter().map(String::as_str).collect();
         let _ = writeln!(page, "| {issue} | {} |", cases.join(", "));
     }
+    page.push_str(&answers(&listed(), &issues));
     page
+}
+
+/// An issue of the list.
+struct Listed {
+    of: String,
+    title: String,
+    /// Why no case shows it: the key and the words. None where a case does.
+    why: Option<(String, String)>,
+}
+
+/// What stands in cases/issues.toml.
+fn listed() -> Vec<Listed> {
+    let text = fs::read_to_string(root().join(LIST)).expect("the list is part of the project");
+    read_list(&text)
+}
+
+fn read_list(text: &str) -> Vec<Listed> {
+    let table: toml::Table = text.parse().unwrap_or_else(|e| panic!("{LIST}: {e}"));
+    let (key, issues) = table.iter().next().expect("a list");
+    assert_eq!((key.as_str(), table.len()), ("issue", 1), "{LIST}");
+    let issues = issues.as_array().expect("a list").iter();
+    let read = issues.map(|issue| {
+        let mut entry = issue.as_table().expect("an issue").clone();
+        let mut text = |key: &str| match entry.remove(key)? {
+            toml::Value::String(text) if !text.is_empty() => Some(text),
+            other => panic!("{LIST}: `{key}` is no text: {other:?}"),
+        };
+        let (of, title) = (text("of").expect("`of`"), text("title").expect("`title`"));
+        let whys = ["cannot", "not_yet"].map(|key| Some((key.to_owned(), text(key)?)));
+        let whys: Vec<_> = whys.into_iter().flatten().collect();
+        assert!(whys.len() < 2, "{LIST}: {of} has two reasons");
+        assert!(entry.is_empty(), "{LIST}: {of} has {entry:?} as well");
+        Listed { of, title, why: whys.into_iter().next() }
+    });
+    read.collect()
+}
+
+/// What is wrong with the list: an issue that stands there twice, that is shown and excused, or neither.
+fn mistakes(listed: &[Listed], shown: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    let told = listed.iter().filter_map(|Listed { of, why, .. }| match (shown(of), why) {
+        _ if !seen.insert(of) => Some(format!("{of} stands there twice")),
+        (true, Some((key, _))) => Some(format!("{of} is shown by a case and has `{key}`")),
+        (false, None) => Some(format!("{of} is shown by no case and has no reason")),
+        _ => None,
+    });
+    told.collect()
+}
+
+/// The part of the page about the issues that were read.
+fn answers(
+    listed: &[Listed],
+    shown: &BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
+) -> String {
+    let wrong = mistakes(listed, &|of| shown.contains_key(of));
+    assert!(wrong.is_empty(), "{LIST}: {}", wrong.join("\n"));
+    let with = |wanted: &str| {
+        let found = listed.iter().filter_map(|issue| match &issue.why {
+            Some((key, why)) if key == wanted => {
+                Some(format!("| {} | {} | {why} |\n", issue.of, cell(&issue.title)))
+            }
+            _ => None,
+        });
+        found.collect::<Vec<_>>()
+    };
+    let (cannot, not_yet) = (with("cannot"), with("not_yet"));
+    format!(
+        "\n## Issues that were read\n\n{LIST} lists {} issues that were read to see what the library must be able to show. {} of them are shown, as said \
+         above. {} cannot be:\n\n| issue | title | why not |\n| --- | --- | --- |\n{}\n{} are not shown yet:\n\n\
+         | issue | title | what is missing |\n| --- | --- | --- |\n{}",
+        listed.len(),
+        listed.len() - cannot.len() - not_yet.len(),
+        cannot.len(),
+        cannot.concat(),
+        not_yet.len(),
+        not_yet.concat(),
+    )
+}
+
+/// Titles are others' words: they may have what ends a cell, or begins a tag.
+fn cell(title: &str) -> String {
+    title.replace('|', "\\|").replace('<', "&lt;")
+}
+
+#[test]
+fn each_issue_of_the_list_is_shown_or_has_a_reason() {
+    let text = "[[issue]]\nof = 'a/b#1'\ntitle = 't'\n";
+    let why = |key: &str| format!("{text}{key} = 'w'\n");
+    let told = |text: &str, shown: bool| mistakes(&read_list(text), &|_| shown);
+    assert_eq!(told(text, true), [""; 0]);
+    assert_eq!(told(text, false), ["a/b#1 is shown by no case and has no reason"]);
+    for key in ["cannot", "not_yet"] {
+        assert_eq!(told(&why(key), false), [""; 0]);
+        assert_eq!(told(&why(key), true), [format!("a/b#1 is shown by a case and has `{key}`")]);
+    }
+    assert_eq!(told(&format!("{text}{text}"), true), ["a/b#1 stands there twice"]);
 }
 
 #[test]

@@ -127,6 +127,23 @@ fn mistakes_are_told_at_their_place() {
     let found = mistakes("a/b", &call, &Kernels::new());
     assert_eq!((found[0].at.line, found[0].at.column), (3, 10));
     assert!(found[0].message.contains("a program takes faults of the device"), "{found:?}");
+    // C++ calls functions that others may stand in for; which of its calls is meant, nobody there knows.
+    let cpp = |fault: &str| {
+        let text = format!("{HEAD}program: {{cpp: 'rocrepro.h equal(1, 1)'}}\n")
+            .replace("copy.zero", fault);
+        mistakes("a/b", &text, &Kernels::new())
+            .iter()
+            .map(|m| m.message.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(cpp("{fault: call.refused, with: {call: hipMalloc}}"), [""; 0]);
+    assert!(cpp("call.accepted")[0].contains("at every call of the function"));
+    let refused = |fault: &str| case::refuses(true, &fault.parse().expect("a fault")).is_some();
+    let found = ["call.hang", "call.hang,only=2", "call.hang,probability=0.5", "copy.zero,only=2"]
+        .map(refused);
+    assert_eq!(found, [false, true, true, false]);
+    let python = call.replace("graph.launch-lost", "call.crash");
+    assert!(!mistakes("a/b", &python, &Kernels::new()).is_empty());
     let plan = "needs: {with: dev}\nsteps: [{sync: device}]\n";
     assert!(told(plan).iter().any(|m| m.contains("is of programs")), "{:?}", told(plan));
 }

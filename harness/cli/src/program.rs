@@ -11,7 +11,7 @@ use std::{
     sync::OnceLock,
 };
 
-use device::{Config, Place, WITNESS_VARIABLE};
+use device::{Config, Place, Planted, WITNESS_VARIABLE};
 use judge::{
     Kind, Location, Outcome, ProgramContext, ProgramSeen, Said, judge_program, told_of_device,
 };
@@ -60,6 +60,8 @@ struct Ready {
     /// Arguments before those of the case.
     words: Vec<String>,
     environment: Environment,
+    /// The library that stands in for functions at which faults are planted.
+    stand_ins: Option<PathBuf>,
 }
 
 /// Runs the program of a trial and judges it. None where the run was cancelled before it was over.
@@ -80,7 +82,7 @@ pub(crate) fn run(
         let folder = folder.as_ref();
         let folder =
             folder.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
-        Ok((folder.path(), prepare(session, program, folder.path())?))
+        Ok((folder.path(), prepare(session, program, &job.faults, folder.path())?))
     });
     let (folder, ready) = match prepared {
         Ok(prepared) => prepared,
@@ -153,11 +155,9 @@ pub(crate) fn run(
 
 /// Why no program runs in this session.
 fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<String> {
-    if let Some(planted) = of_place(&job.faults, Place::Call).first() {
-        let fault = planted.fault;
-        return Some(format!(
-            "`{fault}` is planted at the calls of a plan; a program takes faults of the device"
-        ));
+    let is_cpp = matches!(program.what, What::Cpp { .. });
+    if let Some(why) = job.faults.iter().find_map(|planted| case::refuses(is_cpp, planted)) {
+        return Some(why);
     }
     if session.device == DeviceChoice::Gpu {
         return Some(
@@ -173,7 +173,12 @@ fn cannot_here(session: &Session, job: &Job<'_>, program: &Program) -> Option<St
 }
 
 /// Puts into the folder what is started.
-fn prepare(session: &Session, program: &Program, folder: &Path) -> Result<Ready, Unready> {
+fn prepare(
+    session: &Session,
+    program: &Program,
+    faults: &[Planted],
+    folder: &Path,
+) -> Result<Ready, Unready> {
     let trouble =
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages)?;
@@ -194,16 +199,17 @@ fn prepare(session: &Session, program: &Program, folder: &Path) -> Result<Ready,
             let python = environment.python()?;
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
-            Ok(Ready { file: python, words, environment })
+            Ok(Ready { file: python, words, environment, stand_ins: None })
         }
         What::Cpp { source, arch, options } => {
             let file = compile::compiled(session, source, arch, options)?;
-            Ok(Ready { file, words: Vec::new(), environment })
+            let stand_ins = compile::stand_ins(session, faults)?;
+            Ok(Ready { file, words: Vec::new(), environment, stand_ins })
         }
         What::Command(words) => {
             let (first, rest) = words.split_first().ok_or(Unready::Missing("no command".into()))?;
             let file = environment.program(session, first)?;
-            Ok(Ready { file, words: rest.to_vec(), environment })
+            Ok(Ready { file, words: rest.to_vec(), environment, stand_ins: None })
         }
     }
 }
@@ -244,6 +250,10 @@ fn start(
     set("PYTHONDONTWRITEBYTECODE", "1".as_ref());
     for name in ["XDG_CACHE_HOME", "TRITON_CACHE_DIR", "CUPY_CACHE_DIR"] {
         set(name, kept.join(name.to_ascii_lowercase()).as_ref());
+    }
+    // Its functions are found before those of libamdhip64.
+    if let Some(library) = &ready.stand_ins {
+        set("LD_PRELOAD", library.as_ref());
     }
     ready.environment.enter(&mut start);
     if session.views().is_ok() {

@@ -69,7 +69,7 @@ const fn name(usual: &'static str, all: &'static [&'static str]) -> Values {
     Values::Name { usual, all }
 }
 
-/// The calls at which a process may die or stop; the last four are of libraries.
+/// The calls at which a process may die or stop; the last four are of libraries. Some are of C++ programs alone.
 const CALLS: &[&str] = &[
     "hipMalloc",
     "hipMallocAsync",
@@ -101,6 +101,8 @@ const CALLS: &[&str] = &[
     "hipGraphInstantiate",
     "hipGraphLaunch",
     "hipGraphExecDestroy",
+    "hipIpcGetMemHandle",
+    "hipSetDevice",
     "hiprandGenerate",
     "hipblasLtMatmulAlgoGetHeuristic",
     "hipblasLtMatmul",
@@ -127,6 +129,10 @@ const IGNORED_CALLS: &[&str] = &[
     "hipGraphLaunch",
     "hiprandSetPseudoRandomGeneratorSeed",
     "hiprandSetGeneratorOffset",
+    "hipDeviceGetAttribute",
+    "hipFree",
+    "hipGraphAddMemAllocNode",
+    "hiprtcCompileProgram",
 ];
 
 /// Statuses of HIP with which calls were refused for no reason; their numbers are in the crate `case`.

@@ -64,8 +64,9 @@ pub fn expected_under(fault: Fault) -> &'static [Kind] {
         | Fault::CallAccepted
         | Fault::CallDenied
         | Fault::CallRefused
-        | Fault::CaptureRefused
-        | Fault::MemoryTotalWrong => &[Kind::ApiError],
+        | Fault::CaptureRefused => &[Kind::ApiError],
+        // A program that compares answers with each other finds wrong values.
+        Fault::MemoryTotalWrong => &[Kind::ApiError, Kind::WrongData],
         Fault::ValueWrong => &[Kind::ApiError, Kind::Leak],
         Fault::CompileError => &[Kind::CompileError],
         Fault::HandleCrash | Fault::CallCrash => &[Kind::Crash],

@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use device::Planted;
 use plan::program::Source;
 
 use super::{Unready, helper};
@@ -44,10 +45,31 @@ pub(super) fn compiled(
     arch: &[String],
     options: &[String],
 ) -> Result<PathBuf, Unready> {
-    let compiler = session.programs.compiler.get_or_init(|| find(session)).as_ref();
-    let compiler = compiler.map_err(Unready::clone)?;
     let own: Vec<String> = session.gfx().map(str::to_owned).into_iter().collect();
     let arch = if arch.is_empty() { &own } else { arch };
+    kept(session, source, arch, options)
+}
+
+/// A library with what stands in for the functions at which these faults are planted; none where they are all of the device.
+pub(super) fn stand_ins(session: &Session, faults: &[Planted]) -> Result<Option<PathBuf>, Unready> {
+    let texts: Vec<String> = faults.iter().filter_map(case::stand_in).collect();
+    if texts.is_empty() {
+        return Ok(None);
+    }
+    let source = Source { text: texts.concat(), file: Some("stand_in.cpp".to_owned()), above: 0 };
+    let options = ["-x", "c++", "-shared", "-fPIC"].map(str::to_owned);
+    kept(session, &source, &[], &options).map(Some)
+}
+
+/// What the compiler makes of it, made once.
+fn kept(
+    session: &Session,
+    source: &Source,
+    arch: &[String],
+    options: &[String],
+) -> Result<PathBuf, Unready> {
+    let compiler = session.programs.compiler.get_or_init(|| find(session)).as_ref();
+    let compiler = compiler.map_err(Unready::clone)?;
     let identity = session.stack.identify();
     let runtime = identity.library("libamdhip64").and_then(|library| library.build_id.as_deref());
     let key = format!("{:?}", (&source.text, arch, options, runtime, helper::CPP.1));

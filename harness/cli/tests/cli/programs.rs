@@ -312,6 +312,38 @@ fn a_cpp_program_is_compiled_or_says_what_it_needs() {
     }
 }
 
+/// What stands in for a function is what the program calls, and not what the device does.
+#[test]
+fn faults_at_calls_are_planted_in_cpp_programs() {
+    let wanted = [
+        ("call.ignored,call=hipMemset", "wrong-data:byte:other"),
+        (
+            "call.refused,call=hipMemset,status=hipErrorNotSupported",
+            "exception:hipErrorNotSupported",
+        ),
+        ("call.crash,call=hipMemset", "crash:set"),
+        ("call.hang,call=hipMemset", "hang:set"),
+        // Nothing calls it.
+        ("call.crash,call=hipMallocManaged", "pass"),
+    ];
+    let text = "title: A byte\nsource: [this test]\nneeds: {with: dev}\nprogram:\n  cpp: |\n    #include \"rocrepro.h\"\n    \
+        using namespace rocrepro;\n    int main() {\n      unsigned char *p, got = 9;\n      must(hipMalloc(&p, 1));\n      \
+        must(hipMemcpy(p, &got, 1, hipMemcpyHostToDevice));\n      phase(\"set\");\n      must(hipMemset(p, 7, 1));\n      \
+        must(hipMemcpy(&got, p, 1, hipMemcpyDeviceToHost));\n      equal(\"byte\", int(got), 7);\n      return done();\n    }\n\
+        faults: [copy.zero]\n";
+    let (_folder, file) = case("byte", text);
+    for (fault, signature_wanted) in wanted {
+        let (code, records) = run(&file, &["--fault", fault, "--quiet-timeout", "5"]);
+        if code == Some(4) {
+            let why = records["byte"]["outcome"]["summary"].as_str().unwrap();
+            assert!(why.contains("--with dev"), "{why}");
+            continue;
+        }
+        let outcome = &records["byte"]["outcome"];
+        assert_eq!(signature(&records["byte"]), signature_wanted, "{fault}: {outcome}");
+    }
+}
+
 #[test]
 fn a_check_that_is_wrong_is_never_lost() {
     if !namespaces() {
