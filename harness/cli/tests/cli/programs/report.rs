@@ -157,3 +157,34 @@ fn a_program_of_a_case_gets_an_issue() {
         assert!(report.contains(text), "no {text:?}: {report}");
     }
 }
+
+#[test]
+fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
+    if !namespaces() {
+        return;
+    }
+    let text = "title: A\nsource: [this test]\nprogram:\n  python: |\n    import ctypes\n    import rocrepro\n    def padding():\n        \
+                return 1\n    hip = ctypes.CDLL('libamdhip64.so')\n    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)\n    \
+                rocrepro.equal('idle', padding(), 1)\n    rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))\n    \
+                rocrepro.must(hip.hipMemcpy(place, b'x' * 64, ctypes.c_size_t(64), 1))\n    \
+                rocrepro.must(hip.hipMemcpy(back, place, ctypes.c_size_t(64), 2))\n    rocrepro.equal('bytes', back.raw, b'x' * 64)\n    \
+                rocrepro.done()\nfaults: [copy.zero]\n";
+    let (folder, file) = super::case("shorter", text);
+    let out = folder.path().join("out");
+    let [file, out_text] = [&file, &out].map(|path| path.to_str().expect("text"));
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero", "--trust"];
+    let words = [&["minimise", "--cases-from", file, "--out", out_text], &on[..]].concat();
+    let output = super::rocrepro(&words);
+    let told = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("fails as    wrong-data:bytes:zero, in 3 of 3 runs"), "{told}");
+    assert!(told.contains("passes      without the fault"), "{told}");
+    // The padding and its check are gone; what the failure and a whole program need is there, in the case too.
+    let whole: Vec<&str> = text.lines().map(str::trim).collect();
+    let left: Vec<&str> = [4, 5, 8, 9, 11, 12, 13, 14, 15].map(|n| whole[n]).into();
+    let shorter = fs::read_to_string(out.join("program.py")).unwrap();
+    assert_eq!(shorter.lines().collect::<Vec<_>>(), left, "{told}");
+    let (code, records) = super::run(&out.join("case.yaml"), &["--fault", "copy.zero"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
+}
