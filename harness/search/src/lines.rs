@@ -26,7 +26,7 @@ impl Shorter {
 pub fn shorten(text: &str, still: &mut dyn FnMut(&str) -> Option<bool>) -> Shorter {
     let lines = split(text);
     let mut search = Search { left: (0..lines.len()).collect(), lines, tries: 0, still };
-    let complete = search.to_the_end().is_some();
+    let complete = search.run().is_some();
     Shorter { lines: search.left, complete, tries: search.tries }
 }
 
@@ -39,7 +39,7 @@ struct Search<'t> {
 
 impl Search<'_> {
     /// None where no more shall be tried.
-    fn to_the_end(&mut self) -> Option<()> {
+    fn run(&mut self) -> Option<()> {
         loop {
             let before = self.left.len();
             self.without_blocks()?;

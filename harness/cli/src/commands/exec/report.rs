@@ -38,12 +38,14 @@ pub(super) fn report(
 ) -> Result<ExitCode, Stop> {
     let form = args.reporting.form.as_deref().map(str::parse::<Form>).transpose();
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")));
-    let also = args.reporting.also.iter().map(|spec| on_release(&options, spec));
-    let also = also.fold(Ok(Vec::new()), |all, one| {
-        let (mut all, one) = Stop::both(all, one)?;
-        all.push(one);
-        Ok(all)
-    });
+    let (mut also, mut wrong) = (Vec::new(), Vec::new());
+    for text in &args.reporting.also {
+        match on_release(&options, text) {
+            Ok(other) => also.push(other),
+            Err(stop) => wrong.push(stop.to_string()),
+        }
+    }
+    let also = if wrong.is_empty() { Ok(also) } else { Err(Stop::usage(wrong.join("\n"))) };
     let given = Stop::both(words(args), possible(args, &options));
     let (also, (form, (words, ()))) = Stop::both(also, Stop::both(form, given))?;
     let text = source(args, &words)?;
