@@ -1,4 +1,4 @@
-//! The two reports that the project shows, made by the commands that it describes.
+//! The reports that the project shows, made by the commands that it describes; those that need packages of Python are made by hand.
 
 use xshell::{Shell, cmd};
 
@@ -8,6 +8,12 @@ use crate::{Done, STACK, product};
 const EXAMPLES: [(&str, &str); 2] = [
     ("capture-retry-after-invalidated", "capture/retry-after-invalidated-capture[node=copy]"),
     ("graphs-long-chain", "graphs/long-chain[nodes=30000]"),
+];
+
+/// The same of programs, of which there is nothing but the report.
+const PROGRAMS: [(&str, &str); 2] = [
+    ("programs-masked-multiply", "programs/masked-multiply[level=O1,add=v]"),
+    ("programs-missing-architecture", "programs/missing-architecture"),
 ];
 
 /// The releases on which they pass.
@@ -22,6 +28,15 @@ pub(crate) fn examples(sh: &Shell) -> Done {
     let program = product(sh)?;
     for release in PASSING {
         cmd!(sh, "{program} rocm fetch {release} --with dev").run()?;
+    }
+    cmd!(sh, "{program} rocm fetch {STACK} --with dev").run()?;
+    for (name, trial) in PROGRAMS {
+        let made = sh.create_temp_dir()?;
+        let out = made.path();
+        let on = ["--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151"];
+        let report = cmd!(sh, "{program} report {trial} {on...} --out {out}");
+        report.env_remove("LD_LIBRARY_PATH").run()?;
+        sh.copy_file(out.join("report.md"), format!("reports/examples/{name}/report.md"))?;
     }
     for (name, trial) in EXAMPLES {
         let made = sh.create_temp_dir()?;

@@ -292,6 +292,11 @@ fn substitute_text(text: &str, node: &Node, trial: &Trial, missing: &mut Vec<NoV
     while let Some(i) = rest.find('$') {
         out.push_str(&rest[..i]);
         rest = &rest[i + 1..];
+        if let Some(after) = rest.strip_prefix('$') {
+            out.push('$');
+            rest = after;
+            continue;
+        }
         let braced = rest.strip_prefix('{').and_then(|r| r.split_once('}'));
         let (name, after) = braced.unwrap_or_else(|| {
             let end = rest.find(|c| !in_name(c)).unwrap_or(rest.len());

@@ -53,6 +53,9 @@ pub const GROUPS: &[&str] = &[
     "triton",
 ];
 
+/// The module that they are in. A program of this name would be imported in its place.
+const HELPER: &str = "rocrepro.py";
+
 /// The functions by which a program says what it checks.
 const CHECKS: &[&str] =
     &["equal(", "close(", "status(", "raises(", "same(", "holds(", "given_back("];
@@ -170,6 +173,16 @@ pub(crate) fn file_named(text: &str, kind: &str) -> Option<String> {
 fn read_source(reader: &mut Reader, case: &Case, kind: &str, node: &Node) -> Option<Source> {
     let text = reader.text(node, &format!("`{kind}`"))?;
     if let Some(file) = file_named(text, kind) {
+        if file == HELPER {
+            let message =
+                format!("`{HELPER}` is the module by which programs check; it would import itself");
+            reader.mistake_with_help(
+                node.at,
+                message,
+                Some("give the file another name".to_owned()),
+            );
+            return None;
+        }
         let text = match &case.file {
             Some(Some(text)) => text.clone(),
             // Nobody has looked.

@@ -156,3 +156,21 @@ fn a_program_from_elsewhere_is_refused_as_a_whole() {
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].at.line, found[0].at.column), (4, 1));
 }
+
+#[test]
+fn a_dollar_is_written_twice() {
+    let read = program(
+        "matrix: {n: [3]}\nprogram: {command: [sh, -c, 'echo $$HOME $n $$$n $$'], exit: 0}\n",
+    );
+    assert_eq!(read.what, What::Command(["sh", "-c", "echo $HOME 3 $3 $"].map(Into::into).into()));
+}
+
+#[test]
+fn a_program_is_not_named_like_the_helper() {
+    let text = format!("{HEAD}program: {{python: rocrepro.py}}\n");
+    let mut case = Case::parse("a/b", &text).unwrap();
+    case.give_file(Some("import rocrepro\nrocrepro.equal(".to_owned()));
+    let found = lower(&case, &case.trials()[0], &Kernels::new(), &[]).unwrap_err();
+    assert_eq!((found[0].at.line, found[0].at.column), (4, 19));
+    assert!(found[0].message.contains("it would import itself"), "{}", found[0].message);
+}

@@ -19,6 +19,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <unistd.h>
@@ -76,7 +77,7 @@ inline void say(const std::string &line) {
   static const bool begun = [] {
     const char *nonce = std::getenv("ROCREPRO_NONCE");
     write_line("{\"say\":\"begin\",\"nonce\":" + quoted(nonce ? nonce : "") +
-               ",\"runs_on\":" + quoted(COMPILER) + "}\n");
+               ",\"runs_on\":" + quoted(COMPILER) + ",\"pid\":" + std::to_string(getpid()) + "}\n");
     return true;
   }();
   (void)begun;
@@ -90,6 +91,13 @@ struct Wrong {
 };
 
 inline bool told(const std::string &name, int line, const Wrong *bad) {
+  static std::map<std::string, std::string> names;
+  std::string other = names.emplace(word(name), name).first->second;
+  if (other != name) {
+    std::fprintf(stderr, "line %d: the checks \"%s\" and \"%s\" have one name, %s\n", line, other.c_str(), name.c_str(),
+                 word(name).c_str());
+    std::exit(1);
+  }
   std::string text = "{\"say\":\"check\",\"name\":" + quoted(word(name)) + ",\"line\":" + std::to_string(line);
   if (bad) {
     wrong()++;
@@ -165,6 +173,8 @@ bool compare(const std::string &name, const std::vector<T> &got, const std::vect
     some[1] += (n ? ", " : "") + std::to_string(right[at[n]]);
   }
   Wrong bad{"data", kind, text, {"  got at " + first + ": " + some[0], "right at " + first + ": " + some[1]}};
+  if (!before.empty() && before.size() != got.size())
+    bad.details.push_back("`before` has " + std::to_string(before.size()) + " values and says nothing of these " + std::to_string(got.size()));
   return told(name, line, &bad);
 }
 
@@ -234,7 +244,7 @@ inline void told_of_fault() { say("{\"say\":\"told_of_fault\"}"); }
 
 // The last words of the program, and its exit status; without them it has not come to its end.
 inline int done() {
-  say("{\"say\":\"done\"}");
+  say("{\"say\":\"done\",\"pid\":" + std::to_string(getpid()) + "}");
   return !std::getenv("ROCREPRO_REPORT") && wrong() ? 1 : 0;
 }
 

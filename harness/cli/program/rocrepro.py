@@ -20,6 +20,7 @@ import traceback
 
 _FILE = os.environ.get("ROCREPRO_REPORT")
 _wrong = 0
+_names = {}
 
 
 def _say(**what):
@@ -58,7 +59,10 @@ def _line():
 def _told(name, wrong):
     global _wrong
     _wrong += wrong is not None
-    _say(say="check", name=_word(name), line=_line(), wrong=wrong)
+    word = _word(name)
+    if _names.setdefault(word, str(name)) != str(name):
+        raise ValueError("the checks %r and %r have one name, `%s`" % (_names[word], str(name), word))
+    _say(say="check", name=word, line=_line(), wrong=wrong)
     return wrong is None
 
 
@@ -128,9 +132,13 @@ def agree(got, right):
 
 
 def ulps(got, right, bits):
-    """How many numbers of a floating-point type lie between two of them; infinite where only one is a NaN or infinite."""
+    """How many numbers of a floating-point type lie between two of them; infinite where only one is a NaN or infinite.
+
+    The type has 16, 32 or 64 bits, or is "bfloat16", the upper half of 32."""
     if _nan(got) or _nan(right):
         return 0 if _nan(got) and _nan(right) else math.inf
+    if bits == "bfloat16":
+        return ulps(got, right, 32) / 65536
     code, whole = {16: ("<e", "<h"), 32: ("<f", "<i"), 64: ("<d", "<q")}[bits]
 
     def place(value):
@@ -175,9 +183,8 @@ def _compare(name, got, right, differs, before=None, poison=None):
     if not wrong:
         return _told(name, None)
     before = None if before is None else flat(before)
-    if before is not None and len(before) != len(got):
-        raise ValueError("`before` has another length than what was got")
-    kind = classify(got, wrong, before, poison)
+    lost = before is not None and len(before) != len(got)
+    kind = classify(got, wrong, None if lost else before, poison)
     first = wrong[0]
     words = {"zero": ": all zero", "nan": ": all NaN", "stale": ": all as before", "poison": ": all poison"}
     text = "%d of %d wrong from element %d%s" % (len(wrong), len(got), first, words.get(kind, ""))
@@ -186,6 +193,8 @@ def _compare(name, got, right, differs, before=None, poison=None):
         "  got at %d: %s" % (first, ", ".join(repr(got[i]) for i in some)),
         "right at %d: %s" % (first, ", ".join(repr(right[i]) for i in some)),
     ]
+    if lost:
+        details.append("`before` has %d values and says nothing of these %d" % (len(before), len(got)))
     return _told(name, _bad(kind, text, details))
 
 
@@ -194,13 +203,22 @@ def equal(name, got, right, before=None, poison=None):
     return _compare(name, got, right, lambda a, b: not agree(a, b), before, poison)
 
 
+def _bits(dtype):
+    """The type whose numbers `ulp` counts."""
+    if "bfloat16" in str(dtype):
+        return "bfloat16"
+    # Arrays of NumPy say what kind of number they hold, tensors of PyTorch whether it is a floating-point one.
+    floating = getattr(dtype, "is_floating_point", getattr(dtype, "kind", "f") == "f")
+    bits = 8 * getattr(dtype, "itemsize", 8)
+    if not floating or bits not in (16, 32, 64):
+        raise TypeError("`ulp` is for floating-point numbers of 16, 32 or 64 bits, and these are %s; give `bits`" % dtype)
+    return bits
+
+
 def close(name, got, right, ulp=None, bits=None, relative=0.0, absolute=0.0, before=None, poison=None):
-    """The same within `ulp` numbers of a type of so many `bits`, or within relative * |right| + absolute."""
+    """The same within `ulp` numbers of a type of so many `bits` (or "bfloat16"), or within relative * |right| + absolute."""
     if ulp is not None:
-        dtype = getattr(got, "dtype", None)
-        if bits is None and getattr(dtype, "kind", "f") != "f":
-            raise TypeError("`ulp` is for floating-point numbers, and these are %s; give `bits`" % dtype)
-        bits = bits or 8 * getattr(dtype, "itemsize", 8)
+        bits = bits or _bits(getattr(got, "dtype", None))
 
         def differs(a, b):
             return ulps(a, b, bits) > ulp
@@ -275,7 +293,7 @@ def skip(why):
 
 def done():
     """The last words of the program; without them it has not come to its end."""
-    _say(say="done")
+    _say(say="done", pid=os.getpid())
     if _FILE is None and _wrong:
         sys.exit(1)
 
@@ -294,7 +312,7 @@ def _uncaught_elsewhere(what):
         _uncaught(kind, what.exc_value, what.exc_traceback)
 
 
-_say(say="begin", nonce=os.environ.get("ROCREPRO_NONCE", ""), runs_on="Python " + platform.python_version())
+_say(say="begin", nonce=os.environ.get("ROCREPRO_NONCE", ""), runs_on="Python " + platform.python_version(), pid=os.getpid())
 sys.excepthook = _uncaught
 threading.excepthook = _uncaught_elsewhere
 sys.unraisablehook = _uncaught_elsewhere

@@ -30,7 +30,7 @@ pub(crate) use self::{
     diff::Diff,
     doctor::Doctor,
     env::Env,
-    exec::{Exec, HomeKind},
+    exec::{Exec, HomeKind, Reporting},
     export::Export,
     matrix::Matrix,
     minimise::Minimise,

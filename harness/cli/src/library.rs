@@ -95,6 +95,21 @@ impl CaseLibrary {
         Err(Stop::usage(mistakes.join("\n\n")))
     }
 
+    /// One case that is no file, such as one that was made of a command line.
+    ///
+    /// # Errors
+    /// Its mistakes.
+    pub(crate) fn of_text(id: &str, text: &str) -> Result<CaseLibrary, Stop> {
+        let kernels = Kernels::new();
+        let source = Source { path: id.to_owned(), text: text.to_owned() };
+        let shown = |found: &[case::Diagnostic]| {
+            Stop::usage(diagnostics::render(&source.path, &source.text, found))
+        };
+        let case = Case::parse(id, text).map_err(|_| shown(&case::mistakes(id, text, &kernels)))?;
+        let cases = BTreeMap::from([(id.to_owned(), case)]);
+        Ok(CaseLibrary { cases, sources: BTreeMap::from([(id.to_owned(), source)]), kernels })
+    }
+
     /// All cases, by id.
     pub fn cases(&self) -> impl Iterator<Item = &Case> + Clone {
         self.cases.values()

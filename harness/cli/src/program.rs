@@ -6,6 +6,7 @@ mod packages;
 
 use std::{
     collections::BTreeMap,
+    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
     sync::OnceLock,
@@ -29,7 +30,7 @@ use crate::{
     trial::{Job, not_started, observation, of_place, record, skipped, unless_troubled},
 };
 
-/// What the helper writes to, in the folder of the trial.
+/// What the helper writes to. It lies beside the helper, in a folder of their own: a program may clear the one that it starts in.
 const REPORT: &str = "report.jsonl";
 
 /// What the device writes to, there too.
@@ -64,6 +65,14 @@ struct Ready {
     stand_ins: Option<PathBuf>,
 }
 
+/// The folders of a run.
+struct Places<'a> {
+    /// The program's: it holds its text, and the program may do there what it likes.
+    own: &'a Path,
+    /// Ours: the helper, and what it and the device tell.
+    ours: &'a Path,
+}
+
 /// Runs the program of a trial and judges it. None where the run was cancelled before it was over.
 pub(crate) fn run(
     session: &Session,
@@ -77,14 +86,16 @@ pub(crate) fn run(
     };
     let prepared =
         cannot_here(session, job, program).map_or(Ok(()), |why| Err(Unready::Missing(why)));
-    let folder = session.scratch.trial();
+    let folders = session.scratch.trial().and_then(|own| Ok((own, session.scratch.trial()?)));
     let prepared = prepared.and_then(|()| {
-        let folder = folder.as_ref();
-        let folder =
-            folder.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
-        Ok((folder.path(), prepare(session, program, &job.faults, folder.path())?))
+        let folders = folders.as_ref();
+        let (own, ours) =
+            folders.map_err(|e| Unready::Trouble(format!("no folder for the trial: {e}")))?;
+        let places = Places { own: own.path(), ours: ours.path() };
+        let ready = prepare(session, program, &job.faults, &places)?;
+        Ok((places, ready))
     });
-    let (folder, ready) = match prepared {
+    let (places, ready) = match prepared {
         Ok(prepared) => prepared,
         Err(Unready::Missing(why)) => return without(skipped(why)),
         Err(Unready::Trouble(why)) => return without(no_verdict("not-started", why)),
@@ -99,7 +110,7 @@ pub(crate) fn run(
     };
     let faults = of_place(&job.faults, Place::Device);
     let config = session.device_config(faults)?;
-    let start = match start(session, job, program, &ready, folder, &config, nonce) {
+    let start = match start(session, job, program, &ready, &places, &config, nonce) {
         Ok(start) => start,
         Err(why) => return without(no_verdict("not-started", why)),
     };
@@ -116,8 +127,8 @@ pub(crate) fn run(
     stdout.push('\n');
     stdout.push_str(&torn);
     let mut observation = observation(seen, session.is_launched());
-    let (said, unread) = lines_of(&folder.join(REPORT));
-    let (witnesses, _) = lines_of(&folder.join(WITNESS));
+    let (said, unread) = lines_of(&places.ours.join(REPORT));
+    let (witnesses, _) = lines_of(&places.ours.join(WITNESS));
     observation.events = told_of_device(&witnesses);
     let identity = session.stack.identify();
     let context = ProgramContext {
@@ -146,7 +157,7 @@ pub(crate) fn run(
         .iter()
         .map(|(name, value)| (name.to_string_lossy().into(), value.to_string_lossy().into()))
         .collect();
-    let outcome = unless_troubled(session, outcome, folder, &environment);
+    let outcome = unless_troubled(session, outcome, places.own, &environment);
     let told = record(session, job, nonce, observation, usage, (outcome, red));
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
     let program = Some(told_of(program, &ready, &said));
@@ -177,11 +188,12 @@ fn prepare(
     session: &Session,
     program: &Program,
     faults: &[Planted],
-    folder: &Path,
+    places: &Places<'_>,
 ) -> Result<Ready, Unready> {
     let trouble =
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
     let environment = packages::find(&program.packages)?;
+    fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
     // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
     // libraries.
     if !matches!(program.what, What::Cpp { .. }) {
@@ -194,8 +206,7 @@ fn prepare(
     match &program.what {
         What::Python(source) => {
             let name = file_name(source, "program.py");
-            fs::write(folder.join(&name), &source.text).map_err(trouble)?;
-            fs::write(folder.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
+            fs::write(places.own.join(&name), &source.text).map_err(trouble)?;
             let python = environment.python()?;
             let words = ["-X", "faulthandler", "-u", name.as_str()];
             let words = words.map(str::to_owned).to_vec();
@@ -224,27 +235,38 @@ fn start(
     job: &Job<'_>,
     program: &Program,
     ready: &Ready,
-    folder: &Path,
+    places: &Places<'_>,
     config: &Config,
     nonce: &str,
 ) -> Result<Start, String> {
     let text = serde_json::to_string(config).map_err(|error| error.to_string())?;
     let mut start = session.start(&ready.file, Some(&text), &job.lowered.plan.environment);
     start.arguments = ready.words.iter().chain(&program.arguments).map(Into::into).collect();
-    start.directory = Some(folder.to_owned());
+    start.directory = Some(session.programs_in().unwrap_or(places.own).to_owned());
     start.limits = session.limits(&job.lowered.plan.limits)?;
     start.tell_end = session.is_launched();
     let kept = compile::folder(session);
-    let mut set = |name: &str, value: &std::ffi::OsStr| {
+    // By these it is judged: nothing that the case or the command line says stands in their place.
+    let mut ours = |name: &str, value: &OsStr| {
+        start.environment.insert(name.into(), value.into());
+    };
+    ours(WITNESS_VARIABLE, places.ours.join(WITNESS).as_ref());
+    ours("ROCREPRO_REPORT", places.ours.join(REPORT).as_ref());
+    ours("ROCREPRO_NONCE", nonce.as_ref());
+    for (axis, value) in &program.parameters {
+        ours(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
+    }
+    // The helper is found first, by children too.
+    let mut path = places.ours.as_os_str().to_owned();
+    if let Some(more) = start.environment.get(OsStr::new("PYTHONPATH")) {
+        path.push(":");
+        path.push(more);
+    }
+    start.environment.insert("PYTHONPATH".into(), path);
+    let mut set = |name: &str, value: &OsStr| {
         // What the case or the command line says stands.
         start.environment.entry(name.into()).or_insert_with(|| value.into());
     };
-    set(WITNESS_VARIABLE, folder.join(WITNESS).as_ref());
-    set("ROCREPRO_REPORT", folder.join(REPORT).as_ref());
-    set("ROCREPRO_NONCE", nonce.as_ref());
-    for (axis, value) in &program.parameters {
-        set(&format!("ROCREPRO_PARAMETER_{axis}"), value.as_ref());
-    }
     // Neither what a user installed for all of their programs nor what they compiled before decides a trial.
     set("PYTHONNOUSERSITE", "1".as_ref());
     set("PYTHONDONTWRITEBYTECODE", "1".as_ref());

@@ -19,6 +19,8 @@ pub(crate) enum What<'a> {
     Trial(&'a str),
     /// All cases of this file.
     File(&'a Path),
+    /// A program with its arguments, and options of the command.
+    Program(&'a [String], &'a [(&'static str, String)]),
 }
 
 /// A command that does again what a session did.
@@ -38,6 +40,7 @@ impl Rerun<'_> {
                 text.push_str(&format!(" {}", quoted(trial)));
                 session.cases_from()
             }
+            What::Program(_, options) => options.to_vec(),
             What::File(path) => {
                 let mut from = session.cases_from();
                 from.retain(|(option, _)| *option == "--trust");
@@ -61,6 +64,9 @@ impl Rerun<'_> {
         }
         for planted in self.faults {
             text.push_str(&format!(" --fault {}", quoted(&planted.to_string())));
+        }
+        if let What::Program(words, _) = self.what {
+            text.push_str(&format!(" -- {}", shell_words::join(words)));
         }
         text
     }

@@ -79,6 +79,7 @@ pub struct Session {
     pub(crate) recovery: Vec<String>,
     resources: BTreeMap<Resource, Limit>,
     cases_from: Option<CasesFrom>,
+    programs_in: Option<PathBuf>,
     program: PathBuf,
     worker: PathBuf,
     device_folder: Option<PathBuf>,
@@ -148,6 +149,7 @@ impl Session {
             recovery: options.recovery,
             resources,
             cases_from: options.cases_from,
+            programs_in: options.programs_in,
             program,
             worker,
             device_folder,
@@ -209,6 +211,11 @@ impl Session {
             self.environment.iter().filter(|(name, _)| !report::issue::concerns_rocm(name));
         let words = self.launcher.iter().flat_map(|word| word.split('=')).skip(1);
         foreign.map(|(_, value)| value.clone()).chain(words.map(str::to_owned)).collect()
+    }
+
+    /// Where trials start whose bodies are programs; a fresh folder for each without.
+    pub(crate) fn programs_in(&self) -> Option<&Path> {
+        self.programs_in.as_deref()
     }
 
     /// Where its cases come from, as it was given on the command line.

@@ -21,6 +21,9 @@ pub enum Said {
         nonce: String,
         /// What runs it, such as `Python 3.11.7`.
         runs_on: String,
+        /// The process that says it. A child says it again.
+        #[serde(default)]
+        pid: u32,
     },
     /// What comes next; crashes and hangs are named after it.
     Phase {
@@ -54,7 +57,11 @@ pub enum Said {
     /// A function told it of a fault of the device, which the case is about.
     ToldOfFault,
     /// It came to its end.
-    Done,
+    Done {
+        /// The process that did.
+        #[serde(default)]
+        pid: u32,
+    },
 }
 
 /// What is wrong with something that a program compared.
@@ -284,10 +291,31 @@ fn first_wrong(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<O
     })
 }
 
+/// Whether the process that began said that it came to its end; a child that imports the same module says so for itself alone.
+fn is_done(seen: &ProgramSeen<'_>) -> bool {
+    done_at(seen).is_some()
+}
+
+/// Where among all that was said it said so first.
+fn done_at(seen: &ProgramSeen<'_>) -> Option<usize> {
+    let first = seen.said.iter().find_map(|said| match said {
+        Said::Begin { pid, .. } => Some(*pid),
+        _ => None,
+    });
+    let done = |said: &Said| matches!(said, Said::Done { pid } if Some(*pid) == first);
+    seen.said.iter().position(done)
+}
+
+/// Whether something was checked after these last words.
+fn checks_after_done(seen: &ProgramSeen<'_>) -> bool {
+    let after = done_at(seen).map_or(&[][..], |at| &seen.said[at..]);
+    after.iter().any(|said| matches!(said, Said::Check { .. }))
+}
+
 /// None where the process ended as it should.
 fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome> {
     let phase = phase(seen);
-    let done = seen.said.contains(&Said::Done);
+    let done = is_done(seen);
     let how = how_it_ended(seen);
     let wanted = context.program.stated.exit.unwrap_or(0);
     let outcome = match seen.observation.end {
@@ -295,8 +323,10 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
             return left_behind(seen).or_else(|| {
                 let early = context.program.reports() && !done;
                 early.then(|| {
+                    let child = seen.said.iter().any(|said| matches!(said, Said::Done { .. }));
+                    let child = if child { " (one of its children did)" } else { "" };
                     let summary = format!(
-                        "the program {how} in phase {phase}, before it said that it was done"
+                        "the program {how} in phase {phase}, before it said that it was done{child}"
                     );
                     Outcome::new(Kind::LibraryExit, format!("library-exit:{phase}"), summary)
                         .at(at(context, 0, None))
@@ -311,13 +341,15 @@ fn ended(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcome
                 format!("the program {how} in phase {phase}"),
             )
         }
-        _ if done => {
+        // Whoever chooses a status does not crash.
+        End::Exited(status) => {
+            let said = if done { "said that it was done, and " } else { "" };
+            let summary = format!("the program {said}{how} instead of {wanted}");
+            Outcome::new(Kind::ApiError, format!("exit:{status}"), summary)
+        }
+        End::Signalled { .. } if done => {
             let summary = format!("the program said that it was done, and {how}");
             Outcome::new(Kind::TeardownCrash, "teardown-crash".to_owned(), summary)
-        }
-        End::Exited(status) => {
-            let summary = format!("the program {how} instead of {wanted}");
-            Outcome::new(Kind::ApiError, format!("exit:{status}"), summary)
         }
         End::Signalled { .. } => Outcome::new(
             Kind::Crash,
@@ -360,6 +392,10 @@ fn unsaid(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Option<Outcom
 
 fn proves(seen: &ProgramSeen<'_>, context: &ProgramContext<'_>) -> Outcome {
     let checks = seen.said.iter().filter(|said| matches!(said, Said::Check { .. })).count();
+    if checks_after_done(seen) {
+        let why = "the program checked something after `done`, which are its last words: whatever it still had to check, nobody knows";
+        return Outcome::no_verdict("done-early", why.to_owned());
+    }
     match (checks, context.program.stated.is_empty()) {
         (0, true) => Outcome::no_verdict(
             "no-check",

@@ -33,7 +33,7 @@ fn command(stated: Stated) -> Program {
 }
 
 fn begin() -> Said {
-    Said::Begin { nonce: NONCE.to_owned(), runs_on: "Python 3".to_owned() }
+    Said::Begin { nonce: NONCE.to_owned(), runs_on: "Python 3".to_owned(), pid: 7 }
 }
 
 fn phase(name: &str) -> Said {
@@ -77,7 +77,7 @@ struct Run {
 fn good() -> Run {
     Run {
         program: program(),
-        said: vec![begin(), check(None), Said::Done],
+        said: vec![begin(), check(None), Said::Done { pid: 7 }],
         witnesses: vec![witness("aa")],
         end: End::Exited(0),
         stdout: "",
@@ -126,7 +126,7 @@ impl Run {
 fn a_program_passes_that_checked_something_and_came_to_its_end() {
     let pass = good().is("pass");
     assert_eq!(pass.summary, "1 check of the program held, and it came to its end");
-    Run { said: vec![begin(), Said::Done], ..good() }.is("no-verdict:no-check");
+    Run { said: vec![begin(), Said::Done { pid: 7 }], ..good() }.is("no-verdict:no-check");
     Run { said: vec![begin(), check(None)], ..good() }.is("library-exit:program");
     Run { said: vec![begin(), phase("copy"), check(None)], ..good() }.is("library-exit:copy");
     // A program that never came to the helper has not come to its end either.
@@ -135,15 +135,17 @@ fn a_program_passes_that_checked_something_and_came_to_its_end() {
 
 #[test]
 fn the_first_thing_that_is_wrong_decides() {
-    let said = vec![begin(), check(None), check(Some((About::Data, "zero"))), Said::Done];
+    let said =
+        vec![begin(), check(None), check(Some((About::Data, "zero"))), Said::Done { pid: 7 }];
     let zero = Run { said, ..good() }.is("wrong-data:sum:zero");
     // The second line of a program whose first one is the seventh of the case.
     assert_eq!(zero.at.line, Some(8));
     assert_eq!(zero.summary, "sum (line 8): 3 of 3 wrong");
     assert!(is_stated(device::Fault::CopyZero, &zero));
-    let answer = vec![begin(), check(Some((About::Answer, "hipErrorUnknown"))), Said::Done];
+    let answer =
+        vec![begin(), check(Some((About::Answer, "hipErrorUnknown"))), Said::Done { pid: 7 }];
     Run { said: answer, ..good() }.is("api-error:sum:hipErrorUnknown");
-    let leak = vec![begin(), check(Some((About::Leak, "lost"))), Said::Done];
+    let leak = vec![begin(), check(Some((About::Leak, "lost"))), Said::Done { pid: 7 }];
     Run { said: leak, ..good() }.is("leak:sum:lost");
     let two = vec![begin(), check(Some((About::Data, "nan"))), check(Some((About::Data, "zero")))];
     let crashed = Run { said: two, end: End::Signalled { signal: 11 }, ..good() };
@@ -156,14 +158,30 @@ fn the_first_thing_that_is_wrong_decides() {
 }
 
 #[test]
+fn the_last_words_are_those_of_the_process_that_began() {
+    let child = || Said::Begin { nonce: NONCE.to_owned(), runs_on: String::new(), pid: 8 };
+    let said = |said| Run { said, ..good() };
+    let done = |pid| Said::Done { pid };
+    let early = said(vec![begin(), check(None), child(), done(8)]).is("library-exit:program");
+    assert!(early.summary.contains("(one of its children did)"), "{}", early.summary);
+    said(vec![begin(), child(), check(None), done(8), done(7)]).is("pass");
+    // The parent checks on when its child is done.
+    said(vec![begin(), child(), done(8), check(None), done(7)]).is("pass");
+    said(vec![begin(), check(None), done(7), check(None)]).is("no-verdict:done-early");
+    let wrong = Some((About::Data, "other"));
+    said(vec![begin(), check(None), done(7), check(wrong)]).is("wrong-data:sum:other");
+}
+
+#[test]
 fn the_end_of_the_process_is_judged_by_how_far_it_had_come() {
     let at = |end, said| Run { end, said, ..good() };
     let middle = || vec![begin(), phase("launch")];
-    let over = || vec![begin(), check(None), Said::Done];
+    let over = || vec![begin(), check(None), Said::Done { pid: 7 }];
     at(End::Exited(3), middle()).is("exit:3");
     at(End::Signalled { signal: 11 }, middle()).is("crash:launch");
     at(End::Signalled { signal: 6 }, over()).is("teardown-crash");
-    at(End::Exited(1), over()).is("teardown-crash");
+    // A status that was chosen is no crash.
+    at(End::Exited(3), over()).is("exit:3");
     at(End::TimedOut { limit: Limit::Quiet }, middle()).is("hang:launch");
     at(End::TimedOut { limit: Limit::Total }, over()).is("hang:teardown");
     // Somebody else's doing.
@@ -182,9 +200,10 @@ fn without_proof_there_is_no_verdict() {
     let mut other = witness("aa");
     other.identity.config.memory = 1 << 20;
     Run { witnesses: vec![other], ..good() }.is("no-verdict:device");
-    let stranger = Said::Begin { nonce: "x".into(), runs_on: String::new() };
-    Run { said: vec![stranger, check(None), Said::Done], ..good() }.is("no-verdict:worker");
-    Run { said: vec![check(None), Said::Done], ..good() }.is("no-verdict:worker");
+    let stranger = Said::Begin { nonce: "x".into(), runs_on: String::new(), pid: 7 };
+    Run { said: vec![stranger, check(None), Said::Done { pid: 7 }], ..good() }
+        .is("no-verdict:worker");
+    Run { said: vec![check(None), Said::Done { pid: 7 }], ..good() }.is("no-verdict:worker");
     let gap = "rocrepro-device: gap: kernel k: unimplemented instruction\n";
     Run { stderr: gap, end: End::Exited(1), ..good() }.is("no-verdict:gap");
     let skip = Said::Skip { why: "no numpy".to_owned() };
@@ -218,7 +237,7 @@ fn a_command_is_judged_by_what_is_stated() {
 fn faults_of_the_device_are_told_unless_the_case_is_about_them() {
     let fault = "rocrepro-device: fault: kernel k: device-side abort\n";
     Run { stderr: fault, ..good() }.is("memory-fault:k");
-    let said = vec![begin(), Said::ToldOfFault, check(None), Said::Done];
+    let said = vec![begin(), Said::ToldOfFault, check(None), Said::Done { pid: 7 }];
     Run { stderr: fault, said, ..good() }.is("pass");
     let finding = "rocrepro-device: finding: kernel k: a race\n";
     Run { stderr: finding, ..good() }.is("memory-fault:k");

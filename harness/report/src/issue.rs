@@ -8,7 +8,9 @@ mod environment;
 mod findings;
 mod form;
 mod home;
+mod known;
 mod needs;
+mod program;
 mod publish;
 mod quoted;
 mod redact;
@@ -19,7 +21,7 @@ pub use address::{LIMIT, Link};
 pub use environment::{
     Driver, Environment, NotRead, StackFound, Variable, concerns_rocm, is_gpu_line,
 };
-pub use findings::{Control, Duplicate, Findings, Log, Mistake, Program};
+pub use findings::{Control, Duplicate, Findings, Log, Mistake, Own, Program};
 pub use form::Form;
 pub use home::{Home, home};
 pub use publish::{publish, publish_json};
@@ -64,7 +66,10 @@ impl Issue {
         // A title is no Markdown.
         let title = write::title(findings);
         let findings = &quoted::in_markdown(findings);
-        let home = home(&findings.record, &findings.libraries);
+        let home = match program::own(findings) {
+            Some(_) => program::home(&findings.record),
+            None => home(&findings.record, &findings.libraries),
+        };
         let form = form.unwrap_or(home.form);
         let repository = form.repository().unwrap_or(home.repository);
         let section = |field: &Field| {
@@ -125,7 +130,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             blocks.extend(about_the_run(findings, home));
             blocks.extend(logs(findings));
             blocks.push(machine(findings));
-            blocks.push(case(findings));
+            blocks.extend(case(findings));
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
@@ -138,7 +143,7 @@ fn blocks(findings: &Findings, home: &Home, form: Form, content: Content) -> Vec
             if form != Form::PytorchPt2 {
                 blocks.extend(logs(findings));
             }
-            blocks.push(case(findings));
+            blocks.extend(case(findings));
             blocks.push(Block::kept(write::colophon(findings)));
             blocks
         }
@@ -172,7 +177,7 @@ fn problem(findings: &Findings) -> Vec<Block> {
         text,
         cut: Some(7),
     }));
-    blocks.extend(write::duplicates(findings).map(Block::kept));
+    blocks.extend(known::duplicates(findings).map(Block::kept));
     blocks
 }
 
@@ -210,9 +215,11 @@ fn logs(findings: &Findings) -> Vec<Block> {
     logs.chain(kernel).map(block).collect()
 }
 
-fn case(findings: &Findings) -> Block {
+fn case(findings: &Findings) -> Option<Block> {
     let cut = if findings.program.is_some() { 3 } else { 8 };
-    Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) }
+    // A command line is no case.
+    let there = !findings.case.is_empty();
+    there.then(|| Block { name: "case".to_owned(), text: write::case(findings), cut: Some(cut) })
 }
 
 fn machine(findings: &Findings) -> Block {
@@ -224,7 +231,7 @@ fn versions(findings: &Findings, content: Content) -> Vec<Block> {
     let text = match &findings.environment.torch {
         Some(torch) if content == Content::Versions => torch.clone(),
         _ => {
-            if findings.environment.torch.is_none() {
+            if findings.environment.torch.is_none() && program::own(findings).is_none() {
                 let none = "PyTorch is not installed here and takes no part in the failure; what follows is the output of `rocrepro \
                             doctor` in the place of collect_env.py.";
                 blocks.push(Block::kept(none.to_owned()));

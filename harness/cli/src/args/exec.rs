@@ -2,7 +2,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Emulation, Target};
+use super::{Emulation, On, Target};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -13,8 +13,10 @@ Examples:
   rocrepro exec --fault copy.zero,probability=0.5 ./saxpy
   rocrepro exec --device-option memory=512M --device-option gtt=8G ./saxpy    an APU with a carve-out and GTT
   rocrepro exec --env AMD_LOG_LEVEL=3 --gfx gfx90a ./saxpy
+  rocrepro exec --report --also debian:6.4.3 ./saxpy    run it three times on each, and write the issue if it fails
+  rocrepro exec --report --never nan -- python3 train.py
 
-This process becomes the program, so its output, signals and exit code are the program's own; 2 usage, 3 it could not be started.
+With --report: exit code 0 where the report was written, 3 where nothing failed or no run proved anything. Else this process becomes the program, so its output, signals and exit code are the program's own; 2 usage, 3 it could not be started.
 A ROCm of Debian brings its own libc: programs linked on an older or equal system run in it.
 
 The program and its children see the stack in a namespace: its libraries and the device's lie over those of /usr, /opt/rocm is the stack,
@@ -42,12 +44,74 @@ pub(crate) struct Exec {
     #[arg(long = "in", value_name = "NAME")]
     pub(crate) environment: Option<String>,
 
+    #[command(flatten)]
+    pub(crate) reporting: Reporting,
+
     /// The program, as a path or a name that PATH has
     pub(crate) program: PathBuf,
 
     /// Its arguments
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<OsString>,
+}
+
+/// How a program is run and judged for a report.
+#[derive(Args)]
+pub(crate) struct Reporting {
+    /// Run the program several times, judge each run, and write the upstream issue where one fails: a check of the `rocrepro` module
+    /// that is wrong, a signal, a hang, an exit status, what it prints, a finding of --sanitize
+    #[arg(long)]
+    pub(crate) report: bool,
+
+    /// Runs, each a fresh process, on each release
+    #[arg(long, value_name = "N", default_value_t = Reporting::REPEAT, requires = "report", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(crate) repeat: u32,
+
+    /// Run it on these releases too, or on another architecture (`debian:6.4.3@gfx90a`), and say what it does there
+    #[arg(long, value_name = "SPEC", value_delimiter = ',', requires = "report")]
+    pub(crate) also: Vec<String>,
+
+    /// The exit status that it must end with
+    #[arg(long, value_name = "STATUS", default_value_t = 0, requires = "report", value_parser = clap::value_parser!(u32).range(0..=255))]
+    pub(crate) exit: u32,
+
+    /// A text that its output must have
+    #[arg(long, value_name = "TEXT", requires = "report")]
+    pub(crate) says: Vec<String>,
+
+    /// A text that its output may not have
+    #[arg(long, value_name = "TEXT", requires = "report")]
+    pub(crate) never: Vec<String>,
+
+    /// What must be true, in a sentence; for the title of the issue
+    #[arg(long, value_name = "SENTENCE", requires = "report")]
+    pub(crate) title: Option<String>,
+
+    /// The file of the program's text, which the issue shows [default: the first word of the command line that is a file of text]
+    #[arg(long, value_name = "FILE", requires = "report")]
+    pub(crate) source: Option<PathBuf>,
+
+    /// The form: rocm, rocm-libraries, pytorch, pytorch-pt2, accelerate, triton [default: that of the repository which the
+    /// failure belongs to]
+    #[arg(long = "for", value_name = "FORM", requires = "report")]
+    pub(crate) form: Option<String>,
+
+    /// The evidence folder [default: ./rocrepro-<program>]
+    #[arg(long, value_name = "DIR", requires = "report")]
+    pub(crate) out: Option<PathBuf>,
+
+    /// Longest time of one run, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, requires = "report", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeout: u32,
+
+    /// Longest silence of one run, in seconds; what is silent for longer hangs [default: 120]
+    #[arg(long, value_name = "SECONDS", requires = "report", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) quiet_timeout: Option<u32>,
+}
+
+impl Reporting {
+    /// Runs on each release, unless others are given.
+    pub(crate) const REPEAT: u32 = 3;
 }
 
 /// How a program finds the stack.

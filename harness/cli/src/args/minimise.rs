@@ -10,7 +10,11 @@ Examples:
   rocrepro minimise graphs/fork-join --fault kernel.drop --out small
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --budget-seconds 120
   rocrepro minimise copies/tensors --fault copy.zero,probability=0.2,seed=1 --resume   go on where it was stopped
+  rocrepro minimise 'programs/graph-output-reused' --fault kernel.drop   fewer lines of a program
   rocrepro run --cases-from small/case.yaml --fault kernel.drop                        what is left still fails
+
+The program of a case is made shorter by lines and blocks, while it fails in the same way three times and passes where it passed. The
+folder then gets its text and case.yaml.
 
 Of several trials the simplest one that fails is reduced. The folder gets case.yaml, minimise.json and the journal minimise.jsonl;
 other failures met on the way are kept there as other-N.yaml.

@@ -1,3 +1,5 @@
+mod report;
+
 use std::{
     collections::BTreeMap,
     env,
@@ -29,6 +31,9 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     });
     let found = Stop::both(found, of_the_device(&args.fault));
     let (((program, path, venv), ()), (options, faults)) = Stop::both(found, setup)?;
+    if args.reporting.report {
+        return report::report(args, options, faults);
+    }
     let session = Session::open(options)?;
     let program = match program {
         Found::Here(file) => file,
@@ -79,7 +84,7 @@ fn settle(
         (Err(why), HomeKind::Namespace) => {
             return Err(Stop::no_verdict(format!("error: no namespace: {why}")));
         }
-        (Err(why), _) => report::note(&format!("{without}: {why}")),
+        (Err(why), _) => ::report::note(&format!("{without}: {why}")),
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 mod compare;
 mod identity;
 mod journal;
+mod program;
 mod show;
 mod space;
 
@@ -82,7 +83,9 @@ pub(crate) struct Minimisation {
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let mut selected = args.selection.select(&library)?;
-    crate::select::plans_only("minimise", &selected)?;
+    if selected.iter().any(|entry| entry.case.is_program()) {
+        return program::minimise(args, &library, selected);
+    }
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.selection.from.chosen();
     options.hangs_on_purpose = true;

@@ -1,5 +1,6 @@
 mod controls;
 mod logs;
+mod own;
 mod program;
 
 use std::{path::Path, process::ExitCode};
@@ -9,7 +10,7 @@ use plan::{Library, Plan};
 use report::{
     Record,
     evidence::{Bisected, Evidence, Minimised, Mitigations, RECORDS_FILE, REPORT_FILE},
-    issue::{Duplicate, Findings, Form, Identity, Issue, Log, Mistake, redact},
+    issue::{Duplicate, Environment, Findings, Form, Identity, Issue, Log, Mistake, redact},
 };
 
 use super::{
@@ -24,15 +25,15 @@ use crate::{
     evidence, kernel_log, outputs,
     rerun::{Rerun, What},
     select,
-    select::plans_only,
 };
+
+pub(super) use self::own::{Wanted as OwnProgram, control, install, text_of};
 
 pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let form = args.form.as_deref().map(str::parse::<Form>).transpose();
     let form = form.map_err(|e| Stop::usage(format!("error: {e}")))?;
     let library = CaseLibrary::load(args.from.chosen().as_ref())?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
-    plans_only("report", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
     let session = Session::open(options.clone())?;
@@ -42,16 +43,24 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
         return Err(Stop::no_verdict("error: no run failed"));
     };
 
-    let (machine, mut who) = doctor::environment(form.is_some_and(about_torch));
-    who.values = session.private_values();
-    let mut environment = machine.redacted(&who);
-    // What was logged before is not of this failure, and what is not under it does not matter to a reader.
-    environment.kernel_log.clear();
-    environment
-        .stacks
-        .retain(|stack| stack.spec == failed.stack.spec || !stack.spec.starts_with("debian:"));
+    let (environment, who) = machine(&session, &failed, form);
     let before = kernel_log::uptime();
     let controls = controls::controls(&subject, &session, &options, &failed, args.repeat)?;
+    if subject.selected.case.is_program() {
+        let own = OwnProgram {
+            subject: &subject,
+            session: &session,
+            runs: &runs,
+            failed: &failed,
+            controls,
+            again: again(args, &session, &subject, form),
+            program: own::of_case(&subject, &failed)?,
+            case: library.text(&subject.selected.case.id).to_owned(),
+            variables: variables(&session, &subject.job()?.lowered.plan.environment),
+            duplicates: duplicates(&library, &subject, &failed, &[]),
+        };
+        return own.write(&folder, form, args.open);
+    }
     let job = subject.job()?;
     let minimised = about::<Minimised>(&folder, &failed, |found| &found.trial)?;
     let wanted = program::Wanted {
@@ -104,6 +113,19 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     write(&folder, &runs, &issue)?;
     outputs::print(&summary(&folder, &findings, &issue, args.open))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// This machine, without what does not matter to a reader, and who must not be named.
+fn machine(session: &Session, failed: &Record, form: Option<Form>) -> (Environment, Identity) {
+    let (machine, mut who) = doctor::environment(form.is_some_and(about_torch));
+    who.values = session.private_values();
+    let mut environment = machine.redacted(&who);
+    // What was logged before is not of this failure, and what is not under it does not matter to a reader.
+    environment.kernel_log.clear();
+    environment
+        .stacks
+        .retain(|stack| stack.spec == failed.stack.spec || !stack.spec.starts_with("debian:"));
+    (environment, who)
 }
 
 /// Forms that want PyTorch's own description of the machine.
@@ -286,6 +308,8 @@ fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> Str
     }
     let missing =
         [(findings.minimised.is_none(), "minimise"), (findings.mitigations.is_none(), "mitigate")];
+    let own = findings.program.as_ref().is_some_and(|program| program.own.is_some());
+    let missing = if own { &[][..] } else { &missing };
     let missing: Vec<_> =
         missing.iter().filter(|(lacks, _)| *lacks).map(|(_, name)| *name).collect();
     if !missing.is_empty() {

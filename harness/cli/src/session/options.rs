@@ -44,6 +44,8 @@ pub struct SessionOptions {
     pub recovery: Vec<String>,
     /// Where the cases come from, if not from the built-in library.
     pub cases_from: Option<CasesFrom>,
+    /// Where trials start whose bodies are programs; a fresh folder for each without.
+    pub programs_in: Option<PathBuf>,
     /// Trials at once.
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial, as asked for.
@@ -109,6 +111,7 @@ impl TryFrom<&Target> for SessionOptions {
             launcher,
             recovery: Vec::new(),
             cases_from: None,
+            programs_in: None,
             jobs: None,
             limits: Limits::default(),
             hangs_on_purpose: false,

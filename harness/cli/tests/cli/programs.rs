@@ -1,6 +1,7 @@
 //! Cases whose body is a program, run as a user runs them.
 
 mod helper;
+mod report;
 
 use std::{
     collections::BTreeMap,
@@ -91,6 +92,25 @@ const WRONG: &[(&str, &str, &str)] = &[
     ),
     ("skip", "rocrepro.equal('check', 1, 2); rocrepro.skip('no more')", "wrong-data:check:other"),
     ("signal", "rocrepro.equal('check', 1, 2); os.kill(os.getpid(), 15)", "wrong-data:check:other"),
+    (
+        "two names",
+        "rocrepro.equal('a b', 1, 1); rocrepro.equal('a-b', 1, 1)",
+        "exception:ValueError",
+    ),
+    ("status", "rocrepro.done(); os._exit(3)", "exit:3"),
+    ("late", "rocrepro.done(); rocrepro.equal('check', 1, 1)", "no-verdict:done-early"),
+    (
+        "child",
+        "os.fork() == 0 and (rocrepro.done(), os._exit(0)); os.wait(); os._exit(0)",
+        "library-exit:program",
+    ),
+    ("before", "rocrepro.equal('check', [1, 2], [3, 4], before=[1])", "wrong-data:check:other"),
+    // It clears its own folder, and is judged all the same.
+    (
+        "cleared",
+        "[os.remove(f) for f in os.listdir('.')]; rocrepro.equal('check', 1, 2)",
+        "wrong-data:check:other",
+    ),
     ("foreign", "open(os.environ['ROCREPRO_REPORT'], 'a').write('what\\n')", "no-verdict:report"),
 ];
 
@@ -173,6 +193,11 @@ fn each_way_in_which_a_program_ends_has_its_outcome() {
     let line = OUTCOMES.lines().position(|line| line.contains("['absent']")).unwrap() + 1;
     assert_eq!(raised["outcome"]["at"]["line"], line);
 
+    // What is told by the case is not told otherwise by the command line.
+    let env = ["--env", "ROCREPRO_PARAMETER_what=crash", "--env", "ROCREPRO_REPORT=/dev/null"];
+    let (code, records) = run(&file, &[&["outcomes[what=pass]"][..], &env].concat());
+    assert_eq!((code, signature(&records["outcomes[what=pass]"])), (Some(0), "pass"));
+
     let (code, records) = run(&file, &["outcomes[what=pass]", "--fault", "copy.zero"]);
     let red = &records["outcomes[what=pass]"];
     assert_eq!((code, signature(red)), (Some(1), "wrong-data:bytes:zero"));
@@ -240,7 +265,7 @@ fn mistakes_are_told_with_line_and_column() {
 #[test]
 fn commands_that_work_on_plans_refuse_a_program() {
     let subject = "programs/ctypes-copies[bytes=64]";
-    for command in ["minimise", "mitigate", "export", "report", "bisect"] {
+    for command in ["mitigate", "export", "bisect"] {
         let ends: &[&str] = match command {
             "bisect" => &["--good", "debian:6.4.3", "--bad", "debian:7.2.4"],
             _ => &[],

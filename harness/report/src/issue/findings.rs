@@ -76,6 +76,23 @@ pub struct Program {
     pub text: String,
     /// How it was checked.
     pub exported: Option<Exported>,
+    /// Where it is the user's own, or that of a case, how it is run; none where it was written out of calls.
+    pub own: Option<Own>,
+}
+
+/// How a program is run that was not written out of calls.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Own {
+    /// Commands that run it where ROCm and a GPU are, with what it needs before.
+    pub plainly: Vec<String>,
+    /// Commands that run it as it was run.
+    pub again: Vec<String>,
+    /// Whether its whole text is there.
+    pub text_is_whole: bool,
+    /// Whether it stands in the case, whose lines then count.
+    pub in_case: bool,
+    /// The file by which it says what it checks.
+    pub helper: Option<&'static str>,
 }
 
 /// Runs that differ from the failing ones in one thing.

@@ -14,6 +14,13 @@ pub(super) fn in_markdown(findings: &Findings) -> Findings {
     let mut findings = findings.clone();
     let record = &mut findings.record;
     prose([&mut record.title, &mut record.outcome.summary, &mut record.device.name]);
+    if let Some(program) = &mut record.program {
+        prose(program.runs_on.iter_mut().chain(&mut program.packages));
+    }
+    if let Some(program) = &mut findings.program {
+        spans([&mut program.file]);
+    }
+    let record = &mut findings.record;
     both([&mut record.outcome.signature, &mut record.stack.spec, &mut record.device.gfx]);
     spans(&mut record.outcome.at.api);
     prose(record.stack.libraries.iter_mut().map(|library| &mut library.name));

@@ -58,6 +58,7 @@ fn planted() -> Findings {
                 tries: Some(60),
                 cut_short: false,
             }),
+            own: None,
         }),
         case: "title: x\n".to_owned(),
         controls: vec![Control {

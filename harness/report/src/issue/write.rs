@@ -4,12 +4,12 @@ use std::{cmp::Ordering, fmt::Write};
 
 use judge::Kind;
 
-use super::{Control, Findings, Home};
+use super::{Control, Findings, Home, program as own_program};
 use crate::{
     evidence::{Exported, Factor, FactorKind, FactorVerdict, OtherFailure, Passes, Rate, Setting},
     must_hold,
     text::visible,
-    words::{count, link, stack_and_device, unique, window, without_lines},
+    words::{count, stack_and_device, without_lines},
 };
 
 /// A text in a fence that is longer than any in it.
@@ -25,7 +25,7 @@ fn folded(title: &str, text: &str) -> String {
 }
 
 /// A rate with its interval: `5/5 (95 % interval 55 % to 100 %)`.
-fn with_interval(rate: Rate) -> String {
+pub(super) fn with_interval(rate: Rate) -> String {
     match rate.interval() {
         None => "not run".to_owned(),
         Some((low, high)) => format!(
@@ -45,6 +45,9 @@ pub(super) fn percent(p: f64, round: fn(f64) -> f64) -> String {
 /// What goes wrong, in a few words: `hipGraphInstantiate dies of SIGABRT`.
 pub(super) fn symptom(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
+    if own_program::own(findings).is_some() {
+        return own_program::symptom(&findings.record);
+    }
     let parts: Vec<&str> = outcome.signature.split(':').collect();
     let part = |n: usize| parts.get(n).copied().unwrap_or_default();
     let api = outcome.at.api.as_deref().unwrap_or("the process");
@@ -138,8 +141,13 @@ pub(super) fn notice(findings: &Findings) -> String {
             Some(needs) => format!("; the program below needs nothing but {needs}"),
             None => String::new(),
         };
+        let libraries = match own_program::own(findings) {
+            // What it brings from elsewhere is its own.
+            Some(_) => "ROCm's libraries",
+            None => "the libraries",
+        };
         notes.push(format!(
-            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and the libraries are {builds}; below the HSA \
+            "**Found on an emulated {gfx}, not on a GPU.** The HIP runtime and {libraries} are {builds}; below the HSA \
              interface stands an emulator. It cannot show bugs of hardware, firmware or the kernel driver, and it may have bugs \
              of its own. **Please confirm on hardware**{program}."
         ));
@@ -159,7 +167,7 @@ fn builds(findings: &Findings) -> String {
 
 /// What a program needs besides a C++ compiler, where that is little.
 fn alone(findings: &Findings) -> Option<&'static str> {
-    let program = findings.program.as_ref()?;
+    let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
     findings.libraries.is_empty().then_some(if hiprtc { "HIP and hipRTC" } else { "HIP" })
 }
@@ -171,7 +179,8 @@ fn summary(findings: &Findings) -> String {
 
 /// A text without places in a case file where a reader has a program instead.
 fn placed(findings: &Findings, text: &str) -> String {
-    if findings.program.is_some() { without_lines(text) } else { text.to_owned() }
+    let written = findings.program.as_ref().is_some_and(|program| program.own.is_none());
+    if written { without_lines(text) } else { text.to_owned() }
 }
 
 /// The problem in one paragraph.
@@ -212,6 +221,10 @@ pub(super) fn expected_and_actual(findings: &Findings) -> String {
 
 pub(super) fn expected(findings: &Findings) -> String {
     let outcome = &findings.record.outcome;
+    if own_program::own(findings).is_some() {
+        let title = sentence(&findings.record.title);
+        return format!("{title} {}", own_program::expected(outcome));
+    }
     let summary = without_lines(&outcome.summary);
     let right = summary.split_once("; right would be ").map(|(_, right)| right);
     let holds = match right.zip(outcome.signature.split(':').nth(1)) {
@@ -248,6 +261,12 @@ pub(super) fn rate_and_controls(findings: &Findings) -> String {
     }
     if findings.bisected.is_none() && findings.planted.is_empty() {
         text.push_str(" No nightly build was tested.");
+    }
+    if findings.controls.is_empty() && own_program::own(findings).is_some() {
+        text.push_str(
+            "\n\n**Control:** nothing was run that differs in one thing, or it failed too.",
+        );
+        return text;
     }
     if findings.controls.is_empty() {
         text.push_str("\n\n**Control:** none was found: every variant that was tried fails too.");
@@ -355,6 +374,9 @@ pub(super) fn steps(findings: &Findings) -> String {
             fenced("sh", &findings.record.again)
         );
     };
+    if let Some(own) = &program.own {
+        return own_program::steps(findings, &program.file, own);
+    }
     let mut text = match alone(findings) {
         Some(needs) => {
             format!("Stand-alone program `{}`; it needs nothing but {needs}.", program.file)
@@ -467,7 +489,7 @@ pub(super) fn place(on: &Setting) -> String {
 
 /// The program's text.
 pub(super) fn program(findings: &Findings) -> Option<String> {
-    let program = findings.program.as_ref()?;
+    let program = findings.program.as_ref().filter(|program| !program.text.is_empty())?;
     Some(folded(
         &format!("<code>{}</code>", program.file),
         &fenced(program.language, &program.text),
@@ -500,6 +522,9 @@ pub(super) fn whereabouts(findings: &Findings, home: &Home) -> String {
         let names: Vec<_> =
             findings.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
         let _ = write!(text, "\n\nDebian packages, with Debian's patches: {}.", names.join(", "));
+    }
+    if let Some(packages) = own_program::packages(record) {
+        let _ = write!(text, "\n\n{packages}");
     }
     if !findings.variables.is_empty() {
         let given: Vec<_> = findings.variables.iter().map(|(k, v)| format!("{k}={v}")).collect();
@@ -546,35 +571,6 @@ pub(super) fn environment(findings: &Findings) -> String {
 /// One log.
 pub(super) fn log(title: &str, text: &str) -> String {
     folded(title, &fenced("", text))
-}
-
-/// Known failures that look alike.
-pub(super) fn duplicates(findings: &Findings) -> Option<String> {
-    let mut lines = Vec::new();
-    let own = unique(findings.record.upstream.iter().cloned());
-    if !own.is_empty() {
-        let links: Vec<_> = own.iter().map(|issue| link(issue)).collect();
-        lines.push(format!("The test was written for {}.", links.join(", ")));
-    }
-    let windows = unique(findings.duplicates.iter().map(|duplicate| window(&duplicate.known)));
-    for known in windows {
-        let cases = findings.duplicates.iter().filter(|other| window(&other.known) == known);
-        let cases: Vec<_> = cases
-            .map(|duplicate| {
-                let others = duplicate.upstream.iter().filter(|issue| !own.contains(issue));
-                let links: Vec<_> = others.map(|issue| link(issue)).collect();
-                match links.as_slice() {
-                    [] => duplicate.case.clone(),
-                    links => format!("{} ({})", duplicate.case, links.join(", ")),
-                }
-            })
-            .collect();
-        lines.push(format!("Known with the same signature: {known}, in {}.", cases.join(", ")));
-    }
-    (!lines.is_empty()).then(|| {
-        let lines: Vec<_> = lines.iter().map(|line| format!("* {line}")).collect();
-        format!("#### Possibly the same\n\n{}", lines.join("\n"))
-    })
 }
 
 /// Who wrote this, and how to do it again.

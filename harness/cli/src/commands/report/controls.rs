@@ -30,7 +30,7 @@ pub(super) fn controls(
     Ok(controls)
 }
 
-fn control(what: String, runs: Runs) -> Control {
+pub(super) fn control(what: String, runs: Runs) -> Control {
     let failed = runs.rate.failed + runs.others.iter().map(|other| other.count).sum::<u32>();
     let again = runs.records.first().map_or(String::new(), |r| r.again.clone());
     Control { what, rate: Rate { failed, runs: runs.rate.runs }, signature: runs.signature, again }

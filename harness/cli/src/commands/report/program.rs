@@ -206,7 +206,8 @@ impl Wanted<'_> {
         let file = Form::Hiprtc.file();
         evidence::write_text(self.folder, file, &text)?;
         evidence::write(self.folder, &exported)?;
-        Ok(Program { file: file.to_owned(), language: "cpp", text, exported: Some(exported) })
+        let (file, exported) = (file.to_owned(), Some(exported));
+        Ok(Program { file, language: "cpp", text, exported, own: None })
     }
 }
 

@@ -74,6 +74,44 @@ fn python_counts_the_numbers_between_two() {
     assert_eq!(lines(&mut python), expected());
 }
 
+/// bfloat16 is the upper half of a float: a step of it is as many steps of floats as it takes to the next one without a lower half.
+#[test]
+fn python_counts_the_numbers_of_bfloat16() {
+    let step = |mut value: f32, up: bool| loop {
+        value = if up { value.next_up() } else { value.next_down() };
+        if value.to_bits() & 0xffff == 0 {
+            return value;
+        }
+    };
+    let mut pairs = Vec::new();
+    for start in [1.0_f32, -1.0, 0.0, 1.5e-39, 3.0e38, -255.0] {
+        let start = f32::from_bits(start.to_bits() & 0xffff_0000);
+        for up in [true, false] {
+            let mut other = start;
+            for steps in 1..4 {
+                other = step(other, up);
+                pairs.push((start, other, steps));
+            }
+        }
+    }
+    let listed: Vec<String> =
+        pairs.iter().map(|(a, b, _)| format!("({}, {})", a.to_bits(), b.to_bits())).collect();
+    let script = format!(
+        "import struct, rocrepro\nf = lambda bits: struct.unpack('<f', struct.pack('<I', bits))[0]\n\
+         class A(list):\n    class dtype:\n        itemsize, kind = 2, 'V'\n        def __str__(self): return 'bfloat16'\n    dtype = dtype()\n\
+         for n, (a, b) in enumerate([{}]):\n    print(int(rocrepro.ulps(a and f(a), f(b), 'bfloat16')))\n    \
+         k = int(rocrepro.ulps(f(a), f(b), 'bfloat16'))\n    \
+         assert rocrepro.close('c%d' % n, A([f(a)]), [f(b)], ulp=k) and not rocrepro.close('d%d' % n, A([f(a)]), [f(b)], ulp=k - 1)\n",
+        listed.join(", ")
+    );
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", &script]).env("PYTHONPATH", folder_of_helpers());
+    let told = lines(&mut python);
+    let counted: Vec<&String> = told.iter().filter(|line| !line.contains(':')).collect();
+    let right: Vec<String> = pairs.iter().map(|(.., steps)| steps.to_string()).collect();
+    assert_eq!(counted, right.iter().collect::<Vec<_>>());
+}
+
 /// Compiles a C++ program with the helper's header and a stand-in for HIP's, and runs it.
 fn cpp(main: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
@@ -118,6 +156,8 @@ const CLASSES: &[(Values, Values, Values, &str)] = &[
     (&["nan", "0"], &["1", "2"], &["3", "3"], "other"),
     (&["7", "9"], &["1", "2"], &["7", "8"], "other"),
     (&["1"], &["1", "2"], &["0"], "shape"),
+    // What was before is of another length, and says nothing.
+    (&["1", "2"], &["3", "4"], &["1"], "other"),
 ];
 
 #[test]

@@ -1,0 +1,272 @@
+//! The program of a case made shorter, line by line, while it fails in the same way.
+
+use std::{
+    path::Path,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
+
+use case::Body;
+use judge::{Kind, Outcome};
+use plan::program::What;
+use report::{Record, count, evidence::CASE_FILE};
+use search::lines::{Shorter, shorten};
+
+use super::super::{
+    oracle::Elsewhere,
+    setup::setup,
+    subject::{Subject, first_failing, run},
+};
+use crate::{
+    CaseLibrary, Selected, Session, Stop,
+    args::Minimise,
+    evidence, interrupt, outputs,
+    rerun::{Rerun, What as Again},
+    trial::Job,
+};
+
+/// Runs that must all fail in the same way.
+const RUNS: u32 = 3;
+
+/// What every shorter program is held against.
+struct Search<'s> {
+    session: &'s Session,
+    job: Job<'s>,
+    goal: Outcome,
+    passes: Passes,
+    begun: Instant,
+    budget: Duration,
+    /// Processes that may still be started.
+    left: u32,
+    trouble: Option<Stop>,
+}
+
+/// Where a program that shows the failure, and is not wrong itself, must pass.
+enum Passes {
+    Healthy,
+    Release(Box<Session>),
+    Nowhere,
+}
+
+pub(super) fn minimise(
+    args: &Minimise,
+    library: &CaseLibrary,
+    selected: Vec<Selected<'_>>,
+) -> Result<ExitCode, Stop> {
+    let (mut options, faults) = setup(&args.on, None, &args.fault)?;
+    options.cases_from = args.selection.from.chosen();
+    if args.resume {
+        return Err(Stop::usage(
+            "error: the search for a shorter program has no journal to resume",
+        ));
+    }
+    if let Some(other) = selected.iter().find(|entry| !entry.case.is_program()) {
+        let id = &other.case.id;
+        return Err(Stop::usage(format!(
+            "error: `{id}` is no program, and the others that are named are; minimise them one by one"
+        )));
+    }
+    let session = Session::open(options.clone())?;
+    let (subject, runs) = first_failing(library, selected, &faults, &session, RUNS)?;
+    let Some(failed) = runs.failed().cloned() else {
+        return Err(Stop::no_verdict("error: no run failed"));
+    };
+    if runs.rate.failed < runs.rate.runs || runs.rate.runs < RUNS {
+        return Err(Stop::no_verdict(format!(
+            "error: it failed as `{}` in {} of {RUNS} runs, and only a program that fails in the same way every time is made shorter",
+            failed.outcome.signature, runs.rate.failed
+        )));
+    }
+    let job = subject.job()?;
+    let Body::Program(program) = &job.lowered.body else {
+        return Err(Stop::no_verdict("error: the case has no program"));
+    };
+    let Some(source) = program.source().cloned() else {
+        return Err(Stop::usage(format!(
+            "error: `{}` is a command, and has no text to make shorter",
+            subject.selected.case.id
+        )));
+    };
+    let cancel = interrupt::cancel()?;
+    let passes = match job.faults.is_empty() {
+        false => Passes::Healthy,
+        true => Elsewhere { options, named: args.passes_on.clone() }
+            .find(&session, &job, &cancel)?
+            .map_or(Passes::Nowhere, |session| Passes::Release(Box::new(session))),
+    };
+    let mut search = Search {
+        session: &session,
+        job: job.clone(),
+        goal: failed.outcome.clone(),
+        passes,
+        begun: Instant::now(),
+        budget: Duration::from_secs(args.budget_seconds.into()),
+        left: args.budget_runs,
+        trouble: None,
+    };
+    // What fails in another way on the healthy device tells nothing of a shorter program.
+    if search.passes_there(&source.text).is_none_or(|passes| !passes) {
+        search.passes = Passes::Nowhere;
+    }
+    let shorter = shorten(&source.text, &mut |text| search.still(text));
+    if let Some(stop) = search.trouble {
+        return Err(stop);
+    }
+    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);
+    let text = shorter.of(&source.text);
+    let ending = if matches!(program.what, What::Cpp { .. }) { "cpp" } else { "py" };
+    let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
+    evidence::write_text(&folder, &file, &text)?;
+    let case = library.text(&subject.selected.case.id);
+    let case = case_of(case, source.file.is_none().then_some(source.above), &source.text, &shorter);
+    let again = case.map(|case| again(&folder, &case, &subject, &session)).transpose()?;
+    outputs::print(&told(&shorter, &search, &source.text, &folder.join(&file), again, &failed))?;
+    Ok(ExitCode::from(u8::from(!shorter.complete)))
+}
+
+/// Writes the case of the shorter program, and gives the command that runs it.
+fn again(
+    folder: &Path,
+    case: &str,
+    subject: &Subject<'_>,
+    session: &Session,
+) -> Result<String, Stop> {
+    evidence::write_text(folder, CASE_FILE, case)?;
+    let (path, faults) = (folder.join(CASE_FILE), subject.faults.as_slice());
+    let what = Again::File(&path);
+    let text = Rerun { command: "run", what, late: session.late, faults }.of(session);
+    Ok(if text.contains(" --trust") { text } else { text + " --trust" })
+}
+
+/// The case with the lines left out that the program went without. None where the program stands there as no block of lines.
+fn case_of(case: &str, above: Option<u32>, program: &str, shorter: &Shorter) -> Option<String> {
+    let Some(above) = above else { return Some(case.to_owned()) };
+    let above = above as usize;
+    let lines: Vec<&str> = case.split_inclusive('\n').collect();
+    let own: Vec<&str> = program.lines().collect();
+    let block = lines.get(above..above + own.len())?;
+    // A value of the matrix stands in the place of its name.
+    let same =
+        |(of_case, own): (&&str, &&str)| of_case.contains('$') || of_case.trim() == own.trim();
+    if !block.iter().zip(&own).all(same) {
+        return None;
+    }
+    let left =
+        |n: &usize| *n < above || *n >= above + own.len() || shorter.lines.contains(&(n - above));
+    Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
+}
+
+impl Search<'_> {
+    /// Whether a text still fails in the same way, and passes where it should. None where no more shall be tried.
+    fn still(&mut self, text: &str) -> Option<bool> {
+        // Most of what does not fail alike shows it at once.
+        for runs in [1, RUNS - 1] {
+            let records = self.run(None, text, runs)?;
+            if !records.iter().all(|record| alike(&record.outcome, &self.goal)) {
+                return Some(false);
+            }
+        }
+        self.passes_there(text)
+    }
+
+    /// Whether a text passes where the program itself does.
+    fn passes_there(&mut self, text: &str) -> Option<bool> {
+        let release = match std::mem::replace(&mut self.passes, Passes::Nowhere) {
+            Passes::Nowhere => return Some(true),
+            Passes::Healthy => None,
+            Passes::Release(session) => Some(session),
+        };
+        let records = self.run(Some(release.as_deref()), text, 1);
+        self.passes = release.map_or(Passes::Healthy, Passes::Release);
+        Some(records?.iter().all(|record| record.outcome.kind == Kind::Pass))
+    }
+
+    /// Runs a text: as it failed, or on another release or the same one, without a fault.
+    fn run(
+        &mut self,
+        there: Option<Option<&Session>>,
+        text: &str,
+        runs: u32,
+    ) -> Option<Vec<Record>> {
+        if self.left < runs || self.begun.elapsed() > self.budget {
+            return None;
+        }
+        self.left -= runs;
+        let mut job = self.job.clone();
+        if let Body::Program(program) = &mut job.lowered.body
+            && let What::Python(source) | What::Cpp { source, .. } = &mut program.what
+        {
+            text.clone_into(&mut source.text);
+        }
+        if there.is_some() {
+            job.faults.clear();
+        }
+        let session = there.flatten().unwrap_or(self.session);
+        let done = run(session, (0..runs).map(|n| job.of_run(n)).collect());
+        done.map_err(|stop| self.trouble = Some(stop)).ok()
+    }
+}
+
+/// Whether two failures are the same. An exit status and a refusal of the compiler say little: what was said last has to be the same
+/// too, so that a text which does not parse is no shorter program.
+fn alike(one: &Outcome, other: &Outcome) -> bool {
+    let vague = one.kind == Kind::CompileError || one.signature.starts_with("exit:");
+    let said = |outcome: &Outcome| {
+        let line = |line: &String| line.split_once("error: ").map(|(_, text)| text.to_owned());
+        match outcome.kind {
+            Kind::CompileError => outcome.details.iter().find_map(line).into_iter().collect(),
+            _ => outcome.details.clone(),
+        }
+    };
+    one.signature == other.signature && (!vague || said(one) == said(other))
+}
+
+fn told(
+    shorter: &Shorter,
+    search: &Search<'_>,
+    text: &str,
+    file: &Path,
+    again: Option<String>,
+    failed: &Record,
+) -> String {
+    let (before, after) = (text.lines().count(), shorter.lines.len());
+    let mut out = format!(
+        "{}: {} of {}, after {} of shorter texts\n",
+        failed.trial,
+        count(after, "line"),
+        before,
+        count(shorter.tries, "trial")
+    );
+    out.push_str(&format!("  fails as    {}, in {RUNS} of {RUNS} runs\n", search.goal.signature));
+    out.push_str(&match &search.passes {
+        Passes::Healthy => "  passes      without the fault\n".to_owned(),
+        Passes::Release(session) => format!("  passes      on {}\n", session.stack.spec),
+        Passes::Nowhere => "  passes      nowhere that was found: nothing tells a program that is wrong from one that shows the \
+                            failure, so read what is left\n"
+            .to_owned(),
+    });
+    if !shorter.complete {
+        out.push_str("  not minimal: the budget was spent\n");
+    }
+    out.push_str(&format!("  {}\n", file.display()));
+    if let Some(again) = again {
+        out.push_str(&format!("  {again}\n"));
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_keeps_the_lines_that_its_program_keeps() {
+        let case = "title: A\nprogram:\n  python: |\n    one\n    two $n\n    three\nfaults: [copy.zero]\n";
+        let shorter = Shorter { lines: vec![1], complete: true, tries: 1 };
+        let kept = case_of(case, Some(3), "one\ntwo 4\nthree\n", &shorter).unwrap();
+        assert_eq!(kept, "title: A\nprogram:\n  python: |\n    two $n\nfaults: [copy.zero]\n");
+        assert_eq!(case_of(case, None, "other\n", &shorter).as_deref(), Some(case));
+        // It stands there in another form.
+        assert_eq!(case_of("program: {python: 'one'}\n", Some(0), "one\n", &shorter), None);
+    }
+}

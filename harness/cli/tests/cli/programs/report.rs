@@ -1,0 +1,190 @@
+//! From a program to its issue.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use super::shown;
+use crate::home::namespaces;
+
+/// Uses the device, and fails in the runs that its arguments number, counting in a file of the folder that it is started in.
+const SOMETIMES: &str = "\
+import ctypes, os, sys
+hip = ctypes.CDLL('libamdhip64.so')
+place = ctypes.c_void_p()
+assert hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)) == 0
+run = int(open('runs').read()) + 1 if os.path.exists('runs') else 1
+open('runs', 'w').write(str(run))
+print('run', run, 'password=hunter2', file=sys.stderr)
+sys.exit(7 if str(run) in sys.argv[1:] else 0)
+";
+
+fn exec(folder: &Path, words: &[&str]) -> Output {
+    let on = ["exec", "--rocm", "debian:7.2.4", "--device", "emulated"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(on).args(words).current_dir(folder).stdin(Stdio::null());
+    command.output().expect("it starts")
+}
+
+fn folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("some.py"), SOMETIMES).expect("a program");
+    folder
+}
+
+#[test]
+fn a_program_that_fails_gets_an_issue_with_counts_that_are_true() {
+    if !namespaces() {
+        return;
+    }
+    let folder = folder();
+    let words = ["--report", "--env", "LICENCE=hunter3", "--also", "debian:7.2.4@gfx90a"];
+    let program = ["--", "python3", "some.py", "1", "3", "5"];
+    let output = exec(folder.path(), &[&words[..], &program].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    let report = fs::read_to_string(folder.path().join("rocrepro-some/report.md")).unwrap();
+    for text in [
+        "the program ends with exit status 7 on ROCm 7.2.4, gfx1151 (emulated)",
+        "The program ended with exit status 7 instead of 0.",
+        "it failed as described in 2 of 3. Its rate is 2/3 (95 %",
+        // Of the next three runs the fifth fails.
+        "| the same on ROCm 7.2.4 on the emulated gfx90a | 1/3 | `exit:7` |",
+        "run 1 password=<secret>",
+        "python3 some.py 1 3 5\n```",
+        "rocrepro exec --rocm debian:7.2.4 --device emulated --gfx gfx1151 --env \"LICENCE=$LICENCE\" -- python3 some.py 1 3 5\n```",
+        "sys.exit(7 if str(run) in sys.argv[1:] else 0)",
+        "| libamdhip64.so.7",
+        "What ran the program:",
+    ] {
+        assert!(report.contains(text) != (text == "What ran the program:"), "{text}: {report}");
+    }
+    assert!(!report.contains("hunter"), "{report}");
+    let records = fs::read_to_string(folder.path().join("rocrepro-some/record.jsonl")).unwrap();
+    assert_eq!(records.lines().count(), 3);
+}
+
+#[test]
+fn a_program_that_passes_or_proves_nothing_gets_none() {
+    if !namespaces() {
+        return;
+    }
+    let folder = folder();
+    for (program, words) in [
+        (
+            ["python3", "some.py", "9"],
+            "the program passed in 3 of 3 runs, so no report was written",
+        ),
+        (["sh", "-c", "exit 3"], "3 runs gave no verdict; no-verdict:device"),
+    ] {
+        let output = exec(folder.path(), &[&["--report", "--"][..], &program].concat());
+        let told = shown(&output);
+        assert_eq!(output.status.code(), Some(3), "{told}");
+        assert!(told.contains(words), "{told}");
+    }
+    let left: Vec<_> =
+        fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_string_lossy().starts_with("rocrepro")), "{left:?}");
+}
+
+#[test]
+fn what_is_stated_of_the_output_is_judged() {
+    if !namespaces() {
+        return;
+    }
+    let folder = folder();
+    let check = |more: &[&str], words: &str| {
+        let output = exec(
+            folder.path(),
+            &[&["--report", "--repeat", "1"], more, &["--", "python3", "some.py", "$HOME"]]
+                .concat(),
+        );
+        assert!(shown(&output).contains(words), "{}", shown(&output));
+    };
+    check(&["--says", "no such text"], "the output lacks what it must have on");
+    check(&["--never", "run"], "the output has what it may not have on");
+    check(&["--says", "run", "--never", "$HOME"], "the program passed in 1 of 1 run");
+    check(&["--exit", "7"], "the program ends with exit status 0 on");
+}
+
+#[test]
+fn mistakes_of_the_command_line_are_told_together() {
+    let words = [
+        "--report",
+        "--also",
+        "debian:1@gfx1",
+        "--also",
+        "x:y",
+        "--for",
+        "z",
+        "--home",
+        "loader",
+        "true",
+    ];
+    let output = exec(Path::new("."), &words);
+    let told = shown(&output);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    for text in ["`--also debian:1@gfx1`", "`--also x:y`", "`z`", "leave `--home loader` out"] {
+        assert!(told.contains(text), "no {text:?}: {told}");
+    }
+    // What is about a report is nothing without one.
+    assert_eq!(exec(Path::new("."), &["--says", "a", "true"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_program_of_a_case_gets_an_issue() {
+    if !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().to_str().expect("text");
+    let case = "programs/ctypes-copies[bytes=64]";
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["report", case, "--rocm", "debian:7.2.4", "--device", "emulated"]);
+    let output =
+        command.args(["--fault", "copy.zero", "--repeat", "2", "--out", out]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", shown(&output));
+    let report = fs::read_to_string(folder.path().join("report.md")).unwrap();
+    for text in [
+        "PLANTED, do not file",
+        "| no fault planted | 0/2 | passes |",
+        "ROCREPRO_PARAMETER_bytes=64 python3 ctypes-copies.py",
+        "below and in the case at the end",
+        "it failed as described in 2 of 2.",
+        "What ran the program: Python 3.",
+    ] {
+        assert!(report.contains(text), "no {text:?}: {report}");
+    }
+}
+
+#[test]
+fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
+    if !namespaces() {
+        return;
+    }
+    let text = "title: A\nsource: [this test]\nprogram:\n  python: |\n    import ctypes\n    import rocrepro\n    def padding():\n        \
+                return 1\n    hip = ctypes.CDLL('libamdhip64.so')\n    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)\n    \
+                rocrepro.equal('idle', padding(), 1)\n    rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))\n    \
+                rocrepro.must(hip.hipMemcpy(place, b'x' * 64, ctypes.c_size_t(64), 1))\n    \
+                rocrepro.must(hip.hipMemcpy(back, place, ctypes.c_size_t(64), 2))\n    rocrepro.equal('bytes', back.raw, b'x' * 64)\n    \
+                rocrepro.done()\nfaults: [copy.zero]\n";
+    let (folder, file) = super::case("shorter", text);
+    let out = folder.path().join("out");
+    let [file, out_text] = [&file, &out].map(|path| path.to_str().expect("text"));
+    let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero", "--trust"];
+    let words = [&["minimise", "--cases-from", file, "--out", out_text], &on[..]].concat();
+    let output = super::rocrepro(&words);
+    let told = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(told.contains("fails as    wrong-data:bytes:zero, in 3 of 3 runs"), "{told}");
+    assert!(told.contains("passes      without the fault"), "{told}");
+    // The padding and its check are gone; what the failure and a whole program need is there, in the case too.
+    let whole: Vec<&str> = text.lines().map(str::trim).collect();
+    let left: Vec<&str> = [4, 5, 8, 9, 11, 12, 13, 14, 15].map(|n| whole[n]).into();
+    let shorter = fs::read_to_string(out.join("program.py")).unwrap();
+    assert_eq!(shorter.lines().collect::<Vec<_>>(), left, "{told}");
+    let (code, records) = super::run(&out.join("case.yaml"), &["--fault", "copy.zero"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
+}

@@ -1,0 +1,260 @@
+//! What an issue says of a program of the user's own, or of a case, that no calls were written out to.
+
+use std::fmt::Write;
+
+use judge::{Kind, Outcome};
+
+use super::{
+    Findings, Form, Home,
+    findings::Own,
+    write::{fenced, with_interval},
+};
+use crate::{Record, words::count};
+
+/// Libraries by what the names of their kernels hold, each with its name in the form.
+const KERNELS: [(&str, &str); 8] = [
+    ("rocsolver", "rocSOLVER"),
+    ("rocsparse", "rocSPARSE"),
+    ("rocblas", "rocBLAS"),
+    ("Cijk_", "rocBLAS"),
+    ("rocfft", "rocFFT"),
+    ("rocprim", "rocPRIM"),
+    ("rocrand", "rocRAND"),
+    ("miopen", "MIOpen"),
+];
+
+/// The program's own, where the issue is about one.
+pub(super) fn own(findings: &Findings) -> Option<&Own> {
+    findings.program.as_ref()?.own.as_ref()
+}
+
+/// What goes wrong, in a few words.
+pub(super) fn symptom(record: &Record) -> String {
+    let outcome = &record.outcome;
+    let parts: Vec<&str> = outcome.signature.split(':').collect();
+    let part = |n: usize| parts.get(n).copied().unwrap_or_default();
+    let during = match part(1) {
+        "program" | "" => String::new(),
+        phase => format!(" in phase `{phase}`"),
+    };
+    match (outcome.kind, part(0), part(1), part(2)) {
+        (Kind::WrongData, _, "output", "missing") => {
+            "the output lacks what it must have".to_owned()
+        }
+        (Kind::WrongData, _, "output", _) => "the output has what it may not have".to_owned(),
+        (Kind::WrongData, _, name, "zero") => format!("`{name}` is zero"),
+        (Kind::WrongData, _, name, "nan") => format!("`{name}` is NaN"),
+        (Kind::WrongData, _, name, "stale") => format!("`{name}` holds what was there before"),
+        (Kind::WrongData, _, name, "poison") => format!("`{name}` holds what nobody computed"),
+        (Kind::WrongData, _, name, "shape") => format!("`{name}` has another shape"),
+        (Kind::WrongData, _, name, "false") => format!("`{name}` does not hold"),
+        (Kind::WrongData, _, name, _) => format!("`{name}` is wrong"),
+        (Kind::ApiError, "exit", status, _) => {
+            format!("the program ends with exit status {status}")
+        }
+        (Kind::ApiError, "exception", name, _) => format!("the program ends by {name}"),
+        (Kind::ApiError, _, name, status) => format!("`{name}` answers {status}"),
+        (Kind::CompileError, ..) => "the compiler refuses the program".to_owned(),
+        (Kind::Crash, ..) => match record.exit {
+            judge::End::Signalled { signal } => {
+                format!("the program dies of {}{during}", judge::signal(signal))
+            }
+            _ => format!("the program crashes{during}"),
+        },
+        (Kind::MemoryFault, ..) => format!("memory fault in `{}`", parts[1..].join(":")),
+        (Kind::Hang, ..) => format!("the program hangs{during}"),
+        (Kind::TeardownCrash, ..) => "the program crashes after its work is done".to_owned(),
+        (Kind::LibraryExit, ..) => format!("the program ends before it is done{during}"),
+        (Kind::Leak, _, "process", _) => "the program leaves processes behind".to_owned(),
+        (Kind::Leak, _, name, _) => format!("`{name}` is not given back"),
+        _ => outcome.signature.clone(),
+    }
+}
+
+/// What should have been.
+pub(super) fn expected(outcome: &Outcome) -> String {
+    let name = outcome.signature.split(':').nth(1).unwrap_or_default();
+    let right = outcome.summary.split_once("right would be ").map(|(_, right)| right);
+    match (outcome.kind, right) {
+        (Kind::WrongData, _) if name == "output" => {
+            "The program prints what it must, and nothing that it may not.".to_owned()
+        }
+        (Kind::ApiError, Some(right)) => format!("`{name}` answers {right}."),
+        (Kind::WrongData, _) => format!("The check `{name}` of the program holds."),
+        (Kind::MemoryFault, _) => {
+            "Kernels touch only what is theirs, in an order that something enforces.".to_owned()
+        }
+        (Kind::Leak, _) if name != "process" => format!("`{name}` is given back."),
+        (Kind::CompileError, _) => "The program compiles.".to_owned(),
+        (Kind::Hang, _) => "The program comes to its end.".to_owned(),
+        _ => "The program comes to its end, with the exit status that it should have.".to_owned(),
+    }
+}
+
+/// How to reproduce it, without the program's text.
+pub(super) fn steps(findings: &Findings, file: &str, own: &Own) -> String {
+    let mut text = format!("The program is `{file}`");
+    text.push_str(match (own.text_is_whole, own.in_case) {
+        (true, true) => ", below and in the case at the end; line numbers are those of the case.",
+        (true, false) => ", whole below.",
+        (false, _) => "; its text is not part of this report.",
+    });
+    if let Some(helper) = own.helper {
+        let _ = write!(
+            text,
+            " It says what it checks by `{helper}` of rocrepro (one file without dependencies, in `harness/cli/program`), which \
+             prints each check where it is started plainly."
+        );
+    }
+    let _ = write!(
+        text,
+        "\n\nPlainly, where ROCm and a GPU are:\n\n{}",
+        fenced("sh", &own.plainly.join("\n"))
+    );
+    let how = match findings.record.device.emulated {
+        true => "On the emulated device, as it was run for this report; no GPU is needed",
+        false => "As it was run for this report",
+    };
+    let _ = write!(text, "\n\n{how}:\n\n{}", fenced("sh", &own.again.join("\n")));
+    let rate = findings.rate;
+    let _ = write!(
+        text,
+        "\n\nRun {} before filing, each time in a fresh process: it failed as described in {} of {}.",
+        if rate.runs == 1 { "once".to_owned() } else { format!("{} times", rate.runs) },
+        rate.failed,
+        rate.runs
+    );
+    if rate.failed < rate.runs {
+        let _ = write!(text, " Its rate is {}.", with_interval(rate));
+    }
+    text
+}
+
+/// The Python packages that were there.
+pub(super) fn packages(record: &Record) -> Option<String> {
+    let program = record.program.as_ref()?;
+    let runs_on = program.runs_on.as_ref().map(|it| format!("What ran the program: {it}."));
+    let packages = (!program.packages.is_empty()).then(|| {
+        let n = count(program.packages.len(), "Python package");
+        format!("{n} in its environment: {}.", program.packages.join(", "))
+    });
+    let parts: Vec<String> = runs_on.into_iter().chain(packages).collect();
+    (!parts.is_empty()).then(|| parts.join(" "))
+}
+
+/// Where to file it: a program says less of that than a call does.
+pub(super) fn home(record: &Record) -> Home {
+    let outcome = &record.outcome;
+    let fault = outcome.signature.strip_prefix("memory-fault:").unwrap_or_default();
+    if let Some((mark, library)) = KERNELS.iter().find(|(mark, _)| fault.contains(mark)) {
+        return Home {
+            repository: "ROCm/rocm-libraries",
+            component: library,
+            why: format!("the kernel is one of {library}, by `{mark}` in its name"),
+            form: Form::RocmLibraries,
+        };
+    }
+    let runtime = |component, repository, why: &str| Home {
+        repository,
+        component,
+        why: why.to_owned(),
+        form: Form::Rocm,
+    };
+    let packages = record.program.iter().flat_map(|program| &program.packages);
+    let mut names = packages.map(|package| package.split("==").next().unwrap_or_default());
+    match outcome.kind {
+        Kind::CompileError => {
+            runtime("llvm-project", "ROCm/llvm-project", "the compiler refuses the program")
+        }
+        Kind::WrongData if names.any(|name| name == "triton") => Home {
+            repository: "triton-lang/triton",
+            component: "Triton",
+            why: "the numbers are wrong, and Triton, of PyPI, compiled the kernels with a compiler of its own".to_owned(),
+            form: Form::Triton,
+        },
+        _ => runtime(
+            "clr",
+            "ROCm/rocm-systems",
+            "nothing that was seen names a library above the HIP runtime; whoever knows better files it elsewhere",
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ProgramRun, fixture::failed};
+
+    fn record(kind: Kind, signature: &str, summary: &str) -> Record {
+        let mut record = failed("programs/a");
+        record.outcome.kind = kind;
+        record.outcome.signature = signature.to_owned();
+        record.outcome.summary = summary.to_owned();
+        record
+    }
+
+    #[test]
+    fn each_way_of_failing_has_its_words() {
+        let check = |kind, signature: &str, summary: &str, words: &str, right: &str| {
+            let mut record = record(kind, signature, summary);
+            record.exit = judge::End::Signalled { signal: 11 };
+            let told = (symptom(&record), expected(&record.outcome));
+            assert_eq!((told.0.as_str(), told.1.as_str()), (words, right));
+        };
+        let ends = "The program comes to its end, with the exit status that it should have.";
+        check(Kind::ApiError, "exit:4", "", "the program ends with exit status 4", ends);
+        check(Kind::Crash, "crash:program", "", "the program dies of SIGSEGV", ends);
+        check(
+            Kind::Crash,
+            "crash:middle",
+            "",
+            "the program dies of SIGSEGV in phase `middle`",
+            ends,
+        );
+        check(
+            Kind::ApiError,
+            "api-error:launch:hipSuccess",
+            "launch: answers hipSuccess, right would be hipErrorNoBinaryForGpu",
+            "`launch` answers hipSuccess",
+            "`launch` answers hipErrorNoBinaryForGpu.",
+        );
+        let holds = "The check `sum` of the program holds.";
+        check(Kind::WrongData, "wrong-data:sum:other", "", "`sum` is wrong", holds);
+        check(
+            Kind::WrongData,
+            "wrong-data:output:missing",
+            "",
+            "the output lacks what it must have",
+            "The program prints what it must, and nothing that it may not.",
+        );
+    }
+
+    #[test]
+    fn what_names_a_library_decides_where_it_goes() {
+        let check = |record: &Record, wanted: &str| {
+            let home = home(record);
+            assert_eq!(format!("{} {}", home.repository, home.component), wanted);
+        };
+        let potf2 = "memory-fault:_ZN9rocsolver9v33100700L18potf2_kernel_smallE";
+        let solver = record(Kind::MemoryFault, potf2, "");
+        check(&solver, "ROCm/rocm-libraries rocSOLVER");
+        let mut wrong = record(Kind::WrongData, "wrong-data:max:other", "");
+        check(&wrong, "ROCm/rocm-systems clr");
+        wrong.program = Some(ProgramRun {
+            kind: "python".to_owned(),
+            runs_on: None,
+            environment: None,
+            packages: vec!["numpy==2.0".to_owned(), "triton==3.9.0".to_owned()],
+            lock: None,
+            checks: Vec::new(),
+        });
+        check(&wrong, "triton-lang/triton Triton");
+        assert_eq!(
+            packages(&wrong).as_deref(),
+            Some("2 Python packages in its environment: numpy==2.0, triton==3.9.0.")
+        );
+        // A crash says nothing of the compiler.
+        wrong.outcome.kind = Kind::Crash;
+        check(&wrong, "ROCm/rocm-systems clr");
+    }
+}
