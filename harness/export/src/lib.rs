@@ -22,6 +22,7 @@ mod expected;
     clippy::wildcard_enum_match_arm,
     reason = "types and operators are told apart here, and no calls"
 )]
+mod foreign;
 mod formula;
 mod header;
 mod lean;
