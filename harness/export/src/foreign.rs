@@ -64,7 +64,17 @@ impl Printer<'_> {
                 let sort = known.parameters[at].gives()?;
                 Some((read(&self.name(Kind::Given, name), &HipRead { at: 0, sort }), sort))
             }
-            _ => None,
+            HipArg::Null
+            | HipArg::Number(_)
+            | HipArg::Text(_)
+            | HipArg::Value(_)
+            | HipArg::Stream(_)
+            | HipArg::Event(_)
+            | HipArg::Graph(_)
+            | HipArg::Kernel(_)
+            | HipArg::Place(_)
+            | HipArg::Struct(_)
+            | HipArg::Bytes(_) => None,
         });
         match value {
             Some((value, sort)) => {
@@ -106,7 +116,7 @@ impl Printer<'_> {
         // An address is compared as one.
         let sort = match how.sort {
             Sort::Pointer => Sort::Number(plan::ScalarType::U64),
-            sort => sort,
+            sort @ (Sort::Number(_) | Sort::Text | Sort::TextAt) => sort,
         };
         let value = read(&self.name(Kind::Given, of), &HipRead { at: how.at, sort });
         let other = read(&self.name(Kind::Given, other), &HipRead { at: 0, sort });

@@ -18,11 +18,11 @@ mod calls;
 mod checks;
 mod declare;
 mod expected;
+mod foreign;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "types and operators are told apart here, and no calls"
 )]
-mod foreign;
 mod formula;
 mod header;
 mod lean;

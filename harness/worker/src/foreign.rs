@@ -141,9 +141,11 @@ fn text(bytes: &[u8], sort: Sort) -> String {
         }
         Sort::TextAt => match word_of(bytes) {
             0 => "null".to_owned(),
-            // SAFETY: the function gave the address of a text that stays, as `const char**` in the header says of the few that do.
             address => {
-                unsafe { CStr::from_ptr(address as *const c_char) }.to_string_lossy().into_owned()
+                // SAFETY: the function gave the address of a text that stays, as `const char**` in the header says of the few that do;
+                // nothing else is read as such an address.
+                let text = unsafe { CStr::from_ptr(address as *const c_char) };
+                text.to_string_lossy().into_owned()
             }
         },
         Sort::Pointer => if word_of(bytes) == 0 { "null" } else { "set" }.to_owned(),

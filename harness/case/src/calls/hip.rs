@@ -326,6 +326,13 @@ impl Args<'_, '_, '_, '_> {
                 Some(self.reader.choice(node, "`type`", &all)?)
             }
         };
+        // What is no address of a text is not looked at as one.
+        let own = given.0.parameters[given.1].gives();
+        if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
+            let message = format!("`{of}` is no address of a text");
+            self.reader.mistake(self.at("type"), message);
+            return None;
+        }
         let Some(sort) = sort else {
             let message = format!("`{of}` is a `{}`, which has members", type_of(given));
             let help = "say which: `at`, its first byte, and `type`".to_owned();
