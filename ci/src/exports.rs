@@ -11,6 +11,7 @@ use crate::{Done, STACK, THIRD, every, product};
 const SAMPLE: &[&str] = &[
     "capture/stream-after-invalidated-capture",
     "copies/tensors",
+    "devices/identity",
     "errors/unknown-symbol",
     "gemm/rocblas-product",
     "graphs/exec-update",

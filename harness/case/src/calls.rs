@@ -4,6 +4,11 @@ mod answers;
 mod args;
 mod by_hand;
 mod gemm;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "roles of parameters are told apart here, and no calls"
+)]
+mod hip;
 mod launch;
 mod node;
 mod statuses;
@@ -11,6 +16,7 @@ mod statuses;
 use plan::{Call, Step, verbs};
 
 use self::args::Args;
+pub(crate) use self::hip::Given;
 pub(crate) use self::statuses::every as every_status;
 use crate::{
     lower::Scope,
@@ -100,6 +106,14 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
+        if let (Call::Hip { function, .. }, Some(_)) = (&call, &gives)
+            && !plan::hip_function(function)
+                .is_some_and(|known| known.gives_text || known.first_given().is_some())
+        {
+            let key = entries.iter().find(|(key, _)| key.text == "gives");
+            let at = key.map_or(node.at, |(key, _)| key.at);
+            return reader.mistake(at, format!("`{function}` gives no value"));
+        }
         let step =
             Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };
         out.push(step);

@@ -13,7 +13,7 @@ mod surround;
 use crate::{
     At, Case, Diagnostic, Trial,
     buffers::{Initial, read_buffer, refuse_large},
-    calls::{read_step, read_steps},
+    calls::{Given, read_step, read_steps},
     diagnostic::suggest,
     header::finish,
     kernels::{Own, read_own},
@@ -170,6 +170,8 @@ pub(crate) struct Scope<'a> {
     kernels: &'a Kernels,
     /// Kernels of the case file, and what it says of those in files beside it.
     own_kernels: BTreeMap<String, Own>,
+    /// What calls of any function have given so far.
+    pub(crate) values: BTreeMap<String, Given>,
     next_id: u32,
 }
 
@@ -321,6 +323,7 @@ fn assemble(
         events: BTreeSet::new(),
         kernels,
         own_kernels: BTreeMap::new(),
+        values: BTreeMap::new(),
         next_id: 0,
     };
     if let Some(node) = fields.get("streams") {

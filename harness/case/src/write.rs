@@ -1,5 +1,6 @@
 //! A plan becomes a case again: the way back from what was rewritten to something that people read and run.
 
+mod hip;
 mod scalar;
 mod steps;
 

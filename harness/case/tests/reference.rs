@@ -239,6 +239,7 @@ fn page() -> String {
         }
         match verb.gives {
             plan::Gives::Nothing => {}
+            plan::Gives::Anything => page.push_str("\nIt gives a number or a text.\n"),
             plan::Gives::Number([]) => page.push_str("\nIt gives a number.\n"),
             plan::Gives::Number(words) => {
                 let _ = writeln!(

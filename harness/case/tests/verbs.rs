@@ -289,6 +289,42 @@ const STEPS: &[Kind] = &[
         "differ: [in, also]",
         &[("copy: {to: in, from: dst, stream: s}\ndiffer: [in, also]", ORDER)],
     ),
+    (
+        "hip",
+        "",
+        "hip: {call: hipMemcpyToSymbolAsync, args: [null, in, 4, 0, 1, s]}",
+        &[("fill: in", ORDER), ("hip: {call: hipMemsetD8, args: [dst, 1, 65]}", "lie outside")],
+    ),
+    (
+        "hip",
+        "",
+        "hip: {call: hipMemcpyFromSymbolAsync, args: [dst, null, 64, 0, 2, s]}",
+        &[(READS, ORDER), ("sync: s\ncheck: dst", "cannot be known")],
+    ),
+    (
+        "hip",
+        "",
+        "hip: {call: hipMemcpyDtoDAsync, args: [dst, in, 64, s]}",
+        &[(READS, ORDER), ("fill: in", ORDER)],
+    ),
+    (
+        "hip_value",
+        "hip: {call: hipGetDevice, args: [device]}",
+        "hip_value: {of: device}",
+        &[
+            ("hip_value: {of: devise}", "no earlier `hip` step gives `devise`"),
+            (
+                "hip: {call: hipGetDevise, args: [x]}",
+                "the table of functions has no `hipGetDevise`",
+            ),
+            ("hip: {call: hipGetDevice}", "takes 1 arguments, here are 0"),
+            ("hip: {call: hipCtxSetCurrent, args: [device]}", "is a `hipCtx_t`"),
+            ("hip: {call: hipStreamDestroy, args: [s]}", "what an earlier `hip` step gave"),
+            ("hip: {call: hipDeviceGetName, args: [name, 5000, 0]}", "there is room for 4096"),
+            ("hip: {call: hipGraphDebugDotPrint, args: [null, ../x, 0]}", "without `/`"),
+            ("hip: {call: hipInit, args: [-1]}", "u32"),
+        ],
+    ),
     ("sleep", "", "sleep: 1", &[]),
     (
         "repeat",

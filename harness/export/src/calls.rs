@@ -111,7 +111,11 @@ impl Printer<'_> {
         let identifier = self.name(kind, name);
         if self.declares(kind, name) {
             let star = if kind == Kind::Buffer { "*" } else { "" };
-            self.line(format!("{}{star} {identifier} = nullptr;", type_of(kind)));
+            let initial = if kind == Kind::Given { "{}" } else { " = nullptr" };
+            if kind == Kind::Given {
+                self.need(Helper::Given);
+            }
+            self.line(format!("{}{star} {identifier}{initial};", type_of(kind)));
         }
         identifier
     }
@@ -150,6 +154,7 @@ impl Printer<'_> {
             Cpp::Graph => self.graph_call(step),
             Cpp::Random => self.random(step),
             Cpp::Product => self.product(step),
+            Cpp::Hip => self.hip(step),
             Cpp::Check => self.check(step),
             Cpp::Host => self.host(step),
             Cpp::Block => {}
@@ -238,6 +243,17 @@ impl Printer<'_> {
                 self.line(format!("hipMemPool_t {pool} = nullptr;"));
                 self.status(step, &format!("hipDeviceGetDefaultMemPool(&{pool}, 0)"), HIP);
                 self.status(step, &format!("hipMemPoolTrimTo({pool}, 0)"), HIP);
+            }
+            _ => self.unwritten(step),
+        }
+    }
+
+    #[expect(clippy::wildcard_enum_match_arm, reason = "calls of other groups do not come here")]
+    fn hip(&mut self, step: &Step) {
+        match &step.call {
+            Call::Hip { function, args } => self.foreign(step, function, args),
+            Call::HipValue { of, function, read, against } => {
+                self.look_at_value(step, (of, function), read, against.as_deref());
             }
             _ => self.unwritten(step),
         }

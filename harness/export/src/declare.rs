@@ -54,10 +54,11 @@ impl Declared {
             if *kind != Kind::Kernel && self.is_hoisted(*kind, name) {
                 let identifier = names.of(*kind, name);
                 let star = if *kind == Kind::Buffer { "*" } else { "" };
+                let initial = if *kind == Kind::Given { "" } else { " = nullptr" };
                 by_type
                     .entry(type_of(*kind))
                     .or_default()
-                    .push(format!("{star}{identifier} = nullptr"));
+                    .push(format!("{star}{identifier}{initial}"));
             }
         }
         by_type.into_iter().map(|(ty, names)| format!("{ty} {};", names.join(", "))).collect()
@@ -76,6 +77,7 @@ pub(crate) fn type_of(kind: Kind) -> &'static str {
         Kind::Generator => "hiprandGenerator_t",
         Kind::Blaslt => "hipblasLtHandle_t",
         Kind::Rocblas => "rocblas_handle",
+        Kind::Given => "Given",
         Kind::Loop | Kind::Value => "int",
     }
 }

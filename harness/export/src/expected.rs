@@ -397,6 +397,7 @@ impl<'a> Expected<'a> {
             | OnMemory::Set { .. }
             | OnMemory::CountUp(_)
             | OnMemory::Generate { .. }
+            | OnMemory::Foreign { .. }
             | OnMemory::Product { .. }
             | OnMemory::Replay(_)
             | OnMemory::Check(_)

@@ -18,6 +18,7 @@ mod calls;
 mod checks;
 mod declare;
 mod expected;
+mod foreign;
 #[expect(
     clippy::wildcard_enum_match_arm,
     reason = "types and operators are told apart here, and no calls"

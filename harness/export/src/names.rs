@@ -16,6 +16,8 @@ pub(crate) enum Kind {
     Generator,
     Blaslt,
     Rocblas,
+    /// What a call of any function gave.
+    Given,
     Loop,
     Value,
 }
@@ -32,6 +34,7 @@ impl From<Thing> for Kind {
             Thing::Generator => Kind::Generator,
             Thing::Blaslt => Kind::Blaslt,
             Thing::Rocblas => Kind::Rocblas,
+            Thing::Value => Kind::Given,
         }
     }
 }
@@ -48,6 +51,7 @@ impl Kind {
             Kind::Kernel => "kernel",
             Kind::Generator => "generator",
             Kind::Blaslt | Kind::Rocblas => "handle",
+            Kind::Given => "given",
             Kind::Loop => "round",
             Kind::Value => "value",
         }

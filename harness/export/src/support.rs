@@ -24,6 +24,7 @@ macro_rules! helpers {
 }
 
 helpers! {
+    Given "given" []
     Guard "guard" []
     Poison "poison" []
     NameHip "name_hip" []

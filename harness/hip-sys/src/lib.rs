@@ -14,6 +14,7 @@ mod loader;
 mod rand;
 mod rocblas;
 mod rtc;
+mod words;
 
 pub use blaslt::{
     Blaslt, HeuristicResult, Matrices, Operation, status_name as hipblas_status_name,
@@ -30,3 +31,4 @@ pub use loader::{Missing, Shared};
 pub use rand::{Rand, RngType, status_name as hiprand_status_name};
 pub use rocblas::{Rocblas, status_name as rocblas_status_name};
 pub use rtc::{CompileError, Rtc};
+pub use words::MOST_WORDS;

@@ -319,6 +319,7 @@ impl<'a> Evidence<'a> {
             OnMemory::SetBox { .. }
             | OnMemory::CountUp(_)
             | OnMemory::Generate { .. }
+            | OnMemory::Foreign { .. }
             | OnMemory::Alloc(_)
             | OnMemory::Poison(_)
             // These write nothing.

@@ -20,6 +20,8 @@
 //! | `makes(T)`, `ends(T)`, `uses(T)` | the name of a [`Thing`] that the call makes, ends or works with |
 //! | `reads(W)`, `writes(W)`, `updates(W)` | a buffer, or a place in one; where W is `Host`, the host itself does it |
 //! | `arguments(kernel)`, `operands` | what a kernel or a product is given |
+//! | `given(function)` | what a function of the table in `hip.rs` is given |
+//! | `maybe(T)` | the name of a thing that the call may work with |
 //! | `node`, `block` | another call, or steps |
 //! | `number`, `flag`, `choice`, `text` | a plain value; a default stands in brackets behind it |
 //! | `asynchronous` | what says whether the host goes on before the work is done |
@@ -33,7 +35,7 @@
 //! [`OnCaptures`], `order` an [`OnOrder`]; `works_in` says whose work it is ([`WorksIn`]), and `over` what is promised to be over
 //! when the call returns ([`Over`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
 
-use std::fmt;
+use std::{collections::BTreeSet, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -42,8 +44,8 @@ pub use self::{
     keys::{Choice, Field, Holds, Keys},
 };
 use crate::{
-    Arg, Box3d, CaptureMode, CopyApi, DeviceAttribute, Dtype, HostFuncApi, MatmulProblem, Memory,
-    Name, Operands, Parameter, Place, Plan, RandKind, Step,
+    Arg, Box3d, CaptureMode, CopyApi, DeviceAttribute, Dtype, HipArg, HipRead, HostFuncApi,
+    MatmulProblem, Memory, Name, Operands, Parameter, Place, Plan, RandKind, Step,
 };
 
 #[macro_use]
@@ -58,6 +60,8 @@ mod copies;
 mod events;
 #[macro_use]
 mod graphs;
+#[macro_use]
+mod hip;
 #[macro_use]
 mod host;
 #[macro_use]
@@ -86,6 +90,7 @@ pub enum Thing {
     Generator,
     Blaslt,
     Rocblas,
+    Value,
 }
 
 impl fmt::Display for Thing {
@@ -99,6 +104,7 @@ impl fmt::Display for Thing {
             Thing::Exec => "executable graph",
             Thing::Generator => "generator",
             Thing::Blaslt | Thing::Rocblas => "handle",
+            Thing::Value => "value",
         })
     }
 }
@@ -174,6 +180,8 @@ pub enum Gives {
     Number(&'static [&'static str]),
     /// One of these words.
     Word(&'static [&'static str]),
+    /// A number or a text, as the call says.
+    Anything,
 }
 
 /// How a call is written in C++.
@@ -196,6 +204,8 @@ pub enum Cpp {
     Random,
     /// By the crate `export` itself, as a product.
     Product,
+    /// By the crate `export` itself, as any function.
+    Hip,
     /// By the crate `export` itself, as a check.
     Check,
     /// By the crate `export` itself, as what the host does.
@@ -224,6 +234,7 @@ impl Cpp {
             | Cpp::Graph
             | Cpp::Random
             | Cpp::Product
+            | Cpp::Hip
             | Cpp::Check
             | Cpp::Host
             | Cpp::Block => Vec::new(),
@@ -406,7 +417,7 @@ fn operands<'a>(operands: &'a Operands, see: &mut dyn FnMut(Named<'a>)) {
     see(named(Thing::Buffer, &operands.d, NamedAs::Written));
 }
 
-gather! { [memory copies kernels streams events capture graphs queries rng blas host] }
+gather! { [memory copies kernels streams events capture graphs queries rng blas hip host] }
 
 impl Call {
     /// Everything that the call itself names, in the order of its fields.
@@ -489,12 +500,20 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
 
 /// Everything that [`api`] answers, each once and in the order of the alphabet.
 pub fn apis() -> Vec<&'static str> {
-    each_once(FIRST).collect()
+    let mut all: Vec<_> = each_once(FIRST).chain(of_the_table()).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// Every function that calls may need, each once and in the order of the alphabet.
 pub fn functions() -> impl Iterator<Item = &'static str> {
-    each_once(MADE).filter(|name| !is_of_the_host(name))
+    let all: BTreeSet<_> = each_once(MADE).chain(of_the_table()).collect();
+    all.into_iter().filter(|name| !is_of_the_host(name))
+}
+
+fn of_the_table() -> impl Iterator<Item = &'static str> {
+    crate::hip_functions().iter().map(crate::HipFunction::name)
 }
 
 fn each_once(lists: &[&[&'static str]]) -> impl Iterator<Item = &'static str> {

@@ -49,7 +49,12 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
             Thing::Event => events.contains(name),
             Thing::Kernel => plan.kernels.contains_key(name),
             // They are what a call makes.
-            Thing::Graph | Thing::Exec | Thing::Generator | Thing::Blaslt | Thing::Rocblas => true,
+            Thing::Graph
+            | Thing::Exec
+            | Thing::Generator
+            | Thing::Blaslt
+            | Thing::Rocblas
+            | Thing::Value => true,
         };
         if !there {
             return Err(format!("there is no {thing} `{name}`"));

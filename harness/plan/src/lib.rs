@@ -20,6 +20,11 @@ mod executable;
     reason = "types and operators are told apart here, and no calls"
 )]
 mod formula;
+#[expect(
+    clippy::wildcard_enum_match_arm,
+    reason = "roles, arguments and effects are told apart here, and no calls"
+)]
+mod hip;
 mod kernel;
 mod late;
 mod matmul;
@@ -45,6 +50,10 @@ pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, rec
 pub use event::*;
 pub use executable::impossible;
 pub use formula::{Binary, Expr, Formula, Function, Values, Wrong, promoted, together};
+pub use hip::{
+    HipArg, HipFunction, HipParameter, HipRead, HipRole, MOST_ARGUMENTS, ROOM, Size, Sort, Touched,
+    hip_function, hip_functions, is_handle, number_of, pointed, scalar, touched,
+};
 pub use kernel::{Computes, KERNELS, Kernel, Parameter, Reach, Reads, kernel};
 pub use late::{Late, late_on};
 pub use matmul::{Dtype, MatmulProblem, Operands, matmul, numbers};

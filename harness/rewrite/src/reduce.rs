@@ -232,7 +232,8 @@ fn library(call: &Call) -> Option<Library> {
         | Thing::Kernel
         | Thing::Event
         | Thing::Graph
-        | Thing::Exec => None,
+        | Thing::Exec
+        | Thing::Value => None,
     })
 }
 

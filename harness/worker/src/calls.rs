@@ -13,7 +13,7 @@ use plan::{Call, CaptureMode, Choice, HostFuncApi, Place, Step, StreamKind, api}
 
 use crate::{
     broken::Broken,
-    checks,
+    checks, foreign,
     handles::Kind,
     kernels,
     machine::{Answer, Machine},
@@ -269,6 +269,10 @@ pub(crate) fn call(machine: &Machine<'_>, step: &Step, occurrence: u32) -> Resul
                 let code = hip.hipGraphDestroy(machine.handle_or_old(Kind::Graph, graph))?;
                 machine.gone(Kind::Graph, graph, code);
                 code
+            }
+            Call::Hip { function, args } => return foreign::call(machine, step.id, function, args),
+            Call::HipValue { of, read, against, .. } => {
+                return Ok(foreign::look(machine, of, read, against.as_deref()));
             }
             Call::AddNode { graph, node } => return nodes::add(machine, graph, node),
             Call::Alloc { .. }

@@ -11,6 +11,7 @@ mod checks;
 mod code_object;
 mod confine;
 mod device_look;
+mod foreign;
 mod handles;
 mod kernels;
 mod late;

@@ -12,6 +12,7 @@ use plan::{Call, DEFAULT_STREAM, Effect, Event, Misbehaviour, Order, Place, Plan
 use crate::{
     broken::Broken,
     calls,
+    foreign::Given,
     handles::{Handles, Kind},
     late::Lateness,
     libraries::Libraries,
@@ -67,6 +68,7 @@ struct Drawn<'s> {
 fn other_value(value: &str) -> String {
     match value.trim().parse::<i64>() {
         // No count, size or time is negative.
+        Ok(-1) => "-2".to_owned(),
         Ok(_) => "-1".to_owned(),
         Err(_) if value == "none" => "active".to_owned(),
         Err(_) => "none".to_owned(),
@@ -97,6 +99,8 @@ pub(crate) struct State {
     opportunities: HashMap<Fault, u64>,
     acts: Vec<Acts>,
     postponed: Vec<Step>,
+    /// What calls of any function have given.
+    pub(crate) given: Given,
 }
 
 impl<'a> Machine<'a> {

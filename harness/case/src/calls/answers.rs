@@ -29,6 +29,7 @@ pub(super) fn check_returns(reader: &mut Reader, verb: &str, node: &Node) {
 pub(super) fn check_gives(reader: &mut Reader, verb: &Verb, key: &Key, node: &Node) {
     let Verb { name: verb, gives, .. } = verb;
     let (counts, words) = match gives {
+        Gives::Anything => return,
         Gives::Nothing => return reader.mistake(key.at, format!("`{verb}` gives no value")),
         Gives::Number(words) => (true, *words),
         Gives::Word(words) => (false, *words),

@@ -107,7 +107,8 @@ impl Keys for Args<'_, '_, '_, '_> {
             | Thing::Exec
             | Thing::Generator
             | Thing::Blaslt
-            | Thing::Rocblas => {}
+            | Thing::Rocblas
+            | Thing::Value => {}
         }
         Some(name)
     }

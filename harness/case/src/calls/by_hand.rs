@@ -154,6 +154,14 @@ impl ReadVerb for Args<'_, '_, '_, '_> {
         Some(Call::RocblasGemm { handle, problem, operands, stream })
     }
 
+    fn hip(&mut self) -> Option<Call> {
+        self.hip_call()
+    }
+
+    fn hip_value(&mut self) -> Option<Call> {
+        self.look_at_value()
+    }
+
     fn check(&mut self) -> Option<Call> {
         let buffer = self.scope.buffer(self.reader, self.node)?;
         Some(Call::Check { buffer: self.brought_to_host(buffer) })

@@ -210,7 +210,7 @@ impl Args<'_, '_, '_, '_> {
     }
 
     /// Bytes in hexadecimal.
-    fn bytes(&mut self, node: &Node) -> Option<Vec<u8>> {
+    pub(super) fn bytes(&mut self, node: &Node) -> Option<Vec<u8>> {
         let text = self.reader.text(node, "`bytes`")?;
         let digits: String = text.split_whitespace().collect();
         let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();

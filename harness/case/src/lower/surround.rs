@@ -161,6 +161,6 @@ fn ended(thing: Thing, name: &str) -> Option<Call> {
         Thing::Generator => Some(Call::RandDestroy { generator: name }),
         Thing::Blaslt => Some(Call::BlasltDestroy { handle: name }),
         Thing::Rocblas => Some(Call::RocblasDestroy { handle: name }),
-        Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Event => None,
+        Thing::Buffer | Thing::Stream | Thing::Kernel | Thing::Event | Thing::Value => None,
     }
 }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{
-    Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, Holds, HostFuncApi,
-    MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, ScalarType, Step, Thing,
-    VersionRange, WriteVerb, kernel,
+    Arg, Box3d, ByVersion, Call, Choice, CopyApi, DEFAULT_STREAM, Dtype, Field, HipArg, HipRead,
+    Holds, HostFuncApi, MatmulProblem, Name, Named, Operands, OwnKind, Place, Plan, ScalarType,
+    Step, Thing, VersionRange, WriteVerb, kernel,
 };
 
 use super::{
-    line,
+    hip, line,
     scalar::{flow_list, flow_map, plain},
 };
 use crate::lower::{BACK, beside};
@@ -346,6 +346,18 @@ impl WriteVerb for Line<'_> {
         self.product("rocblas_gemm", handle, problem, operands, stream)
     }
 
+    fn hip(&self, function: &Name, args: &Vec<HipArg>) -> String {
+        let mut fields = vec![("call", plain(function))];
+        if !args.is_empty() {
+            fields.push(("args", flow_list(args.iter().map(hip::given))));
+        }
+        verb("hip", fields)
+    }
+
+    fn hip_value(&self, of: &Name, _: &Name, read: &HipRead, against: &Option<Name>) -> String {
+        verb("hip_value", hip::look(of, read, against.as_ref()))
+    }
+
     fn check(&self, buffer: &Name) -> String {
         format!("check: {}", self.checked(buffer))
     }
@@ -406,7 +418,7 @@ fn problem(handle: &str, problem: &MatmulProblem) -> Vec<(&'static str, String)>
     fields
 }
 
-fn argument(arg: &Arg) -> String {
+pub(super) fn argument(arg: &Arg) -> String {
     match arg {
         Arg::Address(place) | Arg::Input(place) if place.offset == 0 => plain(&place.buffer),
         Arg::Address(place) | Arg::Input(place) => {

@@ -14,6 +14,7 @@ mod environments;
 mod examples;
 mod export;
 mod faults;
+mod headers;
 mod health;
 mod home;
 mod late;

@@ -1,7 +1,7 @@
 //! What calls do, as values: declarations give them, and whoever has to know what a call does matches on them. An effect that
 //! is new here is one that the compiler asks each of them about; a new call with the effects of another is asked about by none.
 
-use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, MatmulProblem, Operands, Place, Plan};
+use crate::{Arg, Box3d, DEFAULT_STREAM, Dtype, HipArg, MatmulProblem, Operands, Place, Plan};
 
 /// What a call does to memory, or reads there.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,8 @@ pub enum OnMemory<'a> {
     CountUp(&'a str),
     /// So many 32-bit words hold random numbers.
     Generate { generator: &'a str, to: &'a Place, count: u64 },
+    /// A function of the table reads and writes places, and what it writes nobody knows.
+    Foreign { function: &'a str, args: &'a [HipArg] },
     /// A matrix product.
     Product { handle: &'a str, problem: &'a MatmulProblem, operands: &'a Operands },
     /// What a kernel computes.

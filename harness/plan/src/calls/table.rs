@@ -40,6 +40,12 @@ macro_rules! names {
     (@buffer $see:ident, $field:ident, $role:ident, $by:ident) => {
         $see(Named { by: By::$by, ..named(Thing::Buffer, $field.buffer(), NamedAs::$role) })
     };
+    ($see:ident, $field:ident, given $function:ident) => { crate::hip::named($field, $function, $see) };
+    ($see:ident, $field:ident, maybe $thing:ident) => {
+        if let Some(name) = $field {
+            $see(named(Thing::$thing, name, NamedAs::Used))
+        }
+    };
     ($see:ident, $field:ident, arguments $kernel:ident) => { arguments($kernel, $field, $see) };
     ($see:ident, $field:ident, operands) => { operands($field, $see) };
     ($see:ident, $field:ident, $plain:ident $($default:tt)*) => { names!(@plain $plain) };
@@ -559,7 +565,7 @@ macro_rules! table {
 
         /// The verb of each call that has one of its own.
         const OWN_VERBS: &[&[Verb]] = {
-            use Gives::{Nothing, Number, Word};
+            use Gives::{Anything, Nothing, Number, Word};
             &[$(verb!(
                 $form $([$verb $([$($key),*])? $says])?, $gives,
                 $($(($field $type; $role $($($of)*)?))*)?

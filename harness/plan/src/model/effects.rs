@@ -1,7 +1,7 @@
 //! What calls do to memory.
 
 use super::{Model, Now, State, bytes::Bytes, ranges::Ranges};
-use crate::{Buffer, Dtype, GUARD_BYTE, OnMemory, POISON_BYTE, Place, fill_stamp};
+use crate::{Buffer, Dtype, GUARD_BYTE, HipArg, OnMemory, POISON_BYTE, Place, fill_stamp, touched};
 
 impl<'a, B: Bytes> Model<'a, B> {
     /// What a call does when it takes effect.
@@ -24,6 +24,7 @@ impl<'a, B: Bytes> Model<'a, B> {
             }
             OnMemory::CountUp(buffer) => self.count_up(now, buffer),
             OnMemory::Generate { generator, to, count } => self.generate(now, generator, to, count),
+            OnMemory::Foreign { function, args } => self.foreign(now, function, args),
             OnMemory::Product { handle, problem, operands } => {
                 self.use_handle(now, handle);
                 self.multiply(now, problem, operands);
@@ -138,6 +139,17 @@ impl<'a, B: Bytes> Model<'a, B> {
         if self.range(now.step, to, bytes).is_some() {
             let data = B::of(&[0], bytes);
             self.write(now, to, &data, &Ranges::of(0..bytes));
+        }
+    }
+
+    fn foreign(&mut self, now: Now<'a>, function: &str, args: &'a [HipArg]) {
+        for (written, place, bytes) in touched(function, args) {
+            if !written {
+                self.read(now.step, place, bytes);
+            } else if self.range(now.step, place, bytes).is_some() {
+                let data = B::of(&[0], bytes);
+                self.write(now, place, &data, &Ranges::of(0..bytes));
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! What calls touch.
 
-use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan};
+use crate::{Arg, Box3d, OnMemory, Operands, Parameter, Place, Plan, touched};
 
 /// A conflicting access, seen from the call that makes it.
 pub(super) struct Touch<'a> {
@@ -87,6 +87,10 @@ pub(super) fn touches<'a>(plan: &Plan, effect: OnMemory<'a>) -> Vec<Touch<'a>> {
         OnMemory::Set { to, bytes, .. } => vec![range(to, bytes, true)],
         OnMemory::Generate { to, count, .. } => vec![range(to, count.saturating_mul(4), true)],
         OnMemory::Product { operands: of, .. } => operands(of),
+        OnMemory::Foreign { function, args } => {
+            let all = touched(function, args).into_iter();
+            all.map(|(written, place, bytes)| range(place, bytes, written)).collect()
+        }
         OnMemory::Launch { kernel, args, .. } => arguments(kernel, args),
         OnMemory::Poison(buffer)
         | OnMemory::Fill { buffer, .. }

@@ -18,8 +18,8 @@ macro_rules! kinds {
 }
 
 kinds! { on_memory ON_MEMORY OnMemory
-    Nothing Alloc Free Poison Fill FillNumbers Copy Rows Boxes SetBox Set CountUp Generate Product Launch Replay Check Compare
-    Guards MakeHandle UseHandle EndHandle
+    Nothing Alloc Free Poison Fill FillNumbers Copy Rows Boxes SetBox Set CountUp Generate Foreign Product Launch Replay Check
+    Compare Guards MakeHandle UseHandle EndHandle
 }
 kinds! { on_captures ON_CAPTURES OnCaptures
     Nothing Begin End EmptyGraph AddChild Clone LookAt Instantiate Update EndExec EndGraph RandStream NewGenerator NewEvent
@@ -31,7 +31,8 @@ kinds! { on_order ON_ORDER OnOrder
 kinds! { works_in WORKS_IN WorksIn NoStream NullStream Stream Library Generator Mark Pool NearestTo }
 
 /// What is not drawn.
-const NOT_DRAWN: [(&str, &str); 3] = [
+const NOT_DRAWN: [(&str, &str); 4] = [
+    ("OnMemory Foreign", "what it writes nobody knows; it is tried in the examples of steps"),
     ("OnMemory Guards", "the buffers have none"),
     (
         "OnCaptures AddChild",

@@ -1,0 +1,357 @@
+//! Calls of any function of HIP, and looks at what they gave.
+
+use plan::{
+    Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, Name, Place, ROOM,
+    Scalar, ScalarType, Sort, hip_function, hip_functions, number_of, pointed, scalar,
+};
+
+use super::args::Args;
+use crate::{
+    diagnostic::suggest,
+    expression::evaluate,
+    yaml::{Key, Node, Value},
+};
+
+/// Most things that a call is given behind one pointer.
+const MOST_IN: u64 = 64;
+
+/// Where a value comes from: a function, and which of its parameters.
+pub(crate) type Given = (&'static HipFunction, usize);
+
+/// The type of what was given, in C.
+fn type_of((function, at): Given) -> &'static str {
+    let parameter = &function.parameters[at];
+    pointed(parameter.ty).unwrap_or(parameter.ty)
+}
+
+/// Whether what is of one type may stand where the other one is wanted.
+fn fits(given: &str, wanted: &str) -> bool {
+    let plain = |ty: &str| match ty.strip_prefix("const ").unwrap_or(ty) {
+        "hipArray_const_t" => "hipArray_t".to_owned(),
+        "hipMipmappedArray_const_t" => "hipMipmappedArray_t".to_owned(),
+        "hipDeviceptr_t" => "void*".to_owned(),
+        other => other.to_owned(),
+    };
+    // What is behind a `void*` has any type.
+    let any = |ty: &str| ty == "void";
+    let numbers = scalar(given).is_some() && scalar(wanted).is_some();
+    any(given) || any(wanted) || numbers || plain(given) == plain(wanted)
+}
+
+impl Args<'_, '_, '_, '_> {
+    pub(super) fn hip_call(&mut self) -> Option<Call> {
+        let node = self.required("call")?;
+        let name = self.reader.text(node, "`call`")?;
+        let Some(function) = hip_function(name) else {
+            let help = suggest(name, hip_functions().iter().map(HipFunction::name));
+            let message = format!("the table of functions has no `{name}`");
+            self.reader.mistake_with_help(node.at, message, help);
+            return None;
+        };
+        let nodes = match self.get("args") {
+            Some(node) => self.reader.list(node),
+            None => &[],
+        };
+        let takes = function.parameters.len();
+        if takes != nodes.len() {
+            let names: Vec<_> = function.parameters.iter().map(|p| p.name).collect();
+            let message = format!("`{name}` takes {takes} arguments, here are {}", nodes.len());
+            let help = (takes > 0).then(|| format!("they are {}", names.join(", ")));
+            self.reader.mistake_with_help(self.at("args"), message, help);
+            return None;
+        }
+        // All are read before one may be missing, so that all mistakes are told.
+        let args: Vec<_> = function
+            .parameters
+            .iter()
+            .zip(nodes)
+            .map(|(parameter, node)| self.hip_argument(parameter, node))
+            .collect();
+        let args = args.into_iter().collect::<Option<Vec<_>>>()?;
+        self.fit_in_room(function, &args, nodes)?;
+        for (at, arg) in args.iter().enumerate() {
+            if let HipArg::Out { name, .. } = arg {
+                self.scope.values.insert(name.clone(), (function, at));
+            }
+        }
+        Some(Call::Hip { function: name.to_owned(), args })
+    }
+
+    /// Tells of counts that are more than what stands ready.
+    fn fit_in_room(
+        &mut self,
+        function: &HipFunction,
+        args: &[HipArg],
+        nodes: &[Node],
+    ) -> Option<()> {
+        let number = |name: &str| number_of(function, args, name);
+        for (at, parameter) in function.parameters.iter().enumerate() {
+            if args[at] == HipArg::Null {
+                continue;
+            }
+            let (size, most) = match &parameter.role {
+                HipRole::Out(Some(size)) if parameter.ty == "char*" => (size, ROOM as u64),
+                HipRole::Out(Some(size)) | HipRole::In(Some(size)) => (size, MOST_IN),
+                _ => continue,
+            };
+            let (name, given) = (parameter.name, size.resolve(number));
+            if given.is_none_or(|given| given > most) {
+                let message = format!("behind `{name}` there is room for {most}");
+                self.reader.mistake(nodes[at].at, message);
+                return None;
+            }
+        }
+        Some(())
+    }
+
+    fn hip_argument(&mut self, parameter: &HipParameter, node: &Node) -> Option<HipArg> {
+        let HipParameter { ty, name, role } = parameter;
+        let text = match &node.value {
+            Value::Scalar(text) => text.as_str(),
+            Value::List(_) | Value::Map(_) => return self.hip_compound(parameter, node),
+        };
+        let is_number = matches!(role, HipRole::Value) && scalar(ty).is_some();
+        if text == "null" && !is_number {
+            return Some(HipArg::Null);
+        }
+        if let HipRole::Out(_) | HipRole::InOut = role {
+            return self.new_value(node, text, 0);
+        }
+        let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
+        let wanted = if behind { pointed(ty).unwrap_or(ty) } else { ty };
+        if let Some(given) = self.scope.values.get(text).copied() {
+            if matches!(role, HipRole::Works) {
+                let message = format!("`{name}` gets work: a stream of the case, not a value");
+                self.reader.mistake(node.at, message);
+                return None;
+            }
+            if !fits(type_of(given), wanted) {
+                let message = format!(
+                    "`{name}` is a `{wanted}`, and {} gave `{text}` as a `{}`",
+                    given.0.name(),
+                    type_of(given)
+                );
+                self.reader.mistake(node.at, message);
+                return None;
+            }
+            return Some(HipArg::Value(text.to_owned()));
+        }
+        match (role, *ty) {
+            (HipRole::Text, _) => self.hip_text(name, node, text),
+            (HipRole::Value, "hipFunction_t" | "const hipFunction_t") => self.kernel(node, text),
+            (HipRole::Value, ty) if scalar(ty).is_some() => {
+                self.hip_number(node, scalar(ty)?).map(HipArg::Number)
+            }
+            (HipRole::Asks | HipRole::Works, "hipStream_t") => {
+                self.scope.stream(self.reader, node).map(HipArg::Stream)
+            }
+            (HipRole::Asks, "hipEvent_t") => Some(HipArg::Event(self.scope.event(text))),
+            (HipRole::Asks, "hipGraph_t") => Some(HipArg::Graph(text.to_owned())),
+            (HipRole::At | HipRole::Reads(_) | HipRole::Writes(_) | HipRole::Sets { .. }, _) => {
+                let buffer = self.scope.buffer(self.reader, node)?;
+                Some(HipArg::Place(Place { buffer, offset: 0 }))
+            }
+            (HipRole::Own, _) => {
+                let message = format!("`{name}` is what an earlier `hip` step gave, or `null`");
+                let help = "what the case declares, other steps change and end".to_owned();
+                self.reader.mistake_with_help(node.at, message, Some(help));
+                None
+            }
+            _ => {
+                let known = self.scope.values.keys().map(String::as_str);
+                let help = suggest(text, known);
+                let message = format!("no earlier `hip` step gives `{text}`, a `{wanted}`");
+                self.reader.mistake_with_help(node.at, message, help);
+                None
+            }
+        }
+    }
+
+    fn hip_text(&mut self, name: &str, node: &Node, text: &str) -> Option<HipArg> {
+        if text.len() >= ROOM {
+            self.reader.mistake(node.at, format!("a text has fewer than {ROOM} bytes"));
+            return None;
+        }
+        // A trial leaves files in its own folder and nowhere else.
+        if name == "path" && (text.contains('/') || text.starts_with('.')) {
+            let message = "a file of the trial's own folder: its name, without `/`";
+            self.reader.mistake(node.at, message);
+            return None;
+        }
+        Some(HipArg::Text(text.to_owned()))
+    }
+
+    /// An argument that is a list or a mapping.
+    fn hip_compound(&mut self, parameter: &HipParameter, node: &Node) -> Option<HipArg> {
+        match (&parameter.role, &node.value) {
+            (HipRole::In(_) | HipRole::Keeps, Value::List(items)) => {
+                let keeps = matches!(parameter.role, HipRole::Keeps);
+                let members: Vec<_> =
+                    items.iter().map(|node| self.hip_member(node, keeps)).collect();
+                let members = members.into_iter().collect::<Option<Vec<_>>>()?;
+                let whole = HipArg::Struct(members);
+                if whole.to_bytes(&|_| 0).len() > ROOM {
+                    self.reader.mistake(node.at, format!("there is room for {ROOM} bytes"));
+                    return None;
+                }
+                Some(whole)
+            }
+            (HipRole::InOut, Value::Map(_)) => {
+                let fields = self.reader.fields(node, "what is given", &["out", "before"])?;
+                let out = self.reader.required(&fields, "what is given", "out")?;
+                let before = self.reader.required(&fields, "what is given", "before")?;
+                let before = self.reader.number(before, "`before`")?;
+                let name = self.reader.text(out, "`out`")?;
+                self.new_value(out, name, before)
+            }
+            (
+                HipRole::At | HipRole::Reads(_) | HipRole::Writes(_) | HipRole::Sets { .. },
+                Value::Map(_),
+            ) => self.hip_place(node),
+            _ => {
+                let message = format!("`{}` is one value, a `{}`", parameter.name, parameter.ty);
+                self.reader.mistake(node.at, message);
+                None
+            }
+        }
+    }
+
+    fn hip_place(&mut self, node: &Node) -> Option<HipArg> {
+        let fields = self.reader.fields(node, "a place", &["buffer", "offset"])?;
+        let buffer = self.reader.required(&fields, "a place", "buffer")?;
+        let buffer = self.scope.buffer(self.reader, buffer)?;
+        let offset = match fields.get("offset") {
+            Some(node) => self.reader.number(node, "`offset`")?,
+            None => 0,
+        };
+        Some(HipArg::Place(Place { buffer, offset }))
+    }
+
+    /// A member of a struct: a value, null, or what is given with its type.
+    fn hip_member(&mut self, node: &Node, keeps: bool) -> Option<HipArg> {
+        match &node.value {
+            Value::Scalar(text) if text == "null" => Some(HipArg::Null),
+            Value::Scalar(text) if self.scope.values.contains_key(text) => {
+                Some(HipArg::Value(text.clone()))
+            }
+            Value::Scalar(text) if keeps && self.scope.buffers.contains_key(text) => {
+                Some(HipArg::Place(Place { buffer: text.clone(), offset: 0 }))
+            }
+            Value::Map(entries) => self.hip_typed(node, entries, keeps),
+            Value::Scalar(_) | Value::List(_) => {
+                let message =
+                    "a member is a value of an earlier step, `null`, or has its type: `{u32: 1}`";
+                self.reader.mistake(node.at, message);
+                None
+            }
+        }
+    }
+
+    fn hip_typed(&mut self, node: &Node, entries: &[(Key, Node)], keeps: bool) -> Option<HipArg> {
+        let [(key, value)] = entries else {
+            self.reader.mistake(node.at, "a member has one key, such as `{u64: 5}`");
+            return None;
+        };
+        match key.text.as_str() {
+            "bytes" => self.bytes(value).map(HipArg::Bytes),
+            "kernel" => {
+                let name = self.reader.text(value, "`kernel`")?.to_owned();
+                self.kernel(value, &name)
+            }
+            "struct" => {
+                let members = self.reader.list(value).iter();
+                let members: Vec<_> = members.map(|node| self.hip_member(node, keeps)).collect();
+                Some(HipArg::Struct(members.into_iter().collect::<Option<_>>()?))
+            }
+            word => match ScalarType::ALL.iter().find(|(known, _)| *known == word) {
+                Some((_, ty)) => self.hip_number(value, *ty).map(HipArg::Number),
+                None => {
+                    let types = ScalarType::ALL.iter().map(|(word, _)| *word);
+                    let help = suggest(word, types.chain(["bytes", "kernel", "struct"]));
+                    let message = format!("a member has no `{word}`");
+                    self.reader.mistake_with_help(key.at, message, help);
+                    None
+                }
+            },
+        }
+    }
+
+    fn kernel(&mut self, node: &Node, name: &str) -> Option<HipArg> {
+        if !self.scope.has_kernel(name) {
+            let help = suggest(name, self.scope.kernel_names());
+            let message = format!("there is no kernel `{name}`");
+            self.reader.mistake_with_help(node.at, message, help);
+            return None;
+        }
+        Some(HipArg::Kernel(name.to_owned()))
+    }
+
+    fn new_value(&mut self, node: &Node, name: &str, before: u64) -> Option<HipArg> {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !name.starts_with(|c: char| c.is_ascii_alphabetic()) || !name.chars().all(plain) {
+            let message = "what a call gives has a name of letters, digits and `_`";
+            self.reader.mistake(node.at, message);
+            return None;
+        }
+        Some(HipArg::Out { name: name.to_owned(), before })
+    }
+
+    fn hip_number(&mut self, node: &Node, ty: ScalarType) -> Option<Scalar> {
+        let text = self.reader.text(node, "an argument")?;
+        let computed = match evaluate(text) {
+            Ok(value) if !ty.is_float() => value.to_string(),
+            Ok(_) | Err(_) => text.to_owned(),
+        };
+        Scalar::parse(ty, &computed).map_err(|why| self.reader.mistake(node.at, why)).ok()
+    }
+
+    pub(super) fn look_at_value(&mut self) -> Option<Call> {
+        let (of, given) = self.given("of")?;
+        let against = match self.get("against") {
+            Some(_) => Some(self.given("against")?.0),
+            None => None,
+        };
+        let at: u64 = self.number("at", Some(0))?;
+        if at > ROOM as u64 - 8 {
+            self.reader.mistake(self.at("at"), format!("a value has at most {ROOM} bytes"));
+            return None;
+        }
+        let sort = match self.get("type") {
+            None => given.0.parameters[given.1].gives(),
+            Some(node) => {
+                let numbers = ScalarType::ALL.iter().map(|(word, ty)| (*word, Sort::Number(*ty)));
+                let others =
+                    [("text", Sort::Text), ("text_at", Sort::TextAt), ("pointer", Sort::Pointer)];
+                let all: Vec<_> = numbers.chain(others).collect();
+                Some(self.reader.choice(node, "`type`", &all)?)
+            }
+        };
+        // What is no address of a text is not looked at as one.
+        let own = given.0.parameters[given.1].gives();
+        if sort == Some(Sort::TextAt) && (at != 0 || own != sort) {
+            let message = format!("`{of}` is no address of a text");
+            self.reader.mistake(self.at("type"), message);
+            return None;
+        }
+        let Some(sort) = sort else {
+            let message = format!("`{of}` is a `{}`, which has members", type_of(given));
+            let help = "say which: `at`, its first byte, and `type`".to_owned();
+            self.reader.mistake_with_help(self.at("of"), message, Some(help));
+            return None;
+        };
+        let function = given.0.name().to_owned();
+        Some(Call::HipValue { of, function, read: HipRead { at, sort }, against })
+    }
+
+    fn given(&mut self, key: &str) -> Option<(Name, Given)> {
+        let node = self.required(key)?;
+        let name = self.reader.text(node, &format!("`{key}`"))?;
+        let Some(given) = self.scope.values.get(name) else {
+            let help = suggest(name, self.scope.values.keys().map(String::as_str));
+            let message = format!("no earlier `hip` step gives `{name}`");
+            self.reader.mistake_with_help(node.at, message, help);
+            return None;
+        };
+        Some((name.to_owned(), *given))
+    }
+}

@@ -1,0 +1,225 @@
+//! Calls of any function of HIP, and looks at what they gave.
+
+use plan::{HipArg, HipParameter, HipRead, HipRole, Sort, Step, hip_function, pointed};
+
+use crate::{calls::HIP, checks::number_fits, names::Kind, printer::Printer, support::Helper};
+
+/// A text as a literal of C++.
+fn literal(text: &str) -> String {
+    let character = |c: char| match c {
+        '"' => "\\\"".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(character).collect::<String>())
+}
+
+/// What of a value is looked at, as C++.
+fn read(value: &str, HipRead { at, sort }: &HipRead) -> String {
+    let at = if *at == 0 { String::new() } else { at.to_string() };
+    match sort {
+        Sort::Number(ty) => format!("{value}.as<{}>({at})", ty.cpp()),
+        Sort::Text => {
+            let plus = if at.is_empty() { String::new() } else { format!(" + {at}") };
+            format!("std::string(reinterpret_cast<const char*>({value}.bytes{plus}))")
+        }
+        Sort::TextAt => format!("std::string({value}.as<const char*>({at}))"),
+        Sort::Pointer => {
+            format!("std::string({value}.as<void*>({at}) == nullptr ? \"null\" : \"set\")")
+        }
+    }
+}
+
+fn fits(value: &str, sort: Sort, wanted: &str) -> String {
+    match sort {
+        Sort::Number(_) => number_fits(value, wanted),
+        Sort::Text | Sort::TextAt | Sort::Pointer => format!("{value} == {}", literal(wanted)),
+    }
+}
+
+/// As text for a message; a character's type is no text.
+fn shown(value: &str, sort: Sort) -> String {
+    match sort {
+        Sort::Number(_) => format!("std::to_string({value})"),
+        Sort::Text | Sort::TextAt | Sort::Pointer => value.to_owned(),
+    }
+}
+
+impl Printer<'_> {
+    pub(crate) fn foreign(&mut self, step: &Step, function: &str, args: &[HipArg]) {
+        let Some(known) = hip_function(function) else { return self.unwritten(step) };
+        let parameters = known.parameters.iter();
+        let args_in_cpp: Vec<_> =
+            args.iter().zip(parameters).map(|(arg, p)| self.given_argument(arg, p)).collect();
+        let call = format!("{function}({})", args_in_cpp.join(", "));
+        if known.gives_text {
+            let text = self.names.fresh(Kind::Value, "text");
+            self.line(format!("const std::string {text} = {call};"));
+            return self.looked_at(step, function, &text, Sort::Text);
+        }
+        let first = known.first_given();
+        let value = first.and_then(|at| match &args[at] {
+            HipArg::Out { name, .. } => {
+                let sort = known.parameters[at].gives()?;
+                Some((read(&self.name(Kind::Given, name), &HipRead { at: 0, sort }), sort))
+            }
+            HipArg::Null
+            | HipArg::Number(_)
+            | HipArg::Text(_)
+            | HipArg::Value(_)
+            | HipArg::Stream(_)
+            | HipArg::Event(_)
+            | HipArg::Graph(_)
+            | HipArg::Kernel(_)
+            | HipArg::Place(_)
+            | HipArg::Struct(_)
+            | HipArg::Bytes(_) => None,
+        });
+        match value {
+            Some((value, sort)) => {
+                let got = shown(&value, sort);
+                self.value(step, &call, HIP, function, &got, |wanted| fits(&value, sort, wanted));
+            }
+            None => self.status(step, &call, HIP),
+        }
+    }
+
+    /// A look at a value that no call makes at that moment.
+    fn looked_at(&mut self, step: &Step, function: &str, value: &str, sort: Sort) {
+        let wanted = step.gives.as_ref().and_then(|by| by.at(self.version).cloned());
+        let wanted = wanted.filter(|wanted| !wanted.iter().any(|one| one == "any"));
+        let about = self.lean.is_none_or(|lean| lean.is_about(step));
+        let Some(wanted) = wanted.filter(|_| about) else { return };
+        let conditions: Vec<String> =
+            wanted.iter().map(|wanted| fits(value, sort, wanted)).collect();
+        let (got, conditions) = (shown(value, sort), conditions.join(" || "));
+        if self.lean.is_some() {
+            return self.lean_value(function, &got, &wanted.join(" or "), &conditions);
+        }
+        self.need(Helper::ExpectValue);
+        let wanted = literal(&wanted.join(" or "));
+        self.line(format!("expect_value(\"{function}\", {got}, {wanted}, {conditions});"));
+    }
+
+    pub(crate) fn look_at_value(
+        &mut self,
+        step: &Step,
+        (of, function): (&str, &str),
+        how: &HipRead,
+        against: Option<&str>,
+    ) {
+        let value = read(&self.name(Kind::Given, of), how);
+        let Some(other) = against else {
+            return self.looked_at(step, function, &value, how.sort);
+        };
+        // An address is compared as one.
+        let sort = match how.sort {
+            Sort::Pointer => Sort::Number(plan::ScalarType::U64),
+            sort @ (Sort::Number(_) | Sort::Text | Sort::TextAt) => sort,
+        };
+        let value = read(&self.name(Kind::Given, of), &HipRead { at: how.at, sort });
+        let other = read(&self.name(Kind::Given, other), &HipRead { at: 0, sort });
+        let (less, more) = match how.sort {
+            Sort::Number(_) => ("less", "more"),
+            Sort::Text | Sort::TextAt | Sort::Pointer => ("other", "other"),
+        };
+        let how = format!(
+            "std::string({value} == {other} ? \"same\" : {value} < {other} ? \"{less}\" : \"{more}\")"
+        );
+        let word = self.names.fresh(Kind::Value, "compared");
+        self.line(format!("const std::string {word} = {how};"));
+        self.looked_at(step, function, &word, Sort::Text);
+    }
+
+    fn given_argument(&mut self, arg: &HipArg, parameter: &HipParameter) -> String {
+        let HipParameter { ty, role, .. } = parameter;
+        let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
+        match arg {
+            // Of some functions there are templates for other types.
+            HipArg::Null if ty.ends_with("void*") => format!("static_cast<{ty}>(nullptr)"),
+            HipArg::Null => "nullptr".to_owned(),
+            HipArg::Number(number) if ty.contains(' ') => {
+                format!("static_cast<{ty}>({number})")
+            }
+            HipArg::Number(number) => format!("{ty}({number})"),
+            HipArg::Text(text) => literal(text),
+            HipArg::Value(name) if behind => {
+                let of = pointed(ty).unwrap_or(ty);
+                format!("{}.at<{of}>()", self.name(Kind::Given, name))
+            }
+            HipArg::Value(name) => format!("{}.as<{ty}>()", self.name(Kind::Given, name)),
+            HipArg::Out { name, before } => {
+                self.need(Helper::Given);
+                let value = self.making(Kind::Given, name);
+                if !self.declares(Kind::Given, name) || *before != 0 {
+                    self.line(format!("{value} = Given();"));
+                }
+                if *before != 0 {
+                    self.line(format!("{value}.put<uint64_t>(0, {before});"));
+                }
+                // What is made const for the library is no less room here.
+                let of = ty.strip_suffix('*').unwrap_or("void").trim();
+                format!("{value}.at<{of}>()")
+            }
+            HipArg::Stream(name) => self.stream(name),
+            HipArg::Event(name) => self.name(Kind::Event, name),
+            HipArg::Graph(name) => self.name(Kind::Graph, name),
+            HipArg::Kernel(name) => self.name(Kind::Kernel, name),
+            HipArg::Place(place) => self.place(place),
+            HipArg::Struct(_) | HipArg::Bytes(_) => {
+                let of = pointed(ty).unwrap_or(ty);
+                let variable = self.names.fresh(Kind::Value, "given");
+                self.need(Helper::Given);
+                self.line(format!("Given {variable};"));
+                let mut at = 0;
+                self.put_members(&variable, arg, &mut at);
+                format!("{variable}.at<{of}>()")
+            }
+        }
+    }
+
+    /// Writes what a struct holds, member by member, from this byte on.
+    fn put_members(&mut self, variable: &str, arg: &HipArg, at: &mut usize) {
+        let value = match arg {
+            HipArg::Struct(members) => {
+                *at = at.next_multiple_of(arg.alignment());
+                for member in members {
+                    self.put_members(variable, member, at);
+                }
+                return;
+            }
+            HipArg::Bytes(bytes) => {
+                for byte in bytes {
+                    self.line(format!("{variable}.put<uint8_t>({at}, {byte});"));
+                    *at += 1;
+                }
+                return;
+            }
+            HipArg::Number(number) => {
+                *at = at.next_multiple_of(arg.alignment());
+                self.line(format!("{variable}.put<{}>({at}, {number});", number.ty.cpp()));
+                *at += number.ty.bytes();
+                return;
+            }
+            HipArg::Null | HipArg::Text(_) | HipArg::Out { .. } => "nullptr".to_owned(),
+            HipArg::Value(name) => format!("{}.as<void*>()", self.name(Kind::Given, name)),
+            HipArg::Stream(name) => self.stream(name),
+            HipArg::Event(name) => self.name(Kind::Event, name),
+            HipArg::Graph(name) => self.name(Kind::Graph, name),
+            HipArg::Kernel(name) => self.name(Kind::Kernel, name),
+            HipArg::Place(place) => self.place(place),
+        };
+        *at = at.next_multiple_of(8);
+        self.line(format!("{variable}.put<void*>({at}, {value});"));
+        *at += 8;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn a_text_is_one_literal() {
+        assert_eq!(super::literal("a\"b\\c\nd"), "\"a\\\"b\\\\c\\nd\"");
+    }
+}

@@ -1,0 +1,186 @@
+//! Calls of any function that the table in the crate `plan` has.
+
+use std::{
+    collections::HashMap,
+    ffi::{CStr, c_char},
+};
+
+use plan::{HipArg, HipFunction, HipRead, HipRole, ROOM, Scalar, Sort, hip_function};
+
+use crate::{
+    broken::Broken,
+    handles::Kind,
+    machine::{Answer, Machine},
+};
+
+/// Room for what a call is given behind a pointer, or gives there. It stays where it is until the process ends, as work of a stream may
+/// look at it later.
+type Room = Box<[u64; ROOM / 8]>;
+
+/// What calls have given.
+#[derive(Default)]
+pub(crate) struct Given {
+    /// By the name of what is given, or by the step and the place among its arguments. What was never given is zeros, as in a C program
+    /// that initialises its variables.
+    rooms: HashMap<String, Room>,
+}
+
+impl Given {
+    /// Room that holds these bytes, and zeros behind them.
+    fn holding(&mut self, key: &str, bytes: &[u8]) -> usize {
+        let room = self.room(key);
+        let mut all = bytes.to_vec();
+        all.resize(ROOM, 0);
+        for (word, bytes) in room.iter_mut().zip(all.chunks_exact(8)) {
+            *word = word_of(bytes);
+        }
+        room.as_ptr() as usize
+    }
+
+    fn room(&mut self, key: &str) -> &mut Room {
+        self.rooms.entry(key.to_owned()).or_insert_with(|| Box::new([0; ROOM / 8]))
+    }
+
+    /// What is given under this name now.
+    fn value(&mut self, name: &str) -> Vec<u8> {
+        self.room(name).iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    for (to, from) in word.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    u64::from_le_bytes(word)
+}
+
+/// What an argument stands for, where that is one word.
+fn word(machine: &Machine<'_>, arg: &HipArg) -> u64 {
+    let address = match arg {
+        HipArg::Number(number) => return number.bits,
+        HipArg::Value(name) => return word_of(&machine.state().given.value(name)),
+        HipArg::Stream(name) => machine.stream(name),
+        HipArg::Event(name) => machine.handle(Kind::Event, name),
+        HipArg::Graph(name) => machine.handle(Kind::Graph, name),
+        HipArg::Kernel(name) => machine.handle(Kind::Function, name),
+        HipArg::Place(place) => machine.address(place),
+        HipArg::Null
+        | HipArg::Text(_)
+        | HipArg::Out { .. }
+        | HipArg::Struct(_)
+        | HipArg::Bytes(_) => return 0,
+    };
+    address as u64
+}
+
+/// The word for an argument, with what it points to in room of its own.
+fn argument(machine: &Machine<'_>, place: &str, arg: &HipArg, role: &HipRole) -> usize {
+    let behind = matches!(role, HipRole::In(_) | HipRole::Keeps | HipRole::Text);
+    let (key, bytes) = match arg {
+        HipArg::Text(text) => (place, text.clone().into_bytes()),
+        HipArg::Out { name, before } => (name.as_str(), before.to_le_bytes().to_vec()),
+        HipArg::Struct(_) => (place, arg.to_bytes(&|member| word(machine, member))),
+        HipArg::Value(name) if behind => return machine.state().given.room(name).as_ptr() as usize,
+        _ => return word(machine, arg) as usize,
+    };
+    machine.state().given.holding(key, &bytes)
+}
+
+/// Makes the call.
+pub(crate) fn call(
+    machine: &Machine<'_>,
+    step: u32,
+    function: &str,
+    args: &[HipArg],
+) -> Result<Answer, Broken> {
+    let function = hip_function(function)
+        .ok_or_else(|| Broken(format!("the table of functions has no {function}")))?;
+    let HipFunction { parameters, gives_text, .. } = function;
+    if parameters.len() != args.len() {
+        return Err(Broken(format!("{} takes {} arguments", function.name(), parameters.len())));
+    }
+    let given = args.iter().zip(parameters).enumerate();
+    let words: Vec<usize> = given
+        .map(|(at, (arg, p))| argument(machine, &format!("{step} {at}"), arg, &p.role))
+        .collect();
+    let shared = machine.libraries.hip.shared();
+    // SAFETY: for both: the table has the parameters of the function as the header declares them, which a test compares, and each is an
+    // integer or a pointer. A word is an integer; null; a handle or an address that the runtime gave, or that a buffer of the plan has;
+    // or the address of room that is larger than any struct of the header and than all that the counts beside it may say, and that is
+    // never freed.
+    let code = unsafe {
+        if *gives_text {
+            return Ok(Answer::NONE.with(shared.text_of(function.name(), &words)?));
+        }
+        shared.status_of(function.name(), &words)?
+    };
+    let mut value = None;
+    if code == 0 {
+        let first = function.first_given();
+        if let Some(at) = first
+            && let HipArg::Out { name, .. } = &args[at]
+            && let Some(sort) = parameters[at].gives()
+        {
+            value = Some(text(&machine.state().given.value(name), sort));
+        }
+    }
+    Ok(Answer::hip(code).with(value))
+}
+
+/// What these bytes begin with.
+fn text(bytes: &[u8], sort: Sort) -> String {
+    match sort {
+        Sort::Number(ty) => {
+            let bits = word_of(&bytes[..ty.bytes()]);
+            Scalar { ty, bits }.to_string()
+        }
+        Sort::Text => {
+            let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+            String::from_utf8_lossy(&bytes[..end]).into_owned()
+        }
+        Sort::TextAt => match word_of(bytes) {
+            0 => "null".to_owned(),
+            address => {
+                // SAFETY: the function gave the address of a text that stays, as `const char**` in the header says of the few that do;
+                // nothing else is read as such an address.
+                let text = unsafe { CStr::from_ptr(address as *const c_char) };
+                text.to_string_lossy().into_owned()
+            }
+        },
+        Sort::Pointer => if word_of(bytes) == 0 { "null" } else { "set" }.to_owned(),
+    }
+}
+
+/// What a value is, or how it compares with another one.
+pub(crate) fn look(
+    machine: &Machine<'_>,
+    of: &str,
+    read: &HipRead,
+    against: Option<&str>,
+) -> Answer {
+    let (mut value, other) = {
+        let given = &mut machine.state().given;
+        (given.value(of), against.map(|name| given.value(name)))
+    };
+    let value = value.split_off((read.at as usize).min(ROOM - 8));
+    let Some(other) = other else { return Answer::NONE.with(text(&value, read.sort)) };
+    let compared = match read.sort {
+        Sort::Pointer => word_of(&value).cmp(&word_of(&other)),
+        sort => {
+            let (a, b) = (text(&value, sort), text(&other, sort));
+            match (a.parse::<i128>(), b.parse::<i128>()) {
+                (Ok(a), Ok(b)) => a.cmp(&b),
+                (Err(_), _) | (_, Err(_)) => a.cmp(&b),
+            }
+        }
+    };
+    let orders = matches!(read.sort, Sort::Number(_));
+    let word = match compared {
+        std::cmp::Ordering::Equal => "same",
+        _ if !orders => "other",
+        std::cmp::Ordering::Less => "less",
+        std::cmp::Ordering::Greater => "more",
+    };
+    Answer::NONE.with(word.to_owned())
+}
