@@ -34,7 +34,6 @@ const LOOKS: &[&str] = &[
     "hipRuntimeGetVersion",
     "hipGetDeviceCount",
     "hipGetDeviceProperties",
-    "hipGetDevicePropertiesR0600",
     "hipDeviceGetPCIBusId",
     "hipGetErrorName",
     "hipGetErrorString",
@@ -149,6 +148,9 @@ fn entry(line: &str) -> Option<Entry<'_>> {
     let message = &message[start..];
     let end = message.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
     let (name, rest) = message.split_at(end);
+    // Names of the layout of a structure: the headers choose the newest, a name alone the oldest.
+    let layouts = ["R0000", "R0600"];
+    let name = layouts.iter().find_map(|it| name.strip_suffix(it)).unwrap_or(name);
     if rest.starts_with(": Returned") {
         return Some(Entry::Returned(name));
     }
@@ -229,8 +231,23 @@ fn normal(argument: &str, ids: &mut Ids) -> String {
         _ if !prefix.is_empty() && !prefix.contains(' ') && value.starts_with('<') => {
             "null".to_owned()
         }
+        text if text.starts_with('{') => inner(text, ids),
         _ => argument.trim().to_owned(),
     }
+}
+
+/// A structure as it is printed, with numbers for the addresses in it.
+fn inner(text: &str, ids: &mut Ids) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find("0x") {
+        let digits = rest[at + 2..].bytes().take_while(u8::is_ascii_hexdigit).count();
+        let end = at + 2 + digits;
+        out.push_str(&rest[..at]);
+        out.push_str(&ids.of(&rest[at..end]));
+        rest = &rest[end..];
+    }
+    out + rest
 }
 
 /// A launch in either form: its grid, block and stream, and for modules the function.
@@ -286,6 +303,19 @@ mod tests {
     #[track_caller]
     fn check(calls: &[&str], inline_kernels: bool, expected: &[&str]) {
         assert_eq!(trace(&log(calls), inline_kernels).calls, expected);
+    }
+
+    #[test]
+    fn structures_and_the_names_of_their_layouts_are_alike() {
+        check(
+            &[
+                "hipGetDevicePropertiesR0000 ( 0x7ffe00000010, 0 )",
+                "hipChooseDeviceR0600 ( 0x7ffe00000020, 0x7ffe00000010 )",
+                "hipGetTextureObjectResourceDesc ( {0,{0}, 0x7f7138066000}, 0x7f7138066000 )",
+            ],
+            false,
+            &["hipChooseDevice(p1, p2)", "hipGetTextureObjectResourceDesc({0,{0}, p3}, p3)"],
+        );
     }
 
     #[test]
