@@ -38,9 +38,13 @@ pub(super) fn find(packages: &Packages) -> Result<Environment, Unready> {
             found.map(|found| Environment(Some(found))).ok_or_else(|| {
                 let name = wanted[0].split("==").next().unwrap_or("packages");
                 let (all, words) = (wanted.join(" and "), wanted.join(" "));
-                Unready::Missing(format!(
-                    "no environment has {all}; `rocrepro env create {name} {words}` makes one"
-                ))
+                Unready::Missing(match name {
+                    // `env create` would make one of PyPI's, on which these cases do not run.
+                    "torch" => format!("no environment has {all}; PyPI has PyTorch for CUDA alone"),
+                    _ => format!(
+                        "no environment has {all}; `rocrepro env create {name} {words}` makes one"
+                    ),
+                })
             })
         }
     }
