@@ -438,7 +438,6 @@ mod tests {
         };
         let sizes = [check((0..1000).map(good).collect()), check((0..1000).map(worst).collect())];
         assert!(sizes[0] < sizes[1], "{sizes:?}");
-        println!("{sizes:?} bytes");
     }
 
     /// A case that passed, failed and passed again has its three bars; what never changed has none.

@@ -238,13 +238,14 @@ fn told(
         count(shorter.tries, "trial")
     );
     out.push_str(&format!("  fails as    {}, in {RUNS} of {RUNS} runs\n", search.goal.signature));
-    out.push_str(&match &search.passes {
-        Passes::Healthy => "  passes      without the fault\n".to_owned(),
-        Passes::Release(session) => format!("  passes      on {}\n", session.stack.spec),
-        Passes::Nowhere => "  passes      nowhere that was found: nothing tells a program that is wrong from one that shows the \
-                            failure, so read what is left\n"
+    let passes = match &search.passes {
+        Passes::Healthy => "without the fault".to_owned(),
+        Passes::Release(session) => format!("on {}", session.stack.spec),
+        Passes::Nowhere => "nowhere that was found: nothing tells a program that is wrong from one that shows the failure, so \
+                            read what is left"
             .to_owned(),
-    });
+    };
+    out.push_str(&format!("  {:<11} {passes}\n", "passes"));
     if !shorter.complete {
         out.push_str("  not minimal: the budget was spent\n");
     }
