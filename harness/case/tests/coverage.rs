@@ -15,6 +15,9 @@ use texts::texts;
 
 const PAGE: &str = "docs/coverage.md";
 
+/// The functions of HIP that libamdhip64 of 7.2.4 exports, one a line; a test of the command compares them with the library.
+const EXPORTED: &str = include_str!("exported-7.2.4.txt");
+
 /// Issues that were read to see what the library must be able to show.
 const LIST: &str = "cases/issues.toml";
 
@@ -53,6 +56,11 @@ fn note(found: &mut BTreeMap<&'static str, Uses>, case: &str, plan: &Plan) {
             put(|uses| &mut uses.refused, refused(step));
         }
     }
+}
+
+/// Words in lines that can be read.
+fn lines(words: &[&str]) -> String {
+    words.chunks(4).map(|some| format!("\n* {}", some.join(", "))).collect()
 }
 
 fn page() -> String {
@@ -100,6 +108,16 @@ fn page() -> String {
     if !without.is_empty() {
         let _ = writeln!(page, "\nThe language has these as well: {}.", without.join(", "));
     }
+    let exported: Vec<&str> = EXPORTED.lines().collect();
+    let (called, left): (Vec<&str>, Vec<&str>) =
+        exported.iter().partition(|function| functions.contains_key(*function));
+    let _ = writeln!(
+        page,
+        "\nOf the {} functions that libamdhip64 of 7.2.4 exports by names that begin with `hip`, but for hipRTC's, {} are called. The rest:\n{}",
+        exported.len(),
+        called.len(),
+        lines(&left)
+    );
     let _ = write!(
         page,
         "\n## Issues\n\n{} upstream issues are shown: a planted fault stands for the symptom, or a release has it.\n\n\

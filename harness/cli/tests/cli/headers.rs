@@ -1,15 +1,36 @@
 //! The table of functions that `hip` steps call, against the header of the release that it is taken from.
 
-use std::{fmt::Write, fs, os::unix::fs::symlink, process::Command};
+use std::{fmt::Write, fs, os::unix::fs::symlink, path::PathBuf, process::Command};
 
+use object::{Object, ObjectSymbol, SymbolKind};
 use plan::{ROOM, hip_functions};
 
 const STACK: &str = "debian:7.2.4";
 
-/// A C++ compiler says of each function that its type is that of the table, and of each struct that there is room for it. Variants
-/// for a default stream per thread are not in the header; their lines are those of the functions that they are variants of.
+/// What docs/coverage.md counts.
+const EXPORTED: &str = include_str!("../../../case/tests/exported-7.2.4.txt");
+
+/// What docs/coverage.md counts as exported is what the library exports.
 #[test]
-fn the_table_has_the_types_of_the_header() {
+fn the_list_of_exported_functions_is_that_of_the_library() {
+    let library = fetched().join("usr/lib/x86_64-linux-gnu/libamdhip64.so.7");
+    let bytes = fs::read(&library).expect("it is there");
+    let file = object::File::parse(&*bytes).expect("an ELF file");
+    let mut found: Vec<String> = file
+        .dynamic_symbols()
+        .filter(|symbol| symbol.is_definition() && symbol.kind() == SymbolKind::Text)
+        .filter_map(|symbol| symbol.name().ok())
+        .map(|name| name.split('@').next().unwrap_or(name).to_owned())
+        .filter(|name| name.starts_with("hip") && !name.starts_with("hiprtc"))
+        .collect();
+    found.sort();
+    found.dedup();
+    let listed: Vec<&str> = EXPORTED.lines().collect();
+    assert_eq!(found, listed);
+}
+
+/// The root of the stack, with its headers.
+fn fetched() -> PathBuf {
     let fetched = Command::new(env!("CARGO_BIN_EXE_rocrepro"))
         .args(["rocm", "fetch", STACK, "--with", "dev"])
         .output()
@@ -17,7 +38,14 @@ fn the_table_has_the_types_of_the_header() {
     assert!(fetched.status.success(), "{fetched:?}");
     let store = rocm::Store::from_environment().expect("there is a cache");
     let spec = STACK.parse().expect("it is a stack");
-    let root = rocm::locate(&spec, &store).expect("it is there").root;
+    rocm::locate(&spec, &store).expect("it is there").root
+}
+
+/// A C++ compiler says of each function that its type is that of the table, and of each struct that there is room for it. Variants
+/// for a default stream per thread are not in the header; their lines are those of the functions that they are variants of.
+#[test]
+fn the_table_has_the_types_of_the_header() {
+    let root = fetched();
     let folder = tempfile::tempdir().expect("a folder");
     // The other headers of the stack are those of another C library than the compiler's.
     symlink(root.join("usr/include/hip"), folder.path().join("hip")).expect("a link");
