@@ -147,16 +147,18 @@ fn a_store_tells_what_a_case_came_to() {
     let text: Vec<String> = text.lines().map(fails).collect();
     fs::write(at.join("new"), text.join("\n")).expect("a file");
 
-    // Both at once, each in a process of its own.
+    // At once, each in a process of its own, one of them twice.
     let add = |file: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
         command.args(["store", "add", "--store", "db", file]).current_dir(at);
         command.stderr(Stdio::piped()).spawn().expect("it starts")
     };
-    for child in [add("old"), add("new"), add("other")] {
+    for child in [add("old"), add("old"), add("other")] {
         let output = child.wait_with_output().expect("it ends");
         assert!(output.status.success(), "{}", said(&output));
     }
+    // Of runs that began in the same second the one that was added last is the newest.
+    ends(at, &["store", "add", "--store", "db", "new"], 0);
     let again = ends(at, &["store", "add", "--store", "db", "old", "new"], 0);
     assert!(again.contains("0 runs and 0 trials added"), "{again}");
 
