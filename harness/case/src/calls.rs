@@ -13,7 +13,7 @@ mod launch;
 mod node;
 mod statuses;
 
-use plan::{Call, Step, verbs};
+use plan::{ByVersion, Call, Step, verbs};
 
 use self::args::Args;
 pub(crate) use self::hip::Given;
@@ -24,6 +24,9 @@ use crate::{
     read::Reader,
     yaml::{Node, Value},
 };
+
+/// What may be answered, by release.
+type Names = ByVersion<Vec<String>>;
 
 /// How often a step may be repeated. All of it is executed by the reference model too.
 const MOST_REPEATS: u32 = 1_000_000;
@@ -55,6 +58,24 @@ fn read_block(reader: &mut Reader, scope: &mut Scope, node: &Node) -> Vec<Step> 
         reader.mistake(node.at, "a block needs steps");
     }
     read_steps(reader, scope, node)
+}
+
+/// Whether a function of HIP gives something on every release for which `gives` states it: what it leaves behind where it refuses
+/// says nothing, and would hide that nobody looks at the status.
+fn can_give(function: &str, returns: Option<&Names>, gives: &Names) -> Result<(), String> {
+    let known = plan::hip_function(function);
+    if !known.is_some_and(|known| known.gives_text || known.first_given().is_some()) {
+        return Err(format!("`{function}` gives no value"));
+    }
+    let refused = returns.iter().flat_map(|by| &by.0).filter(|(_, names)| !plan::accepts(names));
+    let stated = || gives.0.iter().filter(|(_, names)| names.iter().all(|name| name != "any"));
+    let mut both = refused.flat_map(|(range, _)| stated().map(move |given| (range, &given.0)));
+    match both.find(|(range, given)| range.overlaps(given)) {
+        None => Ok(()),
+        Some((range, _)) => Err(format!(
+            "`{function}` gives nothing where it refuses, on ROCm {range}; write `gives` for the other versions alone"
+        )),
+    }
 }
 
 /// Reads one step, and adds it with those that it needs beforehand.
@@ -106,13 +127,11 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
     let args =
         Args { reader, scope, node: value, fields: None, what, step: node.at, before: &mut *out };
     if let Some(call) = args.read(verb) {
-        if let (Call::Hip { function, .. }, Some(_)) = (&call, &gives)
-            && !plan::hip_function(function)
-                .is_some_and(|known| known.gives_text || known.first_given().is_some())
+        if let (Call::Hip { function, .. }, Some(gives)) = (&call, &gives)
+            && let Err(why) = can_give(function, returns.as_ref(), gives)
         {
             let key = entries.iter().find(|(key, _)| key.text == "gives");
-            let at = key.map_or(node.at, |(key, _)| key.at);
-            return reader.mistake(at, format!("`{function}` gives no value"));
+            return reader.mistake(key.map_or(node.at, |(key, _)| key.at), why);
         }
         let step =
             Step { id: scope.id(), call, returns, gives, line: node.at.line, planted: Vec::new() };

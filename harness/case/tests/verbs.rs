@@ -323,6 +323,10 @@ const STEPS: &[Kind] = &[
             ("hip: {call: hipDeviceGetName, args: [name, 5000, 0]}", "there is room for 4096"),
             ("hip: {call: hipGraphDebugDotPrint, args: [null, ../x, 0]}", "without `/`"),
             ("hip: {call: hipInit, args: [-1]}", "u32"),
+            (
+                "{hip: {call: hipGetDevice, args: [device]}, returns: hipErrorNoDevice, gives: 0}",
+                "gives nothing where it refuses, on ROCm *",
+            ),
         ],
     ),
     ("sleep", "", "sleep: 1", &[]),

@@ -19,6 +19,9 @@ use crate::{
 
 pub(crate) const PAGE: u64 = 4096;
 
+/// Pages that are found at once: more than most kernels have.
+const NEAR: usize = 64;
+
 /// A decoded instruction.
 pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
@@ -62,6 +65,8 @@ pub(crate) struct Code<'a> {
     checked: bool,
     space: &'a dyn AddressSpace,
     pages: Vec<Arc<Page>>,
+    /// Where in `pages` one was found last, by the low bits of its number: waves that take turns are in different ones.
+    near: [usize; NEAR],
 }
 
 impl<'a> Code<'a> {
@@ -71,7 +76,7 @@ impl<'a> Code<'a> {
         checked: bool,
         space: &'a dyn AddressSpace,
     ) -> Code<'a> {
-        Code { arch, lanes, checked, space, pages: Vec::new() }
+        Code { arch, lanes, checked, space, pages: Vec::new(), near: [0; NEAR] }
     }
 
     /// The instruction at `pc`, or the two that are issued at once; nothing where there is none.
@@ -84,16 +89,23 @@ impl<'a> Code<'a> {
     /// The page that holds `pc`.
     pub(crate) fn page(&mut self, pc: u64) -> Result<&Page, Missing> {
         let base = pc & !(PAGE - 1);
-        let known = self.pages.iter().position(|page| page.base == base);
-        let index = match known {
-            Some(index) => index,
-            None => {
-                let page = self.check(pc)?;
-                self.pages.push(page);
-                self.pages.len() - 1
-            }
-        };
+        let near = (pc / PAGE) as usize % NEAR;
+        let mut index = self.near[near];
+        if self.pages.get(index).is_none_or(|page| page.base != base) {
+            index = self.find(pc, base)?;
+            self.near[near] = index;
+        }
         Ok(&self.pages[index])
+    }
+
+    #[cold]
+    fn find(&mut self, pc: u64, base: u64) -> Result<usize, Missing> {
+        if let Some(known) = self.pages.iter().position(|page| page.base == base) {
+            return Ok(known);
+        }
+        let page = self.check(pc)?;
+        self.pages.push(page);
+        Ok(self.pages.len() - 1)
     }
 
     /// The decoded page, if memory still holds what was decoded; else a fresh one.

@@ -1,6 +1,6 @@
 //! The registers of a wave, and what the instructions of a workgroup share.
 
-use std::ops::Range;
+use std::{mem::ManuallyDrop, ops::Range};
 
 use crate::{
     AddressSpace,
@@ -66,12 +66,22 @@ pub(crate) struct Wave {
     pub(crate) detours: u8,
 }
 
+/// A register file of zeros in untouched pages, so that registers which no kernel uses cost nothing. `vec!` of rows would write
+/// each of them: the library takes arrays of this length for anything but zeros.
+fn zeros() -> Vec<Row> {
+    let words = vec![0u32; ROWS * size_of::<Row>() / size_of::<u32>()];
+    assert_eq!(words.capacity(), words.len(), "`vec!` takes what it was asked for");
+    let mut words = ManuallyDrop::new(words);
+    // SAFETY: the allocation is that of a `Vec` whose capacity was just seen to be `ROWS` rows in words; a row is an array of words, so
+    // it has their alignment; all words are initialised; and nobody else has the allocation, as `words` is not dropped.
+    unsafe { Vec::from_raw_parts(words.as_mut_ptr().cast::<Row>(), ROWS, ROWS) }
+}
+
 impl Wave {
     pub(crate) fn new(lanes: usize) -> Wave {
         Wave {
             scalar: [0; register::COUNT],
-            // `vec!` of zeros takes untouched pages: registers that no kernel uses cost nothing.
-            vector: vec![[[0; HALF]; 2]; ROWS],
+            vector: zeros(),
             pc: 0,
             lanes,
             state: State::Ended,
