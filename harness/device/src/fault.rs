@@ -51,6 +51,33 @@ impl Values {
     }
 }
 
+/// How many names a message lists at most.
+const LISTED: usize = 12;
+
+impl Values {
+    /// Which values are sound; of many names, those that are most like what was written.
+    pub fn near(self, written: &str) -> String {
+        let Values::Name { all, .. } = self else { return self.to_string() };
+        if all.len() <= LISTED {
+            return self.to_string();
+        }
+        // What two names share at both ends. Names of functions begin with what they are about, so a letter too many hardly shows.
+        let same =
+            |pairs: &mut dyn Iterator<Item = (u8, u8)>| pairs.take_while(|(a, b)| a == b).count();
+        let shared = |name: &str| {
+            let (name, written) = (name.bytes(), written.bytes());
+            same(&mut name.clone().zip(written.clone())) + same(&mut name.rev().zip(written.rev()))
+        };
+        let mut likely = all.to_vec();
+        likely.sort_by_key(|name| std::cmp::Reverse(shared(name)));
+        let others = all.len() - 4;
+        format!(
+            "{}, or one of {others} others: `rocrepro explain --faults` has all",
+            likely[..4].join(", ")
+        )
+    }
+}
+
 /// Which values are sound: `2 to 1000`.
 impl fmt::Display for Values {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -82,6 +109,8 @@ const CALLS: &[&str] = &[
     "hipMemcpyAsync",
     "hipMemcpyWithStream",
     "hipMemcpy2D",
+    "hipMemcpyToSymbol",
+    "hipMemcpyFromSymbol",
     "hipMemset",
     "hipMemsetAsync",
     "hipMemGetInfo",
@@ -92,16 +121,22 @@ const CALLS: &[&str] = &[
     "hipStreamCreateWithFlags",
     "hipStreamDestroy",
     "hipStreamSynchronize",
+    "hipStreamWaitEvent",
     "hipDeviceSynchronize",
     "hipEventRecord",
     "hipEventSynchronize",
+    "hipEventQuery",
+    "hipEventElapsedTime",
     "hipStreamBeginCapture",
     "hipStreamEndCapture",
     "hipGraphAddKernelNode",
+    "hipGraphAddMemcpyNode1D",
     "hipGraphInstantiate",
+    "hipGraphExecUpdate",
     "hipGraphLaunch",
     "hipGraphExecDestroy",
     "hipIpcGetMemHandle",
+    "hipCreateTextureObject",
     "hipSetDevice",
     "hiprandGenerate",
     "hipblasLtMatmulAlgoGetHeuristic",

@@ -204,7 +204,9 @@ impl Planted {
     fn wrong(&self, name: &str, amount: &Amount) -> Option<String> {
         match self.values(name) {
             None => Some(format!("`{}` has no parameter `{name}`; {}", self.fault, self.offered())),
-            Some(values) if !amount.fits(values) => Some(self.bad(name, amount, values)),
+            Some(values) if !amount.fits(values) => {
+                Some(self.bad(name, amount, values.near(&amount.to_string())))
+            }
             Some(_) => None,
         }
     }
@@ -419,6 +421,12 @@ mod tests {
             );
         }
         check("copy.late,ms=5,ms=6", "`ms` of `copy.late` is given twice");
+        // Of many names those that are like it.
+        check(
+            "call.crash,call=hipStreamWaitEvents",
+            "`call=hipStreamWaitEvents` of `call.crash`: write hipStreamWaitEvent, hipStreamCreateWithFlags, \
+             hipStreamAddCallback, hipStreamDestroy, or one of 40 others: `rocrepro explain --faults` has all",
+        );
         check(
             "copy.late,ms=x,foo=3,probability=7,per=week,seed=-1",
             "`ms=x` of `copy.late`: write 1 to 3600000\n\

@@ -42,6 +42,9 @@ pub struct Row {
     /// Trials that fail as known on the healthy device, and under the fault in no way that shows it. They count neither for nor
     /// against the case.
     pub hidden: BTreeMap<Fault, Vec<String>>,
+    /// Trials that were skipped on the healthy device, with the reason of the first. They count neither for nor against the case,
+    /// unless nothing else ran.
+    pub skipped: Option<(usize, String)>,
     /// Checks of a program that hold on the healthy device, and under every fault as well.
     pub unturned: Vec<String>,
 }
@@ -173,6 +176,10 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
             .map(|r| (r.trial.clone(), r.outcome.signature.clone()))
             .collect();
         let unturned = unturned(&records);
+        let idle = |r: &&&Record| r.faults.is_empty() && r.outcome.kind == Kind::Skip;
+        let idle: Vec<&Record> = records.iter().filter(idle).copied().collect();
+        let skipped = idle.first().map(|first| (idle.len(), first.outcome.summary.clone()));
+        let idle: BTreeSet<&str> = idle.iter().map(|r| r.trial.as_str()).collect();
         let mut under: BTreeMap<Fault, Vec<&Record>> = BTreeMap::new();
         let mut hidden: BTreeMap<Fault, Vec<String>> = BTreeMap::new();
         for record in records {
@@ -187,9 +194,10 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
                 hidden.entry(planted.fault).or_default().push(record.trial.clone());
             }
         }
-        let cells =
-            under.into_iter().map(|(fault, records)| (fault, cell(fault, &records, &signature)));
-        Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden, unturned }
+        let cells = under
+            .into_iter()
+            .map(|(fault, records)| (fault, cell(fault, &records, &idle, &signature)));
+        Row { case: case.to_owned(), unhealthy, cells: cells.collect(), hidden, skipped, unturned }
     });
     Proof {
         rows: rows.collect(),
@@ -203,13 +211,18 @@ pub fn prove(records: &[Record], signature: impl Fn(&Record, Fault) -> Option<St
 fn cell(
     fault: Fault,
     records: &[&Record],
+    idle: &BTreeSet<&str>,
     signature: impl Fn(&Record, Fault) -> Option<String>,
 ) -> Cell {
     let mut by = BTreeSet::new();
     let mut missed = Vec::new();
     let mut unclear = None;
+    let ran = records.iter().any(|r| r.outcome.kind != Kind::Skip);
     for record in records {
         let outcome = &record.outcome;
+        if ran && outcome.kind == Kind::Skip && idle.contains(record.trial.as_str()) {
+            continue;
+        }
         match noticed(fault, record, signature(record, fault)) {
             _ if matches!(outcome.kind, Kind::NoVerdict | Kind::Skip) => {
                 unclear.get_or_insert(&outcome.summary);
@@ -351,6 +364,14 @@ fn problems(proof: &Proof) -> Vec<String> {
                 row.case
             ));
         }
+        if let Some((number, why)) = &row.skipped {
+            lines.push(format!(
+                "{} {}: {}, which show nothing: {why}",
+                styled(OPEN, "SKIPPED"),
+                row.case,
+                count(*number, "trial")
+            ));
+        }
         for (fault, trials) in &row.hidden {
             let (first, number) = (&trials[0], count(trials.len(), "trial"));
             lines.push(format!(
@@ -379,7 +400,7 @@ fn problems(proof: &Proof) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{failed, on_gpu, passed, plain, under, unproven};
+    use crate::fixture::{failed, on_gpu, passed, plain, skipped, under, unproven};
 
     fn proof(records: &[Vec<Record>]) -> Proof {
         prove(&records.concat(), |_, fault| {
@@ -414,6 +435,23 @@ mod tests {
         let line = "KNOWN copies/a under signal.stuck: 1 trial such as copies/a failed as known without it";
         assert!(text.contains(line) && text.contains("copies/a  healthy  x k\n"), "{text}");
         assert_eq!(proof(&[vec![passed("copies/a")], hidden()]).exit_status(), 1);
+    }
+
+    #[test]
+    fn trials_that_skip_are_told_and_count_for_nothing_beside_others() {
+        let zero = |record| vec![under(Fault::CopyZero, record)];
+        let (ran, caught) = (vec![passed("copies/a[n=1]")], zero(failed("copies/a[n=1]")));
+        let (idle, still) = (vec![skipped("copies/a[n=2]")], zero(skipped("copies/a[n=2]")));
+        let mixed = proof(&[ran.clone(), caught, idle.clone(), still.clone()]);
+        assert_eq!(mixed.exit_status(), 0);
+        let text = plain(&matrix(&mixed));
+        assert!(text.contains("SKIPPED copies/a: 1 trial, which show"), "{text}");
+        // A case of which nothing ran proves nothing, and neither does a trial that skips under the fault alone.
+        assert_eq!(proof(&[idle, still]).exit_status(), 3);
+        let only_under = zero(skipped("copies/a[n=1]"));
+        assert_eq!(proof(&[ran.clone(), only_under]).exit_status(), 3);
+        let missed = zero(passed("copies/a[n=1]"));
+        assert_eq!(proof(&[ran, missed]).exit_status(), 1);
     }
 
     #[test]
