@@ -13,6 +13,7 @@ use std::{
 
 use xshell::{Shell, cmd};
 
+pub(crate) use self::drawn::{Outcome, drawn_of, told};
 use crate::{Done, STACK, product};
 
 /// Programs below the stack's `usr/libexec/rocm`, with the number of tests that each has.

@@ -8,6 +8,7 @@ mod evidence;
 mod examples;
 mod exports;
 mod filing;
+mod foreign;
 mod mutants;
 mod nightly;
 mod recipes;
@@ -45,6 +46,10 @@ const PACKAGED: &[&str] = &[
     "programs/triton-*",
     "--exclude",
     "programs/torch-*",
+    "--exclude",
+    "programs/jax-*",
+    "--exclude",
+    "programs/onnxruntime-*",
 ];
 
 /// Cases whose programs take minutes under all of their faults.
@@ -85,6 +90,8 @@ usage: cargo run -p ci -- TASK
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed a drawn one of those
            for every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
+  foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
+           gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
   locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
@@ -120,6 +127,10 @@ fn main() -> ExitCode {
         "amd" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| amd_tests::amd_tests(&sh, &words))
+        }
+        "foreign" => {
+            let words: Vec<String> = std::env::args().skip(2).collect();
+            shell().and_then(|sh| foreign::foreign(&sh, &words))
         }
         "locks" => locks(),
         "order" => order(),

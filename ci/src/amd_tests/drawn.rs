@@ -90,15 +90,19 @@ impl Draw {
 
     /// The tests that this seed draws of those listed: the same ones on every architecture that has them.
     fn of<'a>(&self, listed: &[&'a str]) -> Vec<&'a str> {
-        let key = |name: &&str| {
-            name.bytes()
-                .fold(device::mix(self.seed), |hash, byte| device::mix(hash ^ u64::from(byte)))
-        };
-        let mut drawn = listed.to_vec();
-        drawn.sort_by_cached_key(key);
-        drawn.truncate(self.tests);
-        drawn
+        drawn_of(self.seed, listed, self.tests)
     }
+}
+
+/// So many of those listed as a seed draws: the seed and the names decide, and nothing else.
+pub(crate) fn drawn_of<'a>(seed: u64, listed: &[&'a str], number: usize) -> Vec<&'a str> {
+    let key = |name: &&str| {
+        name.bytes().fold(device::mix(seed), |hash, byte| device::mix(hash ^ u64::from(byte)))
+    };
+    let mut drawn = listed.to_vec();
+    drawn.sort_by_cached_key(key);
+    drawn.truncate(number);
+    drawn
 }
 
 fn suite_of(name: &str) -> Option<&'static (&'static str, &'static str)> {
@@ -108,7 +112,7 @@ fn suite_of(name: &str) -> Option<&'static (&'static str, &'static str)> {
 
 /// What became of one test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Outcome {
+pub(crate) enum Outcome {
     Passed,
     /// By the program itself.
     Skipped,
@@ -161,7 +165,7 @@ impl Outcome {
         }
     }
 
-    fn is_bad(self) -> bool {
+    pub(crate) fn is_bad(self) -> bool {
         self >= Self::Failed
     }
 }
@@ -267,7 +271,7 @@ fn outcome(output: &Output, test: Option<&str>) -> Outcome {
 }
 
 /// `23 passed, 1 failed`.
-fn told(counts: &BTreeMap<Outcome, usize>) -> String {
+pub(crate) fn told(counts: &BTreeMap<Outcome, usize>) -> String {
     let parts: Vec<_> =
         counts.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
     if parts.is_empty() { "nothing was drawn".to_owned() } else { parts.join(", ") }

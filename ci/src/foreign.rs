@@ -1,0 +1,317 @@
+//! Tests that the authors of frameworks wrote for them, on the emulated device: files drawn by a seed, of each some tests, in a
+//! process of its own with a limit, and what became of each. Their code lies in a checkout that the user names, never here.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    process::Output,
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{
+    Done, STACK,
+    amd_tests::{Outcome, drawn_of, told},
+    built,
+};
+
+/// A framework with tests for pytest.
+struct Suite {
+    /// Its name, that of `--with`, and that of the environment of `rocrepro env` that has it and pytest.
+    name: &'static str,
+    /// What that environment is made of.
+    packages: &'static str,
+    /// What its programs are told.
+    environment: &'static [&'static str],
+}
+
+const SUITES: &[Suite] = &[
+    Suite { name: "cupy", packages: "cupy-rocm-7-0==14.2.0 pytest scipy", environment: &[] },
+    Suite {
+        name: "jax",
+        packages: "jax==0.10.2 jaxlib==0.10.2 jax-rocm7-plugin==0.10.2 jax-rocm7-pjrt==0.10.2 \
+                   pytest absl-py hypothesis",
+        environment: &[
+            "XLA_PYTHON_CLIENT_PREALLOCATE=false",
+            "JAX_PLATFORMS=rocm,cpu",
+            // Trying kernels for speed says nothing here, and takes long.
+            "XLA_FLAGS=--xla_gpu_autotune_level=0",
+        ],
+    },
+];
+
+/// A program's two streams as one, in the order in which it wrote: what the device says belongs to the test that runs.
+const TOGETHER: &str = r#"exec "$@" 2>&1"#;
+
+/// What is drawn.
+#[derive(Debug, PartialEq)]
+struct Draw {
+    suite: usize,
+    /// The folder `tests` of a checkout of the framework.
+    at: PathBuf,
+    seed: u64,
+    gfx: String,
+    /// So many files.
+    files: usize,
+    /// Of each file, at most.
+    tests: usize,
+    /// For each process, in seconds.
+    limit: u32,
+    /// How the paths of files begin, below `at`; none means all.
+    names: Vec<String>,
+}
+
+impl Draw {
+    /// From `cupy at=FOLDER seed=7 gfx=gfx90a files=20 tests=15 limit=120 NAME...`.
+    fn parse(words: &[String]) -> Result<Self, String> {
+        let known: Vec<_> = SUITES.iter().map(|suite| suite.name).collect();
+        let first = words.first().map_or("", String::as_str);
+        let suite = known.iter().position(|name| *name == first);
+        let suite =
+            suite.ok_or_else(|| format!("{first:?} is no suite: one of {}", known.join(", ")))?;
+        let mut draw = Self {
+            suite,
+            at: PathBuf::new(),
+            seed: 1,
+            gfx: "gfx90a".into(),
+            files: 20,
+            tests: 15,
+            limit: 120,
+            names: vec![],
+        };
+        let number = |word: &str, text: &str| {
+            text.parse::<u32>().map_err(|_| format!("{word}: {text:?} is not a number"))
+        };
+        for word in &words[1..] {
+            match word.split_once('=') {
+                Some(("at", text)) => draw.at = text.into(),
+                Some(("seed", text)) => draw.seed = number(word, text)?.into(),
+                Some(("gfx", text)) => draw.gfx = text.into(),
+                Some(("files", text)) => draw.files = number(word, text)? as usize,
+                Some(("tests", text)) => draw.tests = number(word, text)? as usize,
+                Some(("limit", text)) => draw.limit = number(word, text)?,
+                Some(_) => {
+                    return Err(format!(
+                        "{word:?} is none of at=, seed=, gfx=, files=, tests= and limit="
+                    ));
+                }
+                None => draw.names.push(word.clone()),
+            }
+        }
+        if draw.at.as_os_str().is_empty() {
+            let why = "at=FOLDER is missing: the folder `tests` of the framework's sources";
+            return Err(why.to_owned());
+        }
+        Ok(draw)
+    }
+}
+
+/// Draws and runs.
+pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
+    let draw = Draw::parse(words)?;
+    let suite = &SUITES[draw.suite];
+    let program = built(sh)?;
+    let (name, gfx) = (suite.name, &draw.gfx);
+    cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
+    if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().run().is_err() {
+        let packages = suite.packages;
+        return Err(format!("`rocrepro env create {name} {packages}` makes what is missing").into());
+    }
+    let logs = sh.current_dir().join("target/foreign").join(name);
+    fs::create_dir_all(&logs)?;
+    sh.change_dir(&draw.at);
+    let pytest = |limit: u32, words: &[&str]| {
+        let mut told = vec!["--env", "PYTHONUNBUFFERED=1"];
+        for variable in suite.environment {
+            told.extend(["--env", *variable]);
+        }
+        let limit = limit.to_string();
+        let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx.as_str()];
+        cmd!(sh, "sh -c {TOGETHER} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {name} {told...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
+            .quiet()
+            .ignore_status()
+            .output()
+    };
+    let mut files = Vec::new();
+    find(&draw.at, "", &mut files)?;
+    files.retain(|file| {
+        draw.names.is_empty() || draw.names.iter().any(|name| file.starts_with(name.as_str()))
+    });
+    let listed: Vec<&str> = files.iter().map(String::as_str).collect();
+    let mut total = BTreeMap::<Outcome, usize>::new();
+    for file in drawn_of(draw.seed, &listed, draw.files) {
+        let output = pytest(draw.limit, &["-q", "--collect-only", file])?;
+        let text = text_of(&output);
+        let tests = collected(&text, file);
+        let mut left = drawn_of(draw.seed, &tests, draw.tests);
+        let mut log = if tests.is_empty() { text.clone() } else { String::new() };
+        let mut counts = BTreeMap::<Outcome, usize>::new();
+        let mut worth = Vec::new();
+        while !left.is_empty() {
+            let words = ["-v", "-s", "--tb=short", "-rfE"].iter().chain(&left);
+            let output = pytest(draw.limit, &words.copied().collect::<Vec<_>>())?;
+            let text = text_of(&output);
+            let late = matches!(output.status.code(), Some(124 | 137));
+            let became = became(&text, &left, late);
+            log.push_str(&text);
+            for (test, outcome) in &became {
+                *counts.entry(*outcome).or_default() += 1;
+                if outcome.is_bad() || *outcome == Outcome::Unfinished {
+                    worth.push(format!("  {outcome}: {test}{}", why(&text, test)));
+                }
+            }
+            left.retain(|test| !became.iter().any(|(done, _)| done == test));
+        }
+        fs::write(logs.join(file.replace('/', "-")).with_extension("log"), log)?;
+        println!("{name}/{file} on {gfx}: {}; it lists {}", told(&counts), tests.len());
+        worth.iter().for_each(|line| println!("{line}"));
+        for (outcome, count) in counts {
+            *total.entry(outcome).or_default() += count;
+        }
+    }
+    println!("{name} on {gfx}, seed {}: {}", draw.seed, told(&total));
+    println!("what each process printed is in {}", logs.display());
+    let bad = total.iter().filter(|(outcome, _)| outcome.is_bad()).map(|(_, n)| n).sum::<usize>();
+    if bad > 0 {
+        return Err(format!("of the tests {bad} failed, crashed or met a gap").into());
+    }
+    Ok(())
+}
+
+/// What a program said.
+fn text_of(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// The files below a folder that pytest takes for tests, in the order of their names.
+fn find(at: &Path, below: &str, files: &mut Vec<String>) -> Done {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(at).map_err(|error| format!("{}: {error}", at.display()))? {
+        entries.push(entry?);
+    }
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let path = format!("{below}{name}");
+        if entry.file_type()?.is_dir() {
+            find(&entry.path(), &format!("{path}/"), files)?;
+        } else if let Some(stem) = name.strip_suffix(".py")
+            && (stem.starts_with("test_") || stem.ends_with("_test"))
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The tests of a file, as `pytest -q --collect-only` prints them.
+fn collected<'a>(text: &'a str, file: &str) -> Vec<&'a str> {
+    let is_of = |line: &&str| line.strip_prefix(file).is_some_and(|rest| rest.starts_with("::"));
+    text.lines().filter(is_of).collect()
+}
+
+/// What became of the tests of a process, from what `pytest -v -s` printed: it says the name of a test before it begins, and the
+/// word of its end after what the test printed. Where none of them began, the first has crashed: so each process ends one test at
+/// least. One that the limit ended is begun anew in a process of its own if it had to share this one.
+fn became<'a>(text: &str, tests: &[&'a str], late: bool) -> Vec<(&'a str, Outcome)> {
+    // The run of the tests is over where their failures are told.
+    let run = text.split("\n=== short test summary").next().unwrap_or(text);
+    let run = run.split("= FAILURES =").next().unwrap_or(run);
+    let mut begun: Vec<(usize, usize, &str)> = Vec::new();
+    let mut at = 0;
+    for line in run.split_inclusive('\n') {
+        let is_of =
+            |test: &&&str| line.strip_prefix(**test).is_some_and(|rest| rest.starts_with(' '));
+        // The name of one may be how another's begins.
+        let test = tests.iter().filter(is_of).max_by_key(|test| test.len());
+        if let Some(test) = test.filter(|test| !begun.iter().any(|(.., known)| known == *test)) {
+            begun.push((at, at + test.len(), test));
+        }
+        at += line.len();
+    }
+    let mut became = Vec::new();
+    for (nth, (_, from, test)) in begun.iter().enumerate() {
+        let to = begun.get(nth + 1).map_or(run.len(), |(at, ..)| *at);
+        let said = &run[*from..to];
+        let outcome = match said.split_whitespace().rev().find_map(word) {
+            _ if said.contains("rocrepro-device: gap") => Outcome::Gap,
+            Some(outcome) => outcome,
+            None if !late => Outcome::Crashed,
+            None if nth == 0 => Outcome::Unfinished,
+            None => continue,
+        };
+        became.push((*test, outcome));
+    }
+    if became.is_empty() {
+        let first = if late { Outcome::Unfinished } else { Outcome::Crashed };
+        became.extend(tests.first().map(|test| (*test, first)));
+    }
+    became
+}
+
+/// The words of pytest. What a suite expects to fail counts as not asked.
+fn word(said: &str) -> Option<Outcome> {
+    match said {
+        "PASSED" | "XPASS" => Some(Outcome::Passed),
+        "SKIPPED" | "XFAIL" => Some(Outcome::Skipped),
+        "FAILED" | "ERROR" => Some(Outcome::Failed),
+        _ => None,
+    }
+}
+
+/// The reason that the summary gives for a failure.
+fn why<'a>(text: &'a str, test: &str) -> &'a str {
+    ["FAILED", "ERROR"]
+        .iter()
+        .find_map(|word| text.lines().find_map(|line| line.strip_prefix(&format!("{word} {test}"))))
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_said_in_words() {
+        let parse = |text: &str| {
+            Draw::parse(&text.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        let draw =
+            parse("jax at=/there seed=7 files=3 tests=4 limit=9 gfx=gfx1151 fft_test").unwrap();
+        assert_eq!((SUITES[draw.suite].name, draw.at.to_str()), ("jax", Some("/there")));
+        assert_eq!((draw.seed, draw.files, draw.tests, draw.limit), (7, 3, 4, 9));
+        assert_eq!((draw.gfx.as_str(), draw.names), ("gfx1151", vec!["fft_test".to_owned()]));
+        for wrong in ["", "cupy", "torch at=/x", "cupy at=/x seeds=1", "cupy at=/x tests=many"] {
+            parse(wrong).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn the_tests_of_a_file_are_listed_as_pytest_does() {
+        let text =
+            "rocrepro: note\na/test_b.py::C::test_d[1 2]\na/test_b.pyx::no\n\n1 test collected\n";
+        assert_eq!(collected(text, "a/test_b.py"), ["a/test_b.py::C::test_d[1 2]"]);
+    }
+
+    #[test]
+    fn what_is_not_said_to_pass_has_not_passed() {
+        use Outcome::{Crashed, Failed, Gap, Passed, Skipped, Unfinished};
+        let tests = ["f.py::a", "f.py::a b", "f.py::c"];
+        let of = |text: &str, late| became(text, &tests, late);
+        let whole = "collecting\n\nf.py::a PASSED\nf.py::a b words\nPASSED by the way\nFAILED\n\
+                     f.py::c SKIPPED (why)\n\n=== FAILURES ===\nf.py::c PASSED\n";
+        let wanted = [(tests[0], Passed), (tests[1], Failed), (tests[2], Skipped)];
+        assert_eq!(of(whole, false), wanted);
+        let died = "\nf.py::a PASSED\nf.py::a b Fatal Python error: Segmentation fault\n";
+        assert_eq!(of(died, false), [(tests[0], Passed), (tests[1], Crashed)]);
+        // It shared the process: it has another try. Alone it has none.
+        assert_eq!(of(died, true), [(tests[0], Passed)]);
+        assert_eq!(of("\nf.py::a b words\n", true), [(tests[1], Unfinished)]);
+        assert_eq!(of("ImportError\n", false), [(tests[0], Crashed)], "none began");
+        assert_eq!(of("", true), [(tests[0], Unfinished)]);
+        let gap = "\nf.py::a rocrepro-device: gap: kernel k\nPASSED\n";
+        assert_eq!(of(gap, false), [(tests[0], Gap)], "what a gap gave is no result");
+        assert_eq!(why("x\nFAILED f.py::c - E: 1\n", "f.py::c"), " - E: 1");
+    }
+}
