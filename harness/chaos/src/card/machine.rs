@@ -161,7 +161,8 @@ impl Machine<'_> {
     pub(super) fn run(&self, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);
-        command.args(["run", "--device", "gpu", "--quiet-timeout", "2", "--trust", "--trials"]);
+        // Long enough for a healthy trial on a machine that does much else.
+        command.args(["run", "--device", "gpu", "--quiet-timeout", "5", "--trust", "--trials"]);
         command.arg("--cases-from").arg(self.at("cases"));
         command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at("record"));
         if self.at("record").exists() {
