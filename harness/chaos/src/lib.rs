@@ -8,6 +8,7 @@
 // A test's own tools may stop it.
 #![allow(clippy::missing_panics_doc)]
 
+mod card;
 mod expect;
 mod files;
 mod live;
@@ -26,6 +27,7 @@ use std::sync::{Arc, OnceLock};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
 use crate::{
+    card::Cards,
     play::{NotPlayed, play},
     row::Row,
     tools::Tools,
@@ -37,6 +39,10 @@ const VARIABLE: &str = "ROCREPRO_CHAOS_MIXTURES";
 const MIXTURES: u64 = 40;
 /// With so many it is the long form, in which every row is run.
 const LONG: u64 = 1000;
+/// Runs on a pretended card, drawn by seeds, and trials of the night in which it dies.
+const CARDS: (u64, usize) = (6, 60);
+/// The same in the long form.
+const LONG_CARDS: (u64, usize) = (500, 700);
 
 /// Runs the table and the mixtures on a built command, with the arguments of libtest.
 pub fn main(program: PathBuf) -> ExitCode {
@@ -67,7 +73,16 @@ pub fn main(program: PathBuf) -> ExitCode {
         let tools = Arc::clone(&tools);
         Trial::ignorable_test(format!("mixture/{seed}"), move || check_mixture(tools.get(), seed))
     });
-    let conclusion = libtest_mimic::run(&arguments, rows.chain(mixed).collect());
+    let (runs, night) = if mixtures >= LONG { LONG_CARDS } else { CARDS };
+    let cards = Arc::new(Cards::new(tools.program.clone()));
+    let drawn = (0..runs).map(|seed| {
+        let cards = Arc::clone(&cards);
+        Trial::ignorable_test(format!("card/{seed}"), move || on_card(|| cards.drawn(seed)))
+    });
+    let dies = Arc::clone(&cards);
+    let dies = Trial::ignorable_test("card/night", move || on_card(|| dies.night(night)));
+    let all = rows.chain(mixed).chain(drawn).chain([dies]).collect();
+    let conclusion = libtest_mimic::run(&arguments, all);
     if let Some(Err(left)) = tools.made.get().map(Tools::nobody_is_left) {
         eprintln!("{left}");
         return ExitCode::FAILURE;
@@ -114,6 +129,13 @@ fn check_mixture(tools: &Tools, seed: u64) -> Result<Completion, Failed> {
         };
     }
     unreachable!("attempts do not end");
+}
+
+fn on_card(run: impl FnOnce() -> Result<(), String>) -> Result<Completion, Failed> {
+    match Cards::impossible() {
+        Some(reason) => Ok(not_run(reason)),
+        None => run().map(|()| Completion::Completed).map_err(Failed::from),
+    }
 }
 
 fn not_run(reason: &str) -> Completion {

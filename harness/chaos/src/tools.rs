@@ -42,13 +42,14 @@ impl Tools {
         let folder = fs::canonicalize(base.path()).expect("it was just made");
         let built = |name: &str| folder.join(name);
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("c");
-        compile(&source.join("trouble.c"), &built("trouble.so"), &["-ldl", "-lpthread"]);
+        compile(&source.join("trouble.c"), &built("trouble.so"), &["-shared", "-ldl", "-lpthread"]);
         // The real library is found under another name, which a library without content lends.
         fs::write(built("empty.c"), "int chaos_nothing;\n").expect("the folder is ours");
-        let name = ["-Wl,-soname,libamdhip64_real.so"];
+        let name = ["-shared", "-Wl,-soname,libamdhip64_real.so"];
         compile(&built("empty.c"), &built("libamdhip64_real.so"), &name);
         let real = built("libamdhip64_real.so").display().to_string();
         let shim = [
+            "-shared",
             "-DSHIM",
             "-Wl,-soname,libamdhip64.so.7",
             "-Wl,--no-as-needed",
@@ -57,7 +58,7 @@ impl Tools {
             "-lpthread",
         ];
         compile(&source.join("trouble.c"), &built("shim.so"), &shim);
-        let stub = ["-Wl,-soname,libamdhip64.so.7"];
+        let stub = ["-shared", "-Wl,-soname,libamdhip64.so.7"];
         compile(&source.join("stub.c"), &built("stub.so"), &stub);
         let rocm = |what: &str| {
             let output = Command::new(&program).args(["rocm", what, RELEASE]).output();
@@ -144,10 +145,10 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Compiles a C file to a shared library.
-fn compile(source: &Path, library: &Path, more: &[&str]) {
+/// Compiles a C file, with more words behind it.
+pub(crate) fn compile(source: &Path, to: &Path, more: &[&str]) {
     let mut command = Command::new("cc");
-    command.args(["-O1", "-g", "-w", "-shared", "-fPIC", "-o"]).arg(library).arg(source).args(more);
+    command.args(["-O1", "-g", "-w", "-fPIC", "-o"]).arg(to).arg(source).args(more);
     let output = command.output().unwrap_or_else(|e| panic!("cannot start the C compiler cc: {e}"));
     assert!(output.status.success(), "{command:?}\n{}", String::from_utf8_lossy(&output.stderr));
 }

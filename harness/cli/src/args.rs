@@ -1,5 +1,6 @@
 //! What can be typed. What it means is decided in the commands.
 
+mod baseline;
 mod bisect;
 mod device;
 mod diff;
@@ -25,6 +26,7 @@ use crate::library::CasesFrom;
 
 pub(crate) use self::device::{Audit, Compare, DeviceCommand, ProbeInside};
 pub(crate) use self::{
+    baseline::Baselines,
     bisect::{Bisect, Regress},
     device::Device,
     diff::Diff,
@@ -378,6 +380,9 @@ pub(crate) struct Run {
     /// `rocrepro show` puts the records of all parts together
     #[arg(long, value_name = "NUMBER/OF")]
     pub(crate) shard: Option<::report::Shard>,
+
+    #[command(flatten)]
+    pub(crate) known: Baselines,
 
     /// Begin no trial after the first failure that is news
     #[arg(long)]

@@ -14,7 +14,9 @@ use report::{Begun, Line, Over, Record, count};
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
-    Session, Stop, health, interrupt, machine,
+    Session, Stop,
+    baseline::Baseline,
+    health, interrupt, machine,
     rerun::again,
     stop::chain,
     trial::{Job, not_run as not_run_record, run_trial},
@@ -40,6 +42,8 @@ pub(crate) fn run_jobs(
 /// What a run puts up with before it leaves trials out.
 #[derive(Debug, Default)]
 pub(crate) struct Patience {
+    /// What is known to fail.
+    pub(crate) known: Baseline,
     /// No trial begins after the first failure that is news.
     pub(crate) fail_fast: bool,
     /// No further trial runs of a case of which this many have hung.
@@ -162,14 +166,19 @@ pub(crate) fn run_batch(
             if !journal.keep(|| Line::Begun(begun(session, job, number)), &cancel) {
                 return None;
             }
-            let record = Record { number, ..run_trial(session, job, &cancel)? };
-            course.over(&record).then_some(record)
+            let mut record = Record { number, ..run_trial(session, job, &cancel)? };
+            patience.known.judge(&mut record);
+            // Before the next trial begins: whatever ends this program then has ended that one and no other.
+            if !course.over(&record) {
+                return None;
+            }
+            journal.keep(|| Line::Trial(Box::new(record.clone())), &cancel);
+            Some(record)
         },
         |index, record: Option<Record>| {
             bar.inc(1);
             if let Some(record) = &record {
                 bar.set_message(record.trial.clone());
-                journal.keep(|| Line::Trial(Box::new(record.clone())), &cancel);
             }
             keep(index, record);
         },

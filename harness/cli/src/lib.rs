@@ -4,6 +4,7 @@
 //! to the judge. Whatever decides something lives in a crate of its own.
 
 mod args;
+mod baseline;
 mod batch;
 mod card;
 mod commands;

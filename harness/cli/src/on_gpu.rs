@@ -13,6 +13,9 @@ use crate::{
     trial::{Job, run_here, without},
 };
 
+/// The signature of a failure during which the hardware counted errors.
+const HARDWARE: &str = "no-verdict:hardware";
+
 /// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
 pub(crate) fn on_gpu(
     session: &Session,
@@ -33,7 +36,8 @@ pub(crate) fn on_gpu(
     };
     let mut record = run_here(session, job, &session.limits, nonce, cancel)?;
     if let Some(ended) = may_have_broken(&record) {
-        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, turn, cancel);
+        let stays = record.exit == End::CouldNotBeKilled;
+        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, stays, turn, cancel);
     }
     Some(record)
 }
@@ -42,7 +46,8 @@ pub(crate) fn on_gpu(
 pub(crate) fn may_have_broken(record: &Record) -> Option<String> {
     let by_itself = matches!(record.exit, End::Exited(_) | End::NotStarted(_));
     let lost = record.outcome.kind == Kind::NoVerdict && !by_itself;
-    (record.outcome.kind.is_failure() || lost).then(|| record.outcome.summary.clone())
+    let hardware = record.outcome.signature == HARDWARE;
+    (record.outcome.kind.is_failure() || lost || hardware).then(|| record.outcome.summary.clone())
 }
 
 /// A machine before a trial: its GPUs, as the files of their driver describe them, and the time.
@@ -91,7 +96,7 @@ fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
             "the hardware of the GPU counted errors that nothing could mend during the trial ({}), so its failure says nothing of ROCm",
             bad.join("; ")
         );
-        record.outcome = record.outcome.clone().put_down_to("no-verdict:hardware", why);
+        record.outcome = record.outcome.clone().put_down_to(HARDWARE, why);
         record.verdict = Verdict { kind: VerdictKind::NoVerdict, known: None };
     }
 }

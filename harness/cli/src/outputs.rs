@@ -49,6 +49,19 @@ pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
 }
 
+/// Writes a file that is not there yet.
+pub(crate) fn new_file(path: &Path, text: &str) -> Result<(), Stop> {
+    let cannot = |e: std::io::Error| {
+        let why = match e.kind() {
+            ErrorKind::AlreadyExists => "it is there already; name another".to_owned(),
+            _ => e.to_string(),
+        };
+        Stop::usage(format!("error: cannot write `{}`: {why}", path.display()))
+    };
+    let mut file = OpenOptions::new().create_new(true).write(true).open(path).map_err(cannot)?;
+    file.write_all(text.as_bytes()).map_err(cannot)
+}
+
 /// A JUnit report still to be written. A report of an earlier run stays until then.
 pub(crate) struct Junit<'a>(&'a Path);
 

@@ -13,14 +13,19 @@ pub struct Known {
     /// ROCm versions.
     #[schemars(with = "String")]
     pub rocm: VersionRange,
-    /// The signature, or the beginning of one before a final `*`.
+    /// The signature, or the beginning of one before a final `*`; of a line of `--baseline` or `--flakes` its status.
     pub signature: String,
-    /// The upstream issue, such as `ROCm/rocm-systems#10639`.
+    /// The upstream issue, such as `ROCm/rocm-systems#10639`; or that line, as `FILE:LINE`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
 }
 
 impl Known {
+    /// Whether it is a line of a file of the user's, and no window of the case.
+    pub fn is_of_a_file(&self) -> bool {
+        ["Fail", "Crash", "Timeout", "Flake"].contains(&self.signature.as_str())
+    }
+
     /// Whether a run lies in the window. One whose version is not known lies only in windows over all versions.
     fn holds(&self, gfx: &str, rocm: Option<&Version>) -> bool {
         let base = gfx.split(':').next().unwrap_or(gfx);

@@ -118,6 +118,15 @@ fn location(record: &Record) -> Option<String> {
 pub(crate) fn next(record: &Record) -> Option<String> {
     let known = record.verdict.known.as_ref()?;
     let window = window(known);
+    if known.is_of_a_file() {
+        return Some(match record.verdict.kind {
+            VerdictKind::NewsFixed => {
+                format!("{window} says that it fails. Take the line away where it goes on to pass.")
+            }
+            VerdictKind::NewsChanged => format!("{window} says that it fails in another way."),
+            _ => format!("Known: {window}."),
+        });
+    }
     Some(match record.verdict.kind {
         VerdictKind::NewsFixed => format!(
             "Known to fail here: {window}. Possibly fixed: run it some more times, then end the window in \

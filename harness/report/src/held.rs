@@ -23,6 +23,9 @@ impl Held {
     /// writer ended, and those of other runs, are passed over.
     pub fn all(text: &str) -> Vec<Held> {
         let mut all: Vec<Held> = Vec::new();
+        // The begins without an end of each, in their order: what gave up a trial that it could not begin, as the GPU was broken,
+        // does not make up for who was ended during it before.
+        let mut begins: Vec<Vec<Begun>> = Vec::new();
         // Where the run of a line stands among them.
         let mut places: BTreeMap<String, usize> = BTreeMap::new();
         for line in text.lines().filter_map(|line| Line::parse(line).ok()) {
@@ -32,25 +35,30 @@ impl Held {
                     places.insert(opened.run.clone(), before.unwrap_or(all.len()));
                     if before.is_none() {
                         all.push(Held { opened, records: BTreeMap::new(), lost: BTreeMap::new() });
+                        begins.push(Vec::new());
                     }
                 }
                 Line::Begun(begun) => {
                     if let Some(&at) = places.get(&begun.run) {
-                        all[at].lost.insert(begun.number, begun);
+                        begins[at].push(begun);
                     }
                 }
                 // What such a run had begun it gave up.
                 Line::Over(over) => {
                     if let Some(&at) = places.get(&over.run) {
-                        all[at].lost.retain(|_, begun| begun.run != over.run);
+                        begins[at].retain(|begun| begun.run != over.run);
                     }
                 }
                 Line::Trial(record) => {
                     if let Some(&at) = places.get(&record.run) {
+                        begins[at].retain(|begun| begun.number != record.number);
                         all[at].ends(*record);
                     }
                 }
             }
+        }
+        for (held, begins) in all.iter_mut().zip(begins) {
+            held.lost = begins.into_iter().map(|begun| (begun.number, begun)).collect();
         }
         all
     }
@@ -71,7 +79,6 @@ impl Held {
     /// A trial is over. Of two ends of one trial that which is no pass counts.
     fn ends(&mut self, record: Record) {
         let number = record.number;
-        self.lost.remove(&number);
         let passed = |r: &Record| r.verdict.kind == VerdictKind::Pass;
         if self.records.get(&number).is_none_or(passed) {
             self.records.insert(number, record);
@@ -319,6 +326,29 @@ mod tests {
         assert_eq!([&not_run[0].title, &not_run[1].title], [&held.records[&0].title, ""]);
         assert!(not_run.iter().all(|r| r.verdict.kind == VerdictKind::NoVerdict));
         assert_eq!(Held::all(&trial("p", 0)), []);
+    }
+
+    /// Whoever was ended during a trial, and was resumed where the GPU did not work, has left it without an end.
+    #[test]
+    fn what_is_given_up_makes_up_for_no_earlier_begin() {
+        let line = |opened: Opened| serde_json::to_string(&opened).unwrap();
+        let over = Over { format: FORMAT, over: "x".to_owned(), run: "q".to_owned() };
+        let mut text = vec![
+            line(opened("p", None, None)),
+            begun("p", 1),
+            line(opened("q", Some("p"), None)),
+            begun("q", 1),
+            serde_json::to_string(&over).unwrap(),
+        ];
+        let lost = |text: &[String]| {
+            let held = Held::all(&text.join("\n")).pop().expect("a run");
+            held.lost.into_values().map(|begun| (begun.number, begun.run)).collect::<Vec<_>>()
+        };
+        assert_eq!(lost(&text), [(1, "p".to_owned())]);
+        text.extend([line(opened("r", Some("p"), None)), begun("r", 1)]);
+        assert_eq!(lost(&text), [(1, "r".to_owned())]);
+        text.push(trial("r", 1));
+        assert_eq!(lost(&text), []);
     }
 
     #[test]

@@ -157,6 +157,10 @@ pub(crate) fn asked(record: &Record) -> impl Iterator<Item = String> {
 
 /// A window in words: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.
 pub(crate) fn window(known: &Known) -> String {
+    if known.is_of_a_file() {
+        let place = known.upstream.as_deref().unwrap_or_default();
+        return format!("{} by {place}", known.signature);
+    }
     let gfx = match known.gfx.as_slice() {
         [] => String::new(),
         gfx => format!(" on {}", gfx.join(", ")),

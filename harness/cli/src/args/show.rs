@@ -6,6 +6,7 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   rocrepro run --record runs.jsonl               a run that keeps its records
   rocrepro show runs.jsonl --junit report.xml    the same again as a table and for a CI system, without running anything
+  rocrepro show runs.jsonl --write-baseline fails.txt    what failed, for `rocrepro run --baseline fails.txt`
   rocrepro show part-1.jsonl part-2.jsonl        the parts of `run --shard 1/2` and `run --shard 2/2` as one
 
 Of each file it shows the last run, with those that resumed it. Files with the shards of a run are put together; where one is
@@ -22,6 +23,10 @@ pub(crate) struct Show {
     /// Write a JUnit report
     #[arg(long, value_name = "FILE")]
     pub(crate) junit: Option<PathBuf>,
+
+    /// Write the trials that failed to a new file, as `run --baseline` and deqp-runner read them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) write_baseline: Option<PathBuf>,
 
     /// Show each trial instead of a line per case
     #[arg(long)]

@@ -18,6 +18,7 @@ use super::setup::setup;
 use crate::{
     CaseLibrary, Session, Stop,
     args::{Emulation, Run},
+    baseline::Baseline,
     batch::{Batch, Patience, run_batch},
     card, machine,
     outputs::{self, Junit},
@@ -28,7 +29,11 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let selected = args.selection.select(&library);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let (selected, (mut options, faults)) = Stop::both(selected, setup)?;
+    let (selected, setup) = Stop::both(selected, Stop::both(setup, Baseline::read(&args.known)))?;
+    let (mut selected, ((mut options, faults), known)) = (selected, setup);
+    if let Some(left_out) = known.without_skips(&mut selected)? {
+        outputs::note(left_out);
+    }
     options.cases_from = args.selection.from.chosen();
     let lowered = lower_all(&library, &selected, faults.iter().cloned())?;
     let record = args.on.record.as_deref();
@@ -53,7 +58,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
             faults: faults.clone(),
         })
         .collect();
-    let digest = digest(&session, &once, args.repeat);
+    let digest = digest(&session, &once, args.repeat, &known.text);
     let all = once.len();
     let once: Vec<_> = once
         .into_iter()
@@ -85,7 +90,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let lost_lines = lost.iter().map(|record| Line::Trial(Box::new(record.clone())));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lost_lines).collect();
     let Batch { records: new, not_run, left_out, trouble } =
-        run_batch(&session, &jobs, &args.patience(), &head, journal)?;
+        run_batch(&session, &jobs, &args.patience(known), &head, journal)?;
     records.extend(lost.into_iter().chain(new));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
@@ -108,8 +113,9 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
 }
 
 impl Run {
-    fn patience(&self) -> Patience {
+    fn patience(&self, known: Baseline) -> Patience {
         Patience {
+            known,
             fail_fast: self.fail_fast,
             hangs: self.max_hangs,
             time: self.budget_seconds.map(|seconds| Duration::from_secs(seconds.into())),
@@ -148,7 +154,7 @@ fn begun(path: &Path, shard: Option<Shard>) -> Result<Option<Held>, Stop> {
 }
 
 /// What is the same only for the same trials with the same options on the same libraries.
-fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32) -> String {
+fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> String {
     let mut sum = Sha256::new();
     let mut add = |text: &str| {
         sum.update(text.len().to_le_bytes());
@@ -156,6 +162,9 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32) -> String {
     };
     add(env!("CARGO_PKG_VERSION"));
     add(&repeat.to_string());
+    if !known.is_empty() {
+        add(known);
+    }
     for library in &session.stack.identify().libraries {
         add(&library.name);
         add(library.build_id.as_deref().unwrap_or_default());

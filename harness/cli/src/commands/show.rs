@@ -11,6 +11,7 @@ use report::{Held, OddLine, Record, Rows, count};
 use crate::{
     Stop,
     args::Show,
+    baseline,
     outputs::{self, Junit},
 };
 
@@ -29,6 +30,9 @@ pub(crate) fn show(args: &Show) -> Result<ExitCode, Stop> {
 
     let mut records: Vec<Record> =
         held.iter().flat_map(|(_, held)| held.records.values().cloned()).collect();
+    if let Some(path) = &args.write_baseline {
+        outputs::new_file(path, &baseline::written(&records))?;
+    }
     let missing: Vec<&str> =
         held.iter().flat_map(|(_, held)| held.missing().map(|(_, trial)| trial)).collect();
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };

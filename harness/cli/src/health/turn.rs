@@ -24,6 +24,9 @@ const QUIET: Duration = Duration::from_secs(20);
 /// Longest time of a command that is to mend the GPU.
 const RECOVERY: Duration = Duration::from_secs(300);
 
+/// Why none is made.
+const STAYS: &str = "none was made, as the process of a trial could not be killed";
+
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
 /// Whether a trial has its turn.
@@ -69,11 +72,13 @@ impl Session {
         }
     }
 
-    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told.
+    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. Nobody knows what a
+    /// process that `stays` still does there, so a check would prove nothing.
     pub(crate) fn look_at_the_gpu(
         &self,
         trial: &str,
         ended: String,
+        stays: bool,
         turn: Turn,
         cancel: &Cancel,
     ) -> String {
@@ -93,7 +98,9 @@ impl Session {
                     alone
                 }
             };
-            let (mut check, mut recover) = (|| self.check_up(cancel), || self.recover(cancel));
+            let mut stays = stays.then(|| Checked::Failed(STAYS.to_owned()));
+            let mut check = || stays.take().unwrap_or_else(|| self.check_up(cancel));
+            let mut recover = || self.recover(cancel);
             health.after(SystemTime::now(), &mut check, &mut recover).map(Some)
         };
         match look() {

@@ -30,11 +30,14 @@ const OPTIONS: &[&str] = &[
     "--fault=copy.zero,probability=0.5,seed=3",
 ];
 
-/// Those on which it does not depend, or not in this way: which trials, how many at once, where it is written, where a stack is fetched from.
+/// Those on which it does not depend, or not in this way: which trials, how many at once, where it is written, where a stack is fetched from,
+/// what is already known.
 const OTHERS: &[&str] = &[
+    "--baseline",
     "--budget-seconds",
     "--exclude",
     "--fail-fast",
+    "--flakes",
     "--help",
     "--jobs",
     "--junit",
@@ -45,6 +48,7 @@ const OTHERS: &[&str] = &[
     "--repeat",
     "--resume",
     "--shard",
+    "--skips",
     "--trials",
     "--with",
 ];

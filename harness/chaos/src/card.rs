@@ -1,0 +1,291 @@
+//! A night on a card that misbehaves, with a runner that is killed and a machine that goes down: the whole command over a pretended
+//! runtime and the files of a driver. What the card did it wrote down itself, and the records are compared with that.
+
+mod machine;
+mod model;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use self::{
+    machine::{Machine, Parts},
+    model::Fate,
+};
+use crate::live;
+
+/// Trials of a drawn run.
+const TRIALS: usize = 8;
+/// No run takes so long on a machine that does other things as well.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Starts of the command until a run must be over.
+const STARTS: usize = 2 * TRIALS + 2;
+
+/// What runs share, made when the first one begins.
+pub(crate) struct Cards {
+    program: PathBuf,
+    parts: OnceLock<Parts>,
+}
+
+/// How a start of the command ended.
+enum Ended {
+    /// By itself, with this exit code, and what it said.
+    With(i32, String),
+    /// It was killed, as the card wanted that.
+    Killed(String),
+}
+
+impl Cards {
+    pub(crate) fn new(program: PathBuf) -> Cards {
+        Cards { program, parts: OnceLock::new() }
+    }
+
+    /// Why none can be run here.
+    pub(crate) fn impossible() -> Option<&'static str> {
+        machine::impossible()
+    }
+
+    /// A run that a seed draws. What is wrong with it, if anything is.
+    pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
+        let (fates, mends) = model::draw(seed, TRIALS);
+        self.play(&seed.to_string(), &fates, mends).map(drop)
+    }
+
+    /// So many trials on a card that dies in their middle: nothing waits for it but the trial and the check after it.
+    pub(crate) fn night(&self, trials: usize) -> Result<(), String> {
+        let at = trials / 2;
+        let fates = model::night(trials, at);
+        let machine = self.machine(&format!("night-{trials}"), &fates);
+        let begun = Instant::now();
+        let said = match start(&machine, false)? {
+            Ended::With(1, said) => said,
+            Ended::With(code, said) => return Err(format!("exit code {code}\n{said}")),
+            Ended::Killed(why) => return Err(format!("the card wanted it {why}")),
+        };
+        println!("{trials} trials, a card that dies at {at}: {:.1?}", begun.elapsed());
+        let log = machine.text("card/log");
+        let begins = |who: &str, how: &str| {
+            log.lines().filter(|line| line.ends_with(how) && line.starts_with(who)).count()
+        };
+        let checks = (begins("check", " begins"), begins("check", " begins-on-a-broken-card"));
+        let ran = log.lines().filter(|line| line.ends_with(" begins")).count() - checks.0;
+        let left = format!("stopped: {ran} of {trials} trials finished");
+        let wrong = (ran, checks) != (at + 1, (1, 1)) || !said.contains(&left);
+        let _ = fs::remove_dir_all(&machine.folder);
+        if wrong { Err(format!("{ran} trials ran, checks: {checks:?}\n{said}")) } else { Ok(()) }
+    }
+
+    fn machine(&self, name: &str, fates: &[&Fate]) -> Machine<'_> {
+        let parts = self.parts.get_or_init(|| Parts::make(self.program.clone()));
+        let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
+        Machine::new(parts, name, &actions)
+    }
+
+    /// Runs until the run is over: after a card that broke, and after a crash, the machine is started again.
+    fn play(&self, name: &str, fates: &[&Fate], mends: bool) -> Result<(), String> {
+        let mut machine = self.machine(name, fates);
+        let told = |why: String, machine: &Machine<'_>| {
+            let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
+            let said = machine.text("out");
+            let log = machine.text("card/log");
+            format!(
+                "{why}\nactions: {actions:?}, mends: {mends}\n--- card:\n{log}--- said:\n{said}"
+            )
+        };
+        let mut over = None;
+        for _ in 0..STARTS {
+            match start(&machine, mends).map_err(|why| told(why, &machine))? {
+                Ended::Killed(why) => {
+                    if why == "reboots" {
+                        machine.boot();
+                    }
+                }
+                Ended::With(code, said) if said.contains("no trial began any more") => {
+                    stopped(code, &said, &machine, fates, mends)
+                        .map_err(|why| told(why, &machine))?;
+                    machine.boot();
+                }
+                Ended::With(code, _) => {
+                    over = Some(code);
+                    break;
+                }
+            }
+        }
+        let code = over.ok_or_else(|| told("the run comes to no end".to_owned(), &machine))?;
+        at_the_end(code, &machine, fates, mends).map_err(|why| told(why, &machine))?;
+        let _ = fs::remove_dir_all(&machine.folder);
+        Ok(())
+    }
+}
+
+/// Starts the command and does to it what the card wants.
+fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
+    let out = File::create(machine.at("out")).expect("the folder is ours");
+    let mut command = machine.run(mends);
+    command.stderr(out.try_clone().expect("a descriptor")).stdout(out);
+    let mut holder = held(machine);
+    let mut child = command.spawn().map_err(|e| format!("{command:?} does not start: {e}"))?;
+    let until = Instant::now() + LONGEST;
+    let (wants, mut wanted) = (machine.at("card/wants"), None);
+    let status = loop {
+        if let Ok(Some(status)) = child.try_wait() {
+            break status;
+        }
+        if wanted.is_none() && wants.exists() {
+            // The card writes it in one go, after it was made.
+            let text = machine.text("card/wants");
+            if !text.is_empty() {
+                wanted = Some(text);
+                let _ = fs::remove_file(&wants);
+                child.kill().map_err(|e| e.to_string())?;
+            }
+        }
+        if Instant::now() > until {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(format!("the command still ran after {} s", LONGEST.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    // Whom nobody could kill goes now.
+    drop(holder.stdin.take());
+    let _ = holder.wait();
+    let _ = fs::remove_file(machine.at("card/hold"));
+    let left = live::left_of(&machine.folder);
+    if !left.is_empty() {
+        return Err(format!("left behind: {}", left.join("\n")));
+    }
+    match (wanted, status.code()) {
+        (Some(why), None) if status.signal() == Some(9) => Ok(Ended::Killed(why)),
+        (None, Some(code)) => Ok(Ended::With(code, machine.text("out"))),
+        (wanted, _) => Err(format!("it ended with {status}, and the card wanted {wanted:?}")),
+    }
+}
+
+/// Waits for a process that is not to end.
+fn held(machine: &Machine<'_>) -> Child {
+    let mut command = Command::new(machine.holder());
+    command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
+    // A process of the run would be looked for by its folder; this one is the test's.
+    command.env_clear().current_dir("/").spawn().expect("it was compiled")
+}
+
+/// What must be said where a run stops: that the card is broken, and who broke it.
+fn stopped(
+    code: i32,
+    said: &str,
+    machine: &Machine<'_>,
+    fates: &[&Fate],
+    mends: bool,
+) -> Result<(), String> {
+    if code != 1 && code != 3 {
+        return Err(format!("it stopped with exit code {code}"));
+    }
+    let log = machine.text("card/log");
+    let last = |words: &[&str]| {
+        let broke = |line: &&str| words.iter().any(|word| line.ends_with(word));
+        log.lines().filter(broke).last().and_then(|line| line.split(' ').next()).map(str::to_owned)
+    };
+    let culprit = last(&[" poisons", " loses", " cannot-be-killed", " holds-and-works"]);
+    let Some(culprit) = culprit else {
+        return Err("it stopped, and nothing broke the card".to_owned());
+    };
+    let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is no trial"))?;
+    if mends && fates[number].action != "poisons-and-killed-in-check" {
+        return Err("it stopped, although the card was mended".to_owned());
+    }
+    let blamed = format!("`card/t[n={culprit}]` of run ");
+    let others = said.matches("is the suspect").count();
+    match said.lines().filter(|line| line.contains(&blamed)).count() {
+        0 => Err(format!("trial {culprit} is not blamed")),
+        _ if others == 0 => Err("nobody is the suspect".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// What must be there when all is over: one record of each trial, as its fate says, and nobody else is blamed.
+fn at_the_end(
+    code: i32,
+    machine: &Machine<'_>,
+    fates: &[&Fate],
+    mends: bool,
+) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    let mut records: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    for line in machine.text("record").lines() {
+        // The last line of a runner that was killed may be torn.
+        let Ok(record) = serde_json::from_str::<Value>(line) else { continue };
+        if record["verdict"]["kind"].is_string() {
+            records.entry(word(&record["trial"])).or_default().push(record);
+        }
+    }
+    let log = machine.text("card/log");
+    for (n, fate) in fates.iter().enumerate() {
+        let name = format!("card/t[n={n}]");
+        let begins = log.lines().filter(|line| *line == format!("{n} begins")).count();
+        if begins != fate.begins {
+            wrong.push(format!("{name}, which {}, began {begins} times", fate.action));
+        }
+        if log.contains(&format!("\n{n} begins-on-a-broken-card")) {
+            wrong.push(format!("{name} ran on a broken card"));
+        }
+        let held = records.remove(&name).unwrap_or_default();
+        let [record] = held.as_slice() else {
+            wrong.push(format!("{name}, which {}, has {} records", fate.action, held.len()));
+            continue;
+        };
+        let said = (word(&record["verdict"]["kind"]), word(&record["outcome"]["signature"]));
+        if !fate.allows(&said.0, &said.1) {
+            let wanted = fate.words();
+            wrong.push(format!(
+                "{name}, which {}, has {said:?} and must have {wanted}",
+                fate.action
+            ));
+        }
+        if let Some(why) = blame(record, fate, &name, mends) {
+            wrong.push(why);
+        }
+        let counted = record["device"]["errors"].as_array().is_some_and(|all| !all.is_empty());
+        if counted != fate.action.starts_with("counts") {
+            wrong.push(format!("{name}, which {}: {}", fate.action, record["device"]["errors"]));
+        }
+    }
+    wrong.extend(records.keys().map(|name| format!("a record of {name}, which nobody planned")));
+    let any = |verdict: &str| fates.iter().any(|fate| fate.verdict == verdict);
+    let wanted = if any("news-fail") {
+        1
+    } else if any("no-verdict") {
+        3
+    } else {
+        0
+    };
+    if code != wanted {
+        wrong.push(format!("the exit code is {code} and must be {wanted}"));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
+}
+
+/// What is wrong with what a record says of the card after its trial.
+fn blame(record: &Value, fate: &Fate, name: &str, mends: bool) -> Option<String> {
+    let after = word(&record["gpu_after"]);
+    let lost = fate.verdict == "no-verdict" && fate.action != "counts-and-fails";
+    let right = match fate.verdict {
+        "pass" => after.is_empty(),
+        // It has no end, so nobody looked after it.
+        _ if lost => after.is_empty(),
+        _ if !fate.breaks => after == "it worked: the health check passed",
+        _ if mends => after.starts_with("it did not work: the health check passed only after `rm "),
+        _ => after.contains(&format!("`{name}` of run ")) && after.contains("is the suspect"),
+    };
+    (!right).then(|| format!("{name}, which {}: of the card after it: {after:?}", fate.action))
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

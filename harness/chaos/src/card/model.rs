@@ -1,0 +1,118 @@
+//! What a card does to trials, and what must be said of each: written from the promises of docs/hardware-runner.md.
+
+use crate::expect::fits;
+
+/// What happens when a trial runs, and what the run must make of it.
+pub(super) struct Fate {
+    /// As `c/card.c` knows it.
+    pub(super) action: &'static str,
+    /// The verdict of its record.
+    pub(super) verdict: &'static str,
+    /// The signature of its record; a `*` at the end stands for anything.
+    signature: &'static str,
+    /// Whether the card is broken after it, so that it must be blamed and nothing may run.
+    pub(super) breaks: bool,
+    /// How often it begins.
+    pub(super) begins: usize,
+    /// In so many of a hundred trials that are not healthy.
+    weight: u64,
+}
+
+const fn fate(
+    action: &'static str,
+    verdict: &'static str,
+    signature: &'static str,
+    weight: u64,
+) -> Fate {
+    Fate { action, verdict, signature, breaks: false, begins: 1, weight }
+}
+
+impl Fate {
+    const fn breaks(mut self) -> Fate {
+        self.breaks = true;
+        self
+    }
+}
+
+/// Nothing happens.
+pub(super) const HEALTHY: &Fate = &fate("passes", "pass", "pass", 0);
+
+const FATES: [Fate; 12] = [
+    fate("fails", "news-fail", "wrong-data:*", 14),
+    fate("crashes", "news-fail", "crash:*", 10),
+    fate("hangs", "news-fail", "hang:*", 12),
+    fate("poisons", "news-fail", "hang:*", 14).breaks(),
+    fate("loses", "news-fail", "api-error:hipMemcpy:*", 12).breaks(),
+    // Its process stays whatever the card does, so it is not known what still happens there.
+    fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
+    fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
+    // The runner was killed before it could write how the trial ended, and the machine was started again after it.
+    fate("poisons-and-killed-in-check", "no-verdict", "no-verdict:*", 6),
+    fate("counts", "pass", "pass", 8),
+    fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
+    Fate { begins: 2, ..fate("killed", "pass", "pass", 8) },
+    fate("reboots", "no-verdict", "no-verdict:*", 6),
+];
+
+impl Fate {
+    /// Whether a record says of its trial what it must.
+    pub(super) fn allows(&self, verdict: &str, signature: &str) -> bool {
+        verdict == self.verdict && fits(self.signature, signature)
+    }
+
+    pub(super) fn words(&self) -> String {
+        format!("{} with {}", self.verdict, self.signature)
+    }
+}
+
+/// What happens to each of so many trials, and whether somebody named a command that mends the card.
+pub(super) fn draw(seed: u64, trials: usize) -> (Vec<&'static Fate>, bool) {
+    let mut state = seed.wrapping_mul(7919).wrapping_add(17);
+    let mut below = |limit: u64| {
+        // Knuth's MMIX generator.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    below(2);
+    let mut one = || {
+        if below(5) < 3 {
+            return HEALTHY;
+        }
+        let mut left = below(FATES.iter().map(|fate| fate.weight).sum());
+        FATES
+            .iter()
+            .find(|fate| match left.checked_sub(fate.weight) {
+                Some(rest) => {
+                    left = rest;
+                    false
+                }
+                None => true,
+            })
+            .unwrap_or(HEALTHY)
+    };
+    let fates = (0..trials).map(|_| one()).collect();
+    (fates, below(4) == 0)
+}
+
+/// The fates of a night with a card that dies at this trial.
+pub(super) fn night(trials: usize, at: usize) -> Vec<&'static Fate> {
+    let poisons = FATES.iter().find(|fate| fate.action == "poisons").unwrap_or(HEALTHY);
+    (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fate_is_drawn_and_a_seed_says_which() {
+        let names = |seed| draw(seed, 8).0.iter().map(|fate| fate.action).collect::<Vec<_>>();
+        assert_eq!(names(3), names(3));
+        let all: Vec<&str> = (0..500).flat_map(names).collect();
+        for fate in FATES.iter().chain([HEALTHY]) {
+            assert!(all.contains(&fate.action), "{} is never drawn", fate.action);
+        }
+        assert!((0..500).any(|seed| draw(seed, 8).1));
+    }
+}

@@ -1,0 +1,139 @@
+//! What is known to fail, in the files of deqp-runner: read by a run, and written from one.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+};
+
+use judge::VerdictKind;
+use report::Record;
+
+/// A case of which one trial fails by itself, and one hangs under a fault.
+const CASE: &str = "\
+title: A case
+source: [this test]
+matrix: {n: [8, 16, 24, 32]}
+buffers:
+  src: {on: host.pageable, bytes: 64}
+  dst: {on: device, bytes: $n}
+steps:
+  - fill: src
+  - copy: {to: dst, from: src, bytes: $n}
+  - {free: dst, when: {n: 16}, returns: hipErrorInvalidValue}
+faults: [copy.zero]
+";
+
+fn rocrepro(at: &Path, arguments: &[&str], code: i32) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(arguments).current_dir(at).stdin(Stdio::null());
+    let output: Output = command.output().expect("it starts");
+    let said = [&output.stdout[..], &output.stderr[..]].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    said
+}
+
+fn run(at: &Path, more: &[&str], code: i32) -> String {
+    let on = ["run", "--cases-from", "cases", "--rocm", "debian:7.2.4", "--device", "emulated"];
+    rocrepro(at, &[&on[..], more].concat(), code)
+}
+
+fn verdicts(at: &Path, file: &str) -> Vec<(String, VerdictKind)> {
+    let text = fs::read_to_string(at.join(file)).expect("a record file");
+    let mut all: Vec<_> = report::records(&text)
+        .expect("records")
+        .into_iter()
+        .map(|Record { trial, verdict, .. }| (trial, verdict.kind))
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+fn at_work() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::create_dir_all(folder.path().join("cases/some")).expect("a folder");
+    fs::write(folder.path().join("cases/some/case.yaml"), CASE).expect("a file");
+    folder
+}
+
+#[test]
+fn what_is_known_is_no_news_and_what_changed_is() {
+    let folder = at_work();
+    let at = folder.path();
+    run(at, &["--record", "first"], 1);
+    rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 1);
+    let written = fs::read_to_string(at.join("fails.txt")).expect("a baseline");
+    assert_eq!(written, "some/case[n=16],Fail\n");
+    let again = rocrepro(at, &["show", "first", "--write-baseline", "fails.txt"], 2);
+    assert!(again.contains("it is there already; name another"), "{again}");
+
+    // What was written is read: nothing is news.
+    let said = run(at, &["--baseline", "fails.txt", "--record", "second"], 0);
+    assert!(said.contains("Fail by fails.txt:1") || said.contains(": fails.txt:1"), "{said}");
+    use VerdictKind::*;
+    let trial = |n: u32, kind| (format!("some/case[n={n}]"), kind);
+    let wanted = [trial(16, Known), trial(24, Pass), trial(32, Pass), trial(8, Pass)];
+    assert_eq!(verdicts(at, "second"), wanted);
+
+    // Another failure than the one that is known, and a pass, are.
+    let text = "# known\n\nsome/case[n=16],Crash\nsome/case[n=24],Timeout\nsome/case[n=32],Flake\n";
+    fs::write(at.join("other.txt"), text).expect("a file");
+    let said = run(at, &["--baseline", "other.txt", "--record", "third", "--trials"], 1);
+    let wanted = [trial(16, NewsChanged), trial(24, NewsFixed), trial(32, Pass), trial(8, Pass)];
+    assert_eq!(verdicts(at, "third"), wanted, "{said}");
+    assert!(said.contains("other.txt:4"), "{said}");
+
+    // Regular expressions: of trials whose failure is no news, and of those that are not run.
+    fs::write(at.join("flakes.txt"), "case\\[n=1[0-9]\\]\n").expect("a file");
+    fs::write(at.join("skips.txt"), "# too long\nn=(24|32)\n").expect("a file");
+    let files = ["--flakes", "flakes.txt", "--skips", "skips.txt"];
+    let said = run(at, &[&files[..], &["--record", "fourth"]].concat(), 0);
+    assert!(said.contains("2 trials left out by `--skips`"), "{said}");
+    assert_eq!(verdicts(at, "fourth"), [trial(16, Known), trial(8, Pass)]);
+
+    // A run is resumed with what it knew.
+    let said = run(at, &["--record", "second", "--resume"], 2);
+    assert!(said.contains("is of other trials, options"), "{said}");
+    run(at, &["--baseline", "fails.txt", "--record", "second", "--resume"], 0);
+}
+
+#[test]
+fn a_trial_that_fails_now_and_then_is_a_flake() {
+    let folder = at_work();
+    let at = folder.path();
+    let fault = "copy.zero,probability=0.5,seed=3";
+    let case = CASE
+        .replace("faults:", "  - check: dst\nfaults:")
+        .replace("  - {free: dst, when: {n: 16}, returns: hipErrorInvalidValue}\n", "");
+    fs::write(at.join("cases/some/case.yaml"), case).expect("a file");
+    run(at, &["some/case[n=8]", "--repeat", "12", "--fault", fault, "--record", "r"], 1);
+    rocrepro(at, &["show", "r", "--write-baseline", "fails.txt"], 1);
+    let kinds: Vec<_> = verdicts(at, "r").into_iter().map(|(_, kind)| kind).collect();
+    assert!(kinds.contains(&VerdictKind::Pass) && kinds.contains(&VerdictKind::NewsFail));
+    let written = fs::read_to_string(at.join("fails.txt")).expect("a baseline");
+    assert_eq!(written, "some/case[n=8],Flake\n");
+}
+
+#[test]
+fn all_mistakes_of_the_files_are_told() {
+    let folder = at_work();
+    let at = folder.path();
+    let fails = "some/case[n=8],Fail\nsome/case\nsome/case[n=8],Crash\n\nsome/case[n=16],Maybe\n";
+    fs::write(at.join("fails.txt"), fails).expect("a file");
+    fs::write(at.join("flakes.txt"), "good\nbad(\n").expect("a file");
+    let files = ["--baseline", "fails.txt", "--flakes", "flakes.txt", "--skips", "none.txt"];
+    let said = run(at, &files, 2);
+    for wanted in [
+        "fails.txt:2:1: `some/case` is not TRIAL,STATUS",
+        "fails.txt:3:1: `some/case[n=8]` stands in fails.txt:1 already",
+        "fails.txt:5:17: `Maybe` is no status that a baseline can have",
+        "flakes.txt:2:1: `bad(` is no regular expression",
+        "cannot read `none.txt`",
+    ] {
+        assert!(said.contains(wanted), "no {wanted}: {said}");
+    }
+    fs::write(at.join("all.txt"), ".\n").expect("a file");
+    let said = run(at, &["--skips", "all.txt"], 4);
+    assert!(said.contains("every trial is left out by `--skips`"), "{said}");
+}
