@@ -11,7 +11,6 @@ mod buffers;
 mod calls;
 mod diagnostic;
 mod expression;
-mod for_each;
 mod header;
 mod kernels;
 mod lower;
