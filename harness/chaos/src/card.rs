@@ -129,7 +129,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
     let out = File::create(machine.at("out")).expect("the folder is ours");
     let mut command = machine.run(mends);
     command.stderr(out.try_clone().expect("a descriptor")).stdout(out);
-    let mut holder = held(machine);
+    let holder = Holder::new(machine);
     let mut child = command.spawn().map_err(|e| format!("{command:?} does not start: {e}"))?;
     let until = Instant::now() + LONGEST;
     let (wants, mut wanted) = (machine.at("card/wants"), None);
@@ -154,8 +154,7 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
         std::thread::sleep(Duration::from_millis(5));
     };
     // Whom nobody could kill goes now.
-    drop(holder.stdin.take());
-    let _ = holder.wait();
+    drop(holder);
     let _ = fs::remove_file(machine.at("card/hold"));
     let left = live::left_of(&machine.folder);
     if !left.is_empty() {
@@ -168,12 +167,23 @@ fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
     }
 }
 
-/// Waits for a process that is not to end.
-fn held(machine: &Machine<'_>) -> Child {
-    let mut command = Command::new(machine.holder());
-    command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
-    // A process of the run would be looked for by its folder; this one is the test's.
-    command.env_clear().current_dir("/").spawn().expect("it was compiled")
+/// Waits for a process that is not to end, and lets it go when it is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn new(machine: &Machine<'_>) -> Holder {
+        let mut command = Command::new(machine.holder());
+        command.arg(machine.at("card/hold")).stdin(Stdio::piped()).stdout(Stdio::null());
+        // A process of the run would be looked for by its folder; this one is the test's.
+        Holder(command.env_clear().current_dir("/").spawn().expect("it was compiled"))
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
 }
 
 /// What must be said where a run stops: that the card is broken, and who broke it.
@@ -190,7 +200,7 @@ fn stopped(
     let log = machine.text("card/log");
     let last = |words: &[&str]| {
         let broke = |line: &&str| words.iter().any(|word| line.ends_with(word));
-        log.lines().filter(broke).last().and_then(|line| line.split(' ').next()).map(str::to_owned)
+        log.lines().rfind(broke).and_then(|line| line.split(' ').next()).map(str::to_owned)
     };
     let culprit = last(&[" poisons", " loses", " cannot-be-killed", " holds-and-works"]);
     let Some(culprit) = culprit else {

@@ -217,6 +217,14 @@ inline bool status(const std::string &name, hipError_t got, hipError_t right = h
   return told(name, line, &bad);
 }
 
+// What a function of another library answers, by its number.
+template <class T>
+bool status(const std::string &name, T got, T right = T(0), int line = __builtin_LINE()) {
+  auto number = [](T of) { return std::to_string(static_cast<long long>(of)); };
+  Wrong bad{"answer", number(got), "answers " + number(got) + ", right would be " + number(right), {}};
+  return told(name, line, got == right ? nullptr : &bad);
+}
+
 // So much must be there after as before: free memory, handles.
 inline bool given_back(const std::string &name, size_t before, size_t after, int line = __builtin_LINE()) {
   Wrong bad{"leak", "lost", std::to_string(before) + " before, " + std::to_string(after) + " after", {}};
@@ -224,13 +232,22 @@ inline bool given_back(const std::string &name, size_t before, size_t after, int
 }
 
 // What a function answers that is not what the case is about: anything but success ends the program.
-inline void must(hipError_t got, int line = __builtin_LINE()) {
-  if (got == hipSuccess) return;
-  std::string name = hipGetErrorName(got);
-  std::fprintf(stderr, "line %d: HIP returns %s\n", line, name.c_str());
-  say("{\"say\":\"exception\",\"name\":" + quoted(name) + ",\"text\":\"a function of HIP returns it\",\"line\":" +
-      std::to_string(line) + "}");
+[[noreturn]] inline void refused(const std::string &name, const std::string &what, int line) {
+  std::fprintf(stderr, "line %d: %s returns %s\n", line, what.c_str(), name.c_str());
+  say("{\"say\":\"exception\",\"name\":" + quoted(name) + ",\"text\":" + quoted("a function of " + what + " returns it") +
+      ",\"line\":" + std::to_string(line) + "}");
   std::exit(1);
+}
+
+inline void must(hipError_t got, const std::string &what = "HIP", int line = __builtin_LINE()) {
+  if (got != hipSuccess) refused(hipGetErrorName(got), what, line);
+}
+
+// Statuses of other libraries, such as hipRTC, whose success is 0 as well.
+template <class T>
+void must(T got, const std::string &what, int line = __builtin_LINE()) {
+  static_assert(!std::is_same<T, bool>::value, "`must` takes a status; `holds` takes a truth value");
+  if (got != T(0)) refused(what + "_" + std::to_string(static_cast<long long>(got)), what, line);
 }
 
 // A function told of a fault of the device, which the case is about: it counts neither for nor against the program.

@@ -304,12 +304,12 @@ pub(crate) struct On {
     pub(crate) jobs: Option<u16>,
 
     /// Longest time of one trial, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]
     pub(crate) timeout: u32,
 
     /// Longest silence of one trial, in seconds; what is silent for longer hangs. While a trial computes, its own processor
     /// time counts, not that of the clock
-    #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = On::QUIET_TIMEOUT, value_parser = seconds)]
     pub(crate) quiet_timeout: u32,
 
     /// Make work late on purpose, by lengths that a seed draws: `seeded=7` puts kernels that spin before the copies, sets, launches,
@@ -520,4 +520,10 @@ pub(crate) enum Rocm {
         #[arg(long, value_name = "GFX")]
         gfx: Option<String>,
     },
+}
+
+/// A time, as a number of seconds: `120` or `120s`.
+fn seconds(text: &str) -> Result<u32, String> {
+    let number = text.strip_suffix('s').unwrap_or(text).parse().ok().filter(|n| *n > 0);
+    number.ok_or_else(|| "write seconds, such as 120 or 120s".to_owned())
 }

@@ -61,7 +61,8 @@ fn check_call(plan: &Plan, events: &BTreeSet<&str>, call: &Call) -> Result<(), S
         }
         if by == By::Host && !plan.on_host(name) {
             return Err(format!(
-                "the host cannot read or write buffer `{name}`, which is device memory"
+                "the host cannot read or write buffer `{name}`, which is device memory; `fill: pattern` where the buffer is declared \
+                 writes it before the steps, and a `copy` during them"
             ));
         }
     }

@@ -2,7 +2,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::{Emulation, On, Target};
+use super::{Emulation, On, Target, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -101,11 +101,11 @@ pub(crate) struct Reporting {
     pub(crate) out: Option<PathBuf>,
 
     /// Longest time of one run, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, requires = "report", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, requires = "report", value_parser = seconds)]
     pub(crate) timeout: u32,
 
     /// Longest silence of one run, in seconds; what is silent for longer hangs [default: 120]
-    #[arg(long, value_name = "SECONDS", requires = "report", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", requires = "report", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 }
 

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{DeviceKind, Mirrors, Selection};
+use super::{DeviceKind, Mirrors, Selection, seconds};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -50,7 +50,7 @@ pub(crate) struct Matrix {
     pub(crate) jobs: Option<u16>,
 
     /// Longest silence of one trial, in seconds [default: as `run` has it]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) quiet_timeout: Option<u32>,
 
     /// A results store: what was run is added, and the page has a column for each ground in it, with its earlier runs

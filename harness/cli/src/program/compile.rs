@@ -61,6 +61,19 @@ pub(super) fn stand_ins(session: &Session, faults: &[Planted]) -> Result<Option<
     kept(session, &source, &[], &options).map(Some)
 }
 
+/// An option of the compiler. A library of the stack is named by its file: neither it nor a C library beside it is where
+/// linkers look.
+fn linked(session: &Session, option: &str) -> Vec<String> {
+    let file = option.strip_prefix("-l").map(|name| match name.strip_prefix(':') {
+        Some(file) => file.to_owned(),
+        None => format!("lib{name}.so"),
+    });
+    match file.and_then(|file| session.stack.library(&file)) {
+        Some(path) => vec!["-Xlinker".to_owned(), path.display().to_string()],
+        None => vec![option.to_owned()],
+    }
+}
+
 /// What the compiler makes of it, made once.
 fn kept(
     session: &Session,
@@ -88,7 +101,7 @@ fn kept(
     let mut words = vec!["-I".to_owned(), compiler.folder.display().to_string()];
     // Messages and assertions name the file as the case does.
     words.push(format!("-ffile-prefix-map={}/=", place.path().display()));
-    words.extend(options.iter().cloned());
+    words.extend(options.iter().flat_map(|option| linked(session, option)));
     let done = compiler.toolchain.compile_program(session, &text, &built, arch, &words);
     match done.map_err(|stop| Unready::Trouble(stop.to_string()))? {
         Ok(()) => fs::rename(&built, &program).map_err(trouble)?,

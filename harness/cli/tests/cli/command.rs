@@ -195,7 +195,8 @@ fn what_is_misspelt_is_named_with_what_was_meant() {
         (&["run", "--with", "rocblass"], &["choose from dev, hipblas, hipblaslt"]),
         (&["run", "--jobs", "0"], &["1..=1024"]),
         (&["run", "--repeat", "0"], &["--repeat"]),
-        (&["run", "--timeout", "0"], &["--timeout"]),
+        (&["run", "--timeout", "0"], &["--timeout", "such as 120 or 120s"]),
+        (&["run", "--quiet-timeout", "2m"], &["'2m' for '--quiet-timeout", "such as 120 or 120s"]),
         (&["run", "copies", "--rocm", "/nonexistent"], &["/nonexistent"]),
         (&["run", "copies", "--rocm", "/etc"], &["no ROCm in /etc", "libamdhip64.so"]),
     ];
@@ -237,7 +238,7 @@ fn a_program_that_is_no_worker_has_no_verdict() {
         check(&["run", TRIAL, "--worker", worker], 3, &["1 without verdict"], &[]);
     }
     check(&["run", TRIAL, "--launcher", "no-such-launcher"], 3, &["no-verdict:not-started"], &[]);
-    let sleeper = ["run", TRIAL, "--launcher", "sh -c 'exec(sleep' 60", "--quiet-timeout", "1"];
+    let sleeper = ["run", TRIAL, "--launcher", "sh -c 'exec(sleep' 60", "--quiet-timeout", "1s"];
     check(&sleeper, 3, &["1 without verdict"], &[]);
     for launcher in ["env", text(&noise)] {
         check(&["run", TRIAL, "--launcher", launcher], 0, &["1 passed"], &[]);

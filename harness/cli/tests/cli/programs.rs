@@ -369,6 +369,35 @@ fn faults_at_calls_are_planted_in_cpp_programs() {
     }
 }
 
+/// Libraries of the stack are found by `-l`, and statuses that are not HIP's are as good as those that are.
+#[test]
+fn cpp_programs_link_libraries_of_the_stack() {
+    let text = |library: &str| {
+        format!(
+            "title: hipRTC\nsource: [this test]\nneeds: {{with: dev}}\nprogram:\n  options: {library}\n  cpp: |\n    \
+            #include \"rocrepro.h\"\n    #include <hip/hiprtc.h>\n    using namespace rocrepro;\n    int main() {{\n      \
+            void *p;\n      must(hipMalloc(&p, 1));\n      int a, b;\n      must(hiprtcVersion(&a, &b), \"hipRTC\");\n      \
+            status(\"refused\", hiprtcVersion(nullptr, &b), HIPRTC_ERROR_INVALID_INPUT);\n      \
+            must(hiprtcVersion(nullptr, &b), \"hipRTC\");\n      return done();\n    }}\nfaults: [copy.zero]\n"
+        )
+    };
+    for (library, wanted) in [
+        ("-lhiprtc", "exception:hipRTC_3"),
+        ("'-l:libhiprtc.so'", "exception:hipRTC_3"),
+        ("-lno-such-library", "compile-error:program"),
+    ] {
+        let (_folder, file) = case("linked", &text(library));
+        let (code, records) = run(&file, &[]);
+        if code == Some(4) {
+            let why = records["linked"]["outcome"]["summary"].as_str().unwrap();
+            assert!(why.contains("--with dev"), "{why}");
+            continue;
+        }
+        let outcome = &records["linked"]["outcome"];
+        assert_eq!(signature(&records["linked"]), wanted, "{library}: {outcome}");
+    }
+}
+
 #[test]
 fn a_check_that_is_wrong_is_never_lost() {
     if !namespaces() {

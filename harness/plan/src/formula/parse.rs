@@ -212,7 +212,10 @@ impl Parser<'_> {
                 self.expect("]")?;
                 Ok(Expr::Element(index, Box::new(at)))
             }
-            OwnKind::Other => Err(format!("`{name}` is no number that a formula knows")),
+            OwnKind::Other => Err(format!(
+                "`{name}` is neither a number nor a pointer, and a formula knows no members: give the kernel what is needed of it \
+                 as numbers, or leave `computes` out and compare by `equal`"
+            )),
         }
     }
 

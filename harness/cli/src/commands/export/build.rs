@@ -206,8 +206,15 @@ fn link(
     if output.status.success() {
         return Ok(Ok(()));
     }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Ok(Err(errors.lines().take(30).collect::<Vec<_>>().join("\n")))
+    Ok(Err(first_error(&String::from_utf8_lossy(&output.stderr))))
+}
+
+/// What is quoted of a compiler's words: its first error and what follows it, as headers of some releases have more warnings than
+/// anybody reads.
+fn first_error(words: &str) -> String {
+    let lines: Vec<&str> = words.lines().collect();
+    let first = lines.iter().position(|line| line.contains("error:")).unwrap_or(0);
+    lines[first..].iter().take(30).copied().collect::<Vec<_>>().join("\n")
 }
 
 /// The clang of the stack's development packages, made to run on this machine.
@@ -289,4 +296,19 @@ fn on_path(name: &str) -> Option<PathBuf> {
 
 fn cannot(what: &str, error: &std::io::Error) -> Stop {
     Stop::no_verdict(format!("error: cannot {what}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_error;
+
+    #[test]
+    fn an_error_is_quoted_behind_any_number_of_warnings() {
+        let warnings: String = (0..40).map(|n| format!("a.h:{n}:1: warning: old\n")).collect();
+        let words = format!("{warnings}p.cpp:7:3: error: no\n    7 | x\n");
+        assert_eq!(first_error(&words), "p.cpp:7:3: error: no\n    7 | x");
+        // Words without that one are quoted from their beginning.
+        assert_eq!(first_error(&warnings).lines().count(), 30);
+        assert!(first_error("killed").starts_with("killed"));
+    }
 }
