@@ -92,9 +92,12 @@ fn it_has_every_option_on_which_a_result_depends() {
     // An option that is new belongs to one of the lists.
     let help = rocrepro(at, &["run".to_owned(), "--help".to_owned()]);
     let help = String::from_utf8(help.stdout).expect("text");
-    let starts = help.lines().filter_map(|line| {
-        line.trim_start().split("--").nth(1).filter(|_| line.trim_start().starts_with('-'))
-    });
+    // What a sentence names stands further to the right, whatever word its line begins with.
+    let is_option = |line: &&str| {
+        let text = line.trim_start();
+        line.len() - text.len() < 10 && text.starts_with('-')
+    };
+    let starts = help.lines().filter(is_option).filter_map(|line| line.split("--").nth(1));
     let name = |text: &str| {
         let end = text.find(|c: char| !c.is_ascii_lowercase() && c != '-').unwrap_or(text.len());
         format!("--{}", &text[..end])
