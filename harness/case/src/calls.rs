@@ -92,13 +92,22 @@ pub(crate) fn read_step(reader: &mut Reader, scope: &mut Scope, node: &Node, out
                     return;
                 }
             }
+            // Of a list it has been replaced.
+            crate::for_each::WORD => {
+                return reader.mistake(key.at, "`for_each` is one of a list of steps");
+            }
             text => match verbs().find(|verb| verb.name == text) {
                 Some(_) if verb.is_some() => {
                     reader.mistake(key.at, "a step has one verb; start the next one with `-`");
                 }
                 Some(known) => verb = Some((known, value)),
                 None => {
-                    let known = verbs().map(|verb| verb.name).chain(["returns", "gives", "when"]);
+                    let known = verbs().map(|verb| verb.name).chain([
+                        "returns",
+                        "gives",
+                        "when",
+                        crate::for_each::WORD,
+                    ]);
                     let near = crate::diagnostic::nearest(text, known);
                     let help = match near {
                         Some(word) => format!("did you mean `{word}`?"),

@@ -55,6 +55,8 @@ pub struct Needs {
     pub groups: Vec<String>,
     /// No other trial at the same time on a GPU: what it counts is the whole card's.
     pub alone: bool,
+    /// Arrays and textures.
+    pub images: bool,
 }
 
 /// A fault that must turn trials red.
@@ -363,11 +365,12 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
 ];
 
 fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
-    let Some(fields) =
-        reader.fields(node, "`needs`", &["library", "function", "rocm", "gfx", "with", "alone"])
-    else {
+    const KEYS: &[&str] = &["library", "function", "rocm", "gfx", "with", "alone", "images"];
+    let Some(fields) = reader.fields(node, "`needs`", KEYS) else {
         return Needs::default();
     };
+    let mut flag = |key| fields.get(key).and_then(|n| reader.flag(n, &format!("`{key}`")));
+    let (alone, images) = (flag("alone"), flag("images"));
     let libraries = fields
         .get("library")
         .map(|n| {
@@ -383,7 +386,8 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
         rocm: fields.get("rocm").and_then(|n| reader.parsed(n, "`rocm`")),
         gfx: fields.get("gfx").map(|n| read_gfx(reader, n)).unwrap_or_default(),
         groups: fields.get("with").map(|n| program::read_groups(reader, n)).unwrap_or_default(),
-        alone: fields.get("alone").and_then(|n| reader.flag(n, "`alone`")).unwrap_or_default(),
+        alone: alone.unwrap_or_default(),
+        images: images.unwrap_or_default(),
     }
 }
 

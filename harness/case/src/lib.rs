@@ -11,6 +11,7 @@ mod buffers;
 mod calls;
 mod diagnostic;
 mod expression;
+mod for_each;
 mod header;
 mod kernels;
 mod lower;

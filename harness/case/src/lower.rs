@@ -15,6 +15,7 @@ use crate::{
     buffers::{Initial, read_buffer, refuse_large},
     calls::{Given, read_step, read_steps},
     diagnostic::suggest,
+    for_each,
     header::finish,
     kernels::{Own, read_own},
     matrix::{Matrix, substitute},
@@ -102,11 +103,12 @@ fn sound<T: Default>(
 ) -> Result<(Plan, T), Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
-    let root = substitute(&case.root, trial, &mut missing);
+    let (root, open) = for_each::expand(&mut reader, &case.root, trial, &case.matrix);
+    let root = substitute(&root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
     // What stands where a value is missing is not judged: one mistake there is enough, or has been told of the matrix.
     let mut mistakes = reader.mistakes;
-    mistakes.retain(|m| missing.iter().all(|axis| axis.at != m.at));
+    mistakes.retain(|m| !open.contains(&m.at) && missing.iter().all(|axis| axis.at != m.at));
     mistakes.extend(missing.iter().filter_map(|axis| axis.mistake(trial, &case.matrix)));
     finish(mistakes)?;
     let plan = plan.filter(|_| missing.is_empty()).ok_or_else(Vec::new)?;

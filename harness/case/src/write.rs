@@ -177,6 +177,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if header.needs.alone {
         needs.push(("alone", "true".to_owned()));
     }
+    if header.needs.images {
+        needs.push(("images", "true".to_owned()));
+    }
     if !needs.is_empty() {
         line(out, &format!("needs: {}", flow_map(needs)));
     }

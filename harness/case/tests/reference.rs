@@ -221,10 +221,16 @@ fn page() -> String {
     );
     let verbs: Vec<_> = plan::verbs().collect();
     let step = &schema["$defs"]["step"];
-    for (key, value) in properties(step).filter(|(key, _)| verbs.iter().all(|v| v.name != *key)) {
+    let many = "for_each";
+    let of_all = |key: &str| key != many && verbs.iter().all(|v| v.name != key);
+    for (key, value) in properties(step).filter(|(key, _)| of_all(key)) {
         let about = value["description"].as_str().unwrap_or_default();
         let _ = writeln!(page, "* `{key}`: {}. {about}", form(value));
     }
+    let value = &step["properties"][many];
+    let about = value["description"].as_str().expect("it is described");
+    let _ = writeln!(page, "\n### `{many}`\n\n{about}\n");
+    keys(value, &mut page);
     for verb in verbs {
         let value = &step["properties"][verb.name];
         let about = value["description"].as_str().expect("every verb is described");

@@ -7,7 +7,7 @@ use std::{
 };
 
 use case::{Body, Case, Lowered, Trial, analyse, lower};
-use device::{Acts, Config, Place, Planted};
+use device::{Acts, Arch, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
 use report::{Begun, Device, Record};
@@ -280,6 +280,9 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
         return Some(format!("needs ROCm {range}, and this is {version}"));
     }
     match gfx {
+        Some(gfx) if needs.images && !Arch::has_images(gfx) => {
+            Some(format!("needs images, and {gfx} has none"))
+        }
         Some(gfx) if !needs.gfx.is_empty() && !needs.gfx.iter().any(|g| g == gfx) => {
             Some(format!("needs {}, and this is {gfx}", needs.gfx.join(" or ")))
         }

@@ -6,8 +6,10 @@ use crate::Fault;
 /// [`Acts`], one for each planted fault, as they are when it is called; the text stays for ever.
 pub const ACTS_SYMBOL: &str = "rocrepro_device_acts";
 
-/// Of how many acts the opportunities are kept; more have happened where a loop makes them.
-const KEPT: usize = 64;
+/// Of how many acts the opportunities are kept, of each line of the case and of all; more have happened where a loop makes
+/// them.
+const OF_A_LINE: usize = 64;
+const OF_ALL: usize = 4096;
 
 /// How often a planted fault misbehaved in one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +41,8 @@ impl Acts {
     /// Notes one, at an opportunity counted from 0.
     pub fn note(&mut self, opportunity: u64, line: u32) {
         self.times += 1;
-        if self.first.len() < KEPT {
+        let of_the_line = || self.first.iter().filter(|act| act.line == line).count();
+        if self.first.len() < OF_ALL && of_the_line() < OF_A_LINE {
             self.first.push(Act { opportunity: opportunity + 1, line });
         }
     }

@@ -145,6 +145,13 @@ impl Arch {
         (0..Self::ALL.len()).filter(move |at| new(*at)).map(|at| Self::ALL[at])
     }
 
+    /// Whether the processor of this name has images, of which HIP's arrays and textures are made.
+    ///
+    /// Source: ROCr's `isa_has_image_support`, which says no of GFX9.4 and GFX9.5.
+    pub fn has_images(processor: &str) -> bool {
+        !["gfx94", "gfx95"].iter().any(|start| processor.starts_with(start))
+    }
+
     /// The name with the target features that the device has switched on or off, as a code object
     /// is matched against it: `gfx90a:sramecc+:xnack-`.
     pub fn target_id(self) -> String {

@@ -8,7 +8,7 @@ mod formats;
 
 use std::{collections::BTreeMap, ffi::c_void};
 
-use device::Generation;
+use device::Arch;
 use isa::image::{Border, Dimension, IMAGE_ALIGNMENT, Image, ROW_ALIGNMENT, Sampler, Wrap};
 
 use crate::{
@@ -83,9 +83,9 @@ static SAMPLERS: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 const IMAGE_WORDS: usize = 12;
 const SAMPLER_WORDS: usize = 8;
 
-/// Whether the GPUs have images. ROCr says no of GFX9.4 alone (`isa_has_image_support`).
+/// Whether the GPUs have images.
 pub(crate) fn are_there() -> bool {
-    config::get().arch.generation() != Generation::Cdna3
+    Arch::has_images(config::get().arch.name())
 }
 
 /// Puts words where kernels can read them.

@@ -121,7 +121,10 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
         let rocm = needs.rocm.iter().map(|r| format!("ROCm {r}"));
         let wants = libraries.chain(functions).chain(rocm).chain(needs.gfx.iter().cloned());
         let groups = needs.groups.iter().map(|group| format!("a stack fetched --with {group}"));
-        let wants: Vec<_> = wants.chain(groups).collect();
+        let flags = [(needs.images, "images"), (needs.alone, "a GPU for itself")];
+        let flags =
+            flags.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name.to_owned());
+        let wants: Vec<_> = wants.chain(groups).chain(flags).collect();
         if !wants.is_empty() {
             text.push_str(&format!("  needs     {}\n", wants.join(", ")));
         }

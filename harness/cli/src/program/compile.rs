@@ -1,9 +1,10 @@
 //! C++ programs, compiled once for a stack and kept.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
 };
 
 use device::Planted;
@@ -12,12 +13,13 @@ use plan::program::Source;
 use super::{Unready, helper};
 use crate::{Session, commands::Toolchain};
 
-/// The stack's compiler, one program at a time.
+/// The stack's compiler.
 pub(crate) struct Compiler {
     toolchain: Toolchain,
     /// Where the helper's header is. It goes with the session.
     folder: PathBuf,
-    turn: Mutex<()>,
+    /// For each program: trials that share one wait for it, those of others do not.
+    turns: Mutex<BTreeMap<String, Arc<Mutex<()>>>>,
 }
 
 /// Where compiled programs and the caches of frameworks are kept, for each stack.
@@ -35,7 +37,7 @@ fn find(session: &Session) -> Result<Compiler, Unready> {
         let text = stop.to_string().trim_start_matches("error: ").to_owned();
         if stop.is_usage() { Unready::Missing(text) } else { Unready::Trouble(text) }
     })?;
-    Ok(Compiler { toolchain, folder, turn: Mutex::default() })
+    Ok(Compiler { toolchain, folder, turns: Mutex::default() })
 }
 
 /// The file of the compiled program.
@@ -87,8 +89,12 @@ fn kept(
     let runtime = identity.library("libamdhip64").and_then(|library| library.build_id.as_deref());
     let key = format!("{:?}", (&source.text, arch, options, runtime, helper::CPP.1));
     let folder = folder(session).join("compiled");
-    let program = folder.join(plan::digest(key.as_bytes()));
-    let _turn = compiler.turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = plan::digest(key.as_bytes());
+    let program = folder.join(&name);
+    let mut turns = compiler.turns.lock().unwrap_or_else(PoisonError::into_inner);
+    let turn = Arc::clone(turns.entry(name).or_default());
+    drop(turns);
+    let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
     if program.is_file() {
         return Ok(program);
     }

@@ -1,0 +1,367 @@
+//! Steps that are made once for each row of a table. A `for_each` is replaced by them before the values of the matrix are put in, so
+//! that nothing that reads steps knows of it.
+//!
+//! | in its steps | is |
+//! | --- | --- |
+//! | `$column` | what the row has there, or `default`; alone it may be a list or a mapping, too, and in a list it is the items of a list |
+//! | `${column.axis}` | the same, where that is a mapping of the values of this axis: what stands under the trial's |
+//! | `$axis` | as everywhere, where there is no such column |
+//!
+//! A row has its own cells, then those of its kind (`is`), then `default`.
+
+use std::{borrow::Cow, collections::BTreeSet};
+
+use crate::{
+    At, Trial,
+    diagnostic::suggest,
+    matrix::{Matrix, read_selector},
+    read::Reader,
+    yaml::{Key, Node, Value},
+};
+
+/// Steps that a case has after all: somebody who means more has written another product than was meant.
+const MOST_STEPS: usize = 100_000;
+
+/// The verb, which is none of a call.
+pub(crate) const WORD: &str = "for_each";
+
+const KEYS: &[&str] = &["rows", "kinds", "default", "steps"];
+
+/// What a row says besides its cells: which trials have it, and its kind.
+const OF_ROWS: &[&str] = &["when", "is"];
+
+/// The case with its `for_each` replaced, and where a row has nothing to put in: what stands there is not judged.
+pub(crate) fn expand<'n>(
+    reader: &mut Reader,
+    root: &'n Node,
+    trial: &Trial,
+    matrix: &Matrix,
+) -> (Cow<'n, Node>, Vec<At>) {
+    let as_it_is = || (Cow::Borrowed(root), Vec::new());
+    let Value::Map(entries) = &root.value else { return as_it_is() };
+    let steps = |key: &Key| key.text == "steps";
+    if !entries.iter().any(|(key, node)| steps(key) && has(node)) {
+        return as_it_is();
+    }
+    let mut made = Expansion { reader, trial, matrix, steps: 0, open: Vec::new() };
+    let entries = entries.iter().map(|(key, node)| {
+        let node = if steps(key) { made.inside(node) } else { node.clone() };
+        (key.clone(), node)
+    });
+    let value = Value::Map(entries.collect());
+    (Cow::Owned(Node { at: root.at, value }), made.open)
+}
+
+/// Whether there is one anywhere.
+fn has(node: &Node) -> bool {
+    match &node.value {
+        Value::Scalar(_) => false,
+        Value::List(items) => items.iter().any(has),
+        Value::Map(entries) => entries.iter().any(|(key, node)| key.text == WORD || has(node)),
+    }
+}
+
+struct Expansion<'e> {
+    reader: &'e mut Reader,
+    trial: &'e Trial,
+    matrix: &'e Matrix,
+    /// Made so far.
+    steps: usize,
+    /// Where a row has nothing to put in.
+    open: Vec<At>,
+}
+
+/// What stands under the names of columns.
+type Cells<'n> = &'n [(Key, Node)];
+
+/// A row, with what stands for the columns that it has not.
+struct Row<'n> {
+    at: At,
+    own: Cells<'n>,
+    kind: Cells<'n>,
+    default: Cells<'n>,
+}
+
+impl<'n> Row<'n> {
+    fn cell(&self, column: &str) -> Option<&'n Node> {
+        let mut cells = self.cells();
+        cells.find(|(key, _)| key.text == column).map(|(_, node)| node)
+    }
+
+    /// What it has, the first of a name first.
+    fn cells(&self) -> impl Iterator<Item = &'n (Key, Node)> + Clone + use<'n> {
+        self.own.iter().chain(self.kind).chain(self.default)
+    }
+}
+
+impl Expansion<'_> {
+    fn inside(&mut self, node: &Node) -> Node {
+        let value = match &node.value {
+            Value::Scalar(_) => return node.clone(),
+            Value::List(items) => {
+                Value::List(items.iter().flat_map(|item| self.item(item)).collect())
+            }
+            Value::Map(entries) => {
+                let inside = |(key, node): &(Key, Node)| (key.clone(), self.inside(node));
+                Value::Map(entries.iter().map(inside).collect())
+            }
+        };
+        Node { at: node.at, value }
+    }
+
+    /// One of a list, or what it stands for.
+    fn item(&mut self, node: &Node) -> Vec<Node> {
+        let Value::Map(entries) = &node.value else { return vec![self.inside(node)] };
+        let Some((_, table)) = entries.iter().find(|(key, _)| key.text == WORD) else {
+            return vec![self.inside(node)];
+        };
+        if let Some((key, _)) = entries.iter().find(|(key, _)| key.text != WORD) {
+            let message = format!("`{WORD}` stands alone; a row may have its own `when`");
+            self.reader.mistake(key.at, message);
+        }
+        self.rows(table).unwrap_or_default()
+    }
+
+    fn rows(&mut self, table: &Node) -> Option<Vec<Node>> {
+        let what = format!("`{WORD}`");
+        let fields = self.reader.fields(table, &what, KEYS)?;
+        let rows = self.reader.required(&fields, &what, "rows");
+        let steps = self.reader.required(&fields, &what, "steps");
+        let default = match fields.get("default") {
+            Some(node) => self.reader.entries(node, "`default`")?,
+            None => &[],
+        };
+        let kinds = match fields.get("kinds") {
+            Some(node) => self.kinds(node)?,
+            None => Vec::new(),
+        };
+        let (rows, steps) = (rows?, steps?);
+        let Value::List(rows) = &rows.value else {
+            self.reader.mistake(rows.at, "`rows` is a list of mappings, one for each time");
+            return None;
+        };
+        if has(steps) {
+            self.reader.mistake(steps.at, "a `for_each` has no other one in its steps");
+            return None;
+        }
+        let mut used = BTreeSet::new();
+        columns(steps, &mut used);
+        let of_kinds = kinds.iter().flat_map(|(_, cells)| *cells);
+        let mut unused: Vec<_> = default.iter().chain(of_kinds).map(|(key, _)| key).collect();
+        let mut made = Vec::new();
+        for node in rows {
+            let Some(own) = self.reader.entries(node, "a row") else { continue };
+            unused.extend(own.iter().map(|(key, _)| key));
+            let mut row = Row { at: node.at, own, kind: &[], default };
+            if let Some(node) = row.cell("is") {
+                let Some(name) = self.reader.text(node, "`is`") else { continue };
+                let Some((_, cells)) = kinds.iter().find(|(kind, _)| kind.text == name) else {
+                    let known = kinds.iter().map(|(kind, _)| kind.text.as_str());
+                    let message = format!("there is no kind `{name}` of rows");
+                    self.reader.mistake_with_help(node.at, message, suggest(name, known));
+                    continue;
+                };
+                row.kind = cells;
+            }
+            if let Some(when) = row.cell("when")
+                && !read_selector(self.reader, when, self.matrix).matches(self.trial)
+            {
+                continue;
+            }
+            for step in self.reader.list(steps) {
+                let steps = self.instances(step, &row);
+                self.steps += steps.len();
+                if self.steps > MOST_STEPS {
+                    let message = format!("this makes more than {MOST_STEPS} steps of the case");
+                    self.reader.mistake(table.at, message);
+                    // Some, or the case would be told to have none.
+                    return Some(made);
+                }
+                made.extend(steps);
+            }
+        }
+        let said = |key: &str| used.contains(key) || OF_ROWS.contains(&key);
+        for key in unused.into_iter().filter(|key| !said(&key.text)) {
+            let message = format!("no step of this `{WORD}` uses `${}`", key.text);
+            let help = suggest(&key.text, used.iter().copied());
+            self.reader.mistake_with_help(key.at, message, help);
+        }
+        Some(made)
+    }
+
+    /// The kinds by name.
+    fn kinds<'n>(&mut self, node: &'n Node) -> Option<Vec<(&'n Key, Cells<'n>)>> {
+        let kinds = self.reader.entries(node, "`kinds`")?;
+        let cells =
+            kinds.iter().map(|(key, node)| Some((key, self.reader.entries(node, "a kind")?)));
+        cells.collect()
+    }
+
+    /// What a node of the steps is for this row; in a list it may be several.
+    fn instances(&mut self, node: &Node, row: &Row<'_>) -> Vec<Node> {
+        let Value::Scalar(text) = &node.value else { return vec![self.instance(node, row)] };
+        match self.whole(text, node.at, row) {
+            Some(Node { value: Value::List(items), .. }) => items,
+            Some(other) => vec![other],
+            None => vec![self.instance(node, row)],
+        }
+    }
+
+    fn instance(&mut self, node: &Node, row: &Row<'_>) -> Node {
+        let mut at = node.at;
+        let value = match &node.value {
+            Value::Scalar(text) => match self.whole(text, node.at, row) {
+                Some(cell) => return cell,
+                None => Value::Scalar(self.text(text, node.at, row)),
+            },
+            Value::List(items) => {
+                Value::List(items.iter().flat_map(|item| self.instances(item, row)).collect())
+            }
+            Value::Map(entries) => {
+                let inside = |(key, node): &(Key, Node)| {
+                    let text = self.text(&key.text, key.at, row);
+                    (Key { at: key.at, text }, self.instance(node, row))
+                };
+                // What fails is told with the row: the steps are those of all rows.
+                at = row.at;
+                Value::Map(entries.iter().map(inside).collect())
+            }
+        };
+        Node { at, value }
+    }
+
+    /// The cell, where the text is nothing but its name.
+    fn whole(&mut self, text: &str, at: At, row: &Row<'_>) -> Option<Node> {
+        let mut parts = parts(text);
+        match (parts.next(), parts.next()) {
+            (Some(Part::Name(name)), None) => self.cell(name, at, row),
+            _ => None,
+        }
+    }
+
+    fn text(&mut self, text: &str, at: At, row: &Row<'_>) -> String {
+        let mut out = String::new();
+        for part in parts(text) {
+            let name = match part {
+                Part::Text(text) => {
+                    out.push_str(text);
+                    continue;
+                }
+                Part::Name(name) => name,
+            };
+            match self.cell(name, at, row) {
+                Some(Node { value: Value::Scalar(text), .. }) => out.push_str(&text),
+                Some(cell) => {
+                    let message = format!("`${name}` stands within a text, and this is none");
+                    self.reader.mistake(cell.at, message);
+                }
+                // An axis, which is put in later.
+                None => {
+                    out.push_str("${");
+                    out.push_str(name);
+                    out.push('}');
+                }
+            }
+        }
+        out
+    }
+
+    /// What `$name` stands for; none where it names an axis.
+    fn cell(&mut self, name: &str, at: At, row: &Row<'_>) -> Option<Node> {
+        let mut axes = name.split('.');
+        let column = axes.next()?;
+        let Some(mut cell) = row.cell(column) else {
+            if !self.matrix.may_have(name) {
+                let known = row.cells().map(|(key, _)| key.text.as_str());
+                let message = format!("the row has no `{column}`, which the steps use");
+                self.reader.mistake_with_help(row.at, message, suggest(column, known));
+                self.open.push(at);
+                return Some(Node { at, value: Value::List(Vec::new()) });
+            }
+            return None;
+        };
+        for name in axes {
+            let Some(axis) = self.matrix.axes.iter().find(|axis| axis.name == name) else {
+                if !self.matrix.unknown_axes {
+                    let known = self.matrix.axes.iter().map(|axis| axis.name.as_str());
+                    let message = format!("the matrix has no axis `{name}`");
+                    self.reader.mistake_with_help(at, message, suggest(name, known));
+                }
+                break;
+            };
+            let Value::Map(entries) = &cell.value else { continue };
+            let of_axis = |key: &Key| axis.values.contains(&key.text);
+            if !entries.iter().any(|(key, _)| of_axis(key)) {
+                continue;
+            }
+            for (key, _) in entries.iter().filter(|(key, _)| !of_axis(key)) {
+                let message = format!("axis `{name}` has no value `{}`", key.text);
+                let help = suggest(&key.text, axis.values.iter().map(String::as_str));
+                self.reader.mistake_with_help(key.at, message, help);
+            }
+            let value = self.trial.value(name).unwrap_or_default();
+            match entries.iter().find(|(key, _)| key.text == value) {
+                Some((_, node)) => cell = node,
+                None => {
+                    let message = format!("`{column}` says nothing for `{value}` of axis `{name}`");
+                    self.reader.mistake(cell.at, message);
+                    break;
+                }
+            }
+        }
+        Some(cell.clone())
+    }
+}
+
+enum Part<'t> {
+    Text(&'t str),
+    /// Behind a `$`.
+    Name(&'t str),
+}
+
+/// A text in its parts; what `$$` stands for is put in later.
+fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let (part, after) = match rest.strip_prefix('$') {
+            Some(after) if after.starts_with('$') => (Part::Text(&rest[..2]), &after[1..]),
+            Some(after) => {
+                let braced = after.strip_prefix('{').and_then(|text| text.split_once('}'));
+                let (name, after) = braced.unwrap_or_else(|| {
+                    let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+                    after.split_at(after.find(|c| !letter(c)).unwrap_or(after.len()))
+                });
+                (Part::Name(name), after)
+            }
+            None => {
+                let (text, after) = rest.split_at(rest.find('$').unwrap_or(rest.len()));
+                (Part::Text(text), after)
+            }
+        };
+        rest = after;
+        Some(part)
+    })
+}
+
+/// The columns, and axes, that steps name.
+fn columns<'n>(node: &'n Node, found: &mut BTreeSet<&'n str>) {
+    fn of_text<'n>(text: &'n str, found: &mut BTreeSet<&'n str>) {
+        found.extend(parts(text).filter_map(|part| match part {
+            Part::Name(name) => name.split('.').next(),
+            Part::Text(_) => None,
+        }));
+    }
+    match &node.value {
+        Value::Scalar(text) => of_text(text, found),
+        Value::List(items) => items.iter().for_each(|item| columns(item, found)),
+        Value::Map(entries) => {
+            for (key, node) in entries {
+                of_text(&key.text, found);
+                columns(node, found);
+            }
+        }
+    }
+}

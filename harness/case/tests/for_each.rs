@@ -1,0 +1,192 @@
+//! `for_each`: what its rows become, and what is told of a table that cannot be read.
+
+use case::{Case, Kernels, analyse, mistakes};
+use plan::Call;
+
+/// A case whose steps are these; its matrix has two modes.
+fn with(steps: &str) -> String {
+    format!(
+        "title: t\nsource: s\nfaults: copy.zero\nmatrix: {{mode: [global, relaxed]}}\n\
+         buffers: {{a: {{on: device, bytes: 64, fill: zero}}}}\nsteps:\n{steps}"
+    )
+}
+
+fn plans(text: &str) -> Vec<plan::Plan> {
+    let case = Case::parse("a/b", text).unwrap_or_else(|m| panic!("{m:#?}"));
+    let kernels = Kernels::new();
+    let plan = |trial| analyse(&case, &trial, &kernels).unwrap_or_else(|m| panic!("{m:#?}"));
+    case.trials().into_iter().map(plan).collect()
+}
+
+fn told(text: &str) -> Vec<String> {
+    let found = mistakes("a/b", text, &Kernels::new());
+    let one = |m: case::Diagnostic| {
+        let help = m.help.map(|help| format!(" ({help})")).unwrap_or_default();
+        format!("{}:{} {}{help}", m.at.line, m.at.column, m.message)
+    };
+    found.into_iter().map(one).collect()
+}
+
+const TABLE: &str = r#"  - for_each:
+      default: {do: set, before: [], right: hipSuccess}
+      steps:
+        - $before
+        - {$do: $with, returns: "${right.mode}"}
+        - sync: device
+      rows:
+        - {with: {to: a, value: 1}}
+        - {with: {to: a, value: 2}, before: [{sleep: 1}, {sleep: 2}]}
+        - {do: sync, with: device, right: {global: hipErrorNotReady, relaxed: {"<6.0": hipSuccess, ">=6.0": any}}}
+        - {do: sleep, with: 3, right: any, when: {mode: relaxed}}
+"#;
+
+#[test]
+fn each_row_is_its_steps_with_its_cells_in_them() {
+    let by_hand = [
+        r#"  - {set: {to: a, value: 1}, returns: hipSuccess}
+  - sync: device
+  - sleep: 1
+  - sleep: 2
+  - {set: {to: a, value: 2}, returns: hipSuccess}
+  - sync: device
+  - {sync: device, returns: hipErrorNotReady}
+  - sync: device
+"#,
+        r#"  - {set: {to: a, value: 1}, returns: hipSuccess}
+  - sync: device
+  - sleep: 1
+  - sleep: 2
+  - {set: {to: a, value: 2}, returns: hipSuccess}
+  - sync: device
+  - {sync: device, returns: {"<6.0": hipSuccess, ">=6.0": any}}
+  - sync: device
+  - {sleep: 3, returns: any}
+  - sync: device
+"#,
+    ];
+    let expanded = plans(&with(TABLE));
+    assert_eq!(expanded.len(), 2);
+    for (n, expanded) in expanded.iter().enumerate() {
+        let by_hand = &plans(&with(by_hand[n]))[n];
+        let say = |plan: &plan::Plan| -> Vec<_> {
+            let steps = plan.body.iter();
+            steps.map(|step| (step.call.clone(), step.returns.clone())).collect()
+        };
+        assert_eq!(say(expanded), say(by_hand));
+    }
+    // What fails is told with its row.
+    let lines: Vec<_> = expanded[0].body.iter().map(|step| step.line).collect();
+    assert_eq!(lines, [14, 14, 15, 15, 15, 15, 16, 16]);
+}
+
+#[test]
+fn one_may_stand_in_a_block_and_none_in_another_one() {
+    let text = with(
+        "  - thread:\n      - for_each:\n          rows: [{ms: 1}, {ms: 3}]\n          steps:\n            - repeat: {count: 2, steps: [{sleep: $ms}]}\n",
+    );
+    let Call::Thread { body } = &plans(&text)[0].body[0].call else { panic!("a thread") };
+    let sleeps: Vec<u64> = body
+        .iter()
+        .filter_map(|step| match &step.call {
+            Call::Repeat { body, .. } => Some(&body[0].call),
+            _ => None,
+        })
+        .filter_map(|call| if let Call::Sleep { ms } = call { Some(*ms) } else { None })
+        .collect();
+    assert_eq!(sleeps, [1, 3]);
+    let nested = "11:13 a `for_each` has no other one in its steps".to_owned();
+    let text = text.replace("repeat: {count: 2,", "for_each: {rows: [],");
+    assert!(told(&text).contains(&nested), "{:#?}", told(&text));
+    let text = text.replace("steps: [{sleep: $ms}]", "steps: [{sleep: 1}]");
+    assert!(told(&text).contains(&nested), "{:#?}", told(&text));
+}
+
+#[test]
+fn mistakes_of_a_table_are_told_at_their_cells() {
+    let right = [
+        ("value: 1}", "valeu: 1}", "14:26 `set` has no `valeu` (did you mean `value`?)"),
+        (
+            "before: [{sleep: 1}",
+            "befoer: [{sleep: 1}",
+            "15:37 no step of this `for_each` uses `$befoer` (did you mean `before`?)",
+        ),
+        ("{do: sleep, with: 3", "{do: sleep", "17:11 the row has no `with`, which the steps use"),
+        (
+            "${right.mode}",
+            "${right.moed}",
+            "11:33 the matrix has no axis `moed` (did you mean `mode`?)",
+        ),
+        (
+            "global: hipErrorNotReady, ",
+            "",
+            "16:43 `right` says nothing for `global` of axis `mode`",
+        ),
+        (
+            "global: hipErrorNotReady",
+            "globla: hipErrorNotReady",
+            "16:44 axis `mode` has no value `globla` (did you mean `global`?)",
+        ),
+        ("hipErrorNotReady", "hipErrorNotRaedy", "16:52 `hipErrorNotRaedy` is no status of `sync`"),
+        ("{mode: relaxed}", "{mode: relax}", "17:57 axis `mode` has no value `relax`"),
+        (
+            "default: {do: set, ",
+            "default: {do: [set], ",
+            "8:21 `$do` stands within a text, and this is none",
+        ),
+        (
+            "steps:\n        -",
+            "step:\n        -",
+            "9:7 `for_each` has no `step` (did you mean `steps`?)",
+        ),
+    ];
+    for (old, new, wanted) in &right {
+        let text = with(&TABLE.replacen(old, new, 1));
+        assert_ne!(text, with(TABLE), "{old}");
+        let told = told(&text);
+        assert!(told.iter().any(|line| line.starts_with(wanted)), "{new}: {told:#?}");
+    }
+    assert_eq!(told(&with(TABLE)), [""; 0]);
+    let alone = "  - {for_each: {rows: [], steps: []}, returns: any}\n  - sync: device\n";
+    assert_eq!(told(&with(alone)), ["7:39 `for_each` stands alone; a row may have its own `when`"]);
+    let all = "  - {for_each: {rows: {a: 1}, steps: [{sleep: $a}]}}\n  - sync: device\n";
+    assert_eq!(told(&with(all)), ["7:23 `rows` is a list of mappings, one for each time"]);
+}
+
+#[test]
+fn a_row_has_the_cells_of_its_kind_before_those_of_all() {
+    let table = r#"  - for_each:
+      default: {do: sync, with: device, right: hipSuccess, when: {mode: relaxed}}
+      kinds:
+        often: {do: set, with: {to: a, value: 3}, right: any}
+      steps:
+        - {$do: $with, returns: $right}
+      rows:
+        - {is: often, when: {}}
+        - {is: often, right: hipErrorNotReady}
+        - {when: {}}
+"#;
+    let by_hand = [
+        "  - {set: {to: a, value: 3}, returns: any}\n  - {sync: device, returns: hipSuccess}\n",
+        "  - {set: {to: a, value: 3}, returns: any}\n  - {set: {to: a, value: 3}, returns: hipErrorNotReady}\n  \
+         - {sync: device, returns: hipSuccess}\n",
+    ];
+    for (expanded, by_hand) in plans(&with(table)).iter().zip(by_hand) {
+        let say = |plan: &plan::Plan| -> Vec<_> {
+            plan.body.iter().map(|step| (step.call.clone(), step.returns.clone())).collect()
+        };
+        assert_eq!(say(expanded), say(&plans(&with(by_hand))[0]));
+    }
+    let wrong = |old, new| told(&with(&table.replacen(old, new, 1)));
+    let kind = "14:16 there is no kind `offten` of rows (did you mean `often`?)";
+    assert_eq!(wrong("is: often, when", "is: offten, when"), [kind]);
+    let cell = "10:51 no step of this `for_each` uses `$rihgt` (did you mean `right`?)";
+    assert_eq!(wrong("right: any", "rihgt: any"), [cell]);
+}
+
+#[test]
+fn a_table_has_an_end() {
+    let rows = vec!["{a: 1}"; 400].join(", ");
+    let steps = vec!["{sleep: $a}"; 400].join(", ");
+    let text = with(&format!("  - for_each: {{rows: [{rows}], steps: [{steps}]}}\n"));
+    assert_eq!(told(&text), ["7:15 this makes more than 100000 steps of the case"]);
+}
