@@ -19,7 +19,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <limits>
 #include <map>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <unistd.h>
@@ -153,11 +155,26 @@ template <class T> std::string classify(const std::vector<T> &got, const std::ve
   return nan ? "nan" : stale && changes ? "stale" : zero ? "zero" : "other";
 }
 
+// With as many digits as tell two of its type apart.
+template <class T>
+std::string shown(const T &value) {
+  std::ostringstream text;
+  text.precision(std::numeric_limits<T>::max_digits10);
+  // A character is a number here.
+  if constexpr (std::is_integral_v<T>) text << +value;
+  else text << value;
+  return text.str();
+}
+
 template <class T, class Differs>
 bool compare(const std::string &name, const std::vector<T> &got, const std::vector<T> &right,
              const std::vector<T> &before, int line, Differs differs) {
   if (got.size() != right.size()) {
     Wrong bad{"data", "shape", std::to_string(got.size()) + " values, right would be " + std::to_string(right.size()), {}};
+    return told(name, line, &bad);
+  }
+  if (got.empty()) {
+    Wrong bad{"data", "nothing", "it compares nothing: there are no values", {}};
     return told(name, line, &bad);
   }
   std::vector<size_t> at;
@@ -169,8 +186,8 @@ bool compare(const std::string &name, const std::vector<T> &got, const std::vect
   text += kind == "zero" ? ": all zero" : kind == "nan" ? ": all NaN" : kind == "stale" ? ": all as before" : "";
   std::string some[2];
   for (size_t n = 0; n < at.size() && n < 4; n++) {
-    some[0] += (n ? ", " : "") + std::to_string(got[at[n]]);
-    some[1] += (n ? ", " : "") + std::to_string(right[at[n]]);
+    some[0] += (n ? ", " : "") + shown(got[at[n]]);
+    some[1] += (n ? ", " : "") + shown(right[at[n]]);
   }
   Wrong bad{"data", kind, text, {"  got at " + first + ": " + some[0], "right at " + first + ": " + some[1]}};
   if (!before.empty() && before.size() != got.size())

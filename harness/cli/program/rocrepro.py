@@ -269,9 +269,8 @@ def raises(name, exception, function, *arguments):
 
 def given_back(name, before, after):
     """So much must be there after as before: free memory, handles."""
-    lost = before - after
-    text = "%s lost: %s before, %s after" % (lost, before, after)
-    return _told(name, None if lost == 0 else _bad("lost", text, about="leak"))
+    text = "%s before, %s after" % (before, after)
+    return _told(name, None if before == after else _bad("lost", text, about="leak"))
 
 
 def must(status, what="HIP"):

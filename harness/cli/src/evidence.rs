@@ -16,9 +16,29 @@ report.md and the program beside it are for others to read. Everything else in t
 and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
-/// The folder that was given, or the one named after the case in the current folder.
-pub(crate) fn folder(out: Option<&Path>, case: &str) -> PathBuf {
-    out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf)
+/// The folder that was given, or the one named after the case in the current folder. One that has files, and was not made for
+/// evidence, is somebody else's.
+pub(crate) fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
+    let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
+    let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
+        Ok(text) => text != PRIVATE,
+        Err(_) => folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()),
+    };
+    if foreign {
+        return Err(Stop::usage(format!(
+            "error: `{}` has files, and is no evidence of rocrepro's; `--out` names a new or an empty folder, or one that \
+             an earlier command has made",
+            folder.display()
+        )));
+    }
+    Ok(folder)
+}
+
+/// Makes the folder where it is missing, and marks it as one of evidence.
+pub(crate) fn make(folder: &Path) -> Result<(), Stop> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(folder.join(PRIVATE_FILE), PRIVATE))
+        .map_err(|e| cannot("make", folder, &e))
 }
 
 /// Writes a finding into its file; the folder is made where it is missing.
@@ -29,11 +49,9 @@ pub(crate) fn write<E: Evidence>(folder: &Path, found: &E) -> Result<PathBuf, St
 
 /// Writes a file of the folder, which is made where it is missing.
 pub(crate) fn write_text(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Stop> {
+    make(folder)?;
     let path = folder.join(name);
-    std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(folder.join(PRIVATE_FILE), PRIVATE))
-        .and_then(|()| std::fs::write(&path, text))
-        .map_err(|e| cannot("write", &path, &e))?;
+    std::fs::write(&path, text).map_err(|e| cannot("write", &path, &e))?;
     Ok(path)
 }
 

@@ -2,8 +2,8 @@
 //! at a misspelt path.
 
 use std::{
-    fs::OpenOptions,
-    io::{ErrorKind, Write},
+    fs::{self, File, OpenOptions},
+    io::{ErrorKind, Read, Write},
     path::Path,
 };
 
@@ -38,12 +38,65 @@ fn written(written: std::io::Result<()>) -> Result<(), Stop> {
     }
 }
 
+/// What a file that rocrepro wrote says at its beginning; others are never written over.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark {
+    what: &'static str,
+    says: &'static str,
+}
+
+const RECORDS: Mark = Mark { what: "a file of records", says: "{\"format\":" };
+const JUNIT: Mark = Mark { what: "a JUnit report", says: "<testsuites name=\"rocrepro\"" };
+/// A page of `matrix`.
+pub(crate) const PAGE: Mark = Mark { what: "a page", says: "<title>rocrepro: " };
+/// What `export` prints.
+pub(crate) const PROGRAM: Mark = Mark { what: "a program", says: "Printed by rocrepro from " };
+
+/// Refuses a file that somebody else wrote. One that is empty is nobody's; a device or a pipe keeps nothing.
+pub(crate) fn ours(path: &Path, mark: Mark) -> Result<(), Stop> {
+    let cannot =
+        |e: std::io::Error| Stop::usage(format!("error: cannot read `{}`: {e}", path.display()));
+    if !path.is_file() {
+        return Ok(());
+    }
+    let mut head = Vec::new();
+    File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head)).map_err(cannot)?;
+    let says = mark.says.as_bytes();
+    // The beginning of it is what a run that was ended early has left.
+    if says.starts_with(&head) || head.windows(says.len()).any(|text| text == says) {
+        return Ok(());
+    }
+    Err(Stop::usage(format!(
+        "error: `{}` is there, and is not {} of rocrepro's; name another file, or move that one away",
+        path.display(),
+        mark.what
+    )))
+}
+
+/// Writes a file, in the place of an earlier one of ours, which stays until the new one is whole.
+pub(crate) fn replace(path: &Path, mark: Mark, text: &str) -> Result<(), Stop> {
+    ours(path, mark)?;
+    let written = if path.exists() && !path.is_file() {
+        fs::write(path, text)
+    } else {
+        // A link goes on to lead to it.
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let mut beside = path.clone().into_os_string();
+        beside.push(format!(".{}.new", std::process::id()));
+        fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).inspect_err(|_| {
+            let _ = fs::remove_file(&beside);
+        })
+    };
+    written.map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+}
+
 /// Opens the journal of records to append to. What an earlier run began there and never ended is said.
 pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {
     // A device or a pipe has no end.
     if let Some(warning) = path.filter(|path| path.is_file()).and_then(unfinished::warning) {
         note(warning);
     }
+    path.map_or(Ok(()), |path| ours(path, RECORDS))?;
     path.map(|path| Journal::open(path, Durability::Machine))
         .transpose()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
@@ -77,6 +130,7 @@ impl<'a> Junit<'a> {
                 "error: `{path}` is the file of the records; JUnit needs another"
             )));
         }
+        ours(path, JUNIT)?;
         OpenOptions::new()
             .create(true)
             .append(true)
@@ -89,9 +143,6 @@ impl<'a> Junit<'a> {
         let Junit(path) = self;
         let xml = report::junit(records)
             .map_err(|e| Stop::no_verdict(format!("error: cannot make the JUnit report: {e}")))?;
-        let written =
-            std::fs::File::create(path).and_then(|mut file| file.write_all(xml.as_bytes()));
-        written
-            .map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+        replace(path, JUNIT, &xml)
     }
 }

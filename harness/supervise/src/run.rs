@@ -38,7 +38,7 @@ enum End {
 }
 
 /// Starts `command` as the leader of a process group of its own, writes `input` and a newline to
-/// its standard input, and returns when it has ended or could not be ended. `on_line` is called
+/// its standard input, which is empty where there is none, and returns when it has ended or could not be ended. `on_line` is called
 /// in this thread with each event line as it comes; while it takes its time nothing is read and
 /// no limit is enforced.
 ///
@@ -83,7 +83,9 @@ fn run_with(
         return unstarted(Ended::Stopped { reason: Reason::Cancelled, forced: false });
     }
     command.process_group(0);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Who gets no orders waits for none: an open pipe would be an input that never ends.
+    let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let (mut child, leader) = match adopted::start(&mut command) {
         Ok(started) => started,
         Err(error) => return unstarted(Ended::SpawnFailed(error)),

@@ -95,7 +95,7 @@ fn search(args: &Bisect, before: Option<&Nights>) -> Result<(u8, Option<Nights>)
         }
         Subject::Command(_) => "bisect",
     };
-    let folder = evidence::folder(args.out.as_deref(), case_name);
+    let folder = evidence::folder(args.out.as_deref(), case_name)?;
     let mut begun = begun(args, &subject, &axis, &options)?;
     begun.followed = before.and_then(|nights| nights.signature.clone());
     let skipped = axis.points_of(&args.skip)?;

@@ -9,7 +9,7 @@ use std::{
     process::ExitCode,
 };
 
-use device::{Config, Place, Planted};
+use device::{Config, Place, Planted, WITNESS_VARIABLE};
 use supervise::Start;
 
 use super::setup::setup;
@@ -44,6 +44,10 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     let text = text.map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
     start.arguments.extend(args.arguments.iter().cloned());
+    // A bisect asks whether the program used the device.
+    if let Some(file) = env::var_os(WITNESS_VARIABLE) {
+        start.environment.insert(WITNESS_VARIABLE.into(), file);
+    }
     if let Some(venv) = venv {
         // What was given on the command line stands.
         start.environment.entry("VIRTUAL_ENV".into()).or_insert(venv.into());

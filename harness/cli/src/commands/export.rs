@@ -156,6 +156,5 @@ fn write(out: &Path, text: &str) -> Result<(), Stop> {
     if out.as_os_str() == "-" {
         return outputs::data(text);
     }
-    std::fs::write(out, text)
-        .map_err(|e| Stop::usage(format!("error: cannot write `{}`: {e}", out.display())))
+    outputs::replace(out, outputs::PROGRAM, text)
 }

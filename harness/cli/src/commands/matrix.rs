@@ -34,6 +34,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
     let selected: HashSet<String> = selected.iter().map(Selected::id).collect();
     // What is kept of cases that the library no longer has is shown with all.
     let wanted = |trial: &str| every || selected.contains(trial);
+    outputs::ours(&args.out.join("index.html"), outputs::PAGE)?;
     fs::create_dir_all(&args.out).map_err(|e| {
         Stop::usage(format!("error: cannot make the folder `{}`: {e}", args.out.display()))
     })?;
@@ -198,8 +199,5 @@ fn read(record: &Path) -> Result<(Vec<Record>, Vec<String>), Stop> {
 fn write(out: &Path, columns: &[Column]) -> Result<(), Stop> {
     let date = report::date(SystemTime::now());
     let page = MatrixPage { columns, date: &date }.html();
-    let (path, new) = (out.join("index.html"), out.join("index.html.new"));
-    fs::write(&new, page)
-        .and_then(|()| fs::rename(&new, &path))
-        .map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
+    outputs::replace(&out.join("index.html"), outputs::PAGE, &page)
 }

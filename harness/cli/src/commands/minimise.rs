@@ -98,7 +98,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     let cancel = interrupt::cancel()?;
     let begun = Instant::now();
     let name = &jobs.first().ok_or_else(|| Stop::nothing("error: no trial"))?.0.case.id;
-    let folder = evidence::folder(args.out.as_deref(), name);
+    let folder = evidence::folder(args.out.as_deref(), name)?;
     let search = MinimiseOptions {
         budget_runs: args.budget_runs,
         budget: Duration::from_secs(args.budget_seconds.into()),
@@ -106,9 +106,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
         resume: args.resume,
         elsewhere: Some(elsewhere),
     };
-    std::fs::create_dir_all(&folder).map_err(|e| {
-        Stop::usage(format!("error: cannot make the folder `{}`: {e}", folder.display()))
-    })?;
+    evidence::make(&folder)?;
     let jobs: Vec<Job<'_>> = jobs
         .iter()
         .map(|(Selected { case, trial }, lowered)| Job {

@@ -36,6 +36,7 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let together = |a: usize, b: usize| tried[a].goes_with(&tried[b]);
     let settings = Settings { failures: args.failures, ..Settings::default() };
     let (mut count, mut trouble) = (0, None);
+    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let found = search(tried.len(), &together, &settings, &mut |set, runs| {
         let jobs: Vec<_> = {
             let job = base(set);
@@ -59,7 +60,6 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let Some(found) = found else {
         return Err(Stop::no_verdict(format!("error: `{signature}` did not come again")));
     };
-    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);
     let result = Mitigations {
         trial: subject.id(),
         on: Setting::of(failed),

@@ -38,7 +38,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     options.cases_from = args.from.chosen();
     let session = Session::open(options.clone())?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.repeat)?;
-    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);
+    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let Some(failed) = runs.failed().cloned() else {
         return Err(Stop::no_verdict("error: no run failed"));
     };
@@ -294,6 +294,11 @@ fn summary(folder: &Path, findings: &Findings, issue: &Issue, open: bool) -> Str
             "  look first  {}: the case's own kernel is the first suspect, not ROCm\n              {}\n",
             mistake.found, mistake.again
         ));
+    }
+    if report::issue::may_be_its_own(findings) {
+        text.push_str(
+            "  look first  the program itself: nothing that was seen shows that ROCm did this\n",
+        );
     }
     let mut issues: Vec<_> =
         findings.duplicates.iter().flat_map(|d| d.known.upstream.clone()).collect();

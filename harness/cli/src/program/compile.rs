@@ -76,6 +76,15 @@ fn linked(session: &Session, option: &str) -> Vec<String> {
     }
 }
 
+/// The library that a linker, GNU's or LLVM's, says it does not find.
+fn missing_library(log: &str) -> Option<&str> {
+    log.lines().find_map(|line| {
+        let (_, name) = line.split_once(" -l")?;
+        let says = ["unable to find library", "cannot find"].iter().any(|text| line.contains(text));
+        says.then(|| name.split([':', ' ']).next().unwrap_or(name))
+    })
+}
+
 /// What the compiler makes of it, made once.
 fn kept(
     session: &Session,
@@ -118,7 +127,28 @@ fn kept(
                 session.stack.spec
             )));
         }
-        Err(log) => return Err(Unready::Refused(log)),
+        Err(log) => {
+            return Err(match missing_library(&log) {
+                Some(name) => Unready::Missing(format!(
+                    "neither `{}` nor this machine has lib{name}; `--with` fetches a package that brings it",
+                    session.stack.spec
+                )),
+                None => Unready::Refused(log),
+            });
+        }
     }
     Ok(program)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_linker_names_the_library_that_it_lacks() {
+        let of = |log| missing_library(log);
+        assert_eq!(of("ld.lld: error: unable to find library -lrocfft\n"), Some("rocfft"));
+        assert_eq!(of("/usr/bin/ld: cannot find -lrocfft: No such file"), Some("rocfft"));
+        assert_eq!(of("a.cpp:3: error: expected ';'\nld.lld: error: undefined symbol: f"), None);
+    }
 }

@@ -49,6 +49,20 @@ fn check_script(script: &str, options: &[&str], code: i32, out: &[&str]) {
     check(&arguments, code, out, &[]);
 }
 
+/// Whatever it does, it says nothing of a release: here it asks which one it is in.
+#[test]
+fn a_program_that_never_uses_the_device_names_no_release() {
+    let folder = folder();
+    let program = folder.path().join("which.sh");
+    let script = "#!/bin/sh\ncase $ROCREPRO_PREFIX in *7.2.4*) exit 1;; esac\n";
+    std::fs::write(&program, script).expect("a program");
+    let (program, out) = (program.to_str().unwrap(), folder.path().join("out"));
+    let ends = ["--good", "debian:6.4.3", "--bad", "debian:7.2.4", "--out", out.to_str().unwrap()];
+    let output = check(&[&["--program", "sh"][..], &ends, &["--", program]].concat(), 3, &[], &[]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("never used the device"), "{told}");
+}
+
 #[test]
 fn a_threshold_is_found() {
     check_script(

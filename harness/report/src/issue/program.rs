@@ -28,6 +28,30 @@ pub(super) fn own(findings: &Findings) -> Option<&Own> {
     findings.program.as_ref()?.own.as_ref()
 }
 
+/// Names of statuses begin so, in the texts of exceptions and of what a program says last.
+const STATUSES: [&str; 6] =
+    ["hipError", "HIP_ERROR_", "HIPRTC_ERROR_", "HSA_STATUS_", "rocblas_status_", "_STATUS_"];
+
+/// Whether nothing shows that ROCm took part in what went wrong: how a program ends may be its own doing, as no check of it,
+/// no status and no finding of the device is. Where it passes elsewhere, that shows it.
+pub fn may_be_its_own(findings: &Findings) -> bool {
+    let Findings { record, controls, .. } = findings;
+    let outcome = &record.outcome;
+    let by_its_end = match outcome.kind {
+        Kind::ApiError => ["exit:", "exception:"].iter().any(|s| outcome.signature.starts_with(s)),
+        Kind::Crash | Kind::Hang | Kind::LibraryExit | Kind::TeardownCrash => true,
+        _ => outcome.signature == "leak:process",
+    };
+    let names_a_status = |text: &String| STATUSES.iter().any(|status| text.contains(status));
+    let texts = outcome.details.iter().chain([&outcome.summary]);
+    let passes_elsewhere =
+        controls.iter().any(|control| control.rate.runs > 0 && control.rate.failed == 0);
+    own(findings).is_some()
+        && by_its_end
+        && !texts.into_iter().any(names_a_status)
+        && !passes_elsewhere
+}
+
 /// What goes wrong, in a few words.
 pub(super) fn symptom(record: &Record) -> String {
     let outcome = &record.outcome;

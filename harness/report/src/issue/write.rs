@@ -134,6 +134,14 @@ pub(super) fn notice(findings: &Findings) -> String {
             mistake.again
         ));
     }
+    if own_program::may_be_its_own(findings) {
+        notes.push(
+            "**Nothing that was seen shows that ROCm did this.** No check of the program, no status of a call and no finding of \
+             the device is part of it: the program may have done it itself. Do not file this before that is ruled out, by a \
+             release or a machine on which it passes."
+                .to_owned(),
+        );
+    }
     let device = &findings.record.device;
     if device.emulated {
         let (gfx, builds) = (&device.gfx, builds(findings));

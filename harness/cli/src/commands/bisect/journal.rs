@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use supervise::{Durability, Journal};
 
 use super::identity::{self, Files};
-use crate::{Stop, outputs::note, stop::chain};
+use crate::{Stop, evidence, outputs::note, stop::chain};
 
 /// The file in the evidence folder.
 pub(super) const FILE: &str = "bisect.jsonl";
@@ -330,8 +330,7 @@ pub(super) fn open(
     position: &dyn Fn(&str) -> Option<usize>,
 ) -> Result<(Journal, Past), Stop> {
     let path = folder.join(FILE);
-    std::fs::create_dir_all(folder)
-        .map_err(|e| Stop::usage(format!("error: cannot make `{}`: {e}", folder.display())))?;
+    evidence::make(folder)?;
     let past = read(&path)?;
     let past = match past {
         Some(_) if !resume => {

@@ -6,20 +6,21 @@ use std::{
 
 use builds::Obtained;
 use case::{Case, Lowered, Trial};
-use device::Planted;
+use device::{Planted, WITNESS_VARIABLE};
 use judge::Kind as Outcome;
 use regex::Regex;
 use report::Record;
 use rocm::Stack;
 use supervise::{Cancel, Ended, Limits, Reason};
+use tempfile::NamedTempFile;
 
 use super::{
     axis::{Axis, Kind},
     says,
 };
 use crate::{
-    CaseLibrary, Job, Session, SessionOptions, Stop, progress, progress::Fetching, run_trial,
-    stop::chain,
+    CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, progress, progress::Fetching,
+    run_trial, stop::chain,
 };
 
 /// What one run showed.
@@ -91,6 +92,8 @@ enum Work<'a> {
         variables: Vec<(OsString, OsString)>,
         limits: Limits,
         text: Option<Regex>,
+        /// To which the emulated device adds a line for each process that uses it: a program that never does shows nothing.
+        witness: Option<NamedTempFile>,
     },
 }
 
@@ -283,10 +286,17 @@ fn command<'a>(
     let mut variables: Vec<(OsString, OsString)> =
         options.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
     variables.push(("ROCREPRO_VALUE".into(), label.into()));
+    let mut witness = None;
     if matches!(axis.kind, Kind::Builds | Kind::Stacks) {
         let stack = stack(&options)?;
         if let Some(program) = &wanted.program {
             command = exec(program, &stack, &options, wanted)?;
+            if matches!(options.device, DeviceChoice::Emulated(_)) {
+                let file = NamedTempFile::new()
+                    .map_err(|e| Stop::no_verdict(format!("error: no temporary file: {e}")))?;
+                variables.push((WITNESS_VARIABLE.into(), file.path().into()));
+                witness = Some(file);
+            }
         }
         let libraries = std::env::join_paths(&stack.libraries).unwrap_or_default();
         variables.push(("ROCREPRO_PREFIX".into(), stack.root.clone().into()));
@@ -295,7 +305,7 @@ fn command<'a>(
     }
     // A command is not a worker: it may be silent as long as it likes.
     let limits = Limits { quiet: std::time::Duration::MAX, ..options.limits };
-    Ok(Work::Command { command, variables, limits, text: wanted.text.clone() })
+    Ok(Work::Command { command, variables, limits, text: wanted.text.clone(), witness })
 }
 
 impl Ready<'_> {
@@ -313,8 +323,23 @@ impl Ready<'_> {
                 let job = Job { case, trial, lowered: (**lowered).clone(), run: number, faults };
                 run_trial(session, &job, cancel).map(of_record)
             }
-            Work::Command { command, variables, limits, text } => {
-                of_command(command, variables, limits, text.as_ref(), cancel)
+            Work::Command { command, variables, limits, text, witness } => {
+                // Of the run before.
+                let forget = |file: &NamedTempFile| file.as_file().set_len(0);
+                if let Some(Err(error)) = witness.as_ref().map(forget) {
+                    let why = format!("cannot empty a temporary file: {error}");
+                    return Some(Ran { shown: Shown::Trouble, why, time: 0.0, record: None });
+                }
+                let mut ran = of_command(command, variables, limits, text.as_ref(), cancel)?;
+                let unused = |file: &NamedTempFile| {
+                    file.as_file().metadata().is_ok_and(|file| file.len() == 0)
+                };
+                let judged = matches!(ran.shown, Shown::Passed | Shown::Failed { .. });
+                if judged && witness.as_ref().is_some_and(unused) {
+                    ran.shown = Shown::Untestable;
+                    ran.why = format!("the program never used the device ({})", ran.why);
+                }
+                Some(ran)
             }
         }
     }

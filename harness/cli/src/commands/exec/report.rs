@@ -50,6 +50,7 @@ pub(super) fn report(
     let (also, (form, (words, ()))) = Stop::both(also, Stop::both(form, given))?;
     let text = source(args, &words)?;
     let name = name(&text.as_ref().map_or_else(|| args.program.clone(), |(file, ..)| file.clone()));
+    let folder = evidence::folder(args.reporting.out.as_deref(), &name)?;
     let library = CaseLibrary::of_text(&name, &case(args, &name, &words))?;
     let here = std::env::current_dir()
         .map_err(|e| Stop::no_verdict(format!("error: no current folder: {e}")))?;
@@ -117,7 +118,7 @@ pub(super) fn report(
         variables,
         duplicates: Vec::new(),
     };
-    wanted.write(&evidence::folder(args.reporting.out.as_deref(), &name), form, false)
+    wanted.write(&folder, form, false)
 }
 
 /// What cannot be judged.

@@ -108,11 +108,11 @@ pub(super) fn minimise(
     if search.passes_there(&source.text).is_none_or(|passes| !passes) {
         search.passes = Passes::Nowhere;
     }
+    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let shorter = shorten(&source.text, &mut |text| search.still(text));
     if let Some(stop) = search.trouble {
         return Err(stop);
     }
-    let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id);
     let text = shorter.of(&source.text);
     let ending = if matches!(program.what, What::Cpp { .. }) { "cpp" } else { "py" };
     let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));

@@ -156,6 +156,7 @@ const CLASSES: &[(Values, Values, Values, &str)] = &[
     (&["nan", "0"], &["1", "2"], &["3", "3"], "other"),
     (&["7", "9"], &["1", "2"], &["7", "8"], "other"),
     (&["1"], &["1", "2"], &["0"], "shape"),
+    (&[], &[], &[], "nothing"),
     // What was before is of another length, and says nothing.
     (&["1", "2"], &["3", "4"], &["1"], "other"),
 ];
@@ -200,8 +201,10 @@ fn both_helpers_call_wrong_values_alike() {
     let calls: String = CLASSES
         .iter()
         .map(|(got, right, before, _)| {
-            let [got, right, before] = [got, right, before].map(|values| list(values));
-            format!("rocrepro::equal<float>(\"a\", {{{got}}}, {{{right}}}, {{{before}}});\n")
+            // Bare braces without values would be a single one.
+            let vector = |values: &[&str]| format!("std::vector<float>{{{}}}", list(values));
+            let [got, right, before] = [got, right, before].map(|values| vector(values));
+            format!("rocrepro::equal(\"a\", {got}, {right}, {before});\n")
         })
         .collect();
     let set = format!("setenv(\"ROCREPRO_REPORT\", {:?}, 1);\n", report.display().to_string());
