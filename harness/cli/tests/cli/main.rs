@@ -18,6 +18,7 @@ mod faults;
 mod headers;
 mod health;
 mod home;
+mod killed;
 mod late;
 mod linear;
 mod machine;
