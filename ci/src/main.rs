@@ -10,6 +10,7 @@ mod exports;
 mod filing;
 mod foreign;
 mod mutants;
+mod night;
 mod nightly;
 mod recipes;
 mod tidy;
@@ -99,6 +100,7 @@ usage: cargo run -p ci -- TASK
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
+  night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      the gate: lint, test, and of the others a sample: of `stacks` each trial on one of the older releases, of `prove` a
            third of the cases and of `mutate` a sixteenth, of `checks` each architecture on one release, of `exports` a third,
@@ -142,6 +144,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "chaos" => chaos(),
+        "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => all(),
         _ => {

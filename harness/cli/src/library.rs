@@ -165,13 +165,24 @@ fn in_parallel<T: Send>(
     let sources: Vec<_> = sources.iter().collect();
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let part = sources.len().div_ceil(processors).max(FEW);
+    let (first, others) = sources.split_at(part.min(sources.len()));
     let give = |part: &[(&String, &Source)]| -> Vec<T> {
         part.iter().map(|(id, source)| give(id, source)).collect()
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = sources.chunks(part).map(|part| scope.spawn(|| give(part))).collect();
-        let ended = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        ended.flat_map(|ended| ended.unwrap_or_else(|why| resume_unwind(why))).collect()
+        let threads = others.chunks(part).map(|part| {
+            // Where no thread is left this one does it.
+            thread::Builder::new().spawn_scoped(scope, move || give(part)).map_err(|_| part)
+        });
+        let threads: Vec<_> = threads.collect();
+        let mut all = give(first);
+        for thread in threads {
+            all.extend(match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|why| resume_unwind(why)),
+                Err(part) => give(part),
+            });
+        }
+        all
     })
 }
 
