@@ -12,6 +12,7 @@ mod foreign;
 mod mutants;
 mod night;
 mod nightly;
+mod page;
 mod recipes;
 mod tidy;
 
@@ -86,6 +87,7 @@ usage: cargo run -p ci -- TASK
   filed    the same for three cases
   coverage writes docs/coverage.md, whose age `test` tells
   evidence every case on four releases and their architectures, as docs/matrix.html; options of `matrix` may follow
+  page     docs/matrix.html in Chromium, wide and small, light and dark: filter, search, links, and pictures for you to look at
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
             let more: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| evidence::evidence(&sh, &more))
         }
+        "page" => shell().and_then(|sh| page::page(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),

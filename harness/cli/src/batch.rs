@@ -33,7 +33,7 @@ pub(crate) fn run_jobs(
     journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
     let jobs: Vec<_> = jobs.into_iter().map(|job| (session.next_number(), job)).collect();
-    run_batch(session, &jobs, &Patience::default(), &[], journal).map(|batch| {
+    run_batch(session, &jobs, &Patience::default(), &[], journal, |_| ()).map(|batch| {
         let left_out = batch.left_out.map(|why| Stop::no_verdict(format!("error: {why}")));
         (batch.records, batch.trouble.or(left_out))
     })
@@ -124,13 +124,15 @@ pub(crate) struct Batch {
     pub(crate) trouble: Option<Stop>,
 }
 
-/// The same, with the trials that were not run. Each job has its number in the run; `head` goes to the journal before all else.
+/// The same, with the trials that were not run. Each job has its number in the run; `head` goes to the journal before all else. Of
+/// a record that the journal has, `let_go` may take what nobody needs any more.
 pub(crate) fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],
     patience: &Patience,
     head: &[Line],
     journal: Option<Journal>,
+    let_go: impl Fn(&mut Record) + Sync,
 ) -> Result<Batch, Stop> {
     let cancel = interrupt::cancel()?;
     let bar = progress(jobs.len() as u64);
@@ -173,6 +175,7 @@ pub(crate) fn run_batch(
                 return None;
             }
             journal.keep(|| Line::Trial(Box::new(record.clone())), &cancel);
+            let_go(&mut record);
             Some(record)
         },
         |index, record: Option<Record>| {

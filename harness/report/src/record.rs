@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use device::{Acts, Identity, Planted};
-use judge::{End, Location, Outcome, PhaseUse, Verdict};
+use judge::{End, Location, Outcome, PhaseUse, Verdict, VerdictKind};
 use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,6 +100,22 @@ pub struct Record {
     pub nonce: String,
     /// The command that repeats this trial.
     pub again: String,
+}
+
+impl Record {
+    /// Lets go of what no view of a run shows of a trial that passed or was skipped: in a run of many it would fill the memory. The
+    /// record file has it.
+    pub fn let_go(&mut self) {
+        if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
+            return;
+        }
+        self.environment = BTreeMap::new();
+        self.limits = BTreeMap::new();
+        self.phases = Vec::new();
+        self.nonce = String::new();
+        self.again = String::new();
+        self.stack.libraries = Vec::new();
+    }
 }
 
 /// Lateness on purpose.

@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let lost_lines = lost.iter().map(|record| Line::Trial(Box::new(record.clone())));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lost_lines).collect();
     let Batch { records: new, not_run, left_out, trouble } =
-        run_batch(&session, &jobs, &args.patience(known), &head, journal)?;
+        run_batch(&session, &jobs, &args.patience(known), &head, journal, Record::let_go)?;
     records.extend(lost.into_iter().chain(new));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
