@@ -11,6 +11,7 @@ use std::{
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::{Begun, Line, Over, Record, count};
+use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
@@ -145,7 +146,7 @@ pub(crate) fn run_batch(
     let mut unfinished: BTreeSet<usize> = (0..jobs.len()).collect();
     let journal = Lines { journal: journal.map(Mutex::new), trouble: Mutex::new(None) };
     for line in head {
-        journal.keep(|| line.clone(), &cancel);
+        journal.keep(|| line, &cancel);
     }
     let course =
         Course { patience, begun: Instant::now(), ended: OnceLock::new(), hangs: Mutex::default() };
@@ -165,7 +166,7 @@ pub(crate) fn run_batch(
                 return None;
             }
             // A trial of which nobody would know that it began is not run.
-            if !journal.keep(|| Line::Begun(begun(session, job, number)), &cancel) {
+            if !journal.keep(|| begun(session, job, number), &cancel) {
                 return None;
             }
             let mut record = Record { number, ..run_trial(session, job, &cancel)? };
@@ -174,7 +175,7 @@ pub(crate) fn run_batch(
             if !course.over(&record) {
                 return None;
             }
-            journal.keep(|| Line::Trial(Box::new(record.clone())), &cancel);
+            journal.keep(|| &record, &cancel);
             let_go(&mut record);
             Some(record)
         },
@@ -187,7 +188,7 @@ pub(crate) fn run_batch(
         },
     );
     drop(keep);
-    journal.keep(|| Line::Over(over(session)), &cancel);
+    journal.keep(|| over(session), &cancel);
     let trouble = journal.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     bar.finish_and_clear();
     let (all, finished) = (planned.len(), records.len());
@@ -220,8 +221,9 @@ struct Lines {
 }
 
 impl Lines {
-    /// Writes a line. Where one cannot be written the run is cancelled: the trials to come would be lost as well.
-    fn keep(&self, line: impl FnOnce() -> Line, cancel: &Cancel) -> bool {
+    /// Writes what a [`Line`] holds, which is written as that is. Where one cannot be written the run is cancelled: the trials to come
+    /// would be lost as well.
+    fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.is_none() {

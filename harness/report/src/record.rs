@@ -56,7 +56,7 @@ pub struct Record {
     pub red: Vec<Location>,
     /// The program of a trial whose body is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<ProgramRun>,
+    pub program: Option<Box<ProgramRun>>,
     /// How often each planted fault misbehaved, as the worker says before it tears down; empty where it did not come that far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
@@ -115,6 +115,7 @@ impl Record {
         self.nonce = String::new();
         self.again = String::new();
         self.stack.libraries = Vec::new();
+        self.stack.root = String::new();
     }
 }
 
