@@ -18,7 +18,7 @@ const COLUMNS: [(&str, &[&str]); 4] = [
 const FOLDER: &str = "target/evidence";
 
 /// The page that is shown.
-const SHOWN: &str = "docs/matrix.html";
+pub(crate) const SHOWN: &str = "docs/matrix.html";
 
 /// A page that people open.
 const MOST_BYTES: u64 = 2_000_000;

@@ -10,7 +10,9 @@ mod exports;
 mod filing;
 mod foreign;
 mod mutants;
+mod night;
 mod nightly;
+mod page;
 mod recipes;
 mod tidy;
 
@@ -85,6 +87,7 @@ usage: cargo run -p ci -- TASK
   filed    the same for three cases
   coverage writes docs/coverage.md, whose age `test` tells
   evidence every case on four releases and their architectures, as docs/matrix.html; options of `matrix` may follow
+  page     docs/matrix.html in Chromium, wide and small, light and dark: filter, search, links, and pictures for you to look at
   examples makes the reports of reports/examples anew
   bisects  twelve real bisects between the releases and five of programs: the known answers; needs gcc
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
@@ -99,6 +102,7 @@ usage: cargo run -p ci -- TASK
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
+  night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      the gate: lint, test, and of the others a sample: of `stacks` each trial on one of the older releases, of `prove` a
            third of the cases and of `mutate` a sixteenth, of `checks` each architecture on one release, of `exports` a third,
@@ -121,6 +125,7 @@ fn main() -> ExitCode {
             let more: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| evidence::evidence(&sh, &more))
         }
+        "page" => shell().and_then(|sh| page::page(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
@@ -142,6 +147,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "chaos" => chaos(),
+        "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => all(),
         _ => {

@@ -11,6 +11,7 @@ use std::{
 use device::Planted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::{Begun, Line, Over, Record, count};
+use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
 
 use crate::{
@@ -33,7 +34,7 @@ pub(crate) fn run_jobs(
     journal: Option<Journal>,
 ) -> Result<(Vec<Record>, Option<Stop>), Stop> {
     let jobs: Vec<_> = jobs.into_iter().map(|job| (session.next_number(), job)).collect();
-    run_batch(session, &jobs, &Patience::default(), &[], journal).map(|batch| {
+    run_batch(session, &jobs, &Patience::default(), &[], journal, |_| ()).map(|batch| {
         let left_out = batch.left_out.map(|why| Stop::no_verdict(format!("error: {why}")));
         (batch.records, batch.trouble.or(left_out))
     })
@@ -124,13 +125,15 @@ pub(crate) struct Batch {
     pub(crate) trouble: Option<Stop>,
 }
 
-/// The same, with the trials that were not run. Each job has its number in the run; `head` goes to the journal before all else.
+/// The same, with the trials that were not run. Each job has its number in the run; `head` goes to the journal before all else. Of
+/// a record that the journal has, `let_go` may take what nobody needs any more.
 pub(crate) fn run_batch(
     session: &Session,
     jobs: &[(u64, Job<'_>)],
     patience: &Patience,
     head: &[Line],
     journal: Option<Journal>,
+    let_go: impl Fn(&mut Record) + Sync,
 ) -> Result<Batch, Stop> {
     let cancel = interrupt::cancel()?;
     let bar = progress(jobs.len() as u64);
@@ -143,7 +146,7 @@ pub(crate) fn run_batch(
     let mut unfinished: BTreeSet<usize> = (0..jobs.len()).collect();
     let journal = Lines { journal: journal.map(Mutex::new), trouble: Mutex::new(None) };
     for line in head {
-        journal.keep(|| line.clone(), &cancel);
+        journal.keep(|| line, &cancel);
     }
     let course =
         Course { patience, begun: Instant::now(), ended: OnceLock::new(), hangs: Mutex::default() };
@@ -163,7 +166,7 @@ pub(crate) fn run_batch(
                 return None;
             }
             // A trial of which nobody would know that it began is not run.
-            if !journal.keep(|| Line::Begun(begun(session, job, number)), &cancel) {
+            if !journal.keep(|| begun(session, job, number), &cancel) {
                 return None;
             }
             let mut record = Record { number, ..run_trial(session, job, &cancel)? };
@@ -172,7 +175,8 @@ pub(crate) fn run_batch(
             if !course.over(&record) {
                 return None;
             }
-            journal.keep(|| Line::Trial(Box::new(record.clone())), &cancel);
+            journal.keep(|| &record, &cancel);
+            let_go(&mut record);
             Some(record)
         },
         |index, record: Option<Record>| {
@@ -184,7 +188,7 @@ pub(crate) fn run_batch(
         },
     );
     drop(keep);
-    journal.keep(|| Line::Over(over(session)), &cancel);
+    journal.keep(|| over(session), &cancel);
     let trouble = journal.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     bar.finish_and_clear();
     let (all, finished) = (planned.len(), records.len());
@@ -217,8 +221,9 @@ struct Lines {
 }
 
 impl Lines {
-    /// Writes a line. Where one cannot be written the run is cancelled: the trials to come would be lost as well.
-    fn keep(&self, line: impl FnOnce() -> Line, cancel: &Cancel) -> bool {
+    /// Writes what a [`Line`] holds, which is written as that is. Where one cannot be written the run is cancelled: the trials to come
+    /// would be lost as well.
+    fn keep<T: Serialize>(&self, line: impl FnOnce() -> T, cancel: &Cancel) -> bool {
         let Some(journal) = &self.journal else { return true };
         let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
         if trouble.is_none() {

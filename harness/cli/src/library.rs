@@ -2,7 +2,9 @@ mod files;
 
 use std::{
     collections::BTreeMap,
+    panic::resume_unwind,
     path::{Path, PathBuf},
+    thread,
 };
 
 use case::{Case, Kernels};
@@ -63,26 +65,13 @@ impl CaseLibrary {
                 files::read(from, &mut sources, &mut programs, &mut kernels, &mut mistakes)?;
             }
         }
+        let trusted = from.is_none_or(|from| from.trusted);
         let mut cases = BTreeMap::new();
-        for (id, source) in &sources {
-            match Case::parse(id, &source.text) {
-                Ok(mut case) => {
-                    if let Some(name) = case.file_beside() {
-                        case.give_file(programs.get(&beside(&source.path, &name)).cloned());
-                    }
-                    if from.is_some_and(|from| !from.trusted) {
-                        let found = case::foreign(&case);
-                        if !found.is_empty() {
-                            mistakes.push(diagnostics::render(&source.path, &source.text, &found));
-                        }
-                    }
-                    cases.insert(id.clone(), case);
-                }
-                Err(_) => {
-                    let found = case::mistakes(id, &source.text, &kernels);
-                    mistakes.push(diagnostics::render(&source.path, &source.text, &found));
-                }
-            }
+        let read =
+            in_parallel(&sources, |id, source| one(id, source, trusted, &programs, &kernels));
+        for (id, (case, found)) in sources.keys().zip(read) {
+            cases.extend(case.map(|case| (id.clone(), case)));
+            mistakes.extend(found);
         }
         let library = CaseLibrary { cases, sources, kernels };
         if mistakes.is_empty() {
@@ -142,6 +131,59 @@ impl CaseLibrary {
     pub fn path(&self, id: &str) -> &str {
         self.sources.get(id).map_or("", |s| s.path.as_str())
     }
+}
+
+/// Reads one case, as far as it can be read, and shows its mistakes.
+fn one(
+    id: &str,
+    source: &Source,
+    trusted: bool,
+    programs: &BTreeMap<String, String>,
+    kernels: &Kernels,
+) -> (Option<Case>, Option<String>) {
+    let shown = |found: &[case::Diagnostic]| {
+        (!found.is_empty()).then(|| diagnostics::render(&source.path, &source.text, found))
+    };
+    let Ok(mut case) = Case::parse(id, &source.text) else {
+        return (None, shown(&case::mistakes(id, &source.text, kernels)));
+    };
+    if let Some(name) = case.file_beside() {
+        case.give_file(programs.get(&beside(&source.path, &name)).cloned());
+    }
+    let foreign = if trusted { Vec::new() } else { case::foreign(&case) };
+    (Some(case), shown(&foreign))
+}
+
+/// Files below which another thread costs more than it gains.
+const FEW: usize = 64;
+
+/// What all sources give, in their order, on all processors: somebody may have ten thousands of cases.
+fn in_parallel<T: Send>(
+    sources: &BTreeMap<String, Source>,
+    give: impl Fn(&str, &Source) -> T + Sync,
+) -> Vec<T> {
+    let sources: Vec<_> = sources.iter().collect();
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let part = sources.len().div_ceil(processors).max(FEW);
+    let (first, others) = sources.split_at(part.min(sources.len()));
+    let give = |part: &[(&String, &Source)]| -> Vec<T> {
+        part.iter().map(|(id, source)| give(id, source)).collect()
+    };
+    thread::scope(|scope| {
+        let threads = others.chunks(part).map(|part| {
+            // Where no thread is left this one does it.
+            thread::Builder::new().spawn_scoped(scope, move || give(part)).map_err(|_| part)
+        });
+        let threads: Vec<_> = threads.collect();
+        let mut all = give(first);
+        for thread in threads {
+            all.extend(match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|why| resume_unwind(why)),
+                Err(part) => give(part),
+            });
+        }
+        all
+    })
 }
 
 /// The path of a file in the folder of another one.

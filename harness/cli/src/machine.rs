@@ -6,7 +6,7 @@ use std::{
     collections::BTreeSet,
     fs::File,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -83,7 +83,10 @@ pub(crate) fn able(root: &Path, device: &DeviceChoice) -> Able {
 
 /// The kernel's id of the time since the machine was started.
 pub(crate) fn boot() -> String {
-    std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+    // This process sees no other one.
+    static BOOT: OnceLock<String> = OnceLock::new();
+    let read = || std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
 /// The turn of one trial on a GPU, alone or beside others that are not alone; it ends when this is dropped, and however this process ends.

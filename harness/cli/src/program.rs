@@ -160,7 +160,7 @@ pub(crate) fn run(
     let outcome = unless_troubled(session, outcome, places.own, &environment);
     let told = record(session, job, nonce, observation, usage, (outcome, red));
     let limits = start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-    let program = Some(told_of(program, &ready, &said));
+    let program = Some(Box::new(told_of(program, &ready, &said)));
     Some(Record { program, environment, limits, ..told })
 }
 

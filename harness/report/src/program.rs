@@ -71,14 +71,14 @@ mod tests {
             line: 1,
             held: *held,
         };
-        record.program = Some(ProgramRun {
+        record.program = Some(Box::new(ProgramRun {
             kind: "python".to_owned(),
             runs_on: None,
             environment: None,
             packages: Vec::new(),
             lock: None,
             checks: checks.iter().map(check).collect(),
-        });
+        }));
         record
     }
 

@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use device::{Acts, Identity, Planted};
-use judge::{End, Location, Outcome, PhaseUse, Verdict};
+use judge::{End, Location, Outcome, PhaseUse, Verdict, VerdictKind};
 use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -56,7 +56,7 @@ pub struct Record {
     pub red: Vec<Location>,
     /// The program of a trial whose body is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program: Option<ProgramRun>,
+    pub program: Option<Box<ProgramRun>>,
     /// How often each planted fault misbehaved, as the worker says before it tears down; empty where it did not come that far.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Value>")]
@@ -100,6 +100,23 @@ pub struct Record {
     pub nonce: String,
     /// The command that repeats this trial.
     pub again: String,
+}
+
+impl Record {
+    /// Lets go of what no view of a run shows of a trial that passed or was skipped: in a run of many it would fill the memory. The
+    /// record file has it.
+    pub fn let_go(&mut self) {
+        if !matches!(self.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
+            return;
+        }
+        self.environment = BTreeMap::new();
+        self.limits = BTreeMap::new();
+        self.phases = Vec::new();
+        self.nonce = String::new();
+        self.again = String::new();
+        self.stack.libraries = Vec::new();
+        self.stack.root = String::new();
+    }
 }
 
 /// Lateness on purpose.

@@ -241,6 +241,25 @@ mod tests {
     }
 
     #[test]
+    fn what_a_record_lets_go_of_is_not_shown() {
+        let mut records = records();
+        records.push(on_gpu(passed("copies/offsets")));
+        let mut short = records.clone();
+        short.iter_mut().for_each(Record::let_go);
+        assert_ne!(short, records);
+        let shown = |records: &[Record]| {
+            let junit = crate::junit(records).expect("its texts are harmless");
+            let junit: Vec<_> = junit.split_whitespace().map(str::to_owned).collect();
+            [Rows::Cases, Rows::Trials]
+                .map(|rows| run_view(records, rows, None))
+                .into_iter()
+                .chain(junit)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(shown(&short), shown(&records));
+    }
+
+    #[test]
     fn cases() {
         insta::assert_snapshot!(plain(&table(&records(), Rows::Cases)));
     }

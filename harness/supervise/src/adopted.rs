@@ -101,6 +101,9 @@ fn clear_with(
 /// Those of `children` that live and that this process did not start. Dead ones are reaped. Whether that is all: one that has died
 /// since the children were listed may have left children of its own, which are on no list yet.
 fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
+    if children.is_empty() {
+        return (Vec::new(), true);
+    }
     // In a namespace of its own, `getpgrp` has no number for a group from outside; what is read here agrees with itself.
     let own =
         fs::read_to_string("/proc/self/stat").ok().and_then(|stat| Some(parse_stat(&stat)?.2));

@@ -13,9 +13,10 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         outputs::print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
+    // They come in the order of the library, so those of a case stand together.
+    let cases = || selected.chunk_by(|a, b| a.case.id == b.case.id);
     if args.issues {
-        let shown = |id: &str| selected.iter().any(|s| s.case.id == id);
-        for case in library.cases().filter(|case| shown(&case.id)) {
+        for case in cases().map(|trials| trials[0].case) {
             for link in &case.upstream {
                 let by = case.shown_by(link).join("; ");
                 text.push_str(&format!("{link}\tshown\t{}\t{by}\n", case.id));
@@ -28,10 +29,9 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.faults {
-        for case in library.cases() {
-            for declared in &case.faults {
-                let mut trials = selected.iter().filter(|s| s.case.id == case.id);
-                if let Some(entry) = trials.find(|s| declared.on.matches(&s.trial)) {
+        for trials in cases() {
+            for declared in &trials[0].case.faults {
+                if let Some(entry) = trials.iter().find(|s| declared.on.matches(&s.trial)) {
                     text.push_str(&format!("{}\t{}\n", entry.id(), declared.planted));
                 }
             }
@@ -40,11 +40,9 @@ pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
         return Ok(ExitCode::SUCCESS);
     }
     let width = selected.iter().map(|s| s.case.id.len()).max().unwrap_or(0);
-    for case in library.cases() {
-        let trials = selected.iter().filter(|s| s.case.id == case.id).count();
-        if trials > 0 {
-            text.push_str(&format!("{:width$}  {trials:4}  {}\n", case.id, case.title));
-        }
+    for trials in cases() {
+        let case = trials[0].case;
+        text.push_str(&format!("{:width$}  {:4}  {}\n", case.id, trials.len(), case.title));
     }
     outputs::print(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -83,15 +83,16 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         merged: Vec::new(),
     };
     let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
-    let Resumed { mut records, lost, jobs } = match held {
+    let Resumed { records: held, lost, jobs } = match held {
         Some(held) => resume(&session, &opened, held, jobs)?,
         None => Resumed { records: Vec::new(), lost: Vec::new(), jobs: jobs.collect() },
     };
     let lost_lines = lost.iter().map(|record| Line::Trial(Box::new(record.clone())));
     let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lost_lines).collect();
-    let Batch { records: new, not_run, left_out, trouble } =
-        run_batch(&session, &jobs, &args.patience(known), &head, journal)?;
-    records.extend(lost.into_iter().chain(new));
+    let Batch { mut records, not_run, left_out, trouble } =
+        run_batch(&session, &jobs, &args.patience(known), &head, journal, Record::let_go)?;
+    // In front, without a copy of the others where there are none.
+    records.splice(0..0, held.into_iter().chain(lost));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, Some(wall.elapsed()));

@@ -91,7 +91,8 @@ impl Walk<'_> {
             }
             let entries = fs::read_dir(&current).map_err(|e| Stop::usage(cannot(&current, &e)))?;
             for entry in entries {
-                let path = entry.map_err(|e| Stop::usage(cannot(&current, &e)))?.path();
+                let entry = entry.map_err(|e| Stop::usage(cannot(&current, &e)))?;
+                let path = entry.path();
                 self.files += 1;
                 if self.files > MOST_FILES {
                     let folder = self.from.path.display();
@@ -100,20 +101,23 @@ impl Walk<'_> {
                     )));
                 }
                 let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-                if path.is_dir() {
+                // What is no link lies in this folder, which was looked at; asking for the way of each of many files takes long.
+                let kind = entry.file_type().ok().filter(|kind| !kind.is_symlink());
+                if kind.map_or_else(|| path.is_dir(), |kind| kind.is_dir()) {
                     pending.push((path, format!("{prefix}{stem}/")));
                 } else {
-                    self.file(&path, &format!("{prefix}{stem}"), stem);
+                    self.file(&path, kind.is_none(), &format!("{prefix}{stem}"), stem);
                 }
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, path: &Path, id: &str, stem: String) {
+    fn file(&mut self, path: &Path, link: bool, id: &str, stem: String) {
+        let inside = |walk: &Self| if link { walk.whole(path).map(drop) } else { Ok(()) };
         if is_program(path) {
             // Whoever is not trusted has no programs, which is told of the case.
-            let text = self.whole(path).ok().and_then(|_| read_text(path).ok());
+            let text = inside(self).ok().and_then(|()| read_text(path).ok());
             self.programs.extend(text.map(|text| (path.display().to_string(), text)));
             return;
         }
@@ -121,9 +125,8 @@ impl Walk<'_> {
         else {
             return;
         };
-        let text = self
-            .whole(path)
-            .and_then(|_| read_text(path).map_err(|e| cannot(path, &e)))
+        let text = inside(self)
+            .and_then(|()| read_text(path).map_err(|e| cannot(path, &e)))
             .and_then(|text| {
                 if ending == "hip" {
                     self.kernel(path, stem, text).map(|()| None)
@@ -192,10 +195,12 @@ fn read_text(path: &Path) -> io::Result<String> {
     // A pipe would be waited for.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    if !file.metadata()?.is_file() {
+    let about = file.metadata()?;
+    if !about.is_file() {
         return Err(io::Error::other("it is no plain file"));
     }
-    let mut text = String::new();
+    // Room for all of it, so that it is read in one go.
+    let mut text = String::with_capacity(about.len().min(MOST_BYTES) as usize + 1);
     if file.take(MOST_BYTES + 1).read_to_string(&mut text)? as u64 > MOST_BYTES {
         return Err(io::Error::other(format!("it has more than {} MiB", MOST_BYTES >> 20)));
     }

@@ -19,6 +19,7 @@ mod headers;
 mod health;
 mod home;
 mod kept;
+mod killed;
 mod late;
 mod linear;
 mod machine;

@@ -107,48 +107,6 @@ fn what_is_left_out_is_not_run() {
     );
 }
 
-/// The process group of a run is killed again and again; what its file holds in the end is what an undisturbed run gives.
-#[test]
-fn a_run_that_is_killed_goes_on_where_it_was() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let (record, whole) = (folder.path().join("killed"), folder.path().join("whole"));
-    assert!(run(&whole, &[]).output().expect("it starts").status.success());
-    let mut kills = 0;
-    for n in 0.. {
-        let more: &[&str] = if n == 0 { &[] } else { &["--resume"] };
-        let mut child = run(&record, more)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        // Longer each time, so that it comes to its end.
-        sleep(Duration::from_millis(400 + 300 * n));
-        if child.try_wait().expect("a child").is_some() {
-            break;
-        }
-        kills += 1;
-        child.kill().expect("it is killed");
-        child.wait().expect("it ends");
-        if !record.is_file() {
-            continue;
-        }
-        let held = show(&[&record]);
-        // Killed before it said what it was to do, or with trials that are not over.
-        assert!(matches!(held.status.code(), Some(2 | 3)), "{held:?}");
-    }
-    assert!(kills > 0, "it was too quick to be killed");
-    assert_eq!(verdicts(&[&record]), verdicts(&[&whole]));
-    let (held, undisturbed) = (show(&[&record]), show(&[&whole]));
-    assert_eq!((table(&held), held.status.code()), (table(&undisturbed), Some(0)), "{held:?}");
-    // Nothing is left to do.
-    let again = run(&record, &["--resume"]).output().expect("it starts");
-    assert!(
-        again.status.success() && text(&again.stderr).contains("; 0 to run")
-            || text(&again.stderr).contains(", 0 to run"),
-        "{again:?}"
-    );
-}
-
 /// What fresh eyes found.
 #[test]
 fn a_file_that_is_written_or_is_none_is_refused() {

@@ -264,14 +264,14 @@ mod tests {
         check(&solver, "ROCm/rocm-libraries rocSOLVER");
         let mut wrong = record(Kind::WrongData, "wrong-data:max:other", "");
         check(&wrong, "ROCm/rocm-systems clr");
-        wrong.program = Some(ProgramRun {
+        wrong.program = Some(Box::new(ProgramRun {
             kind: "python".to_owned(),
             runs_on: None,
             environment: None,
             packages: vec!["numpy==2.0".to_owned(), "triton==3.9.0".to_owned()],
             lock: None,
             checks: Vec::new(),
-        });
+        }));
         check(&wrong, "triton-lang/triton Triton");
         assert_eq!(
             packages(&wrong).as_deref(),

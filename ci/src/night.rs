@@ -1,0 +1,182 @@
+//! What the harness itself takes in a long run: its memory, and its time for each trial beside those of others who start a process
+//! for each test. The time is the processor's, which a busy machine changes little.
+
+use std::{
+    error::Error,
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK};
+
+/// Trials of the run, where none are given.
+const TRIALS: u32 = 10_000;
+
+/// Tests of the others; their times do not depend on it.
+const TESTS: u32 = 1000;
+
+/// So much may be added to the memory of the runner after a tenth of its trials.
+const MOST_GROWTH_KB: u64 = 20 << 10;
+
+/// The least that a trial can be.
+const CASE: &str = "\
+title: The device has nothing to do
+source: [this measurement]
+steps:
+  - sync: device
+faults: [call.denied]
+";
+
+/// What a program took.
+#[derive(Default)]
+struct Taken {
+    /// Time of the processor: its own, and that of the processes that it started.
+    own: Duration,
+    children: Duration,
+    wall: Duration,
+    /// Memory over time, in KB.
+    memory: Vec<u64>,
+}
+
+/// Measures, and says which of the promises does not hold.
+pub(crate) fn night(sh: &Shell, trials: Option<&String>) -> Done {
+    let trials = trials.map_or(Ok(TRIALS), |text| text.parse())?;
+    let folder = sh.current_dir().join("target/night");
+    fs::create_dir_all(&folder)?;
+    cmd!(sh, "cargo build --release --quiet --locked -p rocrepro").run()?;
+    let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
+    cmd!(sh, "{program} rocm fetch {STACK}").run()?;
+
+    println!("milliseconds for each test   own  children  wall");
+    told("Command::status in a loop", TESTS, &bare()?);
+    let (mimic, nextest) = others(sh, &folder)?;
+    told("libtest-mimic", TESTS, &mimic);
+    told("cargo nextest", TESTS, &nextest);
+    let taken = run(&program, &folder, trials)?;
+    told("rocrepro run", trials, &taken);
+
+    let after_a_tenth = taken.memory.get(taken.memory.len() / 10).copied().unwrap_or_default();
+    let most = taken.memory.iter().copied().max().unwrap_or_default();
+    println!(
+        "memory of `rocrepro run`: {after_a_tenth} KB after a tenth of the time, {most} KB at most"
+    );
+    match most - after_a_tenth > MOST_GROWTH_KB {
+        true => Err(format!("the memory grew by more than {MOST_GROWTH_KB} KB").into()),
+        false => Ok(()),
+    }
+}
+
+fn told(name: &str, tests: u32, taken: &Taken) {
+    let ms = |time: Duration| time.as_secs_f64() * 1000.0 / f64::from(tests);
+    let (own, children, wall) = (ms(taken.own), ms(taken.children), ms(taken.wall));
+    println!("{name:25}  {own:6.2}  {children:8.2}  {wall:4.2}");
+}
+
+/// Processes that do nothing, from this one.
+fn bare() -> Result<Taken, Box<dyn Error>> {
+    let (begun, before) = (Instant::now(), times("self")?);
+    for _ in 0..TESTS {
+        Command::new("/bin/true").status()?;
+    }
+    let after = times("self")?;
+    let (own, children) = (after.0 - before.0, after.1 - before.1);
+    Ok(Taken { own, children, wall: begun.elapsed(), memory: Vec::new() })
+}
+
+/// A run of one trial again and again.
+fn run(program: &Path, folder: &Path, trials: u32) -> Result<Taken, Box<dyn Error>> {
+    let (case, record) = (folder.join("case.yaml"), folder.join("record.jsonl"));
+    fs::write(&case, CASE)?;
+    if record.exists() {
+        fs::remove_file(&record)?;
+    }
+    let on = ["run", "--rocm", STACK, "--device", "emulated", "--gfx", "gfx1151", "--cases-from"];
+    let mut command = Command::new(program);
+    command.args(on).arg(case).args(["--repeat", &trials.to_string(), "--record"]).arg(record);
+    watched(command.stdout(Stdio::null()))
+}
+
+/// A program of [`TESTS`] tests, each of which starts a process: by libtest-mimic in one run, and by nextest, for which the tests
+/// are empty, since it starts a process for each itself.
+fn others(sh: &Shell, folder: &Path) -> Result<(Taken, Taken), Box<dyn Error>> {
+    let folder = folder.join("others");
+    fs::create_dir_all(folder.join("tests"))?;
+    // The versions that the project has.
+    sh.copy_file("Cargo.lock", &folder)?;
+    let manifest = "[package]\nname = \"others\"\nedition = \"2024\"\n[workspace]\n[lib]\npath = \"lib.rs\"\n\
+                    [dev-dependencies]\nlibtest-mimic = \"0.8.2\"\n[[test]]\nname = \"mimic\"\nharness = false\n";
+    fs::write(folder.join("Cargo.toml"), manifest)?;
+    fs::write(folder.join("lib.rs"), "")?;
+    let mimic = format!(
+        "fn main() {{ use libtest_mimic::*; let test = |n| Trial::test(format!(\"t{{n}}\"), || \
+         {{ std::process::Command::new(\"/bin/true\").status()?; Ok(()) }}); \
+         run(&Arguments::from_args(), (0..{TESTS}).map(test).collect()).exit(); }}\n"
+    );
+    fs::write(folder.join("tests/mimic.rs"), mimic)?;
+    let empty: String = (0..TESTS).map(|n| format!("#[test] fn t{n}() {{}}\n")).collect();
+    fs::write(folder.join("tests/empty.rs"), empty)?;
+    let _in = sh.push_dir(&folder);
+    let built = cmd!(sh, "cargo test --no-run --test mimic --message-format=json").read()?;
+    let built = built.lines().filter_map(|line| serde_json::from_str(line).ok());
+    let mimic: Option<PathBuf> = built
+        .filter_map(|line: serde_json::Value| Some(line["executable"].as_str()?.into()))
+        .next();
+    let mut mimic = Command::new(mimic.ok_or("cargo built no program of tests")?);
+    let mimic = watched(mimic.arg("--quiet").stdout(Stdio::null()))?;
+    cmd!(sh, "cargo nextest run --no-run --test empty").quiet().run()?;
+    let mut nextest = Command::new("cargo");
+    nextest.args(["nextest", "run", "--test", "empty"]).current_dir(&folder);
+    let nextest = watched(nextest.stderr(Stdio::null()))?;
+    Ok((mimic, nextest))
+}
+
+/// Runs a program and looks at it until its end.
+fn watched(command: &mut Command) -> Result<Taken, Box<dyn Error>> {
+    let begun = Instant::now();
+    let mut child = command.stdin(Stdio::null()).spawn()?;
+    let mut taken = Taken::default();
+    let status = loop {
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        let id = child.id().to_string();
+        // It may end in between.
+        if let (Ok((own, children)), Some(memory)) = (times(&id), memory(&id)) {
+            (taken.own, taken.children) = (own, children);
+            taken.memory.push(memory);
+        }
+        sleep(Duration::from_millis(20));
+    };
+    taken.wall = begun.elapsed();
+    match status.success() {
+        true => Ok(taken),
+        false => Err(format!("{command:?} ended with {status}").into()),
+    }
+}
+
+/// The time of the processor that a process took, and that of those of its children that it waited for (proc_pid_stat(5)).
+fn times(process: &str) -> Result<(Duration, Duration), Box<dyn Error>> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // Its name may have spaces.
+    let fields = stat.rsplit_once(')').ok_or("no name in stat")?.1;
+    let ticks: Vec<u64> =
+        fields.split_whitespace().skip(11).take(4).map(str::parse).collect::<Result<_, _>>()?;
+    let [user, system, children_user, children_system] = ticks[..] else {
+        return Err("stat is short".into());
+    };
+    // Linux has counted a hundred of them a second for programs since it has other clocks itself.
+    let time = |ticks: u64| Duration::from_millis(10 * ticks);
+    Ok((time(user + system), time(children_user + children_system)))
+}
+
+/// The memory of its own that a process has, in KB.
+fn memory(process: &str) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

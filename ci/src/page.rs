@@ -1,0 +1,59 @@
+//! The page of cases and columns in a real browser, on a wide and a small screen, light and dark: what page.js does there, and
+//! pictures for people.
+
+use std::fs;
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, evidence};
+
+/// Names that Debian, Ubuntu and Fedora give it.
+const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+
+/// Widths of screens.
+const WIDTHS: [u32; 2] = [1280, 390];
+
+/// What looks at the page, which is in a frame since its policy lets no other script in.
+const SCRIPT: &str = include_str!("page.js");
+
+/// Looks at the page that the docs show.
+pub(crate) fn page(sh: &Shell) -> Done {
+    let there = |name: &&&str| cmd!(sh, "which {name}").quiet().ignore_stdout().run().is_ok();
+    let browser = NAMES.iter().find(there).ok_or("there is no browser: install chromium")?;
+    let folder = sh.current_dir().join("target/page");
+    fs::create_dir_all(&folder)?;
+    let shown = sh.current_dir().join(evidence::SHOWN);
+    let mut wrong = Vec::new();
+    for (width, dark) in WIDTHS.into_iter().flat_map(|width| [(width, false), (width, true)]) {
+        let look = if dark { "dark" } else { "light" };
+        let test = folder.join(format!("{width}.html"));
+        // It is loaded when the script waits for it.
+        let frame = format!(
+            "<!doctype html><html style=\"color-scheme: light dark\"><pre id=said>the page was not looked at</pre>\
+             <iframe width={width} height=900 style=border:0></iframe><script>{SCRIPT}\nframe.src = {:?};</script>",
+            format!("file://{}", shown.display())
+        );
+        fs::write(&test, frame)?;
+        let picture = folder.join(format!("{width}-{look}.png"));
+        // The only page that is opened is ours, and whoever is root in a container has no sandbox. 0 is dark.
+        let scheme = format!("--blink-settings=preferredColorScheme={}", u8::from(!dark));
+        let common = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", &scheme];
+        let size = format!("--window-size={width},1300");
+        cmd!(sh, "{browser} {common...} {size} --screenshot={picture} file://{shown}")
+            .quiet()
+            .ignore_stderr()
+            .run()?;
+        let test = format!("file://{}{}", test.display(), if dark { "?dark" } else { "" });
+        // Time that passes as soon as nobody needs it.
+        let wait = ["--virtual-time-budget=20000", "--allow-file-access-from-files", "--dump-dom"];
+        let seen =
+            cmd!(sh, "{browser} {common...} {wait...} {test}").quiet().ignore_stderr().read()?;
+        let said = seen.split_once("id=\"said\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+        let said = said.ok_or("the browser showed nothing")?.0;
+        println!("{width} wide, {look}: {said}; {}", picture.display());
+        if said != "all is well" {
+            wrong.push(format!("{width} wide, {look}: {said}"));
+        }
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
