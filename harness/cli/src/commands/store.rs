@@ -38,8 +38,21 @@ pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
         count(added.runs, "run"),
         count(added.trials, "trial")
     );
+    if added.there > 0 {
+        let verb = if added.there == 1 { "was" } else { "were" };
+        told.push_str(&format!(", {} {verb} there", count(added.there, "trial")));
+    }
+    if added.replaced > 0 {
+        told.push_str(&format!(
+            ", {} that was there as passed replaced by an end that is no pass",
+            count(added.replaced, "trial")
+        ));
+    }
     for (run, merged) in &added.within {
-        told.push_str(&format!("\n{run} is there as a part of {merged}"));
+        told.push_str(&format!("\n{run} went into {merged}, of which it is a part"));
+    }
+    for (run, merged) in &added.merged {
+        told.push_str(&format!("\n{merged} took the place of {run}, with all its trials"));
     }
     Ok(told)
 }
