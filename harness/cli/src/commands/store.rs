@@ -158,7 +158,7 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
         )));
     }
     let mut last = Latest::default();
-    for run in on {
+    for run in on.into_iter().rev() {
         last.take(store.records(run).map_err(stop)?);
     }
     Ok(last.records())
@@ -177,12 +177,14 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     let mut columns = Vec::new();
     for (name, runs) in grounds {
         let (mut latest, mut past) = (Latest::default(), Vec::new());
-        for run in &runs {
+        for run in runs.iter().rev() {
             let mut records = store.records(run).map_err(stop)?;
             records.retain(|record| wanted(&record.trial));
-            past.push(Past::of(&records));
+            // What another text of a case came to is no past of this one.
+            past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
             latest.take(records);
         }
+        past.reverse();
         past.retain(|past| !past.cases.is_empty());
         let planned = runs.into_iter().flat_map(|run| run.opened.trials);
         let planned: BTreeSet<String> = planned.filter(|trial| wanted(trial)).collect();
@@ -204,13 +206,21 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
 pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 
 impl Latest {
-    /// Takes the records of a later run.
+    /// Takes the records of an earlier run.
     pub(crate) fn take(&mut self, records: Vec<Record>) {
         let mut run = Latest::default();
         for record in records {
             run.0.entry(record.trial.clone()).or_default().push(record);
         }
-        self.0.extend(run.0);
+        for (trial, records) in run.0 {
+            self.0.entry(trial).or_insert(records);
+        }
+    }
+
+    /// Whether what is there of a record's trial may be of the same text of its case.
+    fn may_go_on(&self, earlier: &Record) -> bool {
+        let there = self.0.get(&earlier.trial);
+        there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))
     }
 
     pub(crate) fn has(&self, trial: &str) -> bool {
