@@ -1,14 +1,18 @@
 //! What somebody already knows of the trials of a run, in the files of deqp-runner: what fails, what fails now and then, what is
 //! not run. The forms: <https://gitlab.freedesktop.org/mesa/deqp-runner/-/blob/main/README.md>.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
 
 use judge::{Kind, Known, Verdict, VerdictKind};
 use plan::VersionRange;
 use regex::Regex;
 use report::{Record, count};
 
-use crate::{Selected, Stop, args::Baselines};
+use crate::{CaseLibrary, Selected, Stop, args::Baselines, select};
 
 /// How a trial failed, in the words of deqp-runner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,45 +66,105 @@ impl std::fmt::Display for Place {
     }
 }
 
+/// A line that names trials.
+#[derive(Debug)]
+struct Names {
+    regex: Regex,
+    /// A trial of that very name, whose `[` the expression takes for something else.
+    trial: Option<String>,
+    place: Place,
+}
+
+impl Names {
+    /// Whether it names a trial.
+    fn names(&self, id: &str) -> bool {
+        self.trial.as_deref() == Some(id) || self.regex.is_match(id)
+    }
+}
+
 /// What is known of the trials of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Baseline {
     fails: BTreeMap<String, (Status, Place)>,
-    flakes: Vec<(Regex, Place)>,
-    skips: Vec<(Regex, Place)>,
+    flakes: Vec<Names>,
+    skips: Vec<Names>,
     /// All files as they were read, for who compares two runs.
     pub(crate) text: String,
+    /// Lines that name no trial of the library, in words. A skip is none of them: what it was to keep from running would run.
+    pub(crate) idle: Vec<String>,
 }
 
+/// Lines without a trial that are told one by one.
+const TOLD: usize = 10;
+
 impl Baseline {
-    /// Reads the files that are named.
+    /// Reads the files that are named, about the trials of this library.
     ///
     /// # Errors
     /// All mistakes, each with file, line and column.
-    pub(crate) fn read(args: &Baselines) -> Result<Baseline, Stop> {
+    pub(crate) fn read(args: &Baselines, library: &CaseLibrary) -> Result<Baseline, Stop> {
         let (mut baseline, mut problems) = (Baseline::default(), Vec::new());
+        if [&args.baseline, &args.flakes, &args.skips].iter().all(|files| files.is_empty()) {
+            return Ok(baseline);
+        }
+        let ids: BTreeSet<String> =
+            select::select(library, &[])?.iter().map(Selected::id).collect();
+        let mut idle = Vec::new();
         for path in &args.baseline {
             for (place, line) in baseline.lines(path, &mut problems) {
                 match status(&line) {
-                    Ok((name, status)) => match baseline.fails.get(name) {
-                        Some((_, first)) => {
-                            problems.push(format!(
-                                "error: {place}:1: `{name}` stands in {first} already"
-                            ));
+                    Ok((name, status)) => {
+                        if !ids.contains(name) {
+                            idle.push((place.to_string(), name.to_owned()));
                         }
-                        None => _ = baseline.fails.insert(name.to_owned(), (status, place)),
-                    },
+                        match baseline.fails.get(name) {
+                            Some((_, first)) => problems.push(format!(
+                                "error: {place}:1: `{name}` stands in {first} already"
+                            )),
+                            None => _ = baseline.fails.insert(name.to_owned(), (status, place)),
+                        }
+                    }
                     Err((column, why)) => problems.push(format!("error: {place}:{column}: {why}")),
                 }
             }
         }
-        for (path, skips) in
-            args.flakes.iter().map(|p| (p, false)).chain(args.skips.iter().map(|p| (p, true)))
-        {
-            for (place, line) in baseline.lines(path, &mut problems) {
-                match Regex::new(&line) {
-                    Ok(regex) if skips => baseline.skips.push((regex, place)),
-                    Ok(regex) => baseline.flakes.push((regex, place)),
+        let named = |all: &[Names], idle: &mut Vec<(String, String)>| {
+            let none = |line: &&Names| !ids.iter().any(|id| line.names(id));
+            let lines = all.iter().filter(none);
+            idle.extend(lines.map(|line| (line.place.to_string(), line.regex.to_string())));
+        };
+        baseline.flakes = baseline.expressions(&args.flakes, &ids, &mut problems);
+        named(&baseline.flakes, &mut idle);
+        baseline.idle = without_a_trial("warning", &idle, &ids);
+        let mut idle = Vec::new();
+        baseline.skips = baseline.expressions(&args.skips, &ids, &mut problems);
+        named(&baseline.skips, &mut idle);
+        let idle = without_a_trial("error", &idle, &ids);
+        if !idle.is_empty() {
+            problems.extend(idle);
+            problems.push(
+                "error: nothing was run: what a line of `--skips` was to leave out would have run"
+                    .to_owned(),
+            );
+        }
+        if problems.is_empty() { Ok(baseline) } else { Err(Stop::usage(problems.join("\n"))) }
+    }
+
+    /// Lines that are regular expressions, or the very names of trials.
+    fn expressions(
+        &mut self,
+        paths: &[PathBuf],
+        ids: &BTreeSet<String>,
+        problems: &mut Vec<String>,
+    ) -> Vec<Names> {
+        let mut all = Vec::new();
+        for path in paths {
+            for (place, line) in self.lines(path, problems) {
+                let trial = ids.contains(&line).then(|| line.clone());
+                // Values of an axis may make a name no expression: `[n=9-1]`.
+                let alone = trial.as_ref().map(|trial| Regex::new(&regex::escape(trial)));
+                match Regex::new(&line).or_else(|error| alone.unwrap_or(Err(error))) {
+                    Ok(regex) => all.push(Names { regex, trial, place }),
                     Err(error) => {
                         let why = error.to_string();
                         let why =
@@ -112,7 +176,7 @@ impl Baseline {
                 }
             }
         }
-        if problems.is_empty() { Ok(baseline) } else { Err(Stop::usage(problems.join("\n"))) }
+        all
     }
 
     /// The lines of a file that say something.
@@ -125,6 +189,8 @@ impl Baseline {
                 return Vec::new();
             }
         };
+        // Editors put a mark of the byte order in front, which is no part of the first name.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let lines = (1..).zip(text.lines()).map(|(line, text)| (line, text.trim()));
         let lines = lines.filter(|(_, text)| !text.is_empty() && !text.starts_with('#'));
         let place = |line| Place { file: file.clone(), line };
@@ -147,7 +213,7 @@ impl Baseline {
         let all = selected.len();
         selected.retain(|selected| {
             let id = selected.id();
-            !self.skips.iter().any(|(regex, _)| regex.is_match(&id))
+            !self.skips.iter().any(|line| line.names(&id))
         });
         let left_out = all - selected.len();
         if selected.is_empty() && all > 0 {
@@ -162,14 +228,14 @@ impl Baseline {
             return;
         }
         let line = self.fails.get(&record.trial);
-        let flake = self.flakes.iter().find(|(regex, _)| regex.is_match(&record.trial));
+        let flake = self.flakes.iter().find(|line| line.names(&record.trial));
         let (kind, how, place) = match (record.verdict.kind, line, flake) {
             (VerdictKind::NewsFail, Some((status, place)), _)
                 if *status == Status::Flake || Status::of(record.outcome.kind) == Some(*status) =>
             {
                 (VerdictKind::Known, status.word(), place)
             }
-            (VerdictKind::NewsFail, _, Some((_, place))) => {
+            (VerdictKind::NewsFail, _, Some(Names { place, .. })) => {
                 (VerdictKind::Known, Status::Flake.word(), place)
             }
             (VerdictKind::NewsFail, Some((status, place)), None) => {
@@ -188,6 +254,20 @@ impl Baseline {
         };
         record.verdict = Verdict { kind, known: Some(known) };
     }
+}
+
+/// What is told of lines, by their places, that name none of these trials.
+fn without_a_trial(level: &str, lines: &[(String, String)], ids: &BTreeSet<String>) -> Vec<String> {
+    let told = lines.iter().take(TOLD).map(|(place, line)| {
+        let help = select::nearest(line, ids.iter().map(String::as_str))
+            .map_or(String::new(), |name| format!("; did you mean `{name}`?"));
+        format!("{level}: {place}: `{line}` names no trial of the library{help}")
+    });
+    let more = match lines.len().saturating_sub(TOLD) {
+        0 => None,
+        more => Some(format!("{level}: and {} that name no trial", count(more, "other line"))),
+    };
+    told.chain(more).collect()
 }
 
 /// The trial and status of a line. A name has commas, a status has none.

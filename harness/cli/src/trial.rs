@@ -10,7 +10,7 @@ use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Arch, Config, Place, Planted};
 use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
 use plan::{Event, Order, Phase, Plan};
-use report::{Begun, Device, Record};
+use report::{Asked, Begun, Device, Record};
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
 
 use crate::{
@@ -40,6 +40,22 @@ impl Job<'_> {
     /// The trial's id.
     pub fn id(&self) -> String {
         self.case.trial_id(self.trial)
+    }
+
+    /// A digest of what it does: the same for the same calls or program, wherever they stand in the case's file.
+    fn text(&self) -> String {
+        let mut plan = self.lowered.plan.clone();
+        let steps = [&mut plan.setup, &mut plan.body, &mut plan.verify, &mut plan.teardown];
+        for step in steps.into_iter().flatten() {
+            step.line = 0;
+            // Faults are told by themselves.
+            step.planted.clear();
+        }
+        let mut text = serde_json::to_string(&plan).unwrap_or_default();
+        if let Body::Program(program) = &self.lowered.body {
+            text.push_str(&serde_json::to_string(&program.without_places()).unwrap_or_default());
+        }
+        plan::digest(text.as_bytes())
     }
 
     /// How late its work is on purpose.
@@ -326,6 +342,9 @@ pub(crate) fn record(
             upstream: k.upstream.clone(),
         })
         .collect();
+    let asked = Asked::new(session.given(), job.text());
+    let otherwise =
+        asked.may_avoid_failures() || !job.faults.is_empty() || job.late(session).is_some();
     let phases = judge::phases(&observation.events);
     let (environment, limits) = report::found(&observation.events);
     Record {
@@ -339,11 +358,12 @@ pub(crate) fn record(
         title: job.case.title.clone(),
         upstream: job.case.upstream.clone(),
         faults: job.faults.clone(),
+        asked: Some(asked),
         red,
         program: None,
         acts: acts(&observation.events),
         late: late(job, session, &observation.events),
-        verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref()),
+        verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref(), otherwise),
         outcome,
         stack: report::Stack::seen(
             &session.stack.spec,

@@ -90,7 +90,7 @@ impl VerdictKind {
 pub struct Verdict {
     /// The kind.
     pub kind: VerdictKind,
-    /// The known window that decided; none where no window did.
+    /// The known window that decided; none where no window did. A pass has one where something was asked that may be why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub known: Option<Known>,
 }
@@ -102,15 +102,23 @@ impl Verdict {
     }
 }
 
-/// Compares an outcome with the known windows of its case.
-pub fn verdict(outcome: &Outcome, known: &[Known], gfx: &str, rocm: Option<&Version>) -> Verdict {
+/// Compares an outcome with the known windows of its case. `otherwise`: something was asked that is not usual and may keep a failure
+/// away, so that a pass tells nothing of whether it was fixed.
+pub fn verdict(
+    outcome: &Outcome,
+    known: &[Known],
+    gfx: &str,
+    rocm: Option<&Version>,
+    otherwise: bool,
+) -> Verdict {
     let windows = || known.iter().filter(|k| k.holds(gfx, rocm));
     let first = windows().next().cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
         Kind::NoVerdict => Verdict { kind: VerdictKind::NoVerdict, known: None },
         Kind::Pass => {
-            let kind = if first.is_some() { VerdictKind::NewsFixed } else { VerdictKind::Pass };
+            let fixed = first.is_some() && !otherwise;
+            let kind = if fixed { VerdictKind::NewsFixed } else { VerdictKind::Pass };
             Verdict { kind, known: first }
         }
         _ => match (windows().find(|k| signature_fits(&k.signature, &outcome.signature)), first) {
@@ -145,8 +153,15 @@ mod tests {
             known(&["gfx1100"], ">=7.0 <7.1", "crash:hip*"),
         ];
         let version = rocm.map(|v| v.parse().unwrap());
-        let got = verdict(&outcome(kind, signature), &windows, gfx, version.as_ref());
+        let got = verdict(&outcome(kind, signature), &windows, gfx, version.as_ref(), false);
         assert_eq!(got.kind, expected, "{signature} on {gfx} with {rocm:?}");
+        // What was asked explains a pass and excuses no failure.
+        let asked = verdict(&outcome(kind, signature), &windows, gfx, version.as_ref(), true);
+        let expected = match expected {
+            VerdictKind::NewsFixed => VerdictKind::Pass,
+            other => other,
+        };
+        assert_eq!(asked, Verdict { kind: expected, known: got.known });
     }
 
     #[test]
@@ -171,7 +186,7 @@ mod tests {
     #[test]
     fn a_window_over_everything_needs_no_version() {
         let all = [known(&[], "*", "crash:*")];
-        let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, "gfx906", None);
+        let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, "gfx906", None, false);
         assert_eq!(got, Verdict { kind: VerdictKind::Known, known: Some(all[0].clone()) });
         assert!(!got.is_news());
     }

@@ -89,6 +89,16 @@ impl Program {
         }
     }
 
+    /// The same, wherever it stands in the file of its case.
+    #[must_use]
+    pub fn without_places(&self) -> Program {
+        let mut program = Program { line: 0, ..self.clone() };
+        if let What::Python(source) | What::Cpp { source, .. } = &mut program.what {
+            source.above = 0;
+        }
+        program
+    }
+
     /// The word for what it is.
     pub fn kind(&self) -> &'static str {
         match self.what {

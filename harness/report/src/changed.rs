@@ -9,7 +9,7 @@ use judge::{Kind, Rate};
 use serde::Serialize;
 
 use crate::{
-    Record,
+    Record, may_be_one_text,
     words::{BOLD, count, faults, place, styled, unique},
 };
 
@@ -30,6 +30,8 @@ pub enum Change {
     AnotherRate,
     /// What was seen differs, and chance may explain it.
     PerhapsChance,
+    /// The text of the case differs, so that what was seen says nothing of what the runs stood on.
+    AnotherText,
     /// One of the runs has no verdict on it.
     NoVerdict,
 }
@@ -42,6 +44,7 @@ impl Change {
             Change::FailsOtherwise => "fails otherwise",
             Change::AnotherRate => "another rate",
             Change::PerhapsChance => "chance?",
+            Change::AnotherText => "another text",
             Change::NoVerdict => "no verdict",
         }
     }
@@ -172,8 +175,12 @@ impl Changes {
         let mut in_both = 0;
         for (name, old, new) in both {
             in_both += 1;
+            let other_text = !old.iter().any(|o| new.iter().any(|n| may_be_one_text(o, n)));
             let (old, new) = (Seen::of(old), Seen::of(new));
-            if let Some(change) = change(&old, &new) {
+            if let Some(mut change) = change(&old, &new) {
+                if other_text && change != Change::NoVerdict {
+                    change = Change::AnotherText;
+                }
                 let (old, new) = (old.owned(), new.owned());
                 changed.push(Changed { trial: name.clone(), change, old, new });
             }
@@ -216,7 +223,11 @@ impl Changes {
             if *change != Change::NoVerdict {
                 let words = styled(BOLD, format!("{:<15}", change.words()));
                 let (old, new) = (seen(old), seen(new));
-                let _ = writeln!(text, "{words} {trial}\n    {old} -> {new}");
+                let why = match change {
+                    Change::AnotherText => "; the case's text differs",
+                    _ => "",
+                };
+                let _ = writeln!(text, "{words} {trial}\n    {old} -> {new}{why}");
             }
         }
         let without = self.changed.iter().filter(|c| c.change == Change::NoVerdict);
@@ -291,7 +302,7 @@ fn libraries(old: &[Record], new: &[Record]) -> Vec<(String, String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{failed, passed, plain, skipped, unproven};
+    use crate::fixture::{asking, doing, failed, passed, plain, skipped, unproven};
 
     fn other(mut record: Record, signature: &str) -> Record {
         record.outcome.signature = signature.to_owned();
@@ -337,6 +348,24 @@ mod tests {
         let (text, differs) = told(&old, &new);
         assert!(differs);
         insta::assert_snapshot!(text);
+    }
+
+    /// Another text of the case is no news of ROCm, and is told.
+    #[test]
+    fn another_text_is_named() {
+        let (old, new) = (doing("one", passed("a/b")), doing("two", failed("a/b")));
+        let (text, differs) = told(std::slice::from_ref(&old), std::slice::from_ref(&new));
+        let wanted =
+            "another text    a/b\n    pass -> wrong-data:back:zero; the case's text differs\n";
+        assert!(text.contains(wanted) && differs, "{text}");
+        // A record of an older version may be of any text.
+        let (text, _) = told(&[passed("a/b")], &[new]);
+        assert!(text.contains("now fails       a/b\n    pass -> wrong-data:back:zero\n"), "{text}");
+        let variable = asking(&[("--env", "A=1")], passed("a/b"));
+        let (text, _) = told(&[asking(&[], failed("a/b"))], &[variable]);
+        assert!(text.contains(
+            "new: ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result; with A=1;"
+        ));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use judge::{Kind, VerdictKind};
 
 use crate::{
     Record,
+    asked::passes_with,
     words::{BOLD, DIM, count, link, place, style, styled, window, word},
 };
 
@@ -128,6 +129,9 @@ pub(crate) fn next(record: &Record) -> Option<String> {
         });
     }
     Some(match record.verdict.kind {
+        VerdictKind::Pass => {
+            format!("Passes with {}; known to fail without: {window}.", passes_with(record))
+        }
         VerdictKind::NewsFixed => format!(
             "Known to fail here: {window}. Possibly fixed: run it some more times, then end the window in \
              `known` at this version and tell the issue."
@@ -140,7 +144,18 @@ pub(crate) fn next(record: &Record) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{changed, failed, fixed, known, on_gpu, passed, plain, unproven};
+    use crate::fixture::{asking, changed, failed, fixed, known, on_gpu, passed, plain, unproven};
+
+    #[test]
+    fn a_pass_with_what_may_avoid_the_failure_is_told_as_that() {
+        let mut record = asking(&[("--env", "AMD_SERIALIZE_COPY=3")], fixed("a/b"));
+        record.verdict.kind = VerdictKind::Pass;
+        let text = plain(&explain(&record));
+        let wanted =
+            "Passes with AMD_SERIALIZE_COPY=3; known to fail without: wrong-data:back:zero in";
+        assert!(text.contains(wanted) && !text.contains("ixed"), "{text}");
+        assert!(text.contains("not a GPU result; with AMD_SERIALIZE_COPY=3\n"), "{text}");
+    }
 
     #[test]
     fn failures_are_explained() {

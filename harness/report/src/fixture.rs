@@ -4,7 +4,7 @@ use device::{Config, Fault, Identity};
 use judge::{End, Kind, Known, Limit, Location, Outcome, PhaseUse, Verdict, VerdictKind};
 use plan::{Phase, Version};
 
-use crate::{Device, FORMAT, Library, Record, Stack};
+use crate::{Asked, Device, FORMAT, Library, Record, Stack};
 
 /// A view without its styles.
 pub(crate) fn plain(view: &str) -> String {
@@ -25,6 +25,7 @@ fn record(trial: &str, kind: Kind, signature: &str, summary: &str, verdict: Verd
         title: "Small pageable host-to-device copies arrive as zeros".to_owned(),
         upstream: vec!["ROCm/rocm-systems#10639".to_owned()],
         faults: Vec::new(),
+        asked: None,
         stack: Stack {
             spec: "debian:7.2.4".to_owned(),
             root: "/stacks/debian-7.2.4".to_owned(),
@@ -144,6 +145,19 @@ pub(crate) fn unproven(trial: &str) -> Record {
     record.verdict.known = None;
     record.stack.libraries.clear();
     record.device = Device::seen(&[], "gfx1151", true);
+    record
+}
+
+/// A record of a trial that was given these options.
+pub(crate) fn asking(given: &[(&str, &str)], mut record: Record) -> Record {
+    let given = given.iter().map(|(option, value)| (*option, (*value).to_owned()));
+    record.asked = Some(Asked::new(given, String::new()));
+    record
+}
+
+/// A record of a trial that does this.
+pub(crate) fn doing(text: &str, mut record: Record) -> Record {
+    record.asked = Some(Asked { text: text.to_owned(), ..Asked::default() });
     record
 }
 

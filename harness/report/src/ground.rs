@@ -1,9 +1,6 @@
 //! What a run stood on, so that results of different grounds are never mixed.
 
-use crate::{
-    Record,
-    words::{asked, stack_and_device},
-};
+use crate::{Record, asked::asked, words::stack_and_device};
 
 /// What a run stood on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,7 +21,7 @@ impl Ground {
 
 fn of(record: &Record) -> Ground {
     let device = &record.device;
-    let spec = &record.stack.spec;
+    let spec = record.stack.identity();
     // Features are the emulated device's to choose for a trial, and a GPU's own.
     let gfx = device.gfx.split(':').next().unwrap_or_default();
     let (mut name, mut words) = match device.emulated {
@@ -73,8 +70,21 @@ mod tests {
         };
         let mut late = passed("a/b");
         late.late = Some(crate::Lateness { asked: "seeded=7".to_owned(), times: None });
+        let folder = |root: &str| {
+            let mut record = passed("a/b");
+            (record.stack.spec, record.stack.root) = ("./here".to_owned(), root.to_owned());
+            record
+        };
+        // Without proof the device says nothing; what was asked is known.
+        let unproven = asking(&[("--schedule", "lazy")], unproven("a/b"));
         let records = [
             passed("a/b"),
+            asking(&[], passed("a/b")),
+            asking(&[("--env", "AMD_SERIALIZE_COPY=3")], passed("a/b")),
+            asking(&[("--limit", "stack=64M")], passed("a/b")),
+            unproven,
+            folder("/stacks/a"),
+            folder("/stacks/b"),
             on_gpu(passed("a/b")),
             card("0123456789ab", "amdgpu, kernel 6.12"),
             card("0123456789ab", "amdgpu, kernel 6.13"),
@@ -88,6 +98,12 @@ mod tests {
             names,
             [
                 "debian:7.2.4@gfx1151",
+                "debian:7.2.4@gfx1151",
+                "debian:7.2.4@gfx1151; with AMD_SERIALIZE_COPY=3",
+                "debian:7.2.4@gfx1151; limit stack=64M",
+                "debian:7.2.4@gfx1151; schedule lazy",
+                "/stacks/a@gfx1151",
+                "/stacks/b@gfx1151",
                 "debian:7.2.4@gfx1100 GPU 0000:03:00.0",
                 "debian:7.2.4@gfx1100 GPU 0123456789ab, amdgpu, kernel 6.12",
                 "debian:7.2.4@gfx1100 GPU 0123456789ab, amdgpu, kernel 6.13",
@@ -97,7 +113,7 @@ mod tests {
             ]
         );
         // What proves it counts, not what comes first.
-        let run = [unproven("a/b"), passed("a/b")];
+        let run = [crate::fixture::unproven("a/b"), passed("a/b")];
         assert_eq!(Ground::of(&run), Ground::of([&passed("a/b")]));
         assert_eq!(Ground::of(&[]), None);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
 use shell_words::quote;
 
-use crate::{Begun, Line, Opened, Record, RecordError};
+use crate::{Asked, Begun, Line, Opened, Record, RecordError};
 
 /// A run and those that resumed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -141,6 +141,8 @@ fn not_run(like: &Record, number: u64, trial: &str) -> Record {
         title: String::new(),
         upstream: Vec::new(),
         faults: Vec::new(),
+        // What another trial does is unknown.
+        asked: like.asked.clone().map(|asked| Asked { text: String::new(), ..asked }),
         outcome,
         red: Vec::new(),
         program: None,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Ground, Record,
+    asked::text,
     rates::percent,
     words::{BOLD, DIM, count, counted, rank, styled},
 };
@@ -80,6 +81,9 @@ pub struct OnGround {
 pub struct OfTrial {
     /// The trial.
     pub trial: String,
+    /// A digest of what it does; none where its records do not tell. What another text of the case came to is another entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
     /// How often it ran and came to a verdict.
     pub ran: u32,
     /// How often it failed.
@@ -182,7 +186,20 @@ impl History {
     }
 }
 
+/// Letters of a digest that are shown.
+const SHOWN: usize = 8;
+
 impl OnGround {
+    /// Which text of the case a trial is of, where there were several.
+    fn which(&self, of: &OfTrial) -> String {
+        let same = self.trials.iter().filter(|other| other.trial == of.trial).count();
+        match &of.text {
+            _ if same < 2 => String::new(),
+            Some(text) => format!(" as text {} of the case", text.get(..SHOWN).unwrap_or(text)),
+            None => " as a text of the case that no record tells".to_owned(),
+        }
+    }
+
     fn write(&self, text: &mut String) {
         let _ = writeln!(text, "\n{}", styled(BOLD, &self.words));
         let _ =
@@ -204,6 +221,14 @@ impl OnGround {
                 count(runs, "time")
             );
         }
+        let mut names: Vec<&str> = self.trials.iter().map(|trial| trial.trial.as_str()).collect();
+        let entries = names.len();
+        names.dedup();
+        if names.len() < entries {
+            text.push_str(
+                "    The case's text changed in between; each text is counted by itself.\n",
+            );
+        }
         if self.not_counted > 0 {
             let _ = writeln!(
                 text,
@@ -215,8 +240,9 @@ impl OnGround {
             let (low, high) = trial.interval;
             let _ = writeln!(
                 text,
-                "    {}: {} of {} failed; fails in {} to {} of runs {}",
+                "    {}{}: {} of {} failed; fails in {} to {} of runs {}",
                 trial.trial,
+                self.which(trial),
                 trial.failed,
                 trial.ran,
                 percent(low),
@@ -275,9 +301,9 @@ fn failures(grounds: &BTreeMap<&Ground, (usize, Vec<&Record>)>) -> Vec<Failure> 
 
 /// A case on a ground, from its records by date, of which there is one at least.
 fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
-    let mut trials: BTreeMap<&str, Vec<&Record>> = BTreeMap::new();
+    let mut trials: BTreeMap<(&str, Option<&str>), Vec<&Record>> = BTreeMap::new();
     for record in records.iter().filter(|record| counts(record)) {
-        trials.entry(&record.trial).or_default().push(record);
+        trials.entry((&record.trial, text(record))).or_default().push(record);
     }
     let mut hip: Vec<(String, String)> = Vec::new();
     for record in records {
@@ -299,12 +325,12 @@ fn on(ground: &Ground, runs: usize, records: &[&Record]) -> OnGround {
         not_counted: records.iter().filter(|record| !counts(record)).count(),
         trials: trials
             .into_iter()
-            .filter_map(|(trial, records)| of_trial(trial, &records))
+            .filter_map(|((trial, text), records)| of_trial(trial, text, &records))
             .collect(),
     }
 }
 
-fn of_trial(trial: &str, records: &[&Record]) -> Option<OfTrial> {
+fn of_trial(trial: &str, text: Option<&str>, records: &[&Record]) -> Option<OfTrial> {
     let mut signatures: BTreeMap<String, u32> = BTreeMap::new();
     for record in records {
         *signatures.entry(record.outcome.signature.clone()).or_default() += 1;
@@ -317,6 +343,7 @@ fn of_trial(trial: &str, records: &[&Record]) -> Option<OfTrial> {
     let (before, same) = records.split_at(records.len() - times);
     Some(OfTrial {
         trial: trial.to_owned(),
+        text: text.map(str::to_owned),
         ran: rate.runs,
         failed: rate.hits,
         interval: rate.interval(),
@@ -333,7 +360,7 @@ fn of_trial(trial: &str, records: &[&Record]) -> Option<OfTrial> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{failed, on_gpu, passed, plain, skipped, unproven};
+    use crate::fixture::{asking, doing, failed, on_gpu, passed, plain, skipped, unproven};
 
     fn at(day: u32, mut record: Record) -> Record {
         record.date = format!("2026-11-{day:02}T01:00:00Z");
@@ -342,6 +369,30 @@ mod tests {
 
     fn run(records: Vec<Record>) -> (Ground, Vec<Record>) {
         (Ground::of(&records).expect("a ground"), records)
+    }
+
+    /// Nothing is counted together that did not do the same, or was asked for something else.
+    #[test]
+    fn texts_and_what_was_asked_are_counted_apart() {
+        let told = |runs: &[(Ground, Vec<Record>)]| plain(&History::of("a/b", runs).text());
+        let text = told(&[
+            run(vec![at(1, doing("0123456789", passed("a/b")))]),
+            run(vec![at(2, doing("abcdefghij", failed("a/b")))]),
+        ]);
+        assert!(text.contains("2 trials on 1 ground"), "{text}");
+        assert!(text.contains("    a/b as text abcdefgh of the case: 1 of 1 failed;"), "{text}");
+        assert!(
+            text.contains("The case's text changed in between; each text is counted"),
+            "{text}"
+        );
+        let variable = [("--env", "AMD_SERIALIZE_COPY=3")];
+        let text = told(&[
+            run(vec![at(1, asking(&[], failed("a/b")))]),
+            run(vec![at(2, asking(&variable, passed("a/b")))]),
+        ]);
+        assert!(text.contains("2 trials on 2 grounds"), "{text}");
+        assert!(text.contains("    a/b: 1 of 1 failed;"), "{text}");
+        assert!(text.contains("not a GPU result; with AMD_SERIALIZE_COPY=3\n"), "{text}");
     }
 
     #[test]

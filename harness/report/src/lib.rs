@@ -5,6 +5,7 @@
 //!
 //! Views are text with ANSI styles; [`print()`] leaves the styles out where nobody sees them.
 
+mod asked;
 mod bisected;
 mod changed;
 mod complete;
@@ -35,6 +36,7 @@ mod words;
 #[cfg(test)]
 mod fixture;
 
+pub use asked::{Asked, may_be_one_text};
 pub use bisected::bisected;
 pub use changed::{Change, Changed, Changes};
 pub use complete::{Incomplete, complete, exit_status};

@@ -449,7 +449,7 @@ mod tests {
             name: "7.2.4 gfx1151".to_owned(),
             records: runs[2].clone(),
             missing: Vec::new(),
-            past: runs.iter().map(|records| Past::of(records)).collect(),
+            past: runs.iter().map(Past::of).collect(),
         };
         let page = MatrixPage { columns: &[column], date: "" }.html();
         let bars: Vec<&str> =

@@ -21,15 +21,16 @@ pub struct Past {
 
 impl Past {
     /// A run, from its records.
-    pub fn of(records: &[Record]) -> Past {
+    pub fn of<'r>(records: impl IntoIterator<Item = &'r Record>) -> Past {
         let mut cases: BTreeMap<String, VerdictKind> = BTreeMap::new();
+        let mut date = String::new();
         for record in records {
+            date = date.max(record.date.clone());
             let worst = cases.entry(record.case.clone()).or_insert(record.verdict.kind);
             if rank(record.verdict.kind) < rank(*worst) {
                 *worst = record.verdict.kind;
             }
         }
-        let date = records.iter().map(|record| record.date.clone()).max().unwrap_or_default();
         Past { date, cases }
     }
 }

@@ -7,7 +7,7 @@ use plan::{Event, LoadedLibrary, Version};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Errors, Gpu, Line, ProgramRun};
+use crate::{Asked, Errors, Gpu, Line, ProgramRun};
 
 /// Version of the record format. It grows when a field changes its meaning or goes away; new fields do not change it.
 pub const FORMAT: u32 = 1;
@@ -45,6 +45,9 @@ pub struct Record {
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "texts")]
     #[schemars(with = "Vec<String>")]
     pub faults: Vec<Planted>,
+    /// What was asked of the trial besides; none in records of versions that did not write it down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// The ROCm user space.
     pub stack: Stack,
     /// What stood under the HIP runtime.
@@ -184,6 +187,14 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// What tells it from every other: its name, and of a folder, which may be given as a link or from another folder, where that
+    /// really is.
+    pub fn identity(&self) -> &str {
+        // The names of all others have a colon, which a folder of a stack has not.
+        let folder = self.spec != "system" && !self.spec.contains(':') && !self.root.is_empty();
+        if folder { &self.root } else { &self.spec }
+    }
+
     /// A stack with the libraries that a worker reported.
     pub fn seen(spec: &str, root: &str, rocm: Option<Version>, events: &[Event]) -> Self {
         let mut libraries: Vec<Library> = Vec::new();

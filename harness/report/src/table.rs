@@ -5,6 +5,7 @@ use judge::{End, VerdictKind};
 
 use crate::{
     Record,
+    asked::passes_with,
     explain::explanations,
     rates::rates,
     words::{count, counted, faults, place, rank, style, styled, unique, window, word},
@@ -67,7 +68,8 @@ struct Line {
 fn trial(record: &Record) -> Line {
     let kind = record.verdict.kind;
     let note = match (kind, &record.verdict.known) {
-        (VerdictKind::Pass, _) => String::new(),
+        (VerdictKind::Pass, None) => String::new(),
+        (VerdictKind::Pass, Some(_)) => avoided(record),
         (VerdictKind::Known | VerdictKind::NewsFixed, Some(known)) => window(known),
         (VerdictKind::Skip, _) => record.outcome.summary.clone(),
         _ => record.outcome.signature.clone(),
@@ -114,6 +116,9 @@ fn case(name: &str, records: &[&Record]) -> Line {
     kinds.sort_by_key(|kind| rank(*kind));
     let of = |kind: VerdictKind| records.iter().filter(move |r| r.verdict.kind == kind);
     let worst = kinds.iter().copied().find(|kind| of(*kind).count() > 0);
+    let passed = of(VerdictKind::Pass).filter(|r| r.verdict.known.is_some());
+    let avoided = unique(passed.clone().map(|record| avoided(record)));
+    let avoided = avoided.first().map(|how| format!("{} {how}", passed.count()));
     let notes: Vec<String> = kinds
         .iter()
         .copied()
@@ -122,6 +127,7 @@ fn case(name: &str, records: &[&Record]) -> Line {
             let n = of(kind).count();
             (n > 0).then(|| format!("{n} {}{}", counted(kind), because(of(kind))))
         })
+        .chain(avoided)
         .collect();
     Line {
         kind: worst.unwrap_or(VerdictKind::Skip),
@@ -129,6 +135,11 @@ fn case(name: &str, records: &[&Record]) -> Line {
         number: format!("{}/{}", of(VerdictKind::Pass).count(), records.len()),
         note: notes.join("; "),
     }
+}
+
+/// How a trial passes that is known to fail.
+fn avoided(record: &Record) -> String {
+    format!("passes with {}; known to fail without", passes_with(record))
 }
 
 /// The one reason for several trials, where it is one.

@@ -3,10 +3,9 @@
 use std::fmt::Display;
 
 use anstyle::{AnsiColor, Style};
-use device::{Sanitize, Schedule};
 use judge::{Known, VerdictKind};
 
-use crate::Record;
+use crate::{Record, asked::asked};
 
 pub(crate) const BOLD: Style = Style::new().bold();
 pub(crate) const DIM: Style = Style::new().dimmed();
@@ -93,16 +92,17 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
     }
 }
 
-/// Stack, device and planted faults: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
+/// Stack, device and what was asked besides: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
 pub(crate) fn place(record: &Record) -> String {
-    asked(record).fold(stack_and_device(record), |text, asked| format!("{text}; {asked}"))
+    let start = stack_and_device(record);
+    asked(record).into_iter().fold(start, |text, asked| format!("{text}; {asked}"))
 }
 
 /// Stack and device.
 pub(crate) fn stack_and_device(record: &Record) -> String {
     let stack = match &record.stack.rocm {
-        Some(version) => format!("ROCm {version} ({})", record.stack.spec),
-        None => format!("ROCm of {}", record.stack.spec),
+        Some(version) => format!("ROCm {version} ({})", record.stack.identity()),
+        None => format!("ROCm of {}", record.stack.identity()),
     };
     let device = &record.device;
     let gfx = &device.gfx;
@@ -129,30 +129,6 @@ pub(crate) fn unique(texts: impl Iterator<Item = String>) -> Vec<String> {
 pub(crate) fn faults(record: &Record) -> Option<String> {
     let names: Vec<&str> = record.faults.iter().map(|planted| planted.fault.name()).collect();
     (!names.is_empty()).then(|| names.join(", "))
-}
-
-/// What was asked of the device, or of the calls, that is not usual. Seeds of faults and of lateness are left out, as each run has
-/// its own.
-pub(crate) fn asked(record: &Record) -> impl Iterator<Item = String> {
-    let config = record.device.identity.iter().map(|identity| &identity.config);
-    let of_device = config.flat_map(|config| {
-        let schedule = (config.schedule != Schedule::Eager).then(|| config.schedule.to_string());
-        let sanitize = match config.sanitize {
-            Sanitize::Off => None,
-            Sanitize::On => Some("sanitized".to_owned()),
-            Sanitize::Stop => Some("sanitized up to the first finding".to_owned()),
-        };
-        let schedule = schedule.map(|schedule| format!("schedule {schedule}"));
-        schedule.into_iter().chain(sanitize).chain(config.options())
-    });
-    let planted = record.faults.iter().map(|planted| {
-        let own = planted.parameters().into_iter().filter(|(name, _)| *name != "seed");
-        own.fold(planted.fault.to_string(), |text, (name, value)| format!("{text},{name}={value}"))
-    });
-    let planted: Vec<_> = planted.collect();
-    let faults = (!planted.is_empty()).then(|| format!("planted fault: {}", planted.join(" ")));
-    let late = record.late.iter().map(|_| "work late on purpose".to_owned());
-    of_device.chain(late).chain(faults)
 }
 
 /// A window in words: `wrong-data:back:zero in ROCm >=7.0 <7.1 on gfx1100 (ROCm/rocm-systems#1)`.

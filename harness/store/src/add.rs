@@ -3,21 +3,30 @@
 use std::collections::BTreeMap;
 
 use judge::VerdictKind;
-use report::{Held, Record};
+use report::{Held, Opened, Record};
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
 use serde_json::{Map, Value};
 
-use crate::{Store, Trouble};
+use crate::{
+    Store, Trouble,
+    read::{self, whole},
+};
 
 /// What came of adding runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Added {
     /// Runs that were not there.
     pub runs: usize,
-    /// Trials that were not there, or that had passed and have failed since.
+    /// Trials that were not there.
     pub trials: usize,
-    /// Runs that are there as parts of a merged one, by its name.
+    /// Trials that were there as passed and are no pass in what was added, which took their place.
+    pub replaced: usize,
+    /// Trials that were there.
+    pub there: usize,
+    /// Runs that went into a merged one of which they are parts, by its name.
     pub within: BTreeMap<String, String>,
+    /// Runs that were there and went into a merged one that was added, by its name.
+    pub merged: BTreeMap<String, String>,
 }
 
 /// Fields of a record that many share, each kept as a part of its own.
@@ -52,32 +61,42 @@ fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Troub
             .optional()
     };
     let (opened, trials) = plan(held)?;
-    let run = match holder(name)? {
-        Some((_, other, ..)) if other != *name => {
-            added.within.insert(name.clone(), other);
-            return Ok(());
+    let (mut run_name, mut first) = (name, 0);
+    let holding = holder(name)?;
+    let run = match &holding {
+        // A part of a merged run, which may have been made before this part was whole.
+        Some((run, other, opened, trials)) if other != name => {
+            first = place(&held.opened, &whole(opened, trials)?)?;
+            added.within.insert(name.clone(), other.clone());
+            run_name = other;
+            *run
         }
-        Some((_, _, there, its_trials)) if (&there, &its_trials) != (&opened, &trials) => {
+        Some((_, _, there, its_trials)) if (there, its_trials) != (&opened, &trials) => {
             return Err(Trouble::OtherPlan(name.clone()));
         }
-        Some((run, ..)) => run,
+        Some((run, ..)) => *run,
         None => {
-            // A merged run takes the place of its shards.
-            for shard in &held.opened.merged {
-                match holder(shard)? {
-                    Some((run, other, ..)) if other == *shard => {
-                        to.execute("DELETE FROM run WHERE id = ?", [run])?;
-                    }
-                    Some((_, other, ..)) => return Err(Trouble::Merged(name.clone(), other)),
-                    None => {}
-                }
-            }
             added.runs += 1;
             to.execute(
                 "INSERT INTO run (name, opened, trials, began) VALUES (?, ?, ?, ?)",
                 params![name, opened, part(to, &trials)?, held.opened.opened],
             )?;
             let run = to.last_insert_rowid();
+            // It takes the place of its shards with all that they hold, which may be more than was merged.
+            for shard in &held.opened.merged {
+                match holder(shard)? {
+                    Some((there, other, opened, trials)) if other == *shard => {
+                        let first = place(&whole(&opened, &trials)?, &held.opened)?;
+                        for record in read::records(to, there)? {
+                            keep(to, run, &moved(&record, name, first))?;
+                        }
+                        to.execute("DELETE FROM run WHERE id = ?", [there])?;
+                        added.merged.insert(shard.clone(), name.clone());
+                    }
+                    Some((_, other, ..)) => return Err(Trouble::Merged(name.clone(), other)),
+                    None => {}
+                }
+            }
             for member in [name].into_iter().chain(&held.opened.merged) {
                 to.execute("INSERT INTO member VALUES (?, ?)", params![member, run])?;
             }
@@ -85,16 +104,36 @@ fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Troub
         }
     };
     for record in held.records.values() {
-        added.trials += usize::from(keep(to, run, record)?);
+        *match keep(to, run, &moved(record, run_name, first))? {
+            Came::New => &mut added.trials,
+            Came::Replaced => &mut added.replaced,
+            Came::There => &mut added.there,
+        } += 1;
     }
     // What it stood on is known once a trial has proven it.
-    if let Some(ground) = report::Ground::of(held.records.values()) {
+    if let Some(ground) = report::Ground::of(&read::records(to, run)?) {
         to.execute(
             "UPDATE run SET ground = ?, words = ? WHERE id = ?",
             params![ground.name, ground.words, run],
         )?;
     }
     Ok(())
+}
+
+/// The number that the first trial of a shard has in the merged run that it is a part of.
+fn place(shard: &Opened, merged: &Opened) -> Result<u64, Trouble> {
+    let Some(first) = shard.trials.first() else { return Ok(0) };
+    let at = merged.trials.iter().position(|trial| trial == first);
+    let at = at.filter(|at| merged.trials[*at..].starts_with(&shard.trials));
+    match at.filter(|_| (&shard.digest, shard.repeat) == (&merged.digest, merged.repeat)) {
+        Some(at) => Ok(at as u64 * u64::from(merged.repeat)),
+        None => Err(Trouble::NoPart(shard.run.clone(), merged.run.clone())),
+    }
+}
+
+/// A record as a run has it whose number `first` is the record's number 0.
+fn moved(record: &Record, run: &str, first: u64) -> Record {
+    Record { run: run.to_owned(), number: first + record.number, ..record.clone() }
 }
 
 /// What a run was to do, as JSON, and its trials, which other runs may share.
@@ -104,15 +143,22 @@ fn plan(held: &Held) -> Result<(String, String), Trouble> {
     Ok((serde_json::to_string(&opened)?, serde_json::to_string(&trials)?))
 }
 
-/// Whether it was not there. Of two ends of one trial that which is no pass counts, as in a record file.
-fn keep(to: &Transaction<'_>, run: i64, record: &Record) -> Result<bool, Trouble> {
+/// What came of a record.
+enum Came {
+    New,
+    Replaced,
+    There,
+}
+
+/// Of two ends of one trial that which is no pass counts, as in a record file.
+fn keep(to: &Transaction<'_>, run: i64, record: &Record) -> Result<Came, Trouble> {
     let there: Option<bool> = to
         .prepare_cached("SELECT passed FROM trial WHERE run = ? AND number = ?")?
         .query_row(params![run, signed(record.number)], |row| row.get(0))
         .optional()?;
     let passed = record.verdict.kind == VerdictKind::Pass;
     if there.is_some_and(|there| !there || passed) {
-        return Ok(false);
+        return Ok(Came::There);
     }
     let mut rest = object(serde_json::to_value(record)?);
     let mut parts = [0; SHARED.len()];
@@ -134,7 +180,7 @@ fn keep(to: &Transaction<'_>, run: i64, record: &Record) -> Result<bool, Trouble
             limits,
             serde_json::to_string(&rest)?
         ])?;
-    Ok(true)
+    Ok(if there.is_some() { Came::Replaced } else { Came::New })
 }
 
 /// SQLite has no unsigned numbers; the bits stay what they are.

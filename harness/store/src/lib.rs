@@ -92,6 +92,9 @@ pub enum Trouble {
     /// A run of the same name, with another plan, is in it.
     #[error("run {0} is in the store with another plan")]
     OtherPlan(String),
+    /// A run that says that it was merged from another one does not have its trials.
+    #[error("run {1} says that run {0} is a part of it, and does not plan the same trials")]
+    NoPart(String, String),
     /// A merged run and one of its parts were to be told apart.
     #[error("run {0} holds shards of which some are in the store in another merged run, {1}")]
     Merged(String, String),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use report::{Opened, Record};
-use rusqlite::{Params, Row, params};
+use rusqlite::{Connection, Params, Row, params};
 use serde_json::{Map, Value};
 
 use crate::{Store, Trouble, add::SHARED};
@@ -42,12 +42,11 @@ impl Store {
         let mut rows = wanted.query([])?;
         let mut runs = Vec::new();
         while let Some(row) = rows.next()? {
-            let mut opened: Map<String, Value> = serde_json::from_str(&row.get::<_, String>(1)?)?;
-            opened.insert("trials".to_owned(), serde_json::from_str(&row.get::<_, String>(2)?)?);
+            let (opened, trials): (String, String) = (row.get(1)?, row.get(2)?);
             let (name, words): (Option<String>, Option<String>) = (row.get(3)?, row.get(4)?);
             runs.push(Kept {
                 id: row.get(0)?,
-                opened: serde_json::from_value(Value::Object(opened))?,
+                opened: whole(&opened, &trials)?,
                 ground: name.zip(words).map(|(name, words)| Ground { name, words }),
                 trials: usize::try_from(row.get::<_, i64>(5)?).unwrap_or(0),
             });
@@ -60,9 +59,7 @@ impl Store {
     /// # Errors
     /// Trouble with the file.
     pub fn records(&self, run: &Kept) -> Result<Vec<Record>, Trouble> {
-        let found =
-            self.found(&format!("{RECORD} WHERE trial.run = ? ORDER BY number"), params![run.id]);
-        Ok(found?.into_iter().map(|(_, record)| record).collect())
+        records(&self.db, run.id)
     }
 
     /// The records of a case in all runs, by the names of the runs that are kept.
@@ -72,7 +69,7 @@ impl Store {
     pub fn of_case(&self, case: &str) -> Result<BTreeMap<String, Vec<Record>>, Trouble> {
         let mut runs: BTreeMap<String, Vec<Record>> = BTreeMap::new();
         let sql = format!("{RECORD} WHERE of_case = ? ORDER BY date, trial.run, number");
-        for (run, record) in self.found(&sql, params![case])? {
+        for (run, record) in found(&self.db, &sql, params![case])? {
             runs.entry(run).or_default().push(record);
         }
         Ok(runs)
@@ -87,16 +84,29 @@ impl Store {
         let cases = wanted.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
         Ok(cases)
     }
+}
 
-    fn found(&self, sql: &str, of: impl Params) -> Result<Vec<(String, Record)>, Trouble> {
-        let mut wanted = self.db.prepare_cached(sql)?;
-        let mut rows = wanted.query(of)?;
-        let mut records = Vec::new();
-        while let Some(row) = rows.next()? {
-            records.push((row.get(0)?, record(row)?));
-        }
-        Ok(records)
+/// What a run was to do, put together again.
+pub(crate) fn whole(opened: &str, trials: &str) -> Result<Opened, Trouble> {
+    let mut opened: Map<String, Value> = serde_json::from_str(opened)?;
+    opened.insert("trials".to_owned(), serde_json::from_str(trials)?);
+    Ok(serde_json::from_value(Value::Object(opened))?)
+}
+
+/// The records of a run, by their numbers.
+pub(crate) fn records(db: &Connection, run: i64) -> Result<Vec<Record>, Trouble> {
+    let found = found(db, &format!("{RECORD} WHERE trial.run = ? ORDER BY number"), params![run]);
+    Ok(found?.into_iter().map(|(_, record)| record).collect())
+}
+
+fn found(db: &Connection, sql: &str, of: impl Params) -> Result<Vec<(String, Record)>, Trouble> {
+    let mut wanted = db.prepare_cached(sql)?;
+    let mut rows = wanted.query(of)?;
+    let mut records = Vec::new();
+    while let Some(row) = rows.next()? {
+        records.push((row.get(0)?, record(row)?));
     }
+    Ok(records)
 }
 
 /// A record, put together again from its parts.

@@ -6,7 +6,7 @@ use std::{
     path::Path,
 };
 
-use report::{Changes, Ground, Held, History, Record};
+use report::{Changes, Ground, Held, History, Merged, Record, Shard};
 use serde_json::{Value, json};
 use store::{Added, Store, Trouble};
 
@@ -149,7 +149,8 @@ fn what_goes_in_comes_out() {
             let added = store.add(&held(lines)).expect("it is added");
             assert_eq!((added.runs, added.trials), (1, lines.len() - 1));
             // The same again changes nothing.
-            assert_eq!(store.add(&held(lines)).expect("it is there"), Added::default());
+            let again = store.add(&held(lines)).expect("it is there");
+            assert_eq!(again, Added { there: lines.len() - 1, ..Added::default() });
         }
         assert_eq!(everything(&store), wanted);
         drop(store);
@@ -309,26 +310,113 @@ fn a_run_that_goes_on_is_added_to() {
     fails["verdict"]["kind"] = json!("news-fail");
     fails["outcome"]["kind"] = json!("crash");
     lines.push(fails);
-    assert_eq!(store.add(&held(&lines)).expect("added"), Added { trials: 1, ..Added::default() });
+    let added = store.add(&held(&lines)).expect("added");
+    assert_eq!(added, Added { replaced: 1, there: all - 1, ..Added::default() });
     let kept = everything(&store).swap_remove(0).1;
     assert_eq!(kept, held(&lines)[0].records.values().cloned().collect::<Vec<_>>());
 }
 
+/// The shards of a run of many trials, as record files hold them.
+fn shards(of: u32, draw: &mut Draw) -> Vec<Held> {
+    let trials: Vec<String> = (0..9).map(|n| format!("copies/a[n={n}]")).collect();
+    let mut shards = Vec::new();
+    for number in 1..=of {
+        let shard = Shard { number, of };
+        let (name, trials): (String, Vec<_>) =
+            (format!("p{number}"), trials.iter().filter(|trial| shard.holds(trial)).collect());
+        let mut lines = vec![json!({
+            "format": 1, "opened": "2026-11-01T00:00:00Z", "run": name, "trials": trials, "repeat": 2, "digest": "d",
+            "shard": shard,
+        })];
+        for (number, of) in trials.iter().flat_map(|of| [of, of]).enumerate() {
+            lines.push(trial(&name, number, of, 3, draw, 0));
+        }
+        shards.extend(held(&lines));
+    }
+    shards
+}
+
+fn merged(parts: &[&Held]) -> Held {
+    let parts: Vec<_> =
+        parts.iter().map(|held| (held.opened.run.clone(), (*held).clone())).collect();
+    let Merged { opened, records, .. } = Merged::of(&parts).expect("one run");
+    let records = records.into_iter().map(|record| (record.number, record)).collect();
+    Held { opened, records, lost: BTreeMap::new() }
+}
+
+/// All orders of things.
+fn orders<T: Clone>(of: &[T]) -> Vec<Vec<T>> {
+    if of.is_empty() {
+        return vec![Vec::new()];
+    }
+    let with = |at: usize| {
+        let mut rest = of.to_vec();
+        let first = rest.remove(at);
+        orders(&rest).into_iter().map(move |rest| [vec![first.clone()], rest].concat())
+    };
+    (0..of.len()).flat_map(with).collect()
+}
+
+/// What holds less never takes the place of what holds more: whatever is added first, nothing is lost, and what is said is so.
 #[test]
-fn a_merged_run_takes_the_place_of_its_shards() {
+fn shards_and_merges_of_them_end_in_their_union() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut draw = Draw(9);
+    let parts = shards(3, &mut draw);
+    let whole = merged(&parts.iter().collect::<Vec<_>>());
+    // Copied while it ran: the last ends are missing of one, some in the midst of another.
+    let mut cut = parts.clone();
+    cut[1].records.pop_last();
+    cut[1].records.pop_last();
+    cut[2].records.retain(|number, _| number % 2 == 0);
+    let merged_cut = merged(&cut.iter().collect::<Vec<_>>());
+    let some = [merged_cut, parts[1].clone(), cut[1].clone(), cut[2].clone()];
+    for last in [whole.clone(), parts[0].clone()] {
+        let all = [&some[..], &[last]].concat();
+        let nonces = |records: &BTreeMap<u64, Record>| {
+            records.values().map(|record| record.nonce.clone()).collect::<Vec<_>>()
+        };
+        let wanted: BTreeSet<String> = all.iter().flat_map(|held| nonces(&held.records)).collect();
+        for (n, order) in orders(&all).into_iter().enumerate() {
+            let path = folder.path().join(format!("{n}.db"));
+            let mut store = Store::open_or_make(&path).expect("a store");
+            let mut there = 0;
+            for held in &order {
+                let added = store.add(std::slice::from_ref(held)).expect("it is added");
+                assert_eq!(added.trials + added.there, held.records.len());
+                let kept = everything(&store);
+                let now: usize = kept.iter().map(|(_, records)| records.len()).sum();
+                assert_eq!(now, there + added.trials, "nothing is lost: {added:?}");
+                there = now;
+            }
+            let kept = everything(&store);
+            let [(run, records)] = &kept[..] else { panic!("one run is left: {kept:?}") };
+            assert_eq!(*run, whole.opened.run);
+            let got: BTreeSet<String> = records.iter().map(|r| r.nonce.clone()).collect();
+            assert_eq!(got, wanted);
+            for record in records {
+                assert_eq!(*record, whole.records[&record.number]);
+            }
+            assert!(store.runs().expect("runs")[0].ground.is_some());
+            drop(store);
+            fs::remove_file(path).expect("it is there");
+        }
+    }
+}
+
+#[test]
+fn a_run_that_is_no_part_of_what_says_so_is_left_as_it_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut store = Store::open_or_make(&folder.path().join("results.db")).expect("a store");
-    let runs = drawn(9);
-    let shards = [held(&runs[0]), held(&runs[1])].concat();
-    let mut merged = shards[0].clone();
-    merged.opened.run = "merged".to_owned();
-    merged.opened.merged = vec!["r00".to_owned(), "r01".to_owned()];
-    store.add(&shards).expect("added");
-    store.add(std::slice::from_ref(&merged)).expect("added");
-    let names: Vec<String> = everything(&store).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, ["merged"]);
-    let added = store.add(&shards[1..]).expect("it is there");
-    assert_eq!((added.trials, added.within["r01"].as_str()), (0, "merged"));
+    let mut parts = shards(2, &mut Draw(4));
+    let whole = merged(&parts.iter().collect::<Vec<_>>());
+    parts[1].opened.trials.pop();
+    parts[1].opened.trials.insert(0, "copies/other".to_owned());
+    store.add(&parts).expect("added");
+    let before = everything(&store);
+    let trouble = store.add(std::slice::from_ref(&whole)).expect_err("another plan");
+    assert!(matches!(&trouble, Trouble::NoPart(run, _) if run == "p2"), "{trouble}");
+    assert_eq!(everything(&store), before);
 }
 
 #[test]

@@ -10,11 +10,11 @@ pub(crate) struct Baselines {
     #[arg(long, value_name = "FILE")]
     pub(crate) baseline: Vec<PathBuf>,
 
-    /// Trials whose failure is no news, by regular expressions, one a line
+    /// Trials whose failure is no news, by regular expressions, one a line; a line that is a trial's very name names that trial, too
     #[arg(long, value_name = "FILE")]
     pub(crate) flakes: Vec<PathBuf>,
 
-    /// Trials that are left out, by regular expressions, one a line
+    /// Trials that are left out, in lines as `--flakes` has them. Nothing is run where a line names no trial of the library
     #[arg(long, value_name = "FILE")]
     pub(crate) skips: Vec<PathBuf>,
 }

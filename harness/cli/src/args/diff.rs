@@ -9,8 +9,9 @@ Examples:
   rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
 
 A trial differs where no run of it came to what a run of the other file came to, or where the 95 % intervals of its failure rates
-do not overlap. What else differs may be chance, and is said to be. With `--store` OLD and NEW are runs of the store, or what runs
-stood on, as `rocrepro store list` names them; of the latter each trial counts as the last run that has it tells.
+do not overlap. What else differs may be chance, and is said to be. Where the text of the case is another one, that is said. With
+`--store` OLD and NEW are runs of the store, or what runs stood on, as `rocrepro store list` names them; of the latter each trial
+counts as the last run that has it tells.
 
 Exit codes: 0 no trial of both differs, 1 some do, 2 usage.";
 

@@ -10,7 +10,8 @@ Examples:
   rocrepro diff debian:6.4.3@gfx1151 debian:7.2.4@gfx1151 --store results.db
   rocrepro matrix --store results.db --out page               the page of all that is in it
 
-A store is one SQLite file. What is there already is not added again, so the same files may be added after each run.";
+A store is one SQLite file. What is there already is not added again, so the same files may be added after each run. A merged run
+takes the place of its shards with all that is there of them, and what is added of a shard later goes into it.";
 
 pub(crate) const HISTORY: &str = "\
 Examples:
@@ -18,8 +19,9 @@ Examples:
   rocrepro history 'graphs/long-chain[nodes=30000]' --store results.db --json
 
 It says of each signature when and where it was seen first and last, and of each trial how often it failed, what that says of the
-probability, and what it came to lately. Results of a stack of another name, of another card, driver, fault or schedule are never
-counted together, and those of the emulated device never with those of a GPU.
+probability, and what it came to lately. Results of a stack of another name or folder, of another card, driver or fault, with other
+options (variables, limits, launcher, schedule) or of another text of the case are never counted together, and those of the emulated
+device never with those of a GPU.
 
 Exit codes: 0 told, 2 usage, 4 the store has no record of it.";
 

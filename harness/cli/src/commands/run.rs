@@ -29,8 +29,10 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
     let selected = args.selection.select(&library);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
-    let (selected, setup) = Stop::both(selected, Stop::both(setup, Baseline::read(&args.known)))?;
+    let known = Baseline::read(&args.known, &library);
+    let (selected, setup) = Stop::both(selected, Stop::both(setup, known))?;
     let (mut selected, ((mut options, faults), known)) = (selected, setup);
+    known.idle.iter().for_each(outputs::note);
     if let Some(left_out) = known.without_skips(&mut selected)? {
         outputs::note(left_out);
     }

@@ -38,8 +38,21 @@ pub(crate) fn add(path: &Path, runs: &[Held]) -> Result<String, Stop> {
         count(added.runs, "run"),
         count(added.trials, "trial")
     );
+    if added.there > 0 {
+        let verb = if added.there == 1 { "was" } else { "were" };
+        told.push_str(&format!(", {} {verb} there", count(added.there, "trial")));
+    }
+    if added.replaced > 0 {
+        told.push_str(&format!(
+            ", {} that was there as passed replaced by an end that is no pass",
+            count(added.replaced, "trial")
+        ));
+    }
     for (run, merged) in &added.within {
-        told.push_str(&format!("\n{run} is there as a part of {merged}"));
+        told.push_str(&format!("\n{run} went into {merged}, of which it is a part"));
+    }
+    for (run, merged) in &added.merged {
+        told.push_str(&format!("\n{merged} took the place of {run}, with all its trials"));
     }
     Ok(told)
 }
@@ -145,7 +158,7 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
         )));
     }
     let mut last = Latest::default();
-    for run in on {
+    for run in on.into_iter().rev() {
         last.take(store.records(run).map_err(stop)?);
     }
     Ok(last.records())
@@ -164,12 +177,14 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
     let mut columns = Vec::new();
     for (name, runs) in grounds {
         let (mut latest, mut past) = (Latest::default(), Vec::new());
-        for run in &runs {
+        for run in runs.iter().rev() {
             let mut records = store.records(run).map_err(stop)?;
             records.retain(|record| wanted(&record.trial));
-            past.push(Past::of(&records));
+            // What another text of a case came to is no past of this one.
+            past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
             latest.take(records);
         }
+        past.reverse();
         past.retain(|past| !past.cases.is_empty());
         let planned = runs.into_iter().flat_map(|run| run.opened.trials);
         let planned: BTreeSet<String> = planned.filter(|trial| wanted(trial)).collect();
@@ -191,13 +206,21 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
 pub(crate) struct Latest(BTreeMap<String, Vec<Record>>);
 
 impl Latest {
-    /// Takes the records of a later run.
+    /// Takes the records of an earlier run.
     pub(crate) fn take(&mut self, records: Vec<Record>) {
         let mut run = Latest::default();
         for record in records {
             run.0.entry(record.trial.clone()).or_default().push(record);
         }
-        self.0.extend(run.0);
+        for (trial, records) in run.0 {
+            self.0.entry(trial).or_insert(records);
+        }
+    }
+
+    /// Whether what is there of a record's trial may be of the same text of its case.
+    fn may_go_on(&self, earlier: &Record) -> bool {
+        let there = self.0.get(&earlier.trial);
+        there.is_none_or(|all| all.iter().any(|record| report::may_be_one_text(record, earlier)))
     }
 
     pub(crate) fn has(&self, trial: &str) -> bool {

@@ -137,3 +137,40 @@ fn all_mistakes_of_the_files_are_told() {
     let said = run(at, &["--skips", "all.txt"], 4);
     assert!(said.contains("every trial is left out by `--skips`"), "{said}");
 }
+
+/// What names a trial does so, and what names none is told: a skip before anything runs, as what it was to leave out would run.
+#[test]
+fn a_line_that_names_no_trial_is_told() {
+    let folder = at_work();
+    let at = folder.path();
+    let write = |file: &str, text: &str| fs::write(at.join(file), text).expect("a file");
+    // As an expression the first would be `some/case` with one letter behind it.
+    write("skips.txt", "\u{feff}some/case[n=24]\r\nsome/case\\[n=32\\]\r\n");
+    write("flakes.txt", "\u{feff}some/case[n=16]\r\n");
+    let files = ["--flakes", "flakes.txt", "--skips", "skips.txt", "--record", "first"];
+    let said = run(at, &files, 0);
+    assert!(said.contains("2 trials left out by `--skips`") && !said.contains("warning"), "{said}");
+    let trial = |n: u32, kind| (format!("some/case[n={n}]"), kind);
+    assert_eq!(verdicts(at, "first"), [trial(16, VerdictKind::Known), trial(8, VerdictKind::Pass)]);
+
+    write("fails.txt", "\u{feff}some/case[n=16],Fail\r\nsome/case[m=16],Fail\r\n");
+    write("flakes.txt", "# none\nother/.*\n");
+    let files = ["--baseline", "fails.txt", "--flakes", "flakes.txt", "--record", "second"];
+    let said = run(at, &files, 0);
+    for wanted in [
+        "warning: fails.txt:2: `some/case[m=16]` names no trial of the library; did you mean `some/case[n=16]`?\n",
+        "warning: flakes.txt:2: `other/.*` names no trial of the library\n",
+    ] {
+        assert!(said.contains(wanted), "no {wanted}: {said}");
+    }
+    assert_eq!(verdicts(at, "second")[0], trial(16, VerdictKind::Known));
+
+    write("skips.txt", "some/case[n=8]\nsome/case[n=25]\n");
+    // The line names a trial of the library that is not selected; that is no mistake.
+    write("unselected.txt", "some/case[n=24]\n");
+    run(at, &["some/case[n=8]", "--skips", "unselected.txt"], 0);
+    let said = run(at, &["some/case[n=8]", "--skips", "skips.txt", "--record", "third"], 2);
+    let wanted = "error: skips.txt:2: `some/case[n=25]` names no trial of the library; did you mean `some/case[n=24]`?\n";
+    assert!(said.contains(wanted) && said.contains("nothing was run"), "{said}");
+    assert!(!at.join("third").exists());
+}

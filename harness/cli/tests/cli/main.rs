@@ -1,6 +1,7 @@
 //! The command as somebody uses it. One program for all of these tests: linked once, and while some wait, others compute.
 
 mod alone;
+mod asked;
 mod baselines;
 mod bisect;
 mod builds;

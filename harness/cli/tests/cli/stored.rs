@@ -123,6 +123,22 @@ fn seven_shards_are_merged_to_their_run() {
     ends(at, &["store", "add", "--store", "db", "merged"], 0);
     let listed = ends(at, &["store", "list", "--store", "db"], 0);
     assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
+
+    // One that was merged of less takes nothing away, in whichever order.
+    let added =
+        |db: &str, files: &[&str]| ends(at, &[&["store", "add", "--store", db], files].concat(), 0);
+    added("first", &parts);
+    let told = added("first", &["short"]);
+    assert!(told.contains("1 run and 0 trials added, 23 trials were there\n"), "{told}");
+    assert_eq!(told.matches("took the place of").count(), 7, "{told}");
+    added("last", &["short"]);
+    let told = added("last", &parts);
+    assert!(told.contains("0 runs and 1 trial added, 23 trials were there\n"), "{told}");
+    assert_eq!(told.matches(", of which it is a part").count(), 7, "{told}");
+    for db in ["first", "last"] {
+        let listed = ends(at, &["store", "list", "--store", db], 0);
+        assert!(listed.lines().count() == 1 && listed.contains("24 of 24 trials"), "{listed}");
+    }
 }
 
 #[test]
