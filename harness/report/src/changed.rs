@@ -360,7 +360,8 @@ mod tests {
         assert!(text.contains(wanted) && differs, "{text}");
         // A record of an older version may be of any text.
         let (text, _) = told(&[passed("a/b")], &[new]);
-        assert!(text.contains("now fails       a/b\n    pass -> wrong-data:back:zero\n"), "{text}");
+        let wanted = format!("{:<15} a/b\n    pass -> wrong-data:back:zero\n", "now fails");
+        assert!(text.contains(&wanted), "{text}");
         let variable = asking(&[("--env", "A=1")], passed("a/b"));
         let (text, _) = told(&[asking(&[], failed("a/b"))], &[variable]);
         assert!(text.contains(

@@ -72,9 +72,16 @@ fn it_ends_by_itself() {
 #[test]
 fn standard_input_stays_open() {
     let limits = Limits { quiet: Duration::from_secs(1), ..PATIENT };
-    let seen = watch("read line; echo read; read more; echo closed", b"", &limits);
+    let seen = watch("read line; echo read; read more; echo closed", b"orders", &limits);
     assert_stopped(&seen, Reason::Quiet, false);
     assert!(!texts(&seen.lines).contains(&"closed"), "{seen:?}");
+}
+
+/// Who waited for orders that never come would seem to hang.
+#[test]
+fn without_orders_standard_input_is_empty() {
+    let seen = watch("read line || echo nothing", b"", &PATIENT);
+    assert_eq!(texts(&seen.lines), ["nothing"]);
 }
 
 #[test]
