@@ -30,7 +30,10 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .map(|(_, k)| k)
 }
 
-/// "did you mean ...?", or the list of what there is.
+/// So many names are listed.
+const LISTED: usize = 30;
+
+/// "did you mean ...?", or the list of what there is; of many names those that begin like it.
 pub(crate) fn suggest<'a>(
     name: &str,
     known: impl IntoIterator<Item = &'a str> + Clone,
@@ -38,9 +41,17 @@ pub(crate) fn suggest<'a>(
     match nearest(name, known.clone()) {
         Some(k) => Some(format!("did you mean `{k}`?")),
         None => {
-            let named = known.into_iter().filter(|k| !k.is_empty());
-            let list: Vec<_> = named.map(|k| format!("`{k}`")).collect();
-            (!list.is_empty()).then(|| format!("possible here: {}", list.join(", ")))
+            let mut named: Vec<_> = known.into_iter().filter(|k| !k.is_empty()).collect();
+            let others = named.len().saturating_sub(LISTED);
+            if others > 0 {
+                let alike =
+                    |k: &&str| k.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+                named.sort_by_key(|k| std::cmp::Reverse(alike(k)));
+                named.truncate(LISTED);
+            }
+            let list: Vec<_> = named.iter().map(|k| format!("`{k}`")).collect();
+            let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+            (!list.is_empty()).then(|| format!("possible here: {}{others}", list.join(", ")))
         }
     }
 }

@@ -159,7 +159,14 @@ fn missing(seen: &Observation, context: &Context<'_>) -> Option<Outcome> {
         return Some(failure.at(at).with(said));
     }
     if runtime {
-        let summary = format!("the stack `{}` has no working HIP runtime: {why}", context.spec);
+        let limits: Vec<_> =
+            context.limits.iter().map(|(resource, limit)| format!("{resource}={limit}")).collect();
+        let under = match limits.is_empty() {
+            true => String::new(),
+            false => format!(" under the limits that were given ({})", limits.join(", ")),
+        };
+        let summary =
+            format!("the stack `{}` has no working HIP runtime{under}: {why}", context.spec);
         let unknown = Outcome::no_verdict(if there { "start" } else { "stack" }, summary);
         return Some(unknown);
     }
@@ -299,7 +306,12 @@ fn refusal(
     if unsupported && context.able == Able::AnotherStack {
         return unproven("no-device", no_device(version, context), seen);
     }
-    let summary = format!("{api} returned {status}, on a machine that is not known to run ROCm");
+    // Who hides all devices has none.
+    let hides = |(name, _): &(&String, &String)| name.ends_with("_VISIBLE_DEVICES");
+    let hidden = context.environment.iter().filter(hides);
+    let with: String = hidden.map(|(name, value)| format!(" with {name}={value}")).collect();
+    let summary =
+        format!("{api} returned {status}{with}, on a machine that is not known to run ROCm");
     unproven("start", summary, seen)
 }
 

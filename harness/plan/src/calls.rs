@@ -528,9 +528,26 @@ pub fn verbs() -> impl Iterator<Item = &'static Verb> + Clone {
     OWN_VERBS.iter().copied().flatten()
 }
 
+/// The verbs whose calls may make this function.
+pub fn verbs_that_make(function: &str) -> impl Iterator<Item = &'static Verb> {
+    // Of each call there are two lists: what it makes, and what is written by hand for it.
+    let made = OWN_VERBS.iter().zip(MADE.chunks(2));
+    let makes = move |lists: &[&[&str]]| lists.iter().any(|list| list.contains(&function));
+    made.filter(move |(_, lists)| makes(lists)).flat_map(|(verbs, _)| verbs.iter())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_function_is_made_by_its_verb() {
+        let of = |function| verbs_that_make(function).map(|verb| verb.name).collect::<Vec<_>>();
+        assert_eq!(of("hipMemcpy"), ["copy"]);
+        assert_eq!(of("hipStreamSynchronize"), ["sync"]);
+        assert_eq!(of("hipGraphAddMemcpyNode1D"), ["copy"]);
+        assert_eq!(of("hipMemcpyy"), [""; 0]);
+    }
 
     #[test]
     fn what_is_written_in_cpp_is_a_field_or_a_result() {

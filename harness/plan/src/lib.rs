@@ -44,7 +44,7 @@ pub use call::*;
 pub use calls::{
     Asynchronous, By, Call, Choice, Cpp, Field, Gives, Holds, InCapture, Key, KeyHolds, Keys,
     Named, NamedAs, OnCaptures, OnMemory, OnOrder, Over, ReadVerb, Takes, Thing, Verb, WorksIn,
-    WriteVerb, api, apis, functions, is_result, verbs,
+    WriteVerb, api, apis, functions, is_result, verbs, verbs_that_make,
 };
 pub use captures::{Captured, Captures, Role, accepts, captured, may_succeed, recorded};
 pub use event::*;

@@ -160,7 +160,8 @@ fn make(path: &Path) -> Result<(), Trouble> {
 /// Looks at the head of a file before SQLite does, which would write to a database of others with a journal left behind.
 fn look(path: &Path) -> Result<(), Trouble> {
     let failed = |source: std::io::Error| match source.kind() {
-        ErrorKind::NotFound => Trouble::Missing(path.to_owned()),
+        // A link that leads nowhere is there, and is not replaced.
+        ErrorKind::NotFound if !path.is_symlink() => Trouble::Missing(path.to_owned()),
         _ => Trouble::File { path: path.to_owned(), source },
     };
     if !fs::metadata(path).map_err(failed)?.is_file() {

@@ -472,4 +472,7 @@ fn what_is_not_ours_is_not_touched() {
     assert!(fs::metadata(&named).expect("a file").len() > bytes.len() as u64);
     let none = Store::open(&at("none")).expect_err("there is none").to_string();
     assert!(none.contains("there is no store") && !at("none").exists());
+    std::os::unix::fs::symlink(at("none"), at("link")).expect("a link");
+    let nowhere = Store::open_or_make(&at("link")).expect_err("it leads nowhere").to_string();
+    assert!(nowhere.starts_with("cannot open the store") && !at("none").exists(), "{nowhere}");
 }

@@ -3,6 +3,7 @@
 use plan::{
     Call, Choice, HipArg, HipFunction, HipParameter, HipRead, HipRole, Keys, Name, Place, ROOM,
     Scalar, ScalarType, Sort, hip_function, hip_functions, number_of, pointed, scalar,
+    verbs_that_make,
 };
 
 use super::args::Args;
@@ -43,7 +44,12 @@ impl Args<'_, '_, '_, '_> {
         let node = self.required("call")?;
         let name = self.reader.text(node, "`call`")?;
         let Some(function) = hip_function(name) else {
-            let help = suggest(name, hip_functions().iter().map(HipFunction::name));
+            let steps: Vec<_> =
+                verbs_that_make(name).map(|verb| format!("`{}`", verb.name)).collect();
+            let help = match steps.is_empty() {
+                true => suggest(name, hip_functions().iter().map(HipFunction::name)),
+                false => Some(format!("a step of its own calls it: {}", steps.join(" or "))),
+            };
             let message = format!("the table of functions has no `{name}`");
             self.reader.mistake_with_help(node.at, message, help);
             return None;

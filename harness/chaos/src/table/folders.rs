@@ -137,13 +137,13 @@ pub(crate) const ROWS: &[Row] = &[
     ),
     row("folder/foreign-files-in-the-cache", foreign_cache, WORKS),
     row(
-        "folder/record-exists",
+        "folder/record-of-somebody-else",
         |s| {
             let path = s.record();
             put(&path, b"{\"somebody\":\"else\"}\n");
             s.afterwards(move |_| kept(&path))
         },
-        WORKS,
+        &["refused"],
     )
     .alone(),
     row(
