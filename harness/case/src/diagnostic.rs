@@ -31,7 +31,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 }
 
 /// So many names are listed.
-const LISTED: usize = 30;
+const LISTED: usize = 60;
 
 /// "did you mean ...?", or the list of what there is; of many names those that begin like it.
 pub(crate) fn suggest<'a>(

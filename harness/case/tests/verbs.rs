@@ -453,3 +453,16 @@ fn every_wait_is_seen() {
         assert!(without.iter().any(|message| message.contains(ORDER)), "{step}: {without:?}");
     }
 }
+
+/// A function that has a step is named with it; what is no function of the table lists a few that are.
+#[test]
+fn a_hip_step_knows_what_other_steps_call() {
+    let help = |function: &str| {
+        let (text, kernels) = case_of(&format!("hip: {{call: {function}}}"));
+        let told = mistakes("a/b", &text, &kernels);
+        told.into_iter().find_map(|mistake| mistake.help).unwrap_or_default()
+    };
+    assert_eq!(help("hipMemcpy"), "a step of its own calls it: `copy`");
+    assert_eq!(help("hipStreamSynchronize"), "a step of its own calls it: `sync`");
+    assert!(help("hipNothingLikeThat").ends_with(" more"), "{}", help("hipNothingLikeThat"));
+}

@@ -171,6 +171,9 @@ def classify(got, wrong, before=None, poison=None):
 
 
 def _compare(name, got, right, differs, before=None, poison=None):
+    # Of megabytes that are the same nobody looks at each.
+    if got and type(got) is bytes and type(right) is bytes and got == right:
+        return _told(name, None)
     if shape(got) != shape(right):
         text = "its shape is %s, right would be %s" % (shape(got), shape(right))
         return _told(name, _bad("shape", text))

@@ -541,15 +541,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_function_is_made_by_its_verb() {
-        let of = |function| verbs_that_make(function).map(|verb| verb.name).collect::<Vec<_>>();
-        assert_eq!(of("hipMemcpy"), ["copy"]);
-        assert_eq!(of("hipStreamSynchronize"), ["sync"]);
-        assert_eq!(of("hipGraphAddMemcpyNode1D"), ["copy"]);
-        assert_eq!(of("hipMemcpyy"), [""; 0]);
-    }
-
-    #[test]
     fn what_is_written_in_cpp_is_a_field_or_a_result() {
         for (cpp, fields) in IN_CPP {
             for (text, inside) in cpp.parts() {
