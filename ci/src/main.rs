@@ -54,8 +54,9 @@ const PACKAGED: &[&str] = &[
     "programs/onnxruntime-*",
 ];
 
-/// Cases whose programs take minutes under all of their faults.
-const SLOW: &[&str] = &["programs/rocblas-shapes", "programs/eigenvectors-through-lds"];
+/// Cases whose programs take minutes under all of their faults, or to be compiled.
+const SLOW: &[&str] =
+    &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
