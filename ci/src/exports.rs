@@ -31,9 +31,8 @@ pub(crate) fn exports(sh: &Shell) -> Done {
 /// A third of the library for hipRTC, and the sample for hipcc on one architecture.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = product(sh)?;
-    let third = every(sh, &program, THIRD, |case| {
-        !case.starts_with("programs/") && !SLOW.contains(&case)
-    })?;
+    let third =
+        every(sh, &program, THIRD, |case| !case.starts_with("programs/") && !SLOW.contains(&case))?;
     verify(sh, &third, &ARCHITECTURES[1..])
 }
 

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use report::evidence::{Evidence, folder_name};
+use report::evidence::{Bisected, Evidence, Exported, Minimised, Mitigations, folder_name};
 
 use crate::Stop;
 
@@ -16,12 +16,23 @@ report.md and the program beside it are for others to read. Everything else in t
 and paths. `rocrepro redact FOLDER --out NEW` makes a copy that can be published.
 ";
 
+/// What only a folder of evidence has, also one that was copied or published without its private files.
+const FOUND: [&str; 6] = [
+    Minimised::FILE,
+    Mitigations::FILE,
+    Bisected::FILE,
+    Exported::FILE,
+    "minimise.jsonl",
+    "bisect.jsonl",
+];
+
 /// The folder that was given, or the one named after the case in the current folder. One that has files, and was not made for
 /// evidence, is somebody else's.
 pub(crate) fn folder(out: Option<&Path>, case: &str) -> Result<PathBuf, Stop> {
     let folder = out.map_or_else(|| PathBuf::from(folder_name(case)), Path::to_path_buf);
     let foreign = match std::fs::read_to_string(folder.join(PRIVATE_FILE)) {
         Ok(text) => text != PRIVATE,
+        Err(_) if FOUND.iter().any(|file| folder.join(file).exists()) => false,
         Err(_) => folder.read_dir().is_ok_and(|mut entries| entries.next().is_some()),
     };
     if foreign {
