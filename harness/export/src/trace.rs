@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use plan::{HipRole, hip_function};
+
 /// The calls of one program, in order, in a form that does not depend on addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
@@ -41,36 +43,6 @@ const LOOKS: &[&str] = &[
 
 /// Calls of modules, which inline kernels do without.
 const MODULES: &[&str] = &["hipModuleLoadData", "hipModuleGetFunction", "hipModuleUnload"];
-
-/// Functions whose first argument is the place for the result, which lies anywhere.
-const MAKES: &[&str] = &[
-    "hipMalloc",
-    "hipMallocAsync",
-    "hipMallocPitch",
-    "hipMallocManaged",
-    "hipHostMalloc",
-    "hipHostAlloc",
-    "hipExtMallocWithFlags",
-    "hipStreamCreate",
-    "hipStreamCreateWithFlags",
-    "hipStreamCreateWithPriority",
-    "hipEventCreate",
-    "hipEventCreateWithFlags",
-    "hipEventElapsedTime",
-    "hipGraphInstantiate",
-    "hipGraphCreate",
-    "hipGraphAddEmptyNode",
-    "hipGraphAddHostNode",
-    "hipGraphAddKernelNode",
-    "hipGraphAddMemcpyNode1D",
-    "hipGraphAddMemsetNode",
-    "hipModuleLoadData",
-    "hipModuleGetFunction",
-    "hipModuleGetGlobal",
-    "hipDeviceGetDefaultMemPool",
-    "hipMemGetInfo",
-    "hipGetDevice",
-];
 
 /// Reads a log. `inline_kernels` leaves out what only one of the two forms of kernels has.
 pub fn trace(log: &str, inline_kernels: bool) -> Trace {
@@ -181,12 +153,14 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
     let list: Vec<&str> = split(arguments);
     let mut out = Vec::new();
     for (index, argument) in list.iter().enumerate() {
-        if index == 0 && MAKES.contains(&name) || is_result(name, index) {
-            out.push("result".to_owned());
+        if is_place(name, index) {
+            out.push("place".to_owned());
         } else if index == 0 && name == "hipMemcpy" && list.last() == Some(&"hipMemcpyDeviceToHost")
         {
             // Guards are read into memory of the moment, whose address may have been another object's before.
             out.push("host".to_owned());
+        } else if argument.starts_with("Cijk_") {
+            out.push("a kernel of Tensile".to_owned());
         } else {
             out.push(normal(argument, ids));
         }
@@ -200,25 +174,37 @@ fn call(name: &str, arguments: &str, ids: &mut Ids) -> String {
     format!("{name}({})", out.join(", "))
 }
 
-/// Results that are not the first argument, and those of calls whose C++ their declaration says.
-fn is_result(name: &str, index: usize) -> bool {
-    if let Some(result) = plan::is_result(name, index) {
-        return result;
+/// Whether an argument is memory of the program itself, for a result or of what the call reads: it lies anywhere, and says
+/// nothing of the objects that the call is about.
+fn is_place(name: &str, index: usize) -> bool {
+    if plan::is_result(name, index) == Some(true) {
+        return true;
+    }
+    if let Some(parameter) = hip_function(name).and_then(|known| known.parameters.get(index)) {
+        return match parameter.role {
+            HipRole::Out(_) | HipRole::InOut | HipRole::In(_) | HipRole::Keeps => true,
+            // The log shows the text.
+            HipRole::Text
+            | HipRole::Value
+            | HipRole::Asks
+            | HipRole::Own
+            | HipRole::Works
+            | HipRole::At
+            | HipRole::Reads(_)
+            | HipRole::Writes(_)
+            | HipRole::Sets { .. } => false,
+        };
     }
     matches!(
         (name, index),
-        ("hipStreamIsCapturing" | "hipMemGetInfo" | "hipMallocPitch", 1)
-            | ("hipModuleGetGlobal", 1)
-            | ("hipThreadExchangeStreamCaptureMode", 0)
+        ("hipMallocAsync" | "hipEventElapsedTime" | "hipThreadExchangeStreamCaptureMode", 0)
+            // Where the image of the code lies, too.
+            | ("hipModuleLoadData", 0 | 1)
+            // Which of its kernels a library takes is its own affair: hipBLASLt 7.2.4 takes another at times.
+            | ("hipExtModuleLaunchKernel", 0..=7 | 9..)
             // A function of each program's own, and what it is given.
             | ("hipStreamAddCallback" | "hipLaunchHostFunc", 1 | 2)
-            | ("hipGraphInstantiate", 2)
             | ("hipGraphExecUpdate", 2 | 3)
-            // Where the program keeps the node before, and what the new one does.
-            | ("hipGraphAddEmptyNode" | "hipGraphAddMemcpyNode1D" | "hipGraphAddChildGraphNode", 2)
-            | ("hipGraphAddHostNode" | "hipGraphAddKernelNode" | "hipGraphAddMemsetNode", 2 | 4)
-            // The image of the code, wherever the process keeps it.
-            | ("hipModuleLoadData", 1)
     )
 }
 
@@ -314,7 +300,7 @@ mod tests {
                 "hipGetTextureObjectResourceDesc ( {0,{0}, 0x7f7138066000}, 0x7f7138066000 )",
             ],
             false,
-            &["hipChooseDevice(p1, p2)", "hipGetTextureObjectResourceDesc({0,{0}, p3}, p3)"],
+            &["hipChooseDevice(place, place)", "hipGetTextureObjectResourceDesc(place, p1)"],
         );
     }
 
@@ -334,7 +320,7 @@ mod tests {
             ],
             false,
             &[
-                "hipMalloc(result, 4608)",
+                "hipMalloc(place, 4608)",
                 "hipMemset(p1, 92, 4608)",
                 "hipMemcpy(p2, p3, 4096, hipMemcpyHostToDevice)",
                 "hipFree(p1)",

@@ -112,6 +112,28 @@ fn python_counts_the_numbers_of_bfloat16() {
     assert_eq!(counted, right.iter().collect::<Vec<_>>());
 }
 
+/// Arrays have no truth value, and compare element by element.
+#[test]
+fn python_compares_arrays() {
+    let script = "import rocrepro\n\
+        class Array:\n\
+        \x20   def __init__(self, values): self.values, self.shape = values, (len(values),)\n\
+        \x20   def tolist(self): return list(self.values)\n\
+        \x20   def __bool__(self): raise ValueError('ambiguous')\n\
+        \x20   def __eq__(self, other): return Array([a == b for a, b in zip(self.values, other.values)])\n\
+        right = [1.0, 2.0, 4.0]\n\
+        for other in Array(right), right:\n\
+        \x20   print(rocrepro.equal('a', Array(right), other), rocrepro.equal('b', Array([1.0, 2.0, 3.0]), other))\n\
+        \x20   print(rocrepro.close('c', Array(right), other, ulp=0, bits=32), rocrepro.same('d', other, Array(right)))\n\
+        print(rocrepro.equal('e', Array([3.0]), Array([4.0]), before=Array([3.0]), poison=7.0))\n";
+    let mut python = Command::new("python3");
+    python.args(["-B", "-c", script]).env("PYTHONPATH", folder_of_helpers());
+    let told = lines(&mut python);
+    let answers: Vec<&String> = told.iter().filter(|line| line.starts_with(['T', 'F'])).collect();
+    assert_eq!(answers, ["True False", "True True", "True False", "True True", "False"]);
+    assert!(told.iter().any(|line| line.ends_with("all as before")), "{told:?}");
+}
+
 /// Compiles a C++ program with the helper's header and a stand-in for HIP's, and runs it.
 fn cpp(main: &str) -> Vec<String> {
     let folder = tempfile::tempdir().expect("a folder");
