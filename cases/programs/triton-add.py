@@ -63,15 +63,15 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 must(hip.hipInit(0))
 triton.runtime.driver.set_active(HIPDriver())
 
-n = int(rocrepro.parameter("n"))
-x = numpy.arange(1, n + 1, dtype="float32")
-y = numpy.arange(n, dtype="float32") % 17
-before = numpy.full(n + 64, -1, "float32")
-out = Array(before)
-rocrepro.phase("launch")
-add[(triton.cdiv(n, 1024),)](Array(x), Array(y), out, n, BLOCK=1024)
-right = before.copy()
-right[:n] = x + y
-# What lies behind the end is nobody's.
-rocrepro.equal("sum", out.get(), right, before=before)
+for n in 1, 1024, 10000:
+    x = numpy.arange(1, n + 1, dtype="float32")
+    y = numpy.arange(n, dtype="float32") % 17
+    before = numpy.full(n + 64, -1, "float32")
+    out = Array(before)
+    rocrepro.phase("launch-%d" % n)
+    add[(triton.cdiv(n, 1024),)](Array(x), Array(y), out, n, BLOCK=1024)
+    right = before.copy()
+    right[:n] = x + y
+    # What lies behind the end is nobody's.
+    rocrepro.equal("sum-%d" % n, out.get(), right, before=before)
 rocrepro.done()

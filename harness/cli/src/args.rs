@@ -299,7 +299,7 @@ pub(crate) struct On {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Trials at once [default: the number of processors on the emulated device, 1 on a GPU]
+    /// Trials at once [default: one more than there are processors on the emulated device, 1 on a GPU]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 

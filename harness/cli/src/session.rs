@@ -114,7 +114,8 @@ impl Session {
         };
         let processors = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let jobs = options.jobs.unwrap_or(match options.device {
-            DeviceChoice::Emulated(_) => processors,
+            // Trials wait now and then: on two processors three at once took a tenth less time than two.
+            DeviceChoice::Emulated(_) => processors.saturating_add(1),
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::MIN,
         });

@@ -45,7 +45,7 @@ pub(crate) struct Matrix {
     #[command(flatten)]
     pub(crate) mirrors: Mirrors,
 
-    /// Trials at once, in each column [default: the number of processors on the emulated device, 1 on a GPU]
+    /// Trials at once, in each column [default: one more than there are processors on the emulated device, 1 on a GPU]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
 
