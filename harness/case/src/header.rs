@@ -85,6 +85,8 @@ pub struct Known {
     pub signature: String,
     /// The issue, when there is one.
     pub upstream: Option<String>,
+    /// Why it fails so, as far as that is known.
+    pub about: Option<String>,
 }
 
 pub(crate) const KEYS: &[&str] = &[
@@ -479,7 +481,8 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
 
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a known window";
-    let fields = reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream"])?;
+    let fields =
+        reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream", "about"])?;
     let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));
     let signature = reader
         .required(&fields, what, "signature")
@@ -491,6 +494,7 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
             check_issue(reader, n);
             reader.text(n, "`upstream`").map(str::to_owned)
         }),
+        about: fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned)),
         rocm: rocm?,
         signature: signature?,
     })

@@ -1,6 +1,6 @@
 //! The kernels that a case brings itself.
 
-use plan::{Formula, OwnKind, own_parameters};
+use plan::{Formula, OwnKind, flat_parameters, own_parameters};
 
 use crate::{
     Kernels,
@@ -72,6 +72,7 @@ fn formulas(reader: &mut Reader, node: &Node, name: &str, source: &str) -> Vec<S
         reader.mistake(node.at, message);
         return Vec::new();
     };
+    let parameters = flat_parameters(&parameters);
     let mut outputs = Vec::new();
     for (node, text) in reader.list(node).iter().zip(&texts) {
         match Formula::parse(text, &parameters) {

@@ -221,6 +221,9 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
             if let Some(issue) = &known.upstream {
                 fields.push(("upstream", plain(issue)));
             }
+            if let Some(about) = &known.about {
+                fields.push(("about", plain(about)));
+            }
             let _ = writeln!(out, "  - {}", flow_map(fields));
         }
     }

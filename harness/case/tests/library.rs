@@ -74,6 +74,22 @@ fn every_issue_that_is_shown_has_a_fault_or_a_release_that_shows_it() {
     assert!(shown > 20, "{shown}");
 }
 
+/// A failure that is called known is one of which somebody said what it is.
+#[test]
+fn every_known_window_says_why() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut windows = 0;
+    for (id, text) in texts(&root.join("cases"), "yaml") {
+        let case = Case::parse(&id, &text).unwrap_or_else(|m| panic!("{id}: {m:#?}"));
+        for known in &case.known {
+            let told = known.about.as_ref().or(known.upstream.as_ref());
+            assert!(told.is_some(), "{id}: neither `about` nor `upstream` of {}", known.signature);
+            windows += 1;
+        }
+    }
+    assert!(windows > 50, "{windows}");
+}
+
 /// What `minimise` writes of a case of the library can be run from its file without more ado.
 #[test]
 fn the_library_keeps_to_the_rules_for_cases_from_elsewhere() {

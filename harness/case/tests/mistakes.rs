@@ -72,12 +72,23 @@ fn mistakes_are_told_with_place_and_remedy() {
             "arguments that an own kernel does not take",
             with(OWN, "  - launch: {kernel: own, args: [1, src, -1, 70000, {f64: 1}, {struct: [1, {f32: x}]}]}\n"),
         ),
+        (
+            "structs that an own kernel does not take",
+            with(OWN, "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {struct: [1, 2, 3]}]}\n  \
+                       - launch: {kernel: own, args: [dst, src, 1, 1, 1, 5]}\n  \
+                       - launch: {kernel: own, args: [dst, src, 1, 1, 1, {struct: [dst, {f64: 1}]}]}\n  \
+                       - launch: {kernel: own, args: [dst, src, 1, 1, 1, {bytes: 00}]}\n"),
+        ),
+        (
+            "a struct that the source does not have",
+            with(&OWN.replace("int a; float b;", "Unknown a;"), "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {struct: [1]}]}\n"),
+        ),
         ("too many for an own kernel", with(OWN, "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {bytes: 0a1}, 2]}\n")),
         (
             "formulas that are none",
             with(&OWN.replace("out[i] = in[i]", "['in[0] = 1', 'out[i] = in[i] +', 'out[i] = in + y', 'out[i] = z % 2', 'out[i] = s', 'out[i] = 1 for i < w']"), ""),
         ),
-        ("a formula that leaves its buffer", with(OWN, "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {bytes: 00}], items: 65}\n")),
+        ("a formula that leaves its buffer", with(OWN, "  - launch: {kernel: own, args: [dst, src, 1, 1, 1, {struct: [1, 2]}], items: 65}\n")),
         ("a grid and items", with("", "  - launch: {kernel: copy_u32, args: [dst, src, 16], items: 16, grid: [1]}\n")),
         ("sizes that differ", with("", "  - copy: {to: big, from: src}\n")),
         (

@@ -2,14 +2,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::IsTerminal,
     num::NonZeroUsize,
     sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
 use device::Planted;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use report::{Begun, Line, Over, Record, count};
 use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
@@ -20,6 +18,7 @@ use crate::{
     health, interrupt, machine,
     rerun::again,
     stop::chain,
+    ticker::Ticker,
     trial::{Job, not_run as not_run_record, run_trial},
 };
 
@@ -136,7 +135,7 @@ pub(crate) fn run_batch(
     let_go: impl Fn(&mut Record) + Sync,
 ) -> Result<Batch, Stop> {
     let cancel = interrupt::cancel()?;
-    let bar = progress(jobs.len() as u64);
+    let ticker = Ticker::new(jobs.len() as u64);
     // More threads than jobs have nothing to do.
     let threads = NonZeroUsize::new(jobs.len()).map_or(session.jobs, |n| n.min(session.jobs));
     let planned: Vec<(String, Vec<Planted>)> =
@@ -156,41 +155,42 @@ pub(crate) fn run_batch(
         }
         records.extend(record);
     });
-    for_each(
-        jobs,
-        threads,
-        &cancel,
-        |_, (number, job)| {
-            let number = *number;
-            if !course.lets(&job.case.id) {
-                return None;
-            }
-            // A trial of which nobody would know that it began is not run.
-            if !journal.keep(|| begun(session, job, number), &cancel) {
-                return None;
-            }
-            let mut record = Record { number, ..run_trial(session, job, &cancel)? };
-            patience.known.judge(&mut record);
-            // Before the next trial begins: whatever ends this program then has ended that one and no other.
-            if !course.over(&record) {
-                return None;
-            }
-            journal.keep(|| &record, &cancel);
-            let_go(&mut record);
-            Some(record)
-        },
-        |index, record: Option<Record>| {
-            bar.inc(1);
-            if let Some(record) = &record {
-                bar.set_message(record.trial.clone());
-            }
-            keep(index, record);
-        },
-    );
+    ticker.during(|| {
+        for_each(
+            jobs,
+            threads,
+            &cancel,
+            |_, (number, job)| {
+                let number = *number;
+                if !course.lets(&job.case.id) {
+                    return None;
+                }
+                // A trial of which nobody would know that it began is not run.
+                if !journal.keep(|| begun(session, job, number), &cancel) {
+                    return None;
+                }
+                ticker.begins(number, job.id());
+                let record = run_trial(session, job, &cancel);
+                ticker.ends(number);
+                let mut record = Record { number, ..record? };
+                patience.known.judge(&mut record);
+                // Before the next trial begins: whatever ends this program then has ended that one and no other.
+                if !course.over(&record) {
+                    return None;
+                }
+                journal.keep(|| &record, &cancel);
+                let_go(&mut record);
+                Some(record)
+            },
+            |index, record: Option<Record>| {
+                ticker.over(record.as_ref().map(|record| record.trial.as_str()));
+                keep(index, record);
+            },
+        );
+    });
     drop(keep);
     journal.keep(|| over(session), &cancel);
     let trouble = journal.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
-    bar.finish_and_clear();
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
     let lost = report::complete(planned, &records).err();
@@ -258,15 +258,4 @@ fn over(session: &Session) -> Over {
 fn not_run(why: &str, finished: usize, all: usize) -> String {
     let (all, lost) = (count(all, "trial"), all - finished);
     format!("{why}: {finished} of {all} finished, {lost} not run")
-}
-
-fn progress(total: u64) -> ProgressBar {
-    let target = if std::io::stderr().is_terminal() && total > 1 {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len} {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(total), target).with_style(style)
 }

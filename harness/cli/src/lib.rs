@@ -31,6 +31,7 @@ mod select;
 mod session;
 mod spool;
 mod stop;
+mod ticker;
 mod trial;
 
 use std::{process::ExitCode, sync::Arc};

@@ -27,6 +27,8 @@ pub(crate) fn on_host(
     follows: &dyn Fn(&str) -> bool,
 ) -> Vec<String> {
     let formulas = formulas(plan, kernel);
+    let own = plan.own_kernels.get(kernel).and_then(|own| own.parameters.as_deref());
+    let args = &plan::flat_args(own.unwrap_or_default(), args);
     let out = |formula: &Formula| args.get(formula.out).and_then(Arg::place);
     let written: BTreeSet<&str> =
         formulas.iter().filter_map(out).map(|place| place.buffer.as_str()).collect();

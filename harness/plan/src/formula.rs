@@ -12,7 +12,7 @@ mod parse;
 pub use self::evaluate::{Values, Wrong};
 use crate::{OwnKind, OwnParameter, Scalar, ScalarType};
 
-/// One output of a kernel, element by element.
+/// One output of a kernel, element by element. Parameters count as [`flat_parameters`](crate::flat_parameters) has them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Formula {
     /// Which parameter it is.
@@ -172,7 +172,7 @@ fn types(parameters: &[OwnParameter]) -> Vec<Option<ScalarType>> {
     let ty = |parameter: &OwnParameter| match parameter.kind {
         OwnKind::Pointer { element, .. } => element,
         OwnKind::Number { of } => Some(of),
-        OwnKind::Other => None,
+        OwnKind::Struct { .. } | OwnKind::Other => None,
     };
     parameters.iter().map(ty).collect()
 }

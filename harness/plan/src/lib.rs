@@ -62,5 +62,5 @@ pub use order::races;
 pub use pattern::{GUARD_BYTE, POISON_BYTE, digest, fill_stamp, pattern};
 pub use program::Program;
 pub use scalar::{Scalar, ScalarType};
-pub use source::{OwnKind, OwnParameter, own_parameters};
+pub use source::{OwnKind, OwnParameter, flat_args, flat_parameters, own_parameters};
 pub use version::{ByVersion, ParseVersionError, Version, VersionRange};

@@ -1,8 +1,10 @@
 //! What the source of a kernel says of its parameters, as far as it can be read without a compiler.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
-use crate::ScalarType;
+use crate::{Arg, Scalar, ScalarType};
 
 /// A parameter of a case's own kernel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,7 +17,7 @@ pub struct OwnParameter {
 }
 
 /// What a parameter of a case's own kernel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum OwnKind {
     /// A pointer.
@@ -30,14 +32,103 @@ pub enum OwnKind {
         /// Its type.
         of: ScalarType,
     },
-    /// Something else, such as a struct, or a name for a number that only the compiler knows.
+    /// A struct by value, of nothing but numbers, pointers and such structs.
+    Struct {
+        /// Its members, in their order.
+        members: Vec<OwnParameter>,
+    },
+    /// Something else, such as a struct of another kind, or a name for a number that only the compiler knows.
     Other,
+}
+
+impl OwnKind {
+    /// Bytes that it takes; none where only the compiler knows.
+    pub fn bytes(&self) -> Option<usize> {
+        self.layout().map(|(bytes, _)| bytes)
+    }
+
+    /// Bytes that it takes, and what its place in a struct is a multiple of; none where only the compiler knows.
+    fn layout(&self) -> Option<(usize, usize)> {
+        match self {
+            OwnKind::Pointer { .. } => Some((8, 8)),
+            OwnKind::Number { of } => Some((of.bytes(), of.bytes())),
+            OwnKind::Struct { members } => {
+                let (mut end, mut most) = (0usize, 1);
+                for member in members {
+                    let (bytes, alignment) = member.kind.layout()?;
+                    end = end.next_multiple_of(alignment) + bytes;
+                    most = most.max(alignment);
+                }
+                Some((end.next_multiple_of(most), most))
+            }
+            OwnKind::Other => None,
+        }
+    }
+}
+
+/// The parameters with the members of structs in the place of these, as `name.member`.
+pub fn flat_parameters(parameters: &[OwnParameter]) -> Vec<OwnParameter> {
+    let of = |parameter: &OwnParameter| match &parameter.kind {
+        OwnKind::Struct { members } => {
+            let within = |member: OwnParameter| OwnParameter {
+                name: format!("{}.{}", parameter.name, member.name),
+                ..member
+            };
+            flat_parameters(members).into_iter().map(within).collect()
+        }
+        OwnKind::Pointer { .. } | OwnKind::Number { .. } | OwnKind::Other => {
+            vec![parameter.clone()]
+        }
+    };
+    parameters.iter().flat_map(of).collect()
+}
+
+/// The arguments for [`flat_parameters`]; those behind the parameters as they are.
+pub fn flat_args(parameters: &[OwnParameter], args: &[Arg]) -> Vec<Arg> {
+    let mut flat = Vec::new();
+    for (index, arg) in args.iter().enumerate() {
+        match (parameters.get(index).map(|parameter| &parameter.kind), arg) {
+            (Some(OwnKind::Struct { members }), Arg::Struct(values))
+                if members.len() == values.len() =>
+            {
+                flat.extend(flat_args(members, values));
+            }
+            (Some(kind @ OwnKind::Struct { .. }), Arg::Bytes(bytes)) => {
+                flat.extend(parts(kind, bytes));
+            }
+            _ => flat.push(arg.clone()),
+        }
+    }
+    flat
+}
+
+/// What the bytes of a struct are to its members.
+fn parts(kind: &OwnKind, bytes: &[u8]) -> Vec<Arg> {
+    match kind {
+        OwnKind::Struct { members } => {
+            let mut start = 0usize;
+            let mut of = |member: &OwnParameter| {
+                let (size, alignment) = member.kind.layout().unwrap_or((0, 1));
+                start = start.next_multiple_of(alignment);
+                let part = bytes.get(start..start + size).unwrap_or_default();
+                start += size;
+                parts(&member.kind, part)
+            };
+            members.iter().flat_map(&mut of).collect()
+        }
+        OwnKind::Number { of } => {
+            let number = Scalar::from_bytes(*of, bytes).map(Arg::Number);
+            vec![number.unwrap_or_else(|| Arg::Bytes(bytes.to_vec()))]
+        }
+        OwnKind::Pointer { .. } | OwnKind::Other => vec![Arg::Bytes(bytes.to_vec())],
+    }
 }
 
 /// The parameters of a kernel, from its source; none where they are not plainly there, as where a macro stands for them. Whoever
 /// compiles the kernel has the last word.
 pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
     let tokens = tokens(source)?;
+    let structs = structs(&tokens);
     let mut is_kernel = false;
     let mut at = 0;
     let list = loop {
@@ -60,7 +151,7 @@ pub fn own_parameters(source: &str, kernel: &str) -> Option<Vec<OwnParameter>> {
                 if parameters == [Vec::<&str>::new()] || parameters == [vec!["void"]] {
                     return Some(Vec::new());
                 }
-                return parameters.iter().map(|tokens| parameter(tokens)).collect();
+                return parameters.iter().map(|tokens| parameter(tokens, &structs)).collect();
             }
             "(" | "<" | "{" => depth += 1,
             ")" | ">" | "}" => depth -= 1,
@@ -113,7 +204,86 @@ fn tokens(source: &str) -> Option<Vec<String>> {
     Some(found)
 }
 
-fn parameter(tokens: &[&str]) -> Option<OwnParameter> {
+/// Members by the name of the struct.
+type Structs = BTreeMap<String, Vec<OwnParameter>>;
+
+/// The structs at the top of a source whose members are plainly there: numbers, pointers and such structs, one after the other.
+fn structs(tokens: &[String]) -> Structs {
+    let mut found = Structs::new();
+    let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
+    // Alignments of its own has who packs.
+    if tokens.windows(2).any(|two| two == ["pragma", "pack"]) {
+        return found;
+    }
+    let (mut at, mut depth) = (0usize, 0usize);
+    let mut seen = Vec::new();
+    while at < tokens.len() {
+        let rest = &tokens[at..];
+        let (name, inside) = match rest {
+            ["struct", "{", ..] => (None, 2),
+            ["struct", name, "{", ..] => (Some(*name), 3),
+            _ => (None, 0),
+        };
+        let end = rest.iter().position(|token| *token == "}").filter(|_| inside > 0 && depth == 0);
+        let Some(end) = end else {
+            match rest[0] {
+                "{" => depth += 1,
+                "}" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            at += 1;
+            continue;
+        };
+        let is_typedef = at.checked_sub(1).is_some_and(|before| tokens[before] == "typedef");
+        let other = match &rest[end + 1..] {
+            [";", ..] => Some(None),
+            [other, ";", ..] if is_typedef => Some(Some(*other)),
+            _ => None,
+        };
+        let members = members(&rest[inside..end], &found).filter(|_| other.is_some());
+        let alias = other.flatten().filter(|other| Some(*other) != name);
+        for name in [name, alias].into_iter().flatten() {
+            // Which of two is meant only the compiler knows.
+            found.remove(name);
+            if let Some(members) = members.clone().filter(|_| !seen.contains(&name)) {
+                found.insert(name.to_owned(), members);
+            }
+            seen.push(name);
+        }
+        // Where another brace opened within, what follows is inside of it.
+        depth += rest[inside..end].iter().filter(|token| **token == "{").count();
+        at += end + 1;
+    }
+    found
+}
+
+/// The members that are declared by these tokens; none where any of them is not plain, or there are none.
+fn members(tokens: &[&str], structs: &Structs) -> Option<Vec<OwnParameter>> {
+    let mut tokens = tokens.to_vec();
+    while let Some(at) = tokens.windows(3).position(|three| three == ["std", ":", ":"]) {
+        tokens.drain(at..at + 3);
+    }
+    let odd = ["(", "[", "{", "<", ":", "=", "#", "static", "constexpr", "alignas", "public"];
+    if tokens.iter().any(|token| odd.contains(token)) || tokens.last() != Some(&";") {
+        return None;
+    }
+    let mut found = Vec::new();
+    for declaration in tokens[..tokens.len() - 1].split(|token| *token == ";") {
+        let mut declared = declaration.split(|token| *token == ",");
+        let first = declared.next()?;
+        let (_, of) = first.split_last()?;
+        // Each name has its own stars.
+        let of = &of[..of.iter().position(|token| *token == "*").unwrap_or(of.len())];
+        found.push(parameter(first, structs)?);
+        for more in declared {
+            found.push(parameter(&[of, more].concat(), structs)?);
+        }
+    }
+    let known = found.iter().all(|member| member.kind.layout().is_some());
+    (known && !found.is_empty()).then_some(found)
+}
+
+fn parameter(tokens: &[&str], structs: &Structs) -> Option<OwnParameter> {
     let noise =
         ["__restrict__", "__restrict", "restrict", "volatile", "struct", "class", "typename"];
     let mut tokens: Vec<&str> = tokens.iter().copied().filter(|t| !noise.contains(t)).collect();
@@ -142,7 +312,18 @@ fn parameter(tokens: &[&str]) -> Option<OwnParameter> {
             let element = if own == 0 { number(pointee) } else { None };
             OwnKind::Pointer { element, only_read }
         }
-        None => number(&tokens).map_or(OwnKind::Other, |of| OwnKind::Number { of }),
+        None => {
+            let words: Vec<&str> = tokens.iter().copied().filter(|t| *t != "const").collect();
+            let members = match words.as_slice() {
+                [name] => structs.get(*name),
+                _ => None,
+            };
+            match (number(&tokens), members) {
+                (Some(of), _) => OwnKind::Number { of },
+                (None, Some(members)) => OwnKind::Struct { members: members.clone() },
+                (None, None) => OwnKind::Other,
+            }
+        }
     };
     Some(OwnParameter { name: name.to_owned(), kind })
 }
@@ -195,15 +376,20 @@ mod tests {
 
     /// Each parameter as its name and its type; `in` stands for a pointer to what is const, `?` for what is no number.
     fn told(source: &str) -> Option<String> {
-        let words = own_parameters(source, "k")?.into_iter().map(|p| match p.kind {
+        own_parameters(source, "k").map(|parameters| words(&parameters))
+    }
+
+    fn words(parameters: &[OwnParameter]) -> String {
+        let words = parameters.iter().map(|p| match &p.kind {
             OwnKind::Pointer { element, only_read } => {
                 let element = element.map_or("?".to_owned(), |e| format!("{e:?}"));
-                format!("{}: {}{element}", p.name, if only_read { "in " } else { "out " })
+                format!("{}: {}{element}", p.name, if *only_read { "in " } else { "out " })
             }
             OwnKind::Number { of } => format!("{}: {of:?}", p.name),
+            OwnKind::Struct { members } => format!("{}: {{{}}}", p.name, words(members)),
             OwnKind::Other => format!("{}: ?", p.name),
         });
-        Some(words.collect::<Vec<_>>().join(", "))
+        words.collect::<Vec<_>>().join(", ")
     }
 
     #[track_caller]
@@ -225,12 +411,77 @@ mod tests {
         check("unsigned n, unsigned long long m, long k", Some("n: U32, m: U64, k: I64"));
         check("const signed char c, std::size_t n", Some("c: I8, n: U64"));
         check("_Float16 x, __hip_bfloat16 *y", Some("x: F16, y: out Bf16"));
-        check("struct S s, Pair<int, float> p, float4 *v", Some("s: ?, p: ?, v: out ?"));
+        check("struct S s, Pair<int, float> p, float4 *v", Some("s: {x: I32}, p: ?, v: out ?"));
+        check("const S s, S *p", Some("s: {x: I32}, p: out ?"));
         check("double a[], const int b[16]", Some("a: out F64, b: in I32"));
         check("int n /* how many, at most */, // and\n int m", Some("n: I32, m: I32"));
         check("PARAMETERS", None);
         check("float *", None);
         check("int n,\n#if X\nint m\n#endif", None);
+    }
+
+    /// What stands before a kernel that takes an `S`, and what that is.
+    #[track_caller]
+    fn check_struct(before: &str, expected: &str) {
+        let source = format!("{before}\n__global__ void k(S s) {{}}");
+        assert_eq!(told(&source), Some(format!("s: {expected}")), "{source}");
+    }
+
+    #[test]
+    fn structs_are_read_from_the_source() {
+        check_struct(
+            "struct T { double d; }; struct S { float a, b; const int *p, n, **q; T t; std::uint8_t c; };",
+            "{a: F32, b: F32, p: in I32, n: I32, q: out ?, t: {d: F64}, c: U8}",
+        );
+        check_struct("typedef struct { short x; } S;", "{x: I16}");
+        check_struct("typedef struct T { short x; } S;", "{x: I16}");
+        check_struct("typedef struct S { short x; } S;", "{x: I16}");
+        for odd in [
+            "struct S { int x; int f() { return x; } };",
+            "struct S { int x[4]; };",
+            "struct S { int x : 3; };",
+            "struct S { int x = 1; };",
+            "struct S { };",
+            "struct S { unknown x; };",
+            "struct S { static int x; int y; };",
+            "struct S { struct { int a; } b; };",
+            "struct S : T { int x; };",
+            "struct alignas(16) S { int x; };",
+            "struct __attribute__((packed)) S { char c; int x; };",
+            "struct S { char c; int x; } __attribute__((packed));",
+            "#pragma pack(1)\nstruct S { char c; int x; };",
+            "#if A\nstruct S { int x; };\n#else\nstruct S { float x; };\n#endif",
+            "namespace n { struct S { int x; }; }\nusing n::S;",
+            "template <typename S> struct U { S s; };",
+        ] {
+            check_struct(odd, "?");
+        }
+    }
+
+    /// A struct by its bytes has the members that C gives it.
+    #[test]
+    fn bytes_and_members_of_a_struct_are_the_same() {
+        let source = "struct T { short a; double b; char c; }; struct S { char x; T t; float f; };\n\
+                      __global__ void k(int n, S s, int m) {}";
+        let parameters = own_parameters(source, "k").unwrap();
+        let number = |ty, text: &str| Arg::Number(Scalar::parse(ty, text).unwrap());
+        let inner = [
+            number(ScalarType::I16, "-2"),
+            number(ScalarType::F64, "0.5"),
+            number(ScalarType::I8, "7"),
+        ];
+        let value = Arg::Struct(vec![
+            number(ScalarType::I8, "-1"),
+            Arg::Struct(inner.to_vec()),
+            number(ScalarType::F32, "1.5"),
+        ]);
+        let bytes = Arg::Bytes(value.to_bytes(&|_| 0));
+        let around = |s: Arg| [number(ScalarType::I32, "3"), s, number(ScalarType::I32, "4")];
+        let flat = flat_args(&parameters, &around(value));
+        assert_eq!(flat.len(), 7);
+        assert_eq!(flat, flat_args(&parameters, &around(bytes)));
+        let names: Vec<_> = flat_parameters(&parameters).into_iter().map(|p| p.name).collect();
+        assert_eq!(names, ["n", "s.x", "s.t.a", "s.t.b", "s.t.c", "s.f", "m"]);
     }
 
     #[test]

@@ -123,13 +123,13 @@ fn living_member(pid: i32, group: Pid) -> Option<String> {
 pub(crate) fn work(pid: Pid) -> Option<Work> {
     let process = format!("/proc/{}", pid.as_raw_pid());
     let stat = fs::read(format!("{process}/stat")).ok()?;
-    let cpu = parse_cpu_time(&String::from_utf8_lossy(&stat))?;
+    let (cpu, pages) = parse_work(&String::from_utf8_lossy(&stat))?;
     let threads = fs::read_dir(format!("{process}/task")).into_iter().flatten().flatten();
     let queued = threads.filter_map(|thread| {
         let statistics = fs::read_to_string(thread.path().join("schedstat")).ok()?;
         Some((thread.file_name().into_string().ok()?, parse_queued(&statistics)?))
     });
-    Some(Work { cpu, queued: queued.collect() })
+    Some(Work { cpu, queued: queued.collect(), pages })
 }
 
 /// The second number of `/proc/PID/task/TID/schedstat`: time on a run queue, in nanoseconds (Documentation/scheduler/sched-stats.rst).
@@ -138,14 +138,14 @@ fn parse_queued(schedstat: &str) -> Option<Duration> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// `utime` and `stime` of a line of `/proc/PID/stat`.
-fn parse_cpu_time(stat: &str) -> Option<Duration> {
+/// `utime` and `stime`, together, and `majflt` of a line of `/proc/PID/stat`.
+fn parse_work(stat: &str) -> Option<(Duration, u64)> {
     let (_, after) = stat.rsplit_once(')')?;
-    let mut fields = after.split_ascii_whitespace().skip(11);
-    let mut ticks = || fields.next()?.parse::<u64>().ok();
-    let ticks = ticks()? + ticks()?;
+    let fields: Vec<&str> = after.split_ascii_whitespace().collect();
+    let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    let ticks = number(11)? + number(12)?;
     let per_second = rustix::param::clock_ticks_per_second().max(1);
-    Some(Duration::from_millis(ticks * 1000 / per_second))
+    Some((Duration::from_millis(ticks * 1000 / per_second), number(9)?))
 }
 
 /// Name, state and process group of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`. The name
@@ -195,8 +195,8 @@ mod tests {
     fn processor_time() {
         let line = "42 (a) b (c) R 1 7 7 0 -1 4194560 1 2 3 4 30 12 0 0 20 0 1 0 100";
         let ticks = rustix::param::clock_ticks_per_second();
-        assert_eq!(parse_cpu_time(line), Some(Duration::from_millis(42 * 1000 / ticks)));
-        assert_eq!(parse_cpu_time("42 (sh) R 1 7"), None);
+        assert_eq!(parse_work(line), Some((Duration::from_millis(42 * 1000 / ticks), 3)));
+        assert_eq!(parse_work("42 (sh) R 1 7"), None);
         assert_eq!(parse_queued("981 2000000 5\n"), Some(Duration::from_millis(2)));
         assert_eq!(parse_queued(""), None);
     }

@@ -15,6 +15,8 @@ pub(crate) struct Work {
     pub(crate) cpu: Duration,
     /// Time in which each of its threads could have run, and others did.
     pub(crate) queued: BTreeMap<String, Duration>,
+    /// Pages that it got from a disk.
+    pub(crate) pages: u64,
 }
 
 impl Work {
@@ -28,8 +30,8 @@ impl Work {
 }
 
 /// The silence of a child since its last line. A child at rest is silent by the clock, but for the time in which it waited for its turn.
-/// One that computes is silent by its own processor time: on a machine with too much to do either would else be taken for one that
-/// hangs. Times are counted from the child's start.
+/// One that computes, or whose code still comes from a disk, is silent by its own processor time: on a machine with too much to do any of
+/// these would else be taken for one that hangs. Times are counted from the child's start.
 pub(crate) struct Silence {
     pause: Duration,
     /// Up to the last look.
@@ -67,7 +69,8 @@ impl Silence {
         let passed = now.saturating_sub(self.at.max(last_line));
         let work = work().unwrap_or_else(|| self.work.clone());
         let used = work.cpu.saturating_sub(self.work.cpu);
-        self.lasted += match used * AT_REST < passed {
+        let reads = work.pages > self.work.pages;
+        self.lasted += match used * AT_REST < passed && !reads {
             true => passed.saturating_sub(work.waited(&self.work)),
             false => used.min(passed),
         };
@@ -89,7 +92,7 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut lasted = Duration::ZERO;
         for (now, last_line, cpu) in looks {
-            let work = || cpu.map(|cpu| Work { cpu: ms(cpu), queued: BTreeMap::new() });
+            let work = || cpu.map(|cpu| Work { cpu: ms(cpu), ..Work::default() });
             lasted = silence.look(ms(*now), ms(*last_line), work);
         }
         assert_eq!(lasted, ms(expected), "{looks:?}");
@@ -115,7 +118,7 @@ mod tests {
         let mut silence = Silence::new(ms(10_000));
         let mut check = |now, cpu, queued: &[(&str, u64)], expected| {
             let queued = queued.iter().map(|(thread, time)| ((*thread).to_owned(), ms(*time)));
-            let work = Work { cpu: ms(cpu), queued: queued.collect() };
+            let work = Work { cpu: ms(cpu), queued: queued.collect(), pages: 0 };
             let lasted = silence.look(ms(now), Duration::ZERO, || Some(work));
             assert_eq!(lasted, ms(expected), "at {now}");
         };
@@ -126,6 +129,19 @@ mod tests {
         check(4000, 510, &[("1", 1500), ("2", 600)], 1910);
         // The time of a thread that has ended is no longer there.
         check(5000, 510, &[("1", 1500)], 2910);
+    }
+
+    #[test]
+    fn who_gets_pages_from_a_disk_is_not_at_rest() {
+        let mut silence = Silence::new(ms(10_000));
+        let mut check = |now, cpu, pages, expected| {
+            let work = || Some(Work { cpu: ms(cpu), pages, ..Work::default() });
+            assert_eq!(silence.look(ms(now), Duration::ZERO, work), ms(expected), "at {now}");
+        };
+        check(1000, 10, 5, 10);
+        check(2000, 20, 6, 20);
+        // No page more: it rests.
+        check(3000, 30, 6, 1020);
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Args<'_, '_, '_, '_> {
         // All are read before one may be missing, so that all mistakes are told.
         let mut args = Vec::new();
         for (i, node) in nodes.iter().enumerate() {
-            let takes = takes.as_ref().map_or(Takes::Anything, |takes| takes[i]);
+            let takes = takes.as_ref().map_or(&Takes::Anything, |takes| &takes[i]);
             let arg = self.argument(node, takes);
             // The bytes of a NaN that a kernel makes are nobody's promise.
             let infinite = |arg: &Arg| matches!(arg, Arg::Number(n) if !n.as_f64().is_finite());
@@ -91,15 +91,10 @@ impl Args<'_, '_, '_, '_> {
     /// What the source of a kernel of the case's own says that it takes; none where it is not plainly there.
     fn own_parameters(&self, name: &str) -> Option<Vec<Takes>> {
         let own = self.scope.own_kernel(name)?;
-        let takes = |parameter: OwnParameter| match parameter.kind {
-            OwnKind::Pointer { only_read, .. } => Takes::Pointer { only_read },
-            OwnKind::Number { of } => Takes::Number(of),
-            OwnKind::Other => Takes::Anything,
-        };
-        Some(own.parameters?.into_iter().map(takes).collect())
+        Some(own.parameters?.iter().map(Takes::from).collect())
     }
 
-    fn argument(&mut self, node: &Node, takes: Takes) -> Option<Arg> {
+    fn argument(&mut self, node: &Node, takes: &Takes) -> Option<Arg> {
         let arg = match &node.value {
             Value::Map(entries) if entries.iter().any(|(key, _)| key.text == "buffer") => {
                 let what = "a place";
@@ -112,7 +107,7 @@ impl Args<'_, '_, '_, '_> {
                 };
                 Arg::Address(Place { buffer, offset })
             }
-            Value::Map(entries) => self.typed(node, entries)?,
+            Value::Map(entries) => self.typed(node, entries, takes)?,
             Value::List(_) => {
                 self.reader
                     .mistake(node.at, "an argument is no list; a struct is `{struct: [...]}`");
@@ -125,15 +120,17 @@ impl Args<'_, '_, '_, '_> {
                 Takes::Anything if self.scope.buffers.contains_key(text) => {
                     Arg::Address(Place { buffer: text.clone(), offset: 0 })
                 }
-                Takes::Number(ty) => Arg::Number(self.number_of(node, ty)?),
-                Takes::Anything => Arg::Number(self.number_of(node, ScalarType::U32)?),
+                Takes::Number(ty) => Arg::Number(self.number_of(node, *ty)?),
+                Takes::Anything | Takes::Struct { .. } => {
+                    Arg::Number(self.number_of(node, ScalarType::U32)?)
+                }
             },
         };
         self.fits(node, arg, takes)
     }
 
     /// An argument that the parameter takes.
-    fn fits(&mut self, node: &Node, arg: Arg, takes: Takes) -> Option<Arg> {
+    fn fits(&mut self, node: &Node, arg: Arg, takes: &Takes) -> Option<Arg> {
         let given = match &arg {
             Arg::Address(_) | Arg::Input(_) => "an address".to_owned(),
             Arg::Number(number) => format!("a number of type {}", number.ty.word()),
@@ -144,10 +141,27 @@ impl Args<'_, '_, '_, '_> {
             (Takes::Pointer { only_read: true }, Arg::Address(place)) => Some(Arg::Input(place)),
             (Takes::Pointer { .. }, arg @ Arg::Address(_)) => Some(arg),
             (Takes::Pointer { only_read: true }, arg @ Arg::Input(_)) => Some(arg),
-            (Takes::Number(ty), Arg::Number(number)) if number.ty == ty => {
+            (Takes::Number(ty), Arg::Number(number)) if number.ty == *ty => {
                 Some(Arg::Number(number))
             }
             (Takes::Anything, arg) => Some(arg),
+            (Takes::Struct { .. }, arg @ Arg::Struct(_)) => Some(arg),
+            (Takes::Struct { bytes, .. }, Arg::Bytes(given)) if given.len() == *bytes => {
+                Some(Arg::Bytes(given))
+            }
+            (Takes::Struct { bytes, .. }, Arg::Bytes(given)) => {
+                let here = given.len();
+                let message =
+                    format!("this struct has {bytes} bytes by its source, here are {here}");
+                self.reader.mistake(node.at, message);
+                None
+            }
+            (Takes::Struct { .. }, _) => {
+                let message = format!("the kernel takes a struct here, not {given}");
+                let help = Some("a struct is `{struct: [...]}`".to_owned());
+                self.reader.mistake_with_help(node.at, message, help);
+                None
+            }
             (Takes::Pointer { .. }, _) => {
                 self.reader
                     .mistake(node.at, format!("the kernel takes a pointer here, not {given}"));
@@ -163,7 +177,7 @@ impl Args<'_, '_, '_, '_> {
     }
 
     /// `{f32: 1.5}`, `{struct: [...]}`, `{bytes: 0a ff}`, or `{input: buffer}`, which the kernel only reads.
-    fn typed(&mut self, node: &Node, entries: &[(Key, Node)]) -> Option<Arg> {
+    fn typed(&mut self, node: &Node, entries: &[(Key, Node)], takes: &Takes) -> Option<Arg> {
         let types = ScalarType::ALL.iter().map(|(word, _)| *word);
         let known: Vec<_> = types.chain(["buffer", "input", "struct", "bytes"]).collect();
         let [(key, value)] = entries else {
@@ -172,12 +186,29 @@ impl Args<'_, '_, '_, '_> {
         };
         match key.text.as_str() {
             "struct" => {
-                let members = self.reader.list(value).iter();
-                let members: Vec<_> = members.map(|node| self.member(node)).collect();
-                if members.is_empty() {
+                let nodes = self.reader.list(value);
+                let known = match takes {
+                    Takes::Struct { members, .. } => Some(members),
+                    Takes::Pointer { .. } | Takes::Number(_) | Takes::Anything => None,
+                };
+                if nodes.is_empty() {
                     self.reader.mistake(value.at, "a struct has members");
                     return None;
                 }
+                if let Some(members) = known
+                    && members.len() != nodes.len()
+                {
+                    let (has, here) = (members.len(), nodes.len());
+                    let message =
+                        format!("this struct has {has} members in the source, here are {here}");
+                    self.reader.mistake(value.at, message);
+                    return None;
+                }
+                let member = |(at, node)| match known {
+                    Some(members) => self.argument(node, &members[at]),
+                    None => self.member(node),
+                };
+                let members: Vec<_> = nodes.iter().enumerate().map(member).collect();
                 Some(Arg::Struct(members.into_iter().collect::<Option<_>>()?))
             }
             "bytes" => self.bytes(value).map(Arg::Bytes),
@@ -206,7 +237,7 @@ impl Args<'_, '_, '_, '_> {
             self.reader.mistake(node.at, message);
             return None;
         }
-        self.argument(node, Takes::Anything)
+        self.argument(node, &Takes::Anything)
     }
 
     /// Bytes in hexadecimal.
@@ -236,14 +267,33 @@ impl Args<'_, '_, '_, '_> {
 }
 
 /// What a kernel takes in one place.
-#[derive(Clone, Copy)]
 enum Takes {
     Pointer {
         only_read: bool,
     },
     Number(ScalarType),
+    /// A struct with these members.
+    Struct {
+        members: Vec<Takes>,
+        bytes: usize,
+    },
     /// Nobody but the compiler knows.
     Anything,
+}
+
+/// What the source of a kernel of the case's own says.
+impl From<&OwnParameter> for Takes {
+    fn from(parameter: &OwnParameter) -> Takes {
+        match &parameter.kind {
+            OwnKind::Pointer { only_read, .. } => Takes::Pointer { only_read: *only_read },
+            OwnKind::Number { of } => Takes::Number(*of),
+            OwnKind::Struct { members } => Takes::Struct {
+                members: members.iter().map(Takes::from).collect(),
+                bytes: parameter.kind.bytes().unwrap_or_default(),
+            },
+            OwnKind::Other => Takes::Anything,
+        }
+    }
 }
 
 /// Which pointers a kernel of the library writes is in its own table.

@@ -273,11 +273,11 @@ impl WriteVerb for Line<'_> {
         let texts = args.iter().enumerate().map(|(index, arg)| match arg {
             Arg::Number(number) if kernel_of_library(kernel) => plain(&number.to_string()),
             Arg::Number(number) => {
-                let parameter = own.and_then(|own| own.get(index)).map(|parameter| parameter.kind);
+                let parameter = own.and_then(|own| own.get(index)).map(|parameter| &parameter.kind);
                 // What stands there without a type is read as the parameter's, or as a `u32`.
                 let usual = match parameter {
-                    Some(OwnKind::Number { of }) => of == number.ty,
-                    Some(OwnKind::Pointer { .. }) => false,
+                    Some(OwnKind::Number { of }) => *of == number.ty,
+                    Some(OwnKind::Pointer { .. } | OwnKind::Struct { .. }) => false,
                     Some(OwnKind::Other) | None => number.ty == ScalarType::U32,
                 };
                 if usual { plain(&number.to_string()) } else { argument(arg) }

@@ -136,9 +136,12 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
             let gfx =
                 if known.gfx.is_empty() { "every gfx".to_owned() } else { known.gfx.join(", ") };
             let issue = known.upstream.as_deref().unwrap_or("no issue yet");
+            let about = known.about.iter().map(|about| format!("            {about}\n"));
             text.push_str(&format!(
-                "  known     ROCm {} on {gfx}: {} ({issue})\n",
-                known.rocm, known.signature
+                "  known     ROCm {} on {gfx}: {} ({issue})\n{}",
+                known.rocm,
+                known.signature,
+                about.collect::<String>()
             ));
         }
         text.push_str(&format!("\n  run it    rocrepro run '{}'\n", first.id()));

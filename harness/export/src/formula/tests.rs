@@ -3,7 +3,8 @@
 use std::{fmt::Write, process::Command};
 
 use plan::{
-    Arg, Buffer, Choice, Memory, OwnKernel, Place, Scalar, Values, Wrong, own_parameters, pattern,
+    Arg, Buffer, Choice, Memory, OwnKernel, Place, Scalar, Values, Wrong, flat_args,
+    flat_parameters, own_parameters, pattern,
 };
 
 use super::*;
@@ -12,17 +13,18 @@ use super::*;
 const ITEMS: u32 = 12;
 const FORMULAS: u64 = 300;
 
+const STRUCTS: &str = "struct N { short h; long l; }; struct Q { int m; unsigned u; N n; };";
 const SOURCE: &str = "__global__ void k(OUT *out, const float *f, const double *d, const int *s, const unsigned char *b, const \
-                      unsigned long *w, float x, double y, int m, unsigned u, short h, long l) {}";
-/// Parameters that point somewhere, and those that are numbers, with what they are given.
+                      unsigned long *w, float x, double y, Q q) {}";
+/// Parameters that point somewhere, and those that are numbers or have them as members, with what they are given.
 const INPUTS: [&str; 5] = ["f", "d", "s", "b", "w"];
 const NUMBERS: [(&str, ScalarType, &str); 6] = [
     ("x", ScalarType::F32, "-0.75"),
     ("y", ScalarType::F64, "1e10"),
-    ("m", ScalarType::I32, "-7"),
-    ("u", ScalarType::U32, "4000000000"),
-    ("h", ScalarType::I16, "-300"),
-    ("l", ScalarType::I64, "-5000000000"),
+    ("q.m", ScalarType::I32, "-7"),
+    ("q.u", ScalarType::U32, "4000000000"),
+    ("q.n.h", ScalarType::I16, "-300"),
+    ("q.n.l", ScalarType::I64, "-5000000000"),
 ];
 const OUTPUTS: [(&str, ScalarType); 6] = [
     ("float", ScalarType::F32),
@@ -159,25 +161,30 @@ fn formulas_mean_what_they_mean_in_c() {
         let (name, ty) = draw.of(&OUTPUTS);
         let (formula, cpp) = draw.expr(4, 0);
         let text = format!("out[items - 1 - i] = {formula} for i < items");
-        let parameters = own_parameters(&SOURCE.replace("OUT", name), "k").expect("its parameters");
+        let source = format!("{STRUCTS}\n{}", SOURCE.replace("OUT", name));
+        let parameters = own_parameters(&source, "k").expect("its parameters");
         // What has no type for C has none here.
         let Ok(parsed) = Formula::parse(&text, &parameters) else { continue };
         let place = |buffer: &str| Place { buffer: buffer.to_owned(), offset: 0 };
         let mut args = vec![Arg::Address(place("out"))];
         args.extend(INPUTS.map(|input| Arg::Input(place(input))));
-        args.extend(
-            NUMBERS.map(|(_, ty, value)| Arg::Number(Scalar::parse(ty, value).expect("a number"))),
-        );
-        let types: Vec<_> = parameters
+        let number = |(_, ty, value): &(_, ScalarType, &str)| {
+            Arg::Number(Scalar::parse(*ty, value).expect("a number"))
+        };
+        let numbers: Vec<Arg> = NUMBERS.iter().map(number).collect();
+        let [x, y, m, u, h, l] = numbers.try_into().expect("six");
+        args.extend([x, y, Arg::Struct(vec![m, u, Arg::Struct(vec![h, l])])]);
+        let types: Vec<_> = flat_parameters(&parameters)
             .iter()
             .map(|p| match p.kind {
                 plan::OwnKind::Pointer { element, .. } => element,
                 plan::OwnKind::Number { of } => Some(of),
-                plan::OwnKind::Other => None,
+                plan::OwnKind::Struct { .. } | plan::OwnKind::Other => None,
             })
             .collect();
         let bytes = (0..6).map(|at| input(at, types[at].expect("numbers"))).collect();
-        let inputs = Inputs { args: &args, bytes, types };
+        let flat = flat_args(&parameters, &args);
+        let inputs = Inputs { args: &flat, bytes, types };
         let mut out = vec![0; ITEMS as usize * ty.bytes()];
         let done = parsed.evaluate(&inputs, ITEMS, |at, value| {
             let value = value.expect("all is known").to_bytes();
@@ -223,7 +230,8 @@ fn formulas_mean_what_they_mean_in_c() {
         "{} of {FORMULAS}, {undefined} undefined",
         wanted.len()
     );
-    program.push_str("int main() {\n  const uint32_t items = 12;\n");
+    program.push_str(STRUCTS);
+    program.push_str("\nint main() {\n  const uint32_t items = 12;\n");
     let types =
         [ScalarType::F32, ScalarType::F64, ScalarType::I32, ScalarType::U8, ScalarType::U64];
     for (index, (name, ty)) in INPUTS.iter().zip(types).enumerate() {
@@ -235,9 +243,11 @@ fn formulas_mean_what_they_mean_in_c() {
         );
         let _ = writeln!(program, "  const {0}* {name} = as<{0}>(want_{name});", ty.cpp());
     }
-    for (name, ty, value) in NUMBERS {
+    for (name, ty, value) in &NUMBERS[..2] {
         let _ = writeln!(program, "  const {} {name} = {value}; (void){name};", ty.cpp());
     }
+    let [m, u, h, l] = [2, 3, 4, 5].map(|at| NUMBERS[at].2);
+    let _ = writeln!(program, "  const Q q = {{{m}, {u}, {{{h}, {l}}}}}; (void)q;");
     program.push_str(&body);
     program.push_str("}\n");
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,12 +1,13 @@
 //! The text of a formula.
 
 use super::{Binary, Expr, Formula, Function, type_of, types};
-use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType};
+use crate::{Choice, OwnKind, OwnParameter, Scalar, ScalarType, flat_parameters};
 
 /// How deep expressions may be nested.
 const MOST_DEPTH: usize = 60;
 
 pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula, String> {
+    let parameters = &flat_parameters(parameters);
     let mut parser =
         Parser { tokens: tokens(text)?, at: 0, parameters, bound: Vec::new(), depth: 0 };
     if let Some(taken) = parameters.iter().find(|p| ["i", "items"].contains(&p.name.as_str())) {
@@ -16,7 +17,7 @@ pub(super) fn formula(text: &str, parameters: &[OwnParameter]) -> Result<Formula
     let name = parser.word()?;
     let out = parser.parameter(&name)?;
     let types = types(parameters);
-    let element = match (parameters[out].kind, types[out]) {
+    let element = match (&parameters[out].kind, types[out]) {
         (OwnKind::Pointer { only_read: true, .. }, _) => {
             return Err(format!("`{name}` points to what is const, and is not written"));
         }
@@ -51,7 +52,9 @@ fn tokens(text: &str) -> Result<Vec<String>, String> {
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let end = if first.is_ascii_alphabetic() || first == '_' {
-            rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len())
+            // Members of structs are named with these.
+            let part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+            rest.find(|c| !part(c)).unwrap_or(rest.len())
         } else if first.is_ascii_digit() || first == '.' {
             end_of_number(rest)
         } else {
@@ -204,7 +207,7 @@ impl Parser<'_> {
             return Ok(Expr::Call(*function, arguments));
         }
         let index = self.parameter(name)?;
-        match self.parameters[index].kind {
+        match &self.parameters[index].kind {
             OwnKind::Number { .. } => Ok(Expr::Number(index)),
             OwnKind::Pointer { .. } => {
                 self.expect("[")?;
@@ -212,9 +215,9 @@ impl Parser<'_> {
                 self.expect("]")?;
                 Ok(Expr::Element(index, Box::new(at)))
             }
-            OwnKind::Other => Err(format!(
-                "`{name}` is neither a number nor a pointer, and a formula knows no members: give the kernel what is needed of it \
-                 as numbers, or leave `computes` out and compare by `equal`"
+            OwnKind::Struct { .. } | OwnKind::Other => Err(format!(
+                "`{name}` is neither a number nor a pointer, nor a struct of such that its source has in plain words: give the kernel \
+                 what is needed of it as numbers, or leave `computes` out and compare by `equal`"
             )),
         }
     }

@@ -1,7 +1,7 @@
 //! Kernels that a case brings itself: what they write is what the case says that they compute, or unknown.
 
 use super::{Bytes, Model, Now, Ranges};
-use crate::{Arg, Formula, OwnKernel, Place, Scalar, ScalarType, Values, Wrong};
+use crate::{Arg, Formula, OwnKernel, Place, Scalar, ScalarType, Values, Wrong, flat_args};
 
 /// The bytes behind an address, and which of them cannot be known.
 type Content = (Vec<u8>, Ranges);
@@ -47,6 +47,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         let none = OwnKernel::default();
         let own = self.plan.own_kernels.get(name).unwrap_or(&none);
         let parameters = own.parameters.as_deref().unwrap_or_default();
+        let args = flat_args(parameters, args);
         let mut formulas = Vec::new();
         for text in &own.computes {
             match Formula::parse(text, parameters) {
@@ -56,7 +57,7 @@ impl<'a, B: Bytes> Model<'a, B> {
         }
         // Everything is read before anything is written.
         let mut memory = Vec::new();
-        for arg in args {
+        for arg in &args {
             let content = match arg {
                 Arg::Input(place) => self.behind(now, place, true),
                 Arg::Address(place) if !formulas.is_empty() => self.behind(now, place, false),
@@ -90,7 +91,7 @@ impl<'a, B: Bytes> Model<'a, B> {
                     "a kernel with `computes` takes fewer than 2^32 work-items".to_owned();
                 return self.mistake(now.step, message);
             };
-            let found = Found { args, memory: &memory, types: &formula.types };
+            let found = Found { args: &args, memory: &memory, types: &formula.types };
             match computed_by(formula, &found, items) {
                 Ok((bytes, unknown)) => self.write(now, out, &B::whole(bytes), &unknown),
                 Err((item, why)) => {

@@ -1,0 +1,121 @@
+//! How far a run of trials is: a bar with the time left on a terminal, and now and then a line in a pipe.
+
+use std::{
+    collections::BTreeMap,
+    io::IsTerminal,
+    sync::{
+        Mutex, PoisonError,
+        mpsc::{RecvTimeoutError, channel},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use report::count;
+
+use crate::{outputs, progress::how_long};
+
+/// Between two lines in a pipe.
+const PAUSE: Duration = Duration::from_secs(30);
+
+/// What is over and what runs.
+pub(crate) struct Ticker {
+    bar: ProgressBar,
+    begun: Instant,
+    running: Mutex<BTreeMap<u64, (Instant, String)>>,
+}
+
+impl Ticker {
+    pub(crate) fn new(total: u64) -> Ticker {
+        let target = if std::io::stderr().is_terminal() && total > 1 {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
+        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len}, {eta} left  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
+        Ticker { bar, begun: Instant::now(), running: Mutex::default() }
+    }
+
+    /// Does the work, and tells how far it is.
+    pub(crate) fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        if std::io::stderr().is_terminal() {
+            self.bar.enable_steady_tick(Duration::from_secs(1));
+            let done = work();
+            self.bar.finish_and_clear();
+            return done;
+        }
+        let (over, wait) = channel::<()>();
+        thread::scope(|scope| {
+            // Where no thread is left nobody is told how far it is.
+            let teller = thread::Builder::new().spawn_scoped(scope, move || {
+                while wait.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout) {
+                    outputs::note(self.line(Instant::now()));
+                }
+            });
+            let done = work();
+            drop(over);
+            drop(teller);
+            done
+        })
+    }
+
+    pub(crate) fn begins(&self, number: u64, trial: String) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.insert(number, (Instant::now(), trial));
+    }
+
+    pub(crate) fn ends(&self, number: u64) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.remove(&number);
+    }
+
+    /// One more is over, whether it ran or not.
+    pub(crate) fn over(&self, trial: Option<&str>) {
+        self.bar.inc(1);
+        if let Some(trial) = trial {
+            self.bar.set_message(trial.to_owned());
+        }
+    }
+
+    /// `3 of 12 trials are over after 60 s; programs/x has been running for 41 s`.
+    fn line(&self, now: Instant) -> String {
+        let (over, all) = (self.bar.position(), self.bar.length().unwrap_or_default());
+        let after = how_long((now - self.begun).as_secs_f64());
+        let line = format!("{over} of {} over after {after}", count(all as usize, "trial"));
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let longest = running.values().min_by_key(|(begun, _)| *begun);
+        match longest.filter(|(begun, _)| now - *begun > PAUSE / 2) {
+            Some((begun, trial)) => {
+                let time = how_long((now - *begun).as_secs_f64());
+                format!("{line}; {trial} has been running for {time}")
+            }
+            None => line,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_tells_what_runs_for_long() {
+        let ticker = Ticker::new(3);
+        let after = |seconds| ticker.begun + Duration::from_secs(seconds);
+        assert_eq!(ticker.line(after(30)), "0 of 3 trials over after 30 s");
+        ticker.begins(7, "a[n=1]".to_owned());
+        ticker.begins(8, "b".to_owned());
+        ticker.over(Some("c"));
+        assert!(ticker.line(after(5)).ends_with("1 of 3 trials over after 5 s"));
+        assert_eq!(
+            ticker.line(after(120)),
+            "1 of 3 trials over after 2 min; a[n=1] has been running for 2 min"
+        );
+        ticker.ends(7);
+        ticker.ends(8);
+        assert_eq!(ticker.line(after(600)), "1 of 3 trials over after 10 min");
+    }
+}
