@@ -58,7 +58,7 @@ const MISTAKES: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "narrow",
-        "struct Two { float a, b; };\n    extern \"C\" __global__ void own(unsigned *out, Two two) { out[0] = two.b; }",
+        "struct Two { float a, b[1]; };\n    extern \"C\" __global__ void own(unsigned *out, Two two) { out[0] = two.b[0]; }",
         "[d, {struct: [{f32: 1}, {f64: 2}]}]",
         "is a value of 8 bytes, and the launch at line 12 gives a struct of 16 bytes",
     ),
