@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     io::IsTerminal,
     sync::{
         Mutex, PoisonError,
@@ -11,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use report::count;
 
 use crate::{outputs, progress::how_long};
@@ -33,8 +34,15 @@ impl Ticker {
         } else {
             ProgressDrawTarget::hidden()
         };
-        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len}, {eta} left  {msg}")
-            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        let left = |state: &ProgressState, text: &mut dyn fmt::Write| {
+            // Before the first one is over nobody knows.
+            if state.pos() > 0 {
+                let _ = write!(text, ", {} left", how_long(state.eta().as_secs_f64()));
+            }
+        };
+        let style = ProgressStyle::with_template("[{bar:30}] {pos}/{len}{left}  {msg}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("left", left);
         let bar = ProgressBar::with_draw_target(Some(total), target).with_style(style);
         Ticker { bar, begun: Instant::now(), running: Mutex::default() }
     }

@@ -211,8 +211,11 @@ type Structs = BTreeMap<String, Vec<OwnParameter>>;
 fn structs(tokens: &[String]) -> Structs {
     let mut found = Structs::new();
     let tokens: Vec<&str> = tokens.iter().map(String::as_str).collect();
-    // Alignments of its own has who packs.
-    if tokens.windows(2).any(|two| two == ["pragma", "pack"]) {
+    // Who packs has alignments of its own, and which parts of a source are compiled only the compiler knows.
+    let odd = |two: &[&str]| {
+        two == ["pragma", "pack"] || two[0] == "#" && ["if", "ifdef", "ifndef"].contains(&two[1])
+    };
+    if tokens.windows(2).any(odd) {
         return found;
     }
     let (mut at, mut depth) = (0usize, 0usize);
@@ -450,6 +453,8 @@ mod tests {
             "struct __attribute__((packed)) S { char c; int x; };",
             "struct S { char c; int x; } __attribute__((packed));",
             "#pragma pack(1)\nstruct S { char c; int x; };",
+            "#if 0\nstruct S { int x; };\n#endif\n#include <s.h>",
+            "struct S { int x; }; struct S { float x; };",
             "#if A\nstruct S { int x; };\n#else\nstruct S { float x; };\n#endif",
             "namespace n { struct S { int x; }; }\nusing n::S;",
             "template <typename S> struct U { S s; };",
