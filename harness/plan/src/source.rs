@@ -227,7 +227,8 @@ fn structs(tokens: &[String]) -> Structs {
             ["struct", name, "{", ..] => (Some(*name), 3),
             _ => (None, 0),
         };
-        let end = rest.iter().position(|token| *token == "}").filter(|_| inside > 0 && depth == 0);
+        let begins = inside > 0 && depth == 0;
+        let end = if begins { rest.iter().position(|token| *token == "}") } else { None };
         let Some(end) = end else {
             match rest[0] {
                 "{" => depth += 1,
