@@ -76,6 +76,7 @@ fn observation(events: Vec<Event>) -> Observation {
         end: End::Exited(plan::WORKER_DONE),
         stderr: String::new(),
         stderr_dropped: 0,
+        stacks: Vec::new(),
         left_behind: 0,
         wall: Duration::from_millis(50),
     }

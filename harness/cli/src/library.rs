@@ -10,7 +10,7 @@ use std::{
 use case::{Case, Kernels};
 use include_dir::{Dir, include_dir};
 
-use crate::{Stop, diagnostics, select, trial::analyse_each};
+use crate::{Stop, diagnostics, select, select::named_by, trial::analyse_each};
 
 static CASES: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../cases");
 static KERNELS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../kernels");
@@ -44,20 +44,37 @@ impl CaseLibrary {
     /// # Errors
     /// All mistakes of all files.
     pub fn load(from: Option<&CasesFrom>) -> Result<CaseLibrary, Stop> {
+        CaseLibrary::load_named(from, &[])
+    }
+
+    /// The same, but of the built-in cases those alone that these selections name: the others take longer to read than a trial
+    /// does. All of them where there is no selection, or one names no case.
+    ///
+    /// # Errors
+    /// All mistakes of all files.
+    pub fn load_named(from: Option<&CasesFrom>, named: &[&str]) -> Result<CaseLibrary, Stop> {
         let mut kernels = Kernels::new();
         embedded(&KERNELS, "hip", "", &mut |id, _, text| {
-            kernels.insert(id, text);
+            kernels.insert(id, text.to_owned());
         });
         let (mut sources, mut programs) = (BTreeMap::new(), BTreeMap::new());
         let mut mistakes = Vec::new();
         match from {
             None => {
+                let mut all = BTreeMap::new();
                 embedded(&CASES, "yaml", "", &mut |id, path, text| {
-                    sources.insert(id, Source { path: format!("cases/{path}"), text });
+                    all.insert(id, (path, text));
                 });
+                if let Some(ids) = named_by(named, all.keys()) {
+                    all.retain(|id, _| ids.contains(id));
+                }
+                for (id, (path, text)) in all {
+                    let source = Source { path: format!("cases/{path}"), text: text.to_owned() };
+                    sources.insert(id, source);
+                }
                 for ending in files::PROGRAMS {
                     embedded(&CASES, ending, "", &mut |_, path, text| {
-                        programs.insert(format!("cases/{path}"), text);
+                        programs.insert(format!("cases/{path}"), text.to_owned());
                     });
                 }
             }
@@ -192,21 +209,57 @@ fn beside(path: &str, name: &str) -> String {
 }
 
 fn embedded(
-    dir: &Dir<'_>,
+    dir: &'static Dir<'static>,
     ending: &str,
     prefix: &str,
-    add: &mut dyn FnMut(String, String, String),
+    add: &mut dyn FnMut(String, String, &'static str),
 ) {
     for file in dir.files() {
         let path = file.path();
         let (Some(stem), Some(text)) = (path.file_stem(), file.contents_utf8()) else { continue };
         if path.extension().is_some_and(|e| e == ending) {
             let id = format!("{prefix}{}", stem.to_string_lossy());
-            add(id, path.display().to_string(), text.to_owned());
+            add(id, path.display().to_string(), text);
         }
     }
     for sub in dir.dirs() {
         let name = sub.path().file_name().unwrap_or_default().to_string_lossy();
         embedded(sub, ending, &format!("{prefix}{name}/"), add);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CaseLibrary;
+
+    /// What is read for these words, beside what all of it has to say of the same cases.
+    #[track_caller]
+    fn check(named: &[&str], expected: impl Fn(&str) -> bool) {
+        let all = CaseLibrary::load(None).unwrap();
+        let some = CaseLibrary::load_named(None, named).unwrap();
+        let shown = |library: &CaseLibrary| -> Vec<String> {
+            let cases = library.cases().filter(|case| expected(&case.id));
+            cases.map(|case| format!("{case:?} {}", library.text(&case.id))).collect()
+        };
+        assert_eq!(shown(&some), shown(&all), "{named:?}");
+        let read = some.cases().count();
+        assert_eq!(read, all.cases().filter(|case| expected(&case.id)).count(), "{named:?}");
+    }
+
+    #[test]
+    fn what_is_named_is_read_as_with_all_others() {
+        let long = |id: &str| id == "graphs/long-chain";
+        check(&["graphs/long-chain"], long);
+        check(&["graphs/long-chain[nodes=30000]"], long);
+        check(&["graphs/long-chain", "copies/arrays"], |id| long(id) || id == "copies/arrays");
+        check(&["programs/"], |id| id.starts_with("programs/"));
+        check(&["*long*"], |id| id.contains("long"));
+    }
+
+    #[test]
+    fn all_is_read_where_a_word_names_nothing() {
+        for named in [&[][..], &["graphs/long-chian"], &["copies", "coppies"], &["copies[bytes"]] {
+            check(named, |_| true);
+        }
     }
 }

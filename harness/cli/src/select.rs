@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use case::{Case, Trial};
 
@@ -64,6 +64,16 @@ pub(crate) fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(),
 }
 
 impl args::Selection {
+    /// The library, as far as what is named and left out needs it.
+    ///
+    /// # Errors
+    /// Those of [`CaseLibrary::load_named`].
+    pub(crate) fn library(&self) -> Result<CaseLibrary, Stop> {
+        let words = if self.cases.is_empty() { [].iter() } else { self.exclude.iter() };
+        let words: Vec<&str> = self.cases.iter().chain(words).map(String::as_str).collect();
+        CaseLibrary::load_named(self.from.chosen().as_ref(), &words)
+    }
+
     /// The trials that are named, without those that are left out.
     ///
     /// # Errors
@@ -81,6 +91,21 @@ impl args::Selection {
         }
         Ok(selected)
     }
+}
+
+/// The cases that selections name; none where there is no selection, or one of them names no case.
+pub(crate) fn named_by<'i>(
+    wanted: &[&str],
+    ids: impl Iterator<Item = &'i String> + Clone,
+) -> Option<BTreeSet<String>> {
+    let named = wanted.iter().map(|text| {
+        let selection = parse(text).ok()?;
+        let named: Vec<_> = ids.clone().filter(|id| names(selection.case, id)).cloned().collect();
+        (!named.is_empty()).then_some(named)
+    });
+    let named: BTreeSet<String> =
+        named.collect::<Option<Vec<_>>>()?.into_iter().flatten().collect();
+    (!named.is_empty()).then_some(named)
 }
 
 struct Selection<'t> {

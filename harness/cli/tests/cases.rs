@@ -15,8 +15,13 @@ use supervise::Cancel;
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
+    // nextest starts a process for each trial, and names it.
+    let named: Vec<&str> = match arguments.exact {
+        true => arguments.filter.iter().map(String::as_str).collect(),
+        false => Vec::new(),
+    };
     // The tests live as long as the process; so do what they borrow.
-    let library: &'static CaseLibrary = match CaseLibrary::load(None) {
+    let library: &'static CaseLibrary = match CaseLibrary::load_named(None, &named) {
         Ok(library) => Box::leak(Box::new(library)),
         Err(stop) => return stop.report(),
     };

@@ -177,6 +177,7 @@ impl Run {
             end: End::Exited(plan::WORKER_DONE),
             stderr: String::new(),
             stderr_dropped: 0,
+            stacks: Vec::new(),
             left_behind: 0,
             wall: Duration::from_millis(43),
         };

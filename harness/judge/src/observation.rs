@@ -20,6 +20,8 @@ pub struct Observation {
     pub stderr: String,
     /// Bytes of standard error that were not kept.
     pub stderr_dropped: u64,
+    /// Where its threads stood when its time was over, a line for each; empty where it was not, or nobody looked.
+    pub stacks: Vec<String>,
     /// Processes of its group that were still there after its end.
     pub left_behind: u32,
     /// From its start until it was reaped.

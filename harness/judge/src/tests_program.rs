@@ -95,6 +95,7 @@ impl Run {
             end: self.end.clone(),
             stderr: self.stderr.to_owned(),
             stderr_dropped: 0,
+            stacks: Vec::new(),
             left_behind: self.left_behind,
             wall: Duration::from_secs(1),
         };

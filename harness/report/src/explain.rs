@@ -13,6 +13,9 @@ const NAMED: usize = 3;
 /// Lines of standard error that are shown.
 const STDERR_LINES: usize = 5;
 
+/// Threads of a hang that are shown.
+const STACKS: usize = 8;
+
 /// Explains all news and every missing verdict, each failure once: trials of one case with the same signature that say the same but
 /// for their numbers share an explanation. Empty where there is nothing to explain.
 pub(crate) fn explanations(records: &[Record]) -> String {
@@ -79,6 +82,16 @@ fn explain_with(record: &Record, others: &[&str]) -> String {
     }
     if !record.gpu_after.is_empty() {
         line(&format!("    The GPU after it: {}", record.gpu_after));
+    }
+    if !record.stacks.is_empty() {
+        line("    Where its threads stood:");
+        for text in record.stacks.iter().take(STACKS) {
+            line(&format!("        {}", styled(DIM, text)));
+        }
+        let more = record.stacks.len().saturating_sub(STACKS);
+        if more > 0 {
+            line(&format!("        {} more in the record", count(more, "line")));
+        }
     }
     let stderr: Vec<&str> = record.stderr_tail.lines().collect();
     if outcome.kind != Kind::Pass && !stderr.is_empty() {

@@ -48,8 +48,11 @@ fn test(record: &Record) -> TestCase {
         let summary = &record.outcome.summary;
         test.set_system_out(visible(&format!("Failed as known: {window}\n{summary}")));
     }
-    if !record.stderr_tail.is_empty() {
-        test.set_system_err(visible(&record.stderr_tail));
+    let stacks = record.stacks.iter().map(String::as_str);
+    let error: Vec<&str> = [record.stderr_tail.as_str()].into_iter().chain(stacks).collect();
+    let error = error.join("\n");
+    if !error.trim().is_empty() {
+        test.set_system_err(visible(error.trim_start_matches('\n')));
     }
     test
 }

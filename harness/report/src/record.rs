@@ -96,6 +96,10 @@ pub struct Record {
     /// The end of standard error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// Where each thread stood when a hang was ended: what it waited for in the kernel, and its calls, innermost first, each as
+    /// `function (file)`, or `file+address` where the file has no symbol for it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stacks: Vec<String>,
     /// On a GPU, whether it still worked after this trial failed; nothing where that was not looked at.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub gpu_after: String,

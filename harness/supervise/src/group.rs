@@ -97,6 +97,11 @@ pub(crate) fn is_suspended(group: Pid) -> bool {
     })
 }
 
+/// The process ids of those in the group that have not ended.
+pub(crate) fn numbers(group: Pid) -> Vec<i32> {
+    members(group).iter().map(|(process, _)| process.pid).collect()
+}
+
 /// The members of a group that have not ended yet. The leader is one of them where it lives.
 fn members(group: Pid) -> Vec<(Process, OwnedFd)> {
     let Ok(all) = fs::read_dir("/proc") else { return Vec::new() };

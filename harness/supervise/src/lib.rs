@@ -31,6 +31,7 @@ mod pool;
 mod resource;
 mod run;
 mod silence;
+mod stacks;
 mod start;
 mod view;
 

@@ -18,16 +18,19 @@ pub struct Limits {
     /// From SIGKILL to giving up on it: a process in an uninterruptible wait of a driver does not
     /// end before that wait does.
     pub reap: Duration,
+    /// Whether to look where its threads stand before it is told to end because its time is over.
+    pub stacks: bool,
 }
 
 impl Default for Limits {
-    /// Ten minutes in all, two of them in silence, two seconds of grace and ten to reap.
+    /// Ten minutes in all, two of them in silence, two seconds of grace and ten to reap; no look at threads.
     fn default() -> Limits {
         Limits {
             total: Duration::from_secs(600),
             quiet: Duration::from_secs(120),
             grace: Duration::from_secs(2),
             reap: Duration::from_secs(10),
+            stacks: false,
         }
     }
 }
@@ -45,6 +48,8 @@ pub struct Observed {
     pub torn: Vec<u8>,
     /// What it wrote to its standard error.
     pub stderr: Log,
+    /// Where its threads stood when its time was over, a line for each; empty where it was not, and without [`Limits::stacks`].
+    pub stacks: Vec<String>,
     /// From before its start to when it had been reaped and its pipes were empty. Monotonic time,
     /// in which a suspended machine stands still.
     pub wall: Duration,

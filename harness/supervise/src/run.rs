@@ -14,6 +14,7 @@ use crate::adopted;
 use crate::group::{self, Send, wait_ready};
 use crate::pipes::{Pipes, READ_BYTES, Source};
 use crate::silence::Silence;
+use crate::stacks;
 use crate::{Cancel, Ended, Limits, Line, Log, Observed, Reason, Usage};
 
 /// How long to go on reading once the leader has ended, where other processes hold its pipes
@@ -75,6 +76,7 @@ fn run_with(
         lines: Vec::new(),
         torn: Vec::new(),
         stderr: Log::default(),
+        stacks: Vec::new(),
         wall: start.elapsed(),
         usage: None,
         left_behind: Vec::new(),
@@ -94,7 +96,8 @@ fn run_with(
     let pid = Pid::from_child(&child);
     let orders = [input, b"\n"].concat();
     let mut pipes = Pipes::new(&mut child, &orders);
-    let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send);
+    let mut stacks = Vec::new();
+    let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send, &mut stacks);
     let (ended, usage) = match watched {
         Ok(End::Stuck { reason }) => (Ended::CouldNotBeKilled { reason }, None),
         Ok(end) => match reap(pid) {
@@ -119,6 +122,7 @@ fn run_with(
         lines: pipes.lines.finished,
         torn: pipes.lines.torn,
         stderr: pipes.log,
+        stacks,
         wall,
         usage,
         left_behind,
@@ -126,6 +130,7 @@ fn run_with(
 }
 
 /// Reads, writes and kills until the leader has ended, but does not reap it.
+#[expect(clippy::too_many_arguments)]
 fn watch(
     pid: Pid,
     pipes: &mut Pipes<'_>,
@@ -134,6 +139,7 @@ fn watch(
     cancel: &Cancel,
     on_line: &mut dyn FnMut(&Line),
     send: Send,
+    stacks: &mut Vec<String>,
 ) -> io::Result<End> {
     let leader = match pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Err(reaped_by_the_kernel()),
@@ -175,6 +181,10 @@ fn watch(
                             Reason::Quiet if group::is_suspended(pid) => Reason::Suspended,
                             reason => reason,
                         };
+                        if limits.stacks && matches!(reason, Reason::Total | Reason::Quiet) {
+                            *stacks = stacks::of(pid);
+                        }
+                        let now = start.elapsed();
                         send(pid, Signal::TERM);
                         Phase::Terminating { reason, until: now.saturating_add(limits.grace) }
                     }

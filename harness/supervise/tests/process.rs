@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(120);
 const SHORT: Duration = Duration::from_millis(300);
 
 /// Nothing is over before the child has done its part.
-const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG };
+const PATIENT: Limits = Limits { total: LONG, quiet: LONG, grace: LONG, reap: LONG, stacks: false };
 
 fn shell(script: &str) -> Command {
     let mut command = Command::new("sh");
@@ -260,4 +260,18 @@ fn ends(pid: i32, limit: Duration) -> bool {
     };
     let limit = limit.try_into().unwrap();
     rustix::event::poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)) == Ok(1)
+}
+
+#[test]
+fn where_threads_stand_is_told_before_they_are_ended() {
+    let limits = Limits { total: SHORT, stacks: true, ..PATIENT };
+    let seen = watch("sleep 606 & wait", b"", &limits);
+    assert_stopped(&seen, Reason::Total, false);
+    let stands = |name: &str, calls: &str| {
+        let thread = format!("`{name}` sleeps");
+        seen.stacks.iter().any(|line| line.contains(&thread) && line.contains(calls))
+    };
+    assert!(stands("sh", " < ") && stands("sleep", "nanosleep (libc"), "{seen:?}");
+    let seen = watch("sleep 607", b"", &Limits { stacks: false, ..limits });
+    assert!(seen.stacks.is_empty(), "{seen:?}");
 }

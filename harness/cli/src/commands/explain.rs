@@ -13,7 +13,7 @@ pub(crate) fn explain(args: &Explain) -> Result<ExitCode, Stop> {
         explain_faults(&mut text);
     }
     if let Some(wanted) = &args.case {
-        let library = CaseLibrary::load(args.from.chosen().as_ref())?;
+        let library = CaseLibrary::load_named(args.from.chosen().as_ref(), &[wanted])?;
         explain_cases(&library, wanted, &mut text)?;
     }
     outputs::print(&text)?;

@@ -15,12 +15,11 @@ pub(crate) use self::build::Toolchain;
 use self::verify::{Exported, exported, printed};
 use super::setup::setup;
 use crate::{
-    CaseLibrary, Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs,
-    select::plans_only,
+    Job, Selected, Session, Stop, args::Export, interrupt, lower_each, outputs, select::plans_only,
 };
 
 pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    let library = args.selection.library()?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     if args.selection.cases.is_empty() && args.selection.from.chosen().is_none() && !args.all {
         return Err(Stop::usage("error: name a case, or give `--all` or `--cases-from`"));

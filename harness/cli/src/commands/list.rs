@@ -1,9 +1,9 @@
 use std::process::ExitCode;
 
-use crate::{CaseLibrary, Stop, args::List, outputs};
+use crate::{Stop, args::List, outputs};
 
 pub(crate) fn list(args: &List) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    let library = args.selection.library()?;
     let selected = args.selection.select(&library)?;
     let mut text = String::new();
     if args.trials {

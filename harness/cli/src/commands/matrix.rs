@@ -12,7 +12,7 @@ use report::{Column, Held, MatrixPage, Record, count};
 
 use super::{show, store};
 use crate::{
-    CaseLibrary, Selected, Stop, args,
+    Selected, Stop, args,
     args::{DeviceKind, Matrix},
     interrupt, outputs,
 };
@@ -27,7 +27,7 @@ struct Planned {
 }
 
 pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    let library = args.selection.library()?;
     let selected = args.selection.select(&library);
     let every = args.selection.cases.is_empty() && args.selection.exclude.is_empty();
     let (selected, planned) = Stop::both(selected, planned(args))?;

@@ -81,7 +81,7 @@ pub(crate) struct Minimisation {
 }
 
 pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    let library = args.selection.library()?;
     let mut selected = args.selection.select(&library)?;
     if selected.iter().any(|entry| entry.case.is_program()) {
         return program::minimise(args, &library, selected);

@@ -20,7 +20,7 @@ use crate::{
 use factors::{Change, Rewritten, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.from.chosen().as_ref())?;
+    let library = CaseLibrary::load_named(args.from.chosen().as_ref(), &[&args.case])?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
     plans_only("mitigate", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;

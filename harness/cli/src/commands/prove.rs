@@ -18,7 +18,7 @@ use crate::{
 
 /// Runs every selected trial on the healthy device, and under each fault that its case declares for it.
 pub(crate) fn prove(args: &Prove) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    let library = args.selection.library()?;
     let selected = args.selection.select(&library)?;
     let mut options = SessionOptions::try_from(&args.on)?;
     if options.device == DeviceChoice::Gpu && (args.schedules > 0 || args.mutate) {

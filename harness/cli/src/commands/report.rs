@@ -84,6 +84,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
                 .to_owned();
         logs.insert(0, Log { title, text: redact(&stacks, &who) });
     }
+    logs.extend(stood(&failed, &who));
     let bisected = about::<Bisected>(&folder, &failed, |found| &found.trial)?;
     let findings = Findings {
         planted: faults.iter().map(ToString::to_string).collect(),
@@ -201,6 +202,12 @@ fn variables(
     let mut all: Vec<_> = session.variables().chain(of_case).collect();
     all.dedup();
     all.into_iter().map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Where the threads of a run that hung stood.
+fn stood(failed: &Record, who: &Identity) -> Option<Log> {
+    let title = "Where the threads of a run that hung stood when it was ended".to_owned();
+    (!failed.stacks.is_empty()).then(|| Log { title, text: redact(&failed.stacks.join("\n"), who) })
 }
 
 /// Known failures of other cases that end with the same signature, or call the same function and fail alike.

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use super::setup::setup;
 use crate::{
     CaseLibrary, Session, Stop,
-    args::{Emulation, Run},
+    args::{Baselines, Emulation, Run},
     baseline::Baseline,
     batch::{Batch, Patience, run_batch},
     card, machine,
@@ -26,7 +26,11 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
-    let library = CaseLibrary::load(args.selection.from.chosen().as_ref())?;
+    // Lines about what is known may name any trial.
+    let library = match args.known == Baselines::default() {
+        true => args.selection.library()?,
+        false => CaseLibrary::load(args.selection.from.chosen().as_ref())?,
+    };
     let selected = args.selection.select(&library);
     let setup = setup(&args.on, Some(&args.emulation), &args.fault);
     let known = Baseline::read(&args.known, &library);

@@ -189,7 +189,7 @@ impl SessionOptions {
         if self.emulation.sanitize.is_on() {
             quiet *= SANITIZER_SLOWS;
         }
-        Limits { quiet, ..self.limits }
+        Limits { quiet, stacks: !self.hangs_on_purpose, ..self.limits }
     }
 
     /// The options that the command of this file would have without arguments; what the environment says of them counts.

@@ -16,6 +16,7 @@ mod environments;
 mod examples;
 mod export;
 mod faults;
+mod hangs;
 mod headers;
 mod health;
 mod home;

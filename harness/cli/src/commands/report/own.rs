@@ -9,7 +9,7 @@ use report::{
     issue::{Control, Duplicate, Findings, Form, Issue, Log, Own, Program, redact},
 };
 
-use super::{machine, packages, redacted, summary, write};
+use super::{machine, packages, redacted, stood, summary, write};
 use crate::{
     Session, Stop,
     commands::subject::{Runs, Subject},
@@ -67,7 +67,7 @@ impl Wanted<'_> {
             kernel_log: Vec::new(),
             environment,
             variables: self.variables,
-            logs: logs.into_iter().collect(),
+            logs: logs.into_iter().chain(stood(self.failed, &who)).collect(),
             libraries: Vec::new(),
             duplicates: self.duplicates,
             again: redact(&self.again, &who),

@@ -1,0 +1,104 @@
+//! Where a child that is over its time stands: what each thread waits for in the kernel, and by whose calls it came there.
+
+mod modules;
+mod stopped;
+
+use std::fs;
+
+use rustix::process::Pid;
+
+use crate::group;
+use modules::Modules;
+use stopped::Stopped;
+
+/// Processes that are looked at; a program may have started many.
+const PROCESSES: usize = 16;
+
+/// Threads of one process that are looked at.
+const THREADS: usize = 64;
+
+/// Calls of one thread that are told, from the innermost on.
+const CALLS: usize = 20;
+
+/// A line for each thread of the group, the leader's first thread first. Each thread is stopped for the moment in which its registers
+/// and its stack are read, and goes on.
+pub(crate) fn of(leader: Pid) -> Vec<String> {
+    let mut pids = group::numbers(leader);
+    pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
+    pids.truncate(PROCESSES);
+    pids.into_iter().flat_map(process).collect()
+}
+
+/// A line for each thread of a process.
+fn process(pid: i32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let mut threads: Vec<i32> =
+        tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
+    threads.sort_unstable();
+    let left_out = threads.len().saturating_sub(THREADS);
+    threads.truncate(THREADS);
+    let mut modules = Modules::of(pid);
+    let line = |tid: i32| {
+        let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
+        let (name, stat) = (file("comm").ok()?, file("stat").ok()?);
+        let (_, state, _) = group::parse_stat(&stat)?;
+        let waits = file("wchan").unwrap_or_default();
+        let stopped = Stopped::stop(tid);
+        let at = stopped.as_ref().and_then(Stopped::registers);
+        let calls = at.zip(modules.as_mut());
+        let calls = calls.map(|(at, modules)| modules.calls(&at, CALLS)).unwrap_or_default();
+        Some(told(pid, tid, name.trim_end(), state, &waits, &calls))
+    };
+    let mut lines: Vec<String> = threads.into_iter().filter_map(line).collect();
+    if left_out > 0 {
+        lines.push(format!("process {pid} has {left_out} more threads"));
+    }
+    lines
+}
+
+/// One thread. `waits` is the function of the kernel that it sleeps in, and nothing or `0` where the kernel does not say.
+fn told(pid: i32, tid: i32, name: &str, state: &str, waits: &str, calls: &[String]) -> String {
+    let does = match (state, waits) {
+        ("R", _) => "runs".to_owned(),
+        ("D", "" | "0") => "sleeps in the kernel and takes no signal".to_owned(),
+        ("D", waits) => format!("sleeps in the kernel's {waits} and takes no signal"),
+        ("T" | "t", _) => "is stopped".to_owned(),
+        (_, "" | "0") => "sleeps".to_owned(),
+        (_, waits) => format!("sleeps in the kernel's {waits}"),
+    };
+    let calls = match calls {
+        [] => String::new(),
+        calls => format!("; {}", calls.join(" < ")),
+    };
+    format!("process {pid}, thread {tid} `{name}` {does}{calls}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(state: &str, waits: &str, calls: &[&str], expected: &str) {
+        let calls: Vec<String> = calls.iter().map(|call| (*call).to_owned()).collect();
+        assert_eq!(told(7, 8, "a b", state, waits, &calls), expected);
+    }
+
+    #[test]
+    fn a_thread_in_words() {
+        check("R", "0", &[], "process 7, thread 8 `a b` runs");
+        check(
+            "S",
+            "futex_do_wait",
+            &["read", "main"],
+            "process 7, thread 8 `a b` sleeps in the kernel's futex_do_wait; read < main",
+        );
+        check(
+            "D",
+            "amdgpu_fence_wait",
+            &[],
+            "process 7, thread 8 `a b` sleeps in the kernel's amdgpu_fence_wait and takes no signal",
+        );
+        check("T", "", &[], "process 7, thread 8 `a b` is stopped");
+        check("S", "0", &[], "process 7, thread 8 `a b` sleeps");
+    }
+}

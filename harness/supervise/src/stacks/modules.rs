@@ -1,0 +1,194 @@
+//! The files in the memory of another process, how their functions are left, and what these are called.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
+use object::elf::PF_X;
+use object::read::ReadCache;
+use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
+
+use super::stopped::Registers;
+
+/// The memory of a process, as far as its calls need it.
+pub(super) struct Modules {
+    memory: File,
+    unwinder: UnwinderX86_64<Vec<u8>>,
+    files: Vec<Mapped>,
+}
+
+/// Code of a file in memory.
+struct Mapped {
+    at: Range<u64>,
+    /// The name of the file without its folder.
+    name: String,
+    /// What is added to an address of the file.
+    bias: u64,
+    symbols: Vec<Symbol>,
+}
+
+/// A function and where it is in its file.
+struct Symbol {
+    at: Range<u64>,
+    name: String,
+}
+
+/// A part of a file that may be executed, as `/proc/PID/maps` has it.
+#[derive(Debug, PartialEq, Eq)]
+struct Part {
+    at: Range<u64>,
+    offset: u64,
+    path: String,
+}
+
+impl Modules {
+    /// None where the process is gone, or not to be looked at.
+    pub(super) fn of(pid: i32) -> Option<Modules> {
+        let memory = File::open(format!("/proc/{pid}/mem")).ok()?;
+        let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
+        let mut modules = Modules { memory, unwinder: UnwinderX86_64::new(), files: Vec::new() };
+        for part in maps.lines().filter_map(part) {
+            // As the process sees it: it may have a view of its own of the file system.
+            let Ok(file) = File::open(format!("/proc/{pid}/root{}", part.path)) else { continue };
+            if let Some((module, mapped)) = read(&part, file) {
+                modules.unwinder.add_module(module);
+                modules.files.push(mapped);
+            }
+        }
+        Some(modules)
+    }
+
+    /// The calls of a thread, the innermost first, `most` of them.
+    pub(super) fn calls(&mut self, at: &Registers, most: usize) -> Vec<String> {
+        let mut cache = CacheX86_64::<_>::new();
+        let registers = UnwindRegsX86_64::new(at.instruction, at.stack, at.frame);
+        let memory = &self.memory;
+        let mut word = |address: u64| {
+            let mut bytes = [0; 8];
+            memory.read_exact_at(&mut bytes, address).map_err(|_| ())?;
+            Ok(u64::from_le_bytes(bytes))
+        };
+        let mut frames =
+            self.unwinder.iter_frames(at.instruction, registers, &mut cache, &mut word);
+        let mut calls = Vec::new();
+        while let (true, Ok(Some(frame))) = (calls.len() < most, frames.next()) {
+            // A return address may be behind the last instruction of its function.
+            calls.push(self.named(frame.address_for_lookup()));
+        }
+        calls
+    }
+
+    /// The function at an address and its file, or as much of it as is known.
+    fn named(&self, address: u64) -> String {
+        let Some(file) = self.files.iter().find(|file| file.at.contains(&address)) else {
+            return format!("{address:#x}");
+        };
+        let inside = address - file.bias;
+        let before = file.symbols.partition_point(|symbol| symbol.at.start <= inside);
+        let symbol = file.symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
+        match symbol {
+            Some(symbol) => format!("{} ({})", plain(&symbol.name), file.name),
+            None => format!("{}+{inside:#x}", file.name),
+        }
+    }
+}
+
+/// The name of a function as its source has it.
+fn plain(name: &str) -> String {
+    // Rust's older names look like C++'s.
+    if let Ok(rust) = rustc_demangle::try_demangle(name) {
+        return format!("{rust:#}");
+    }
+    let cpp = cpp_demangle::Symbol::new(name).and_then(|symbol| {
+        let options = cpp_demangle::DemangleOptions::new().no_params().no_return_type();
+        symbol
+            .demangle_with_options(&options)
+            .map_err(|_| cpp_demangle::error::Error::UnexpectedText)
+    });
+    cpp.unwrap_or_else(|_| name.to_owned())
+}
+
+/// A line of `/proc/PID/maps`, where it is of code in a file.
+fn part(line: &str) -> Option<Part> {
+    let mut fields = line.splitn(6, ' ');
+    let (start, end) = fields.next()?.split_once('-')?;
+    if !fields.next()?.contains('x') {
+        return None;
+    }
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let offset = number(fields.next()?)?;
+    let path = fields.nth(2)?.trim_start();
+    let at = number(start)?..number(end)?;
+    path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
+}
+
+/// How the functions of a part are left, and what they are called.
+fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
+    let cache = ReadCache::new(file);
+    let elf = object::File::parse(&cache).ok()?;
+    // The segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share one.
+    let segment = elf.segments().find(|segment| {
+        let (offset, size) = segment.file_range();
+        let page = offset & !0xfff;
+        let executed =
+            matches!(segment.flags(), SegmentFlags::Elf { p_flags, .. } if p_flags.0 & PF_X.0 != 0);
+        executed && (page..offset + size).contains(&part.offset)
+    })?;
+    let bias = (part.at.start - part.offset)
+        .wrapping_add(segment.file_range().0)
+        .wrapping_sub(segment.address());
+    let section = |name: &str| elf.section_by_name(name);
+    let range = |name: &str| section(name).map(|s| s.address()..s.address() + s.size());
+    let data = |name: &str| section(name)?.data().ok().map(<[u8]>::to_vec);
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: range(".text"),
+        eh_frame_svma: range(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: range(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        ..ExplicitModuleSectionInfo::default()
+    };
+    let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
+    let module = Module::new(name.clone(), part.at.clone(), bias, sections);
+    let mut symbols = BTreeMap::new();
+    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
+        let at = symbol.address()..symbol.address() + symbol.size();
+        if let (false, true, Ok(name)) = (at.is_empty(), symbol.is_definition(), symbol.name()) {
+            symbols.entry((at.start, at.end)).or_insert_with(|| name.to_owned());
+        }
+    }
+    let symbols = symbols.into_iter().map(|((start, end), name)| Symbol { at: start..end, name });
+    Some((module, Mapped { at: part.at.clone(), name, bias, symbols: symbols.collect() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_source() {
+        assert_eq!(plain("hipMemcpy"), "hipMemcpy");
+        assert_eq!(plain("_ZN6worker6memory4copy17h09c7ed967b3cbde5E"), "worker::memory::copy");
+        assert_eq!(plain("_ZN3hip6Stream4WaitEPS0_i"), "hip::Stream::Wait");
+        assert_eq!(plain("_Zx"), "_Zx");
+    }
+
+    #[test]
+    fn lines_of_maps() {
+        let code = "7f22a0a00000-7f22a0b00000 r-xp 00028000 fe:00 123        /opt/a b/libx.so.1";
+        let expected = Part {
+            at: 0x7f22_a0a0_0000..0x7f22_a0b0_0000,
+            offset: 0x28000,
+            path: "/opt/a b/libx.so.1".to_owned(),
+        };
+        assert_eq!(part(code), Some(expected));
+        assert_eq!(part(&code.replace("r-xp", "r--p")), None);
+        assert_eq!(part("7ffd00000000-7ffd00001000 r-xp 00000000 00:00 0   [vdso]"), None);
+        assert_eq!(part("7f22a0a00000-7f22a0b00000 rwxp 00000000 00:00 0 "), None);
+        assert_eq!(part(""), None);
+    }
+}
