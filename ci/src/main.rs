@@ -105,6 +105,7 @@ usage: cargo run -p ci -- TASK
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
+  soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      the gate: lint, test, and of the others a sample: of `stacks` each trial on one of the older releases, of `prove` a
@@ -150,6 +151,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "chaos" => chaos(),
+        "soak" => soak(std::env::args().nth(2)),
         "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
         "all" => all(),
@@ -364,6 +366,17 @@ fn order() -> Done {
     let sh = shell()?;
     cmd!(sh, "cargo test --locked -p rocrepro --test cli order:: -- --nocapture")
         .env("ROCREPRO_ORDER_PROGRAMS", "5000")
+        .run()?;
+    Ok(())
+}
+
+fn soak(minutes: Option<String>) -> Done {
+    let sh = shell()?;
+    let program = built(&sh)?;
+    let minutes = minutes.unwrap_or_else(|| "60".to_owned());
+    cmd!(sh, "cargo run --locked -p chaos")
+        .env("ROCREPRO_PROGRAM", program)
+        .env("ROCREPRO_SOAK", minutes)
         .run()?;
     Ok(())
 }

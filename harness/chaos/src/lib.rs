@@ -17,12 +17,14 @@ mod overlay;
 mod play;
 mod row;
 mod scene;
+mod soak;
 mod table;
 mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
@@ -88,6 +90,17 @@ pub fn main(program: PathBuf) -> ExitCode {
         return ExitCode::FAILURE;
     }
     conclusion.exit_code()
+}
+
+/// Command after command for so many minutes; what is left in the end is told, and is a failure.
+pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
+    match soak::soak(program, Duration::from_secs(60 * minutes)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(wrong) => {
+            eprintln!("{wrong}");
+            ExitCode::FAILURE
+        }
+    }
 }
 
 /// The tools, made when the first test runs: not for a list, and not where other tests are meant.

@@ -1,9 +1,12 @@
-//! `cargo run -p chaos`, with the command in ROCREPRO_PROGRAM: the long form, for `ci -- chaos` and for work on the table.
+//! `cargo run -p chaos`, with the command in ROCREPRO_PROGRAM: the long form, for `ci -- chaos` and for work on the table. With
+//! ROCREPRO_SOAK it runs command after command for so many minutes.
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let minutes = std::env::var("ROCREPRO_SOAK").ok().and_then(|text| text.parse().ok());
     match std::env::var_os("ROCREPRO_PROGRAM") {
+        Some(program) if let Some(minutes) = minutes => chaos::soak(program.into(), minutes),
         Some(program) => chaos::main(program.into()),
         None => {
             eprintln!("ROCREPRO_PROGRAM must name the built command");

@@ -7,11 +7,11 @@ use crate::{
 };
 
 /// Numbers that are the same in every run of the tests.
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
     /// Below `limit`.
-    fn next(&mut self, limit: usize) -> usize {
+    pub(crate) fn next(&mut self, limit: usize) -> usize {
         // Knuth's MMIX generator.
         self.0 =
             self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
