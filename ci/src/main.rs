@@ -9,6 +9,7 @@ mod examples;
 mod exports;
 mod filing;
 mod foreign;
+mod launchers;
 mod mutants;
 mod night;
 mod nightly;
@@ -105,6 +106,7 @@ usage: cargo run -p ci -- TASK
   waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
+  launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
@@ -151,6 +153,7 @@ fn main() -> ExitCode {
         "waits" => shell().and_then(|sh| kernels(&sh, &["waits"])),
         "races" => shell().and_then(|sh| kernels(&sh, &["races"])),
         "chaos" => chaos(),
+        "launchers" => shell().and_then(|sh| launchers::launchers(&sh)),
         "soak" => soak(std::env::args().nth(2)),
         "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),

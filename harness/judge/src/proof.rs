@@ -46,6 +46,13 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
             return no(format!("the worker could not carry out its order: {why}"));
         }
         Some(_) => return no("the worker did not begin by answering with its nonce".into()),
+        None if context.launched && matches!(seen.end, End::TimedOut { .. }) => {
+            return no(format!(
+                "the launcher had not started the worker when its time was over ({}): one that queues needs a longer \
+                 --quiet-timeout",
+                ended(&seen.end)
+            ));
+        }
         None => {
             return no(format!(
                 "the program that was started as the worker said nothing and ended ({}): it is not a \

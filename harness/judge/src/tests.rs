@@ -62,6 +62,11 @@ fn nothing_is_believed_without_proof() {
         })
     };
     no(without(|_| true), "worker", "said nothing and ended (exit status 85)");
+    let queues = without(|_| true).with(|run| {
+        run.launched = true;
+        run.seen.end = End::TimedOut { limit: Limit::Quiet };
+    });
+    no(queues, "worker", "the launcher had not started the worker when its time was over");
     no(without(|e| matches!(e, Event::Hello { .. })), "worker", "did not begin");
     no(without(|e| matches!(e, Event::Loaded { .. })), "stack", "which libamdhip64");
     no(without(|e| matches!(e, Event::Device { .. })), "start", "before it could name its device");

@@ -28,6 +28,9 @@ const NOT_STARTED: u8 = 127;
 /// Variables that every shell sets for itself; a launcher that is a script means nothing by them.
 const OF_SHELLS: [&str; 4] = ["PWD", "OLDPWD", "SHLVL", "_"];
 
+/// In front of words that are all encoded.
+const ENCODED: &str = "--encoded";
+
 const DIRECTORY: &str = "--directory";
 const FIXED: &str = "--fixed-addresses";
 const LIMIT: &str = "--limit";
@@ -70,15 +73,15 @@ impl Start {
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         if launcher.is_empty() {
-            command.env_clear();
-        } else {
-            command.args(self.tell_end.then_some(TELL));
-            let mut inherited = OsString::from(NOT_FROM);
-            inherited.push("=");
-            std::env::vars_os().for_each(|(name, value)| inherited.push(mark(&name, &value)));
-            command.arg(inherited);
+            command.env_clear().args(self.words());
+            return command;
         }
-        command.args(self.words());
+        let mut inherited = OsString::from(NOT_FROM);
+        inherited.push("=");
+        std::env::vars_os().for_each(|(name, value)| inherited.push(mark(&name, &value)));
+        let tell = self.tell_end.then(|| TELL.into());
+        let words = tell.into_iter().chain([inherited]).chain(self.words());
+        command.arg(ENCODED).args(words.map(|word| encoded(&word)));
         command
     }
 
@@ -169,6 +172,8 @@ impl Start {
         if words.next_if(|word| word == TRY).is_some() {
             return try_view(words.next());
         }
+        let handed_on = words.next_if(|word| word == ENCODED).is_some();
+        let words = words.map(|word| if handed_on { decoded(&word) } else { word });
         let why = match Start::read(words) {
             Ok((start, launched)) => match start.become_it(starter, &launched) {
                 Ok(code) => return code,
@@ -271,6 +276,41 @@ fn assignment(name: &OsStr, value: &OsStr) -> OsString {
     word
 }
 
+/// A word that no shell changes, whatever it was: `ssh` puts words together with spaces, and a shell at the other end takes them apart.
+/// All but plain characters is `%` and two hexadecimal digits, and a word of nothing is `%` alone.
+fn encoded(word: &OsStr) -> OsString {
+    if word.is_empty() {
+        return "%".into();
+    }
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:,+@".contains(&byte);
+    let bytes = word.as_bytes().iter().map(|&byte| match plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02x}"),
+    });
+    bytes.collect::<String>().into()
+}
+
+/// What was [`encoded`]; of what was not, as much as can be read.
+fn decoded(word: &OsStr) -> OsString {
+    let mut bytes = Vec::new();
+    let mut rest = word.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        let digits = after.get(..2).filter(|_| first == b'%');
+        let digits = digits.and_then(|digits| str::from_utf8(digits).ok());
+        match digits.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &after[2..];
+            }
+            None => {
+                bytes.extend((word != "%").then_some(first));
+                rest = after;
+            }
+        }
+    }
+    OsString::from_vec(bytes)
+}
+
 /// Bytes of a [`mark`].
 const MARK: usize = 8;
 
@@ -358,6 +398,28 @@ mod tests {
         };
         assert_eq!(least.words(), words(&["--", "p"]));
         assert_eq!(Start::read(least.words()), Ok((least, Launched::default())));
+    }
+
+    /// A shell that takes words apart again gives the same ones: with what any byte may be, and as an `ssh` puts them together.
+    #[test]
+    fn encoded_words_come_through_a_shell() {
+        let all: Vec<u8> = (1..=255).collect();
+        let odd =
+            ["", "%", "%41", "a b", "{\"arch\":\"gfx1151\"}", "$HOME", "~", "=ls", "*", "a;b"];
+        let mut given: Vec<OsString> = words(&odd);
+        given.push(OsString::from_vec(all));
+        let joined =
+            given.iter().map(|word| encoded(word)).collect::<Vec<_>>().join(OsStr::new(" "));
+        let mut line = OsString::from("printf '%s\\n' ");
+        line.push(joined);
+        let printed = Command::new("sh").arg("-c").arg(line).output().unwrap().stdout;
+        let found: Vec<OsString> = printed
+            .strip_suffix(b"\n")
+            .unwrap()
+            .split(|&byte| byte == b'\n')
+            .map(|word| decoded(OsStr::from_bytes(word)))
+            .collect();
+        assert_eq!(found, given);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(crate) const ROWS: &[Row] = &[
     row("launcher/is-nice", |s| s.launcher_words("nice -n 5"), WORKS),
     row("launcher/with-quotes", |s| s.launcher_words("sh -c 'exec \"$@\"' sh"), WORKS),
     row("launcher/with-spaces-in-words", |s| s.launcher_words("env 'A_VARIABLE=two words'"), WORKS),
+    // As `ssh` does.
+    row("launcher/gives-words-to-a-shell", |s| s.launcher("sh -c \"exec $*\""), WORKS),
     row("launcher/waits-for-the-worker", |s| s.launcher("\"$@\""), WORKS),
     row("launcher/hands-the-status-on", |s| s.launcher("\"$@\"\nexit $?"), WORKS),
     row(

@@ -1,0 +1,208 @@
+//! `--launcher` with the real programs that start others: a Slurm of one node, sshd, bubblewrap, podman and sudo. All of them are set
+//! up and taken down here, in a folder of their own; Slurm wants root.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK};
+
+/// What must be installed, as Debian's packages are called.
+const PACKAGES: &str =
+    "slurmd slurmctld slurm-client munge openssh-server openssh-client bubblewrap podman runc sudo";
+
+const PROGRAMS: &[&str] =
+    &["/usr/sbin/slurmd", "/usr/sbin/slurmctld", "/usr/bin/srun", "/usr/sbin/munged"];
+const MORE: &[&str] = &["/usr/sbin/sshd", "/usr/bin/bwrap", "/usr/bin/podman", "/usr/bin/sudo"];
+
+const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
+
+/// What a trial does below a launcher, with the exit code and what is told.
+const TRIALS: &[(&[&str], i32, &str)] = &[
+    (&["--env", "HIP_LAUNCH_BLOCKING=1", "--env", "A=two words; $HOME"], 0, "1 passed"),
+    (&["--fault", "copy.zero"], 1, "wrong-data:dst.back:zero"),
+    (&["--fault", "signal.stuck", "--quiet-timeout", "4"], 1, "hang:hipMemcpy"),
+    (&["--limit", "stack=16M", "--limit", "files=512"], 0, "1 passed"),
+];
+
+/// A daemon of ours, ended with the rest.
+struct Daemon(Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) fn launchers(sh: &Shell) -> Done {
+    let missing: Vec<&str> = PROGRAMS
+        .iter()
+        .chain(MORE)
+        .copied()
+        .filter(|program| !Path::new(program).exists())
+        .collect();
+    if !missing.is_empty() {
+        return Err(format!("{} not there: apt-get install {PACKAGES}", missing.join(", ")).into());
+    }
+    let built = crate::built(sh)?;
+    let folder = PathBuf::from("/tmp/rocrepro-launchers");
+    // A folder that somebody else made is not used.
+    fs::create_dir(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let result = all(sh, &built, &folder);
+    fs::remove_dir_all(&folder)?;
+    result
+}
+
+fn all(sh: &Shell, built: &Path, folder: &Path) -> Done {
+    let program = folder.join("rocrepro");
+    fs::copy(built, &program)?;
+    cmd!(sh, "{program} rocm fetch {STACK}").run()?;
+    let cache = Command::new(&program).args(["rocm", "path", STACK]).output()?.stdout;
+    let cache = PathBuf::from(String::from_utf8(cache)?.trim());
+    let cache = cache.ancestors().find(|at| at.ends_with("rocrepro")).ok_or("no cache")?;
+    let _slurm = slurm(sh, folder)?;
+    let _sshd = sshd(sh, folder)?;
+    let at = folder.display();
+    let ssh = format!(
+        "ssh -q -p 16822 -i {at}/id -o UserKnownHostsFile={at}/hosts -o StrictHostKeyChecking=no 127.0.0.1"
+    );
+    let cache = cache.display();
+    let tmp = std::env::temp_dir();
+    let tmp = tmp.display();
+    let bwrap = format!(
+        "bwrap --ro-bind / / --dev /dev --proc /proc --bind {tmp} {tmp} --bind {cache} {cache} --unshare-all --die-with-parent"
+    );
+    let podman = format!(
+        "podman --runtime runc --cgroup-manager cgroupfs run --rm -i --network none --ulimit nofile=1024:1024 \
+         --ulimit nproc=1000:1000 -v {tmp}:{tmp} -v {cache}:{cache} --rootfs /:O"
+    );
+    let tried =
+        ["srun --quiet -N1 -n1", &ssh, &bwrap, &podman, "sudo -u root", "sudo -n nice -n 5"];
+    let mut wrong = Vec::new();
+    for launcher in tried {
+        for (more, code, says) in TRIALS {
+            let begun = Instant::now();
+            let mut command = Command::new(&program);
+            command.args(["run", TRIAL, "--rocm", STACK, "--device", "emulated", "--launcher"]);
+            command.arg(launcher).args(*more).env("SLURM_CONF", folder.join("slurm.conf"));
+            let output = command.stdin(Stdio::null()).output()?;
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            let mut problem = Vec::new();
+            if output.status.code() != Some(*code) || !said.contains(says) {
+                problem.push(format!(
+                    "{}\n{said}{}",
+                    output.status,
+                    String::from_utf8_lossy(&output.stderr)
+                ));
+            }
+            problem.extend(left(&program).map(|left| format!("left behind: {left}")));
+            let name = launcher.split(' ').next().unwrap_or_default();
+            let verdict = if problem.is_empty() { "ok" } else { "WRONG" };
+            println!("{verdict:5} {name:6} {:5.1?} {}", begun.elapsed(), more.join(" "));
+            wrong.extend(problem.into_iter().map(|why| format!("{launcher} {more:?}: {why}")));
+        }
+    }
+    match wrong.is_empty() {
+        true => Ok(()),
+        false => Err(wrong.join("\n\n").into()),
+    }
+}
+
+/// A process of the program that does not go away.
+fn left(program: &Path) -> Option<String> {
+    let begun = Instant::now();
+    loop {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let lines = processes.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+        let left = lines.into_iter().find(|line| line.contains(&program.display().to_string()))?;
+        if begun.elapsed() > Duration::from_secs(5) {
+            return Some(left);
+        }
+        sleep(Duration::from_millis(50));
+    }
+}
+
+/// One node, which is this machine, on ports of its own.
+fn slurm(sh: &Shell, folder: &Path) -> Result<[Daemon; 3], Box<dyn std::error::Error>> {
+    let host = cmd!(sh, "hostname").read()?;
+    let at = folder.display();
+    let conf = format!(
+        "ClusterName=one\nSlurmctldHost={host}(127.0.0.1)\nSlurmUser=root\nSlurmdUser=root\n\
+         AuthType=auth/munge\nAuthInfo=socket={at}/munge.socket\nCredType=cred/munge\n\
+         ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
+         SelectTypeParameters=CR_CPU\nMpiDefault=none\nReturnToService=2\n\
+         StateSaveLocation={at}/state\nSlurmdSpoolDir={at}/spool\nSlurmctldPidFile={at}/ctld.pid\n\
+         SlurmdPidFile={at}/d.pid\nSlurmctldPort=16817\nSlurmdPort=16818\n\
+         SlurmdParameters=config_overrides\nNodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN\n\
+         PartitionName=p Nodes=ALL Default=YES State=UP\n"
+    );
+    let conf_file = folder.join("slurm.conf");
+    fs::write(&conf_file, conf)?;
+    fs::create_dir(folder.join("state"))?;
+    fs::create_dir(folder.join("spool"))?;
+    let key = folder.join("munge.key");
+    cmd!(sh, "dd if=/dev/urandom of={key} bs=1 count=1024 status=none").run()?;
+    cmd!(sh, "chmod 400 {key}").run()?;
+    let start = |program: &str, arguments: &[String]| -> std::io::Result<Daemon> {
+        let log = fs::File::create(folder.join(format!("{program}.log")))?;
+        let mut command = Command::new(format!("/usr/sbin/{program}"));
+        command.args(arguments).env("SLURM_CONF", &conf_file).stdin(Stdio::null());
+        Ok(Daemon(command.stdout(log.try_clone()?).stderr(log).spawn()?))
+    };
+    let munge = ["--foreground", "--force"].map(str::to_owned).into_iter().chain([
+        format!("--key-file={at}/munge.key"),
+        format!("--socket={at}/munge.socket"),
+        format!("--pid-file={at}/munged.pid"),
+        format!("--seed-file={at}/munged.seed"),
+    ]);
+    let munged = start("munged", &munge.collect::<Vec<_>>())?;
+    let is_there = |file: &str| {
+        let begun = Instant::now();
+        while !folder.join(file).exists() && begun.elapsed() < Duration::from_secs(20) {
+            sleep(Duration::from_millis(50));
+        }
+    };
+    is_there("munge.socket");
+    let control = start("slurmctld", &["-D".to_owned()])?;
+    let node = start("slurmd", &["-D".to_owned()])?;
+    let begun = Instant::now();
+    let ready = || {
+        let mut sinfo = Command::new("sinfo");
+        sinfo.args(["--noheader", "--format=%T"]).env("SLURM_CONF", &conf_file);
+        sinfo.output().is_ok_and(|output| output.stdout.starts_with(b"idle"))
+    };
+    while !ready() {
+        if begun.elapsed() > Duration::from_secs(60) {
+            return Err("Slurm's node is not idle after a minute".into());
+        }
+        sleep(Duration::from_millis(200));
+    }
+    Ok([munged, control, node])
+}
+
+fn sshd(sh: &Shell, folder: &Path) -> Result<Daemon, Box<dyn std::error::Error>> {
+    let (host, id) = (folder.join("host"), folder.join("id"));
+    cmd!(sh, "ssh-keygen -q -t ed25519 -N '' -f {host}").run()?;
+    cmd!(sh, "ssh-keygen -q -t ed25519 -N '' -f {id}").run()?;
+    let at = folder.display();
+    let conf = format!(
+        "Port 16822\nListenAddress 127.0.0.1\nHostKey {at}/host\nAuthorizedKeysFile {at}/id.pub\n\
+         StrictModes no\nPidFile none\nPermitRootLogin yes\nUsePAM no\n"
+    );
+    fs::write(folder.join("sshd.conf"), conf)?;
+    // It drops its rights in this empty folder.
+    fs::create_dir_all("/run/sshd")?;
+    let mut command = Command::new("/usr/sbin/sshd");
+    command.args(["-D", "-f"]).arg(folder.join("sshd.conf"));
+    let daemon = Daemon(command.stdin(Stdio::null()).stderr(Stdio::null()).spawn()?);
+    sleep(Duration::from_millis(500));
+    Ok(daemon)
+}
