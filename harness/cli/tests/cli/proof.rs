@@ -99,7 +99,10 @@ fn what_a_launcher_changes_is_no_verdict() {
     let plain = record(SETTINGS);
     assert!(plain.environment.len() >= 6, "{:?}", plain.environment);
     for name in plain.environment.keys() {
-        for change in [format!("{name}=*) continue;;"), format!("{name}=*) word=\"$word \";;")] {
+        let encoded = format!("{name}%3d*)");
+        for change in
+            [format!("{encoded} continue;;"), format!("{encoded} word=\"${{word}}%20\";;")]
+        {
             // It goes through its words once, and puts those that it keeps behind the others.
             let script = format!(
                 "for word in \"$@\"; do shift; case \"$word\" in {change} esac; set -- \"$@\" \"$word\"; done; exec \"$@\""
@@ -116,9 +119,17 @@ fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
 
+/// `ssh` puts the words together with spaces, and a shell takes them apart.
+#[test]
+fn words_come_through_a_shell() {
+    let seen = record(&["--launcher", "sh -c 'eval \"exec $*\"' sh", "--env", "A=b  c; $d 'e'"]);
+    assert_eq!(seen.verdict.kind, VerdictKind::Pass, "{seen:?}");
+    assert_eq!(seen.environment.get("A").map(String::as_str), Some("b  c; $d 'e'"));
+}
+
 #[test]
 fn a_launcher_that_does_not_start_the_worker_is_no_verdict() {
-    for launcher in ["false", "true", "cat", "/nonexistent/launcher", "sh -c 'exec $*' sh"] {
+    for launcher in ["false", "true", "cat", "/nonexistent/launcher"] {
         let seen = record(&["--launcher", launcher, "--env", "A=b c", "--quiet-timeout", "5"]);
         assert_eq!(seen.verdict.kind, VerdictKind::NoVerdict, "{launcher}: {seen:?}");
     }
