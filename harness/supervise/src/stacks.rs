@@ -4,6 +4,7 @@ mod modules;
 mod stopped;
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use rustix::process::Pid;
 
@@ -20,17 +21,21 @@ const THREADS: usize = 64;
 /// Calls of one thread that are told, from the innermost on.
 const CALLS: usize = 20;
 
+/// How long all of this may take, but for the thread that is looked at then.
+const PATIENCE: Duration = Duration::from_secs(5);
+
 /// A line for each thread of the group, the leader's first thread first. Each thread is stopped for the moment in which its registers
 /// and its stack are read, and goes on.
 pub(crate) fn of(leader: Pid) -> Vec<String> {
     let mut pids = group::numbers(leader);
     pids.sort_unstable_by_key(|pid| (*pid != leader.as_raw_pid(), *pid));
     pids.truncate(PROCESSES);
-    pids.into_iter().flat_map(process).collect()
+    let until = Instant::now() + PATIENCE;
+    pids.into_iter().flat_map(|pid| process(pid, until)).collect()
 }
 
-/// A line for each thread of a process.
-fn process(pid: i32) -> Vec<String> {
+/// A line for each thread of a process; nobody is stopped any more from `until` on.
+fn process(pid: i32, until: Instant) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let mut threads: Vec<i32> =
         tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
@@ -43,7 +48,9 @@ fn process(pid: i32) -> Vec<String> {
         let (name, stat) = (file("comm").ok()?, file("stat").ok()?);
         let (_, state, _) = group::parse_stat(&stat)?;
         let waits = file("wchan").unwrap_or_default();
-        let stopped = Stopped::stop(tid);
+        // One that takes no signal does not stop either.
+        let stops = state != "D" && Instant::now() < until;
+        let stopped = stops.then(|| Stopped::stop(tid)).flatten();
         let at = stopped.as_ref().and_then(Stopped::registers);
         let calls = at.zip(modules.as_mut());
         let calls = calls.map(|(at, modules)| modules.calls(&at, CALLS)).unwrap_or_default();

@@ -221,7 +221,13 @@ impl Start {
         if let Some(directory) = &self.directory
             && let Err(error) = std::env::set_current_dir(directory)
         {
-            return Err(cannot("enter", directory, &error));
+            let why = cannot("enter", directory, &error);
+            return Err(match (launched.tell, error.kind()) {
+                (true, io::ErrorKind::PermissionDenied) => io::Error::other(format!(
+                    "{why}; where a launcher changes the user, run the whole command as that user instead"
+                )),
+                _ => why,
+            });
         }
         if !launched.tell {
             return Err(cannot("start", &self.program, &command.exec()));
