@@ -25,7 +25,8 @@
 
 // Of the pipe that events are written to, once one was.
 static int pipe_fd = -1;
-static char first_line[4096];
+// Room for the paths of a cache with as long a name as there can be.
+static char first_line[65536];
 static char *history;
 static size_t history_bytes;
 static int doubled, dropping, halved;
@@ -141,7 +142,10 @@ static void act(const char *action, const char *argument) {
     else if (IS("close_all")) for (int fd = 0; fd < 1024; fd++) close(fd);
     else if (IS("close_stdin")) close(0);
     else if (IS("null_stdin")) { int fd = open("/dev/null", O_RDONLY); dup2(fd, 0); close(fd); }
-    else if (IS("second_hello")) say(pipe_fd, first_line);
+    else if (IS("second_hello")) {
+        if (!first_line[0]) { say(2, "trouble.c: no hello to repeat\n"); _exit(97); }
+        say(pipe_fd, first_line);
+    }
     else if (IS("other_nonce")) say(pipe_fd, "{\"event\":\"hello\",\"version\":2,\"nonce\":\"0123456789abcdef0123456789abcdef\",\"pid\":1}\n");
     else if (IS("replay")) raw(pipe_fd, history, history_bytes);
     else if (IS("garbage")) raw(pipe_fd, "\x00\xff\xfe{]\x1b[31m garbage\n", 17);

@@ -96,18 +96,17 @@ fn run_with(
     let pid = Pid::from_child(&child);
     let orders = [input, b"\n"].concat();
     let mut pipes = Pipes::new(&mut child, &orders);
-    let mut stacks = Vec::new();
-    let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send, &mut stacks);
-    let (ended, usage) = match watched {
-        Ok(End::Stuck { reason }) => (Ended::CouldNotBeKilled { reason }, None),
-        Ok(end) => match reap(pid) {
-            Ok((status, usage)) => (describe(end, status), Some(usage)),
-            Err(error) => (Ended::Lost(error), None),
+    let watched = watch(pid, &mut pipes, start, limits, cancel, on_line, send);
+    let (ended, usage, stacks) = match watched {
+        Ok((End::Stuck { reason }, stacks)) => (Ended::CouldNotBeKilled { reason }, None, stacks),
+        Ok((end, stacks)) => match reap(pid) {
+            Ok((status, usage)) => (describe(end, status), Some(usage), stacks),
+            Err(error) => (Ended::Lost(error), None, stacks),
         },
         Err(error) => {
             send(pid, Signal::KILL);
             reap_unwatched(&mut child, limits.reap);
-            (Ended::Lost(error), None)
+            (Ended::Lost(error), None, Vec::new())
         }
     };
     let wall = start.elapsed();
@@ -129,8 +128,7 @@ fn run_with(
     }
 }
 
-/// Reads, writes and kills until the leader has ended, but does not reap it.
-#[expect(clippy::too_many_arguments)]
+/// Reads, writes and kills until the leader has ended, but does not reap it. Gives how it ended, and where its threads stood.
 fn watch(
     pid: Pid,
     pipes: &mut Pipes<'_>,
@@ -139,8 +137,7 @@ fn watch(
     cancel: &Cancel,
     on_line: &mut dyn FnMut(&Line),
     send: Send,
-    stacks: &mut Vec<String>,
-) -> io::Result<End> {
+) -> io::Result<(End, Vec<String>)> {
     let leader = match pidfd_open(pid, PidfdFlags::empty()) {
         Err(Errno::SRCH) => return Err(reaped_by_the_kernel()),
         opened => opened?,
@@ -150,6 +147,7 @@ fn watch(
     pipes.write();
     let mut buffer = vec![0; READ_BYTES];
     let mut phase = Phase::Running;
+    let mut stacks = Vec::new();
     let mut silence = Silence::new(limits.quiet);
     loop {
         let mut sources = pipes.sources();
@@ -159,7 +157,7 @@ fn watch(
                 limits.total.min(silence.next())
             }
             Phase::Terminating { until, .. } | Phase::Killing { until, .. } => until,
-            Phase::Draining { end, .. } if sources.is_empty() => return Ok(end),
+            Phase::Draining { end, .. } if sources.is_empty() => return Ok((end, stacks)),
             Phase::Draining { until, .. } => until,
         };
         if !matches!(phase, Phase::Draining { .. }) {
@@ -182,7 +180,7 @@ fn watch(
                             reason => reason,
                         };
                         if limits.stacks && matches!(reason, Reason::Total | Reason::Quiet) {
-                            *stacks = stacks::of(pid);
+                            stacks = stacks::of(pid);
                         }
                         let now = start.elapsed();
                         send(pid, Signal::TERM);
@@ -202,8 +200,10 @@ fn watch(
             Phase::Killing { reason, .. } if ended => {
                 Phase::Draining { end: End::Stopped { reason, forced: true }, until: drain }
             }
-            Phase::Killing { reason, until } if now >= until => return Ok(End::Stuck { reason }),
-            Phase::Draining { end, until } if now >= until => return Ok(end),
+            Phase::Killing { reason, until } if now >= until => {
+                return Ok((End::Stuck { reason }, stacks));
+            }
+            Phase::Draining { end, until } if now >= until => return Ok((end, stacks)),
             waiting => waiting,
         };
     }

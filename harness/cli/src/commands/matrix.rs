@@ -5,10 +5,13 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, ExitCode, Stdio},
-    time::SystemTime,
+    thread::sleep,
+    time::{Duration, SystemTime},
 };
 
 use report::{Column, Held, MatrixPage, Record, count};
+use rustix::process::{Pid, Signal, kill_process};
+use supervise::Cancel;
 
 use super::{show, store};
 use crate::{
@@ -47,7 +50,7 @@ pub(crate) fn matrix(args: &Matrix) -> Result<ExitCode, Stop> {
             continue;
         }
         outputs::note(format!("{}: running", column.name));
-        let ended = run(args, column)?;
+        let ended = run(args, column, &cancel)?;
         if let Some(why) = ended {
             trouble.push(format!("{}: {why}", column.name));
         }
@@ -152,7 +155,7 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
 }
 
 /// Runs a column, or what is left of it, in a process of its own. Why it came to no end, where it did not.
-fn run(args: &Matrix, column: &Planned) -> Result<Option<String>, Stop> {
+fn run(args: &Matrix, column: &Planned, cancel: &Cancel) -> Result<Option<String>, Stop> {
     let cannot = |e: std::io::Error| Stop::no_verdict(format!("error: cannot start a run: {e}"));
     let mut command = Command::new(std::env::current_exe().map_err(cannot)?);
     let args::Selection { cases, exclude, from } = &args.selection;
@@ -175,7 +178,18 @@ fn run(args: &Matrix, column: &Planned) -> Result<Option<String>, Stop> {
         command.arg("--resume");
     }
     // Its table is what the page shows.
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(cannot)?;
+    let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(cannot)?;
+    let mut told = false;
+    let status = loop {
+        if let Some(status) = run.try_wait().map_err(cannot)? {
+            break status;
+        }
+        // A terminal tells both. Whoever tells this process alone means the run as well.
+        if cancel.is_cancelled() && !told {
+            told = kill_process(Pid::from_child(&run), Signal::INT).is_ok();
+        }
+        sleep(Duration::from_millis(20));
+    };
     Ok(match status.code() {
         Some(0 | 1 | 3 | 4) => None,
         Some(2) => Some("it could not be run as asked".to_owned()),

@@ -4,7 +4,11 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
 };
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::common::CASE;
 
@@ -50,6 +54,31 @@ fn columns_are_run_once_and_shown_beside_each_other() {
     assert_eq!(files(), [1, 1]);
     let page = fs::read_to_string(at.join("out/index.html")).expect("a page");
     assert_eq!(page.matches("<td class=\"ok\">1/1</td>").count(), 3, "{page}");
+}
+
+/// A terminal tells the run of a column as well, `kill` tells the command alone.
+#[test]
+fn a_matrix_that_is_told_to_end_ends_its_run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["matrix", "copies/small-sizes", "--on", "debian:7.2.4@gfx1151", "--jobs", "1"]);
+    command.args(["--out", "out"]).current_dir(folder.path()).stdin(Stdio::null());
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    let record = folder.path().join("out/7.2.4_gfx1151.jsonl");
+    let begun = || std::fs::read_to_string(&record).is_ok_and(|text| text.contains("\"begun\""));
+    while !begun() {
+        sleep(Duration::from_millis(5));
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(3));
+    let text = fs::read_to_string(&record).expect("a record");
+    let over = text.matches("\"verdict\"").count();
+    // Of 36 trials, each in a process of its own.
+    assert!(over < 30, "{over} trials ran on");
+    // Its run is over: nobody writes any more.
+    sleep(Duration::from_millis(300));
+    assert_eq!(fs::read_to_string(&record).expect("a record"), text);
 }
 
 /// A case that is wrong on purpose: what is read back must be what was never written.
