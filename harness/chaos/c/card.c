@@ -1,6 +1,7 @@
-// A libamdhip64 over a pretend card: memory is that of the process, the only kernel adds 7 to each number. What the card
-// does to which trial stands in CARD/actions, one `TRIAL ACTION` a line; CARD/broken is there while the card is broken, and
-// CARD/log is told what ran. CARD is the folder `card` beside the stack that this library lies in.
+// A libamdhip64 over pretended cards, of which a process sees the first or the one that it was told: memory is that of the
+// process, the only kernel adds 7 to each number. What a card does to which trial stands in CARD/actions, one `TRIAL ACTION` a
+// line; CARD/broken-ADDRESS is there while a card is broken, and CARD/log is told what ran. CARD is the folder `card` beside the
+// stack that this library lies in.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -16,6 +18,10 @@ enum { OK = 0, NO_DEVICE = 100, UNKNOWN = 999 };
 static char card[4096];
 static char trial[64];
 static char action[64];
+// Which of the cards.
+static int number;
+static const char *const addresses[] = {"0000:03:00.0", "0000:43:00.0"};
+static const char *const uuids[] = {"GPU-000000000000000a", "GPU-000000000000000b"};
 
 static char *in_card(const char *name) {
     static char path[4200];
@@ -39,6 +45,13 @@ static void put(const char *name, const char *text) {
     close(file);
 }
 
+// Of the file that tells something of this card.
+static const char *of_card(const char *what) {
+    static char name[64];
+    snprintf(name, sizeof name, "%s-%s", what, addresses[number]);
+    return name;
+}
+
 static int is(const char *wanted) { return !strcmp(action, wanted); }
 
 static void hang(void) {
@@ -48,7 +61,7 @@ static void hang(void) {
 // What each call does on a card that is broken.
 static int broken(void) {
     char how[16] = "";
-    FILE *file = fopen(in_card("broken"), "r");
+    FILE *file = fopen(in_card(of_card("broken")), "r");
     if (!file) return OK;
     if (fscanf(file, "%15s", how) != 1) how[0] = 0;
     fclose(file);
@@ -60,6 +73,12 @@ static int broken(void) {
     if (!strcmp(how, "lost")) return NO_DEVICE;
     hang();
     return OK;
+}
+
+// A card is used by one process at a time: the lock ends with the process.
+static void use(void) {
+    int file = open(in_card(of_card("used")), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (flock(file, LOCK_EX | LOCK_NB)) tell("is-not-alone");
 }
 
 // Once for each process: who it is, and what the card will do to it.
@@ -80,7 +99,11 @@ static void begin(void) {
     int node = open("/dev/kfd", O_RDWR);
     if (node < 0 || mmap(0, 4096, PROT_READ, MAP_SHARED, node, 0) == MAP_FAILED) abort();
     close(node);
-    tell(access(in_card("broken"), F_OK) ? "begins" : "begins-on-a-broken-card");
+    const char *visible = getenv("ROCR_VISIBLE_DEVICES");
+    number = visible && !strcmp(visible, uuids[1]);
+    if (visible && strcmp(visible, uuids[number])) abort();
+    use();
+    tell(access(in_card(of_card("broken")), F_OK) ? "begins" : "begins-on-a-broken-card");
 }
 
 int hipInit(unsigned flags) {
@@ -102,7 +125,7 @@ int hipGetDevicePropertiesR0600(void *properties, int device) {
 }
 
 int hipDeviceGetPCIBusId(char *address, int bytes, int device) {
-    snprintf(address, bytes, "0000:03:00.0");
+    snprintf(address, bytes, "%s", addresses[number]);
     return OK;
 }
 
@@ -118,7 +141,8 @@ int hipPeekAtLastError(void) { return OK; }
 
 // Another error that the card's memory could not mend.
 static void count(void) {
-    const char *name = "class/drm/card0/device/ras/umc_err_count";
+    char name[64];
+    snprintf(name, sizeof name, "class/drm/card%d/device/ras/umc_err_count", number);
     int before = 0;
     FILE *file = fopen(in_card(name), "r");
     if (file && fscanf(file, "ue: %d", &before) != 1) before = 0;
@@ -147,11 +171,11 @@ static int fate(void *to, const void *from, size_t bytes) {
     if (is("fails")) { tell("fails"); ((char *)to)[bytes / 2] ^= 1; }
     if (is("crashes")) { tell("crashes"); abort(); }
     if (is("hangs")) { tell("hangs"); hang(); }
-    if (is("poisons")) { tell("poisons"); put("broken", "hangs"); hang(); }
-    if (is("loses")) { tell("loses"); put("broken", "lost"); return UNKNOWN; }
+    if (is("poisons")) { tell("poisons"); put(of_card("broken"), "hangs"); hang(); }
+    if (is("loses")) { tell("loses"); put(of_card("broken"), "lost"); return UNKNOWN; }
     if (is("poisons-and-killed-in-check")) {
         tell("poisons");
-        put("broken", "hangs");
+        put(of_card("broken"), "hangs");
         put("kill-in-check", "");
         hang();
     }
@@ -163,7 +187,7 @@ static int fate(void *to, const void *from, size_t bytes) {
     if (is("cannot-be-killed") || is("holds-and-works")) {
         char pid[16];
         tell(action);
-        if (is("cannot-be-killed")) put("broken", "hangs");
+        if (is("cannot-be-killed")) put(of_card("broken"), "hangs");
         snprintf(pid, sizeof pid, "%d", getpid());
         put("hold.new", pid);
         char from[4200];

@@ -1,4 +1,4 @@
-//! A night on a card that misbehaves, with a runner that is killed and a machine that goes down: the whole command over a pretended
+//! A night on cards that misbehave, with a runner that is killed and a machine that goes down: the whole command over a pretended
 //! runtime and the files of a driver. What the card did it wrote down itself, and the records are compared with that.
 
 mod machine;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use self::{
     machine::{Machine, Parts},
-    model::Fate,
+    model::{Drawn, Fate},
 };
 use crate::live;
 
@@ -53,15 +53,14 @@ impl Cards {
 
     /// A run that a seed draws. What is wrong with it, if anything is.
     pub(crate) fn drawn(&self, seed: u64) -> Result<(), String> {
-        let (fates, mends) = model::draw(seed, TRIALS);
-        self.play(&seed.to_string(), &fates, mends).map(drop)
+        self.play(&seed.to_string(), &model::draw(seed, TRIALS))
     }
 
     /// So many trials on a card that dies in their middle: nothing waits for it but the trial and the check after it.
     pub(crate) fn night(&self, trials: usize) -> Result<(), String> {
         let at = trials / 2;
         let fates = model::night(trials, at);
-        let machine = self.machine(&format!("night-{trials}"), &fates);
+        let machine = self.machine(&format!("night-{trials}"), 1, &fates);
         let begun = Instant::now();
         let said = match start(&machine, false)? {
             Ended::With(1, said) => said,
@@ -81,21 +80,60 @@ impl Cards {
         if wrong { Err(format!("{ran} trials ran, checks: {checks:?}\n{said}")) } else { Ok(()) }
     }
 
-    fn machine(&self, name: &str, fates: &[&Fate]) -> Machine<'_> {
+    /// Two runs at once on two cards: no trial meets another on its card, and both cards have work.
+    pub(crate) fn two_runs(&self, trials: usize) -> Result<(), String> {
+        let fates = vec![model::HEALTHY; trials];
+        let machine = self.machine("two-runs", 2, &fates);
+        let start = |record: &&str| {
+            let mut run = machine.run(record, false);
+            run.stdout(Stdio::piped()).stderr(Stdio::piped());
+            run.spawn().map_err(|e| format!("{run:?} does not start: {e}"))
+        };
+        let runs = ["one", "other"].iter().map(start).collect::<Result<Vec<_>, _>>()?;
+        for run in runs {
+            let output = run.wait_with_output().map_err(|e| e.to_string())?;
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            if !output.status.success() || !said.contains(&format!("{trials} passed")) {
+                return Err(format!("{}\n{said}{output:?}", output.status));
+            }
+        }
+        let log = machine.text("card/log");
+        if log.contains("is-not-alone") {
+            return Err(format!("two trials on one card\n{log}"));
+        }
+        let used: Vec<usize> = ["0000:03:00.0", "0000:43:00.0"]
+            .iter()
+            .map(|card| {
+                let on = format!("\"bdf\":\"{card}\"");
+                ["one", "other"]
+                    .iter()
+                    .map(|record| machine.text(record).matches(&on).count())
+                    .sum()
+            })
+            .collect();
+        let _ = fs::remove_dir_all(&machine.folder);
+        // A record names the address twice: as the runtime tells it and as the driver's files do.
+        let right = used.iter().sum::<usize>() == 4 * trials && used.iter().all(|n| *n > 0);
+        if right { Ok(()) } else { Err(format!("records on the cards: {used:?}")) }
+    }
+
+    fn machine(&self, name: &str, cards: usize, fates: &[&Fate]) -> Machine<'_> {
         let parts = self.parts.get_or_init(|| Parts::make(self.program.clone()));
         let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
-        Machine::new(parts, name, &actions)
+        Machine::new(parts, name, cards, &actions)
     }
 
     /// Runs until the run is over: after a card that broke, and after a crash, the machine is started again.
-    fn play(&self, name: &str, fates: &[&Fate], mends: bool) -> Result<(), String> {
-        let mut machine = self.machine(name, fates);
+    fn play(&self, name: &str, drawn: &Drawn) -> Result<(), String> {
+        let Drawn { fates, mends, cards } = drawn;
+        let mends = *mends;
+        let mut machine = self.machine(name, *cards, fates);
         let told = |why: String, machine: &Machine<'_>| {
             let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();
             let said = machine.text("out");
             let log = machine.text("card/log");
             format!(
-                "{why}\nactions: {actions:?}, mends: {mends}\n--- card:\n{log}--- said:\n{said}"
+                "{why}\nactions: {actions:?}, mends: {mends}, cards: {cards}\n--- card:\n{log}--- said:\n{said}"
             )
         };
         let mut over = None;
@@ -127,7 +165,7 @@ impl Cards {
 /// Starts the command and does to it what the card wants.
 fn start(machine: &Machine<'_>, mends: bool) -> Result<Ended, String> {
     let out = File::create(machine.at("out")).expect("the folder is ours");
-    let mut command = machine.run(mends);
+    let mut command = machine.run("record", mends);
     command.stderr(out.try_clone().expect("a descriptor")).stdout(out);
     let holder = Holder::new(machine);
     let mut child = command.spawn().map_err(|e| format!("{command:?} does not start: {e}"))?;
@@ -236,6 +274,9 @@ fn at_the_end(
         }
     }
     let log = machine.text("card/log");
+    if log.contains("is-not-alone") {
+        wrong.push("two processes were on one card at the same time".to_owned());
+    }
     for (n, fate) in fates.iter().enumerate() {
         let name = format!("card/t[n={n}]");
         let begins = log.lines().filter(|line| *line == format!("{n} begins")).count();
@@ -290,7 +331,9 @@ fn blame(record: &Value, fate: &Fate, name: &str, mends: bool) -> Option<String>
         // It has no end, so nobody looked after it.
         _ if lost => after.is_empty(),
         _ if !fate.breaks => after == "it worked: the health check passed",
-        _ if mends => after.starts_with("it did not work: the health check passed only after `rm "),
+        _ if mends => {
+            after.starts_with("it did not work: the health check passed only after `sh -c ")
+        }
         _ => after.contains(&format!("`{name}` of run ")) && after.contains("is the suspect"),
     };
     (!right).then(|| format!("{name}, which {}: of the card after it: {after:?}", fate.action))

@@ -81,9 +81,10 @@ pub fn main(program: PathBuf) -> ExitCode {
         let cards = Arc::clone(&cards);
         Trial::ignorable_test(format!("card/{seed}"), move || on_card(|| cards.drawn(seed)))
     });
-    let dies = Arc::clone(&cards);
+    let [dies, shared] = [(); 2].map(|()| Arc::clone(&cards));
     let dies = Trial::ignorable_test("card/night", move || on_card(|| dies.night(night)));
-    let all = rows.chain(mixed).chain(drawn).chain([dies]).collect();
+    let shared = Trial::ignorable_test("card/two-runs", move || on_card(|| shared.two_runs(12)));
+    let all = rows.chain(mixed).chain(drawn).chain([dies, shared]).collect();
     let conclusion = libtest_mimic::run(&arguments, all);
     if let Some(Err(left)) = tools.made.get().map(Tools::nobody_is_left) {
         eprintln!("{left}");

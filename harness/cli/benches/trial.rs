@@ -138,7 +138,16 @@ fn call(step: &Step, wanted: &[(u32, u32, String)], events: &mut Vec<Event>) {
     }
     let status = "hipSuccess".to_owned();
     let (value, function) = (None, None);
-    events.push(Event::End { step: id, occurrence, code: 0, status, value, function, ns: 1000 });
+    events.push(Event::End {
+        step: id,
+        occurrence,
+        code: 0,
+        status,
+        value,
+        function,
+        address: None,
+        ns: 1000,
+    });
 }
 
 /// The whole way of a trial with a worker that ends at once, beside starting that program alone.

@@ -299,9 +299,14 @@ pub(crate) struct On {
     #[command(flatten)]
     pub(crate) target: Target,
 
-    /// Trials at once [default: one more than there are processors on the emulated device, 1 on a GPU]
+    /// Trials at once [default: one more than there are processors on the emulated device; 1 on a GPU, or one on each of `--cards`]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub(crate) jobs: Option<u16>,
+
+    /// Run on these GPUs, one trial at a time on each, which sees no other: `all`, or numbers, PCI addresses or UUIDs, with commas.
+    /// Without it trials see every GPU, use the first, and run one at a time
+    #[arg(long, value_name = "GPUS", value_delimiter = ',', env = "ROCREPRO_CARDS")]
+    pub(crate) cards: Vec<String>,
 
     /// Longest time of one trial, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = On::TIMEOUT, value_parser = seconds)]

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 mod kfd;
 
-pub(crate) use kfd::first;
+pub(crate) use kfd::{Card, cards, first};
 
 /// AMD's PCI vendor id.
 const AMD: &str = "1002";
@@ -25,7 +25,7 @@ const AMD: &str = "1002";
 /// for `/sys/class/kfd`.
 pub(crate) fn gpus(root: &Path, not_read: &mut Vec<NotRead>) -> (Vec<Gpu>, Vec<String>) {
     let (mut gpus, mut serials) = (Vec::new(), Vec::new());
-    let cards = kfd::cards(root);
+    let cards = cards(root);
     for card in sorted(&root.join("sys/class/drm")) {
         let name = card.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let device = card.join("device");

@@ -29,6 +29,7 @@ mod rerun;
 mod scratch;
 mod select;
 mod session;
+mod slots;
 mod spool;
 mod stop;
 mod ticker;

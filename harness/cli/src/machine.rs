@@ -21,6 +21,9 @@ use crate::DeviceChoice;
 const LEAST_BYTES: u64 = 4 << 20;
 const LEAST_FILES: u64 = 64;
 
+/// Between two looks at a lock that somebody has.
+pub(crate) const A_MOMENT: Duration = Duration::from_millis(5);
+
 /// Why a trial may have failed because of the machine: a folder that its worker writes to is in a bad state, or threads are short.
 pub(crate) fn trouble(folders: &[PathBuf]) -> Option<Trouble> {
     let of_folders = folders.iter().find_map(|folder| {
@@ -89,28 +92,42 @@ pub(crate) fn boot() -> String {
     BOOT.get_or_init(|| read().trim().to_owned()).clone()
 }
 
-/// The turn of one trial on a GPU, alone or beside others that are not alone; it ends when this is dropped, and however this process ends.
-pub(crate) struct Turn(#[allow(dead_code, reason = "the lock on it is what counts")] File);
+/// Locks on files, alone or beside others that are not alone; they end when this is dropped, and however this process ends.
+pub(crate) struct Locks(
+    #[allow(dead_code, reason = "that they are open is what counts")] Vec<File>,
+);
 
-/// Waits for the turn, of whatever process of this user has it: `cargo nextest` starts one for each trial. None where the
-/// run was cancelled meanwhile.
-pub(crate) fn turn(file: &Path, alone: bool, cancel: &Cancel) -> std::io::Result<Option<Turn>> {
-    let lock = File::options().create(true).truncate(false).write(true).open(file)?;
+/// Locks files in their order, whatever process of this user has them: `cargo nextest` starts one for each trial. None where somebody has
+/// one of them and nobody is to wait, or where the run was cancelled meanwhile.
+///
+/// # Errors
+/// A file that cannot be made.
+pub(crate) fn lock(
+    files: &[PathBuf],
+    alone: bool,
+    wait: Option<&Cancel>,
+) -> std::io::Result<Option<Locks>> {
     let operation = match alone {
         true => FlockOperation::NonBlockingLockExclusive,
         false => FlockOperation::NonBlockingLockShared,
     };
-    loop {
-        match flock(&lock, operation) {
-            Ok(()) => return Ok(Some(Turn(lock))),
-            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+    let mut locks = Vec::new();
+    for file in files {
+        let lock = File::options().create(true).truncate(false).write(true).open(file)?;
+        loop {
+            match flock(&lock, operation) {
+                Ok(()) => break,
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if wait.is_none_or(Cancel::is_cancelled) {
+                return Ok(None);
+            }
+            std::thread::sleep(A_MOMENT);
         }
-        if cancel.is_cancelled() {
-            return Ok(None);
-        }
-        std::thread::sleep(Duration::from_millis(5));
+        locks.push(lock);
     }
+    Ok(Some(Locks(locks)))
 }
 
 #[cfg(test)]
@@ -159,13 +176,13 @@ mod tests {
     #[test]
     fn who_needs_to_be_alone_waits_for_all_others() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("turn");
+        let file = [folder.path().join("turn")];
         let cancel = Cancel::new().unwrap();
-        let others = [(); 2].map(|()| turn(&file, false, &cancel).unwrap());
+        let others = [(); 2].map(|()| lock(&file, false, Some(&cancel)).unwrap());
         assert!(others.iter().all(Option::is_some));
         let mut others = others.into_iter();
         std::thread::scope(|scope| {
-            let alone = scope.spawn(|| turn(&file, true, &cancel).unwrap());
+            let alone = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap());
             for other in others.by_ref() {
                 std::thread::sleep(Duration::from_millis(50));
                 assert!(!alone.is_finished());
@@ -173,7 +190,7 @@ mod tests {
             }
             let alone = alone.join().unwrap();
             assert!(alone.is_some());
-            let other = scope.spawn(|| turn(&file, false, &cancel).unwrap().is_some());
+            let other = scope.spawn(|| lock(&file, false, Some(&cancel)).unwrap().is_some());
             std::thread::sleep(Duration::from_millis(50));
             assert!(!other.is_finished());
             drop(alone);
@@ -184,21 +201,41 @@ mod tests {
     #[test]
     fn turns_are_taken_one_after_the_other() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("turn");
+        let file = [folder.path().join("turn")];
         let cancel = Cancel::new().unwrap();
-        let first = turn(&file, true, &cancel).unwrap();
+        let first = lock(&file, true, Some(&cancel)).unwrap();
         assert!(first.is_some());
+        // Nobody waits who does not want to.
+        assert!(lock(&file, true, None).unwrap().is_none());
         let second = std::thread::scope(|scope| {
-            let second = scope.spawn(|| turn(&file, true, &cancel).unwrap().is_some());
+            let second = scope.spawn(|| lock(&file, true, Some(&cancel)).unwrap().is_some());
             std::thread::sleep(Duration::from_millis(50));
             assert!(!second.is_finished());
             drop(first);
             second.join().unwrap()
         });
         assert!(second);
-        let held = turn(&file, true, &cancel).unwrap();
+        let held = lock(&file, true, Some(&cancel)).unwrap();
         cancel.cancel();
-        assert!(turn(&file, true, &cancel).unwrap().is_none());
+        assert!(lock(&file, true, Some(&cancel)).unwrap().is_none());
         drop(held);
+    }
+
+    /// Of several locks, who waits keeps those that he has: whoever comes later for one of them waits for him.
+    #[test]
+    fn who_needs_all_is_not_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["a", "b"].map(|name| folder.path().join(name));
+        let cancel = Cancel::new().unwrap();
+        let b = lock(&files[1..], true, None).unwrap();
+        assert!(b.is_some());
+        std::thread::scope(|scope| {
+            let both = scope.spawn(|| lock(&files, true, Some(&cancel)).unwrap());
+            while lock(&files[..1], true, None).unwrap().is_some() {}
+            assert!(!both.is_finished());
+            drop(b);
+            let both = both.join().unwrap();
+            assert!(both.is_some() && lock(&files[1..], true, None).unwrap().is_none());
+        });
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use judge::{End, Kind, Outcome, Verdict, VerdictKind};
+use judge::{End, Kind, Outcome, Places, Verdict, VerdictKind};
 use report::{Gpu, Record};
 use supervise::Cancel;
 
@@ -10,11 +10,15 @@ use crate::{
     Session, card,
     health::{self, Gated},
     kernel_log,
+    slots::{Named, Slot, VISIBLE},
     trial::{Job, run_here, without},
 };
 
 /// The signature of a failure during which the hardware counted errors.
 const HARDWARE: &str = "no-verdict:hardware";
+
+/// That of a trial on another GPU than its own.
+const OTHER: &str = "no-verdict:another-gpu";
 
 /// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
 pub(crate) fn on_gpu(
@@ -34,7 +38,7 @@ pub(crate) fn on_gpu(
         Gated::Open(turn) => turn,
         Gated::Closed(why) => return Some(without(session, job, health::BROKEN, why)),
     };
-    let mut record = run_here(session, job, &session.limits, nonce, cancel)?;
+    let mut record = run_here(session, job, &session.limits, nonce, Some(turn.slot), cancel)?;
     if let Some(ended) = may_have_broken(&record) {
         let stays = record.exit == End::CouldNotBeKilled;
         record.gpu_after = session.look_at_the_gpu(&record.trial, ended, stays, turn, cancel);
@@ -61,16 +65,30 @@ impl Before {
         Before { cards: cards(), uptime: kernel_log::uptime() }
     }
 
-    /// The outcome with what the driver logged meanwhile. Whoever shares the GPU cannot tell its own lines from those of others.
-    pub(crate) fn with_kernel_log(&self, outcome: Outcome, session: &Session) -> Outcome {
-        match session.takes_turns().then(|| kernel_log::since(self.uptime)) {
-            Some(Ok(lines)) => outcome.with_kernel_log(&lines),
-            _ => outcome,
+    /// The outcome with what the driver logged meanwhile. Whoever shares the GPU cannot tell its own lines from those of others, and
+    /// beside others only lines that name a GPU are of one.
+    pub(crate) fn with_kernel_log(
+        &self,
+        outcome: Outcome,
+        session: &Session,
+        slot: Option<&Slot>,
+        places: impl FnOnce() -> Places,
+    ) -> Outcome {
+        let Some(Ok(mut lines)) = session.takes_turns().then(|| kernel_log::since(self.uptime))
+        else {
+            return outcome;
+        };
+        if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
+            lines.retain(|line| line.contains(&card.bdf));
         }
+        outcome.with_kernel_log(&lines, &places())
     }
 
     /// Adds what the trial's GPU is, and what it went through, to the record.
-    pub(crate) fn describe(&self, record: &mut Record) {
+    pub(crate) fn describe(&self, record: &mut Record, slot: Option<&Slot>) {
+        if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
+            on_its_card(record, card);
+        }
         describe(record, &self.cards, &cards());
         record.device.driver = card::driver(Path::new("/"), &mut Vec::new()).words();
     }
@@ -78,6 +96,23 @@ impl Before {
 
 fn cards() -> Vec<Gpu> {
     card::gpus(Path::new("/"), &mut Vec::new()).0
+}
+
+/// A trial that ran on another GPU than the one whose turn it had says nothing: somebody else may have been there.
+fn on_its_card(record: &mut Record, card: &Named) {
+    // Its UUID is a serial number.
+    if let Some(value) = record.environment.get_mut(VISIBLE).filter(|v| **v == card.visible) {
+        *value = format!("the GPU {}", card.name);
+    }
+    let bdf = &record.device.bdf;
+    if !bdf.is_empty() && !card.bdf.is_empty() && !bdf.eq_ignore_ascii_case(&card.bdf) {
+        let why = format!(
+            "it ran on the GPU {bdf}, and its turn was on {}: {VISIBLE} had no effect, or the GPUs were counted anew",
+            card.name
+        );
+        record.outcome = record.outcome.clone().put_down_to(OTHER, why);
+        record.verdict = Verdict { kind: VerdictKind::NoVerdict, known: None };
+    }
 }
 
 /// Says what the GPU of a trial was by its driver's files. A failure during which its hardware counted errors that nothing could
@@ -124,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_hardware_are_not_blamed_on_rocm() {
+    fn what_another_gpu_or_broken_hardware_did_is_not_blamed_on_rocm() {
         let before = [card("0000:0b:00.0", 0, 0), card("0000:0c:00.0", 3, 5)];
         // Another card's errors, and what stood there before, say nothing of the trial.
         let mut other = record("wrong-data", "news-fail");
@@ -141,6 +176,16 @@ mod tests {
         assert_eq!(failed.outcome.signature, "no-verdict:hardware");
         assert_eq!(failed.outcome.details, ["12 bytes are wrong"]);
         assert!(failed.outcome.summary.contains("umc: 1 uncorrected, 0 corrected"));
+
+        let mut elsewhere = record("pass", "pass");
+        let card = |bdf: &str| Named { name: bdf.into(), bdf: bdf.into(), visible: "GPU-1".into() };
+        elsewhere.environment.insert(VISIBLE.to_owned(), "GPU-1".to_owned());
+        on_its_card(&mut elsewhere, &card("0000:0C:00.0"));
+        assert_eq!(elsewhere.verdict.kind, VerdictKind::Pass);
+        assert_eq!(elsewhere.environment[VISIBLE], "the GPU 0000:0C:00.0");
+        on_its_card(&mut elsewhere, &card("0000:0b:00.0"));
+        assert_eq!(elsewhere.outcome.signature, "no-verdict:another-gpu");
+        assert_eq!(elsewhere.verdict.kind, VerdictKind::NoVerdict);
 
         let mut passed = record("pass", "pass");
         describe(&mut passed, &before, &after);

@@ -1,12 +1,15 @@
 mod options;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     ffi::OsStr,
     num::NonZeroUsize,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -27,6 +30,7 @@ use crate::{
     processes::Processes,
     program, progress,
     scratch::{self, Scratch},
+    slots::{self, Slot},
     stop::chain,
     trial::nonce,
 };
@@ -84,7 +88,11 @@ pub struct Session {
     worker: PathBuf,
     device_folder: Option<PathBuf>,
     /// The folder of everything that is kept between runs.
-    cache: PathBuf,
+    pub(crate) cache: PathBuf,
+    /// The GPUs that trials run on; none where they run on the emulated device.
+    pub(crate) slots: Vec<Slot>,
+    /// Those of which the user was told that nothing runs there any more.
+    pub(crate) left_out: Mutex<BTreeSet<String>>,
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
     pub(crate) scratch: Scratch,
@@ -106,6 +114,7 @@ impl Session {
             return Err(Stop::usage(format!("error: {mistake}")));
         }
         let limits = options.effective_limits();
+        let slots = options.slots()?;
         let stack = progress::ensure_stack(&options)?;
         let cache = cache_folder()?;
         let device_folder = match &options.device {
@@ -117,7 +126,7 @@ impl Session {
             // Trials wait now and then: on two processors three at once took a tenth less time than two.
             DeviceChoice::Emulated(_) => processors.saturating_add(1),
             // Two trials on one GPU disturb each other.
-            DeviceChoice::Gpu => NonZeroUsize::MIN,
+            DeviceChoice::Gpu => NonZeroUsize::new(slots.len()).unwrap_or(NonZeroUsize::MIN),
         });
         let program = options.program.map_or_else(std::env::current_exe, Ok).map_err(|e| {
             Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
@@ -155,6 +164,8 @@ impl Session {
             worker,
             device_folder,
             cache,
+            slots,
+            left_out: Mutex::default(),
             code_cache,
             scratch,
             processes: Processes::default(),
@@ -229,6 +240,8 @@ impl Session {
 
     /// What else was given on the command line that a trial depends on.
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
+        let cards = slots::names(&self.slots);
+        let cards = (!cards.is_empty()).then(|| ("--cards", cards.join(",")));
         let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher =
             (!self.launcher.is_empty()).then(|| ("--launcher", shell_words::join(&self.launcher)));
@@ -241,7 +254,13 @@ impl Session {
         let times =
             times.into_iter().filter(|(_, asked, usual)| asked.as_secs() != u64::from(*usual));
         let times = times.map(|(option, asked, _)| (option, asked.as_secs().to_string()));
-        let mut given: Vec<_> = environment.chain(launcher).chain(limits).chain(times).collect();
+        let mut given: Vec<_> = cards
+            .into_iter()
+            .chain(environment)
+            .chain(launcher)
+            .chain(limits)
+            .chain(times)
+            .collect();
         if self.emulation.schedule != Schedule::Eager {
             given.push(("--schedule", self.emulation.schedule.to_string()));
         }
@@ -432,14 +451,9 @@ impl Session {
         machine::trouble(&folders)
     }
 
-    /// The lock by which trials take turns on a GPU. Cases from elsewhere may write to their own cache of kernels, and not here.
-    pub(crate) fn turns(&self) -> PathBuf {
-        self.cache.join("turn-on-the-gpu")
-    }
-
-    /// Whether trials share the device with nobody.
+    /// Whether trials share their GPU with nobody.
     pub(crate) fn takes_turns(&self) -> bool {
-        self.device == DeviceChoice::Gpu && self.jobs == NonZeroUsize::MIN
+        self.device == DeviceChoice::Gpu && self.jobs.get() <= self.slots.len()
     }
 
     pub(crate) fn is_launched(&self) -> bool {
@@ -453,10 +467,18 @@ impl Session {
             DeviceChoice::Emulated(arch) => {
                 format!("the emulated {}; not a GPU result", arch.name())
             }
-            DeviceChoice::Gpu if self.takes_turns() => {
-                "the AMD GPU of this machine, one trial at a time".to_owned()
+            DeviceChoice::Gpu => {
+                let turns = if self.takes_turns() { ", one trial at a time" } else { "" };
+                let names = slots::names(&self.slots);
+                match names.len() {
+                    0 => format!("the AMD GPU of this machine{turns}"),
+                    1 => format!("the AMD GPU {} of this machine{turns}", names[0]),
+                    _ => {
+                        let each = if turns.is_empty() { "" } else { " on each" };
+                        format!("the AMD GPUs {} of this machine{turns}{each}", names.join(", "))
+                    }
+                }
             }
-            DeviceChoice::Gpu => "the AMD GPU of this machine".to_owned(),
         };
         format!("{rocm}({}), on {device}", self.stack.spec)
     }

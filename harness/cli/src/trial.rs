@@ -8,7 +8,9 @@ use std::{
 
 use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Arch, Config, Place, Planted};
-use judge::{Context, End, Limit, Location, Observation, Outcome, judge_everywhere, verdict};
+use judge::{
+    Context, End, Limit, Location, Observation, Outcome, Places, judge_everywhere, verdict,
+};
 use plan::{Event, Order, Phase, Plan};
 use report::{Asked, Begun, Device, Record};
 use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
@@ -18,6 +20,7 @@ use crate::{
     on_gpu::{Before, on_gpu},
     program,
     rerun::again,
+    slots::{self, Slot},
     spool::Spool,
 };
 
@@ -161,17 +164,18 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
         return program::run(session, job, program, &nonce, cancel);
     }
     match session.device {
-        DeviceChoice::Emulated(_) => run_here(session, job, &session.limits, nonce, cancel),
+        DeviceChoice::Emulated(_) => run_here(session, job, &session.limits, nonce, None, cancel),
         DeviceChoice::Gpu => on_gpu(session, job, nonce, cancel),
     }
 }
 
-/// Runs a trial in a fresh process and judges it. None where the run was cancelled before the trial was over.
+/// Runs a trial in a fresh process and judges it; on a GPU, in its slot. None where the run was cancelled before the trial was over.
 pub(crate) fn run_here(
     session: &Session,
     job: &Job<'_>,
     limits: &Limits,
     nonce: String,
+    slot: Option<&Slot>,
     cancel: &Cancel,
 ) -> Option<Record> {
     let before = (session.device == DeviceChoice::Gpu).then(Before::now);
@@ -195,7 +199,7 @@ pub(crate) fn run_here(
     let told = folder
         .as_ref()
         .map_err(|e| format!("no folder for the trial: {e}"))
-        .and_then(|_| Told::new(session, &order, &spool, config.as_ref()));
+        .and_then(|_| Told::new(session, &order, &spool, config.as_ref(), slot));
     let kept = Spool::new(&spool, largest(&job.lowered.plan));
     let (observation, usage) = match &told {
         Ok(told) => observe(session, told, limits, cancel)?,
@@ -230,11 +234,13 @@ pub(crate) fn run_here(
     }
     outcome = unless_troubled(session, outcome, &spool, context.environment);
     if let Some(before) = &before {
-        outcome = before.with_kernel_log(outcome, session);
+        outcome = before.with_kernel_log(outcome, session, slot, || {
+            Places::told(&observation.events, &job.lowered.plan)
+        });
     }
     let mut record = record(session, job, &nonce, observation, usage, (outcome, red));
     if let Some(before) = before {
-        before.describe(&mut record);
+        before.describe(&mut record, slot);
     }
     Some(record)
 }
@@ -428,10 +434,14 @@ impl Told {
         order: &Order,
         folder: &Path,
         config: Option<&Config>,
+        slot: Option<&Slot>,
     ) -> Result<Told, String> {
         let cannot = |error| format!("the plan cannot be sent: {error}");
         let config = config.map(serde_json::to_string).transpose().map_err(cannot)?;
-        let start = session.worker(&session.stack, order, folder, config.as_deref())?;
+        let mut start = session.worker(&session.stack, order, folder, config.as_deref())?;
+        if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
+            start.environment.insert(slots::VISIBLE.into(), card.visible.clone().into());
+        }
         Told::of(start, order)
     }
 

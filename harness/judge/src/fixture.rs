@@ -362,6 +362,7 @@ fn play(
             status: status.to_owned(),
             value: None,
             function: None,
+            address: None,
             ns: 1000,
         });
     }

@@ -1,6 +1,6 @@
 //! What the log of the GPU's driver says of a trial.
 
-use crate::{Kind, Outcome};
+use crate::{Kind, Outcome, Places};
 
 /// Lines that are shown.
 const SHOWN: usize = 8;
@@ -29,13 +29,15 @@ fn trouble(line: &str) -> Option<&'static str> {
 impl Outcome {
     /// The same with what the driver logged while the trial ran alone on the GPU. A trial that passed is a failure of its own kind
     /// where the driver had to step in.
+    /// The address of a page fault is told by the buffers around it.
     #[must_use]
-    pub fn with_kernel_log(mut self, lines: &[String]) -> Outcome {
+    pub fn with_kernel_log(mut self, lines: &[String], places: &Places) -> Outcome {
         let mut shown: Vec<String> =
             lines.iter().take(SHOWN).map(|line| format!("kernel log: {line}")).collect();
         if lines.len() > SHOWN {
             shown.push(format!("kernel log: {} lines more", lines.len() - SHOWN));
         }
+        shown.extend(lines.iter().find_map(|line| places.of_line(line)));
         let found = lines.iter().find_map(|line| Some((trouble(line)?, line)));
         match found {
             Some((word, line)) if self.kind == Kind::Pass => {
@@ -60,6 +62,32 @@ mod tests {
 
     fn lines(texts: &[&str]) -> Vec<String> {
         texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    fn nowhere() -> Places {
+        let (plan, _) = crate::fixture::recorded();
+        Places::told(&[], &plan)
+    }
+
+    /// Linux tells the page in a line of its own.
+    #[test]
+    fn the_page_of_a_fault_is_told_by_its_buffer() {
+        let (plan, mut events) = crate::fixture::recorded();
+        let mut next = 0x7f00_0000_0000;
+        for event in &mut events {
+            if let plan::Event::End { address, .. } = event {
+                next += 1 << 30;
+                *address = Some(next);
+            }
+        }
+        let places = Places::told(&events, &plan);
+        let log = lines(&[
+            "[ 1.0] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:32771)",
+            "[ 1.0] amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007f0040001000 from client 10",
+        ]);
+        let seen = Outcome::pass().with_kernel_log(&log, &places);
+        assert!(seen.details[2].starts_with("That page was "), "{seen:?}");
+        assert_eq!(seen.signature, "kernel-error:page-fault");
     }
 
     #[test]
@@ -87,7 +115,8 @@ mod tests {
                 "kernel-error:hardware",
             ),
         ] {
-            let seen = Outcome::pass().with_kernel_log(&lines(&["[ 0.9] amdgpu: harmless", line]));
+            let seen = Outcome::pass()
+                .with_kernel_log(&lines(&["[ 0.9] amdgpu: harmless", line]), &nowhere());
             assert_eq!((seen.kind, seen.signature.as_str()), (Kind::KernelError, signature));
             assert!(seen.summary.ends_with(line) && seen.details.len() == 2, "{seen:?}");
         }
@@ -100,11 +129,11 @@ mod tests {
             "[ 1.0] [drm] ring gfx uses VM inv eng 0 on hub 0",
             "[ 1.0] amdgpu: Freeing queue vital buffer 0x7f0000000000, queue evicted",
         ]);
-        assert_eq!(Outcome::pass().with_kernel_log(&harmless), Outcome::pass());
-        assert_eq!(Outcome::pass().with_kernel_log(&[]), Outcome::pass());
+        assert_eq!(Outcome::pass().with_kernel_log(&harmless, &nowhere()), Outcome::pass());
+        assert_eq!(Outcome::pass().with_kernel_log(&[], &nowhere()), Outcome::pass());
         let none = Outcome::no_verdict("disk", "full".to_owned());
         assert_eq!(
-            none.clone().with_kernel_log(&lines(&["[ 1.0] amdgpu: GPU reset begin!"])),
+            none.clone().with_kernel_log(&lines(&["[ 1.0] amdgpu: GPU reset begin!"]), &nowhere()),
             none
         );
     }
@@ -114,7 +143,7 @@ mod tests {
         let failed = Outcome::new(Kind::Hang, "hang:hipMemcpy".to_owned(), "it hung".to_owned());
         let many: Vec<String> =
             (0..20).map(|n| format!("[ {n}.0] amdgpu: GPU reset begin!")).collect();
-        let seen = failed.clone().with_kernel_log(&many);
+        let seen = failed.clone().with_kernel_log(&many, &nowhere());
         assert_eq!(
             (seen.kind, &seen.signature, &seen.summary),
             (failed.kind, &failed.signature, &failed.summary)

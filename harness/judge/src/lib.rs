@@ -17,6 +17,7 @@ mod kernel_log;
 mod log;
 mod observation;
 mod outcome;
+mod places;
 mod program;
 mod proof;
 mod rate;
@@ -41,6 +42,7 @@ mod tests_told;
 pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
+pub use places::Places;
 pub use plan::api;
 pub use program::{
     About, NO_CHECK, ProgramContext, ProgramSeen, Said, Wrong, judge_program, told_of_device,
@@ -96,7 +98,11 @@ pub fn judge_everywhere(
         return (Outcome::no_verdict("memory", moved).with([outcome.summary]), Vec::new());
     }
     outcome.details.extend(trail.notes);
-    (log::attribute_fault(outcome, observation, trail.refused), trail.red)
+    let mut outcome = log::attribute_fault(outcome, observation, trail.refused);
+    if let Some(line) = log::fault_line(&observation.stderr) {
+        outcome.details.extend(Places::told(&observation.events, context.plan).of_line(line));
+    }
+    (outcome, trail.red)
 }
 
 /// What free memory did before the body, where it moved while the worker did nothing: then its counts say nothing of the runtime.

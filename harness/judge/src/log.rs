@@ -117,11 +117,14 @@ fn site(at: &Location) -> String {
 
 /// The kernel, where it is named, and what the device said.
 fn memory_fault(stderr: &str) -> Option<(Option<String>, String)> {
-    if let Some(text) = device_line(stderr, "fault: ") {
-        return Some((kernel(text), text.to_owned()));
-    }
-    let line = stderr.lines().find(|line| line.contains(GPU_FAULT))?;
-    Some((None, line.trim().to_owned()))
+    let line = fault_line(stderr)?;
+    Some((kernel(line), line.to_owned()))
+}
+
+/// What the device said of memory that it could not access.
+pub(crate) fn fault_line(stderr: &str) -> Option<&str> {
+    device_line(stderr, "fault: ")
+        .or_else(|| stderr.lines().find(|line| line.contains(GPU_FAULT)).map(str::trim))
 }
 
 /// The kernel that a fault or a finding is of, where it is named.

@@ -124,6 +124,9 @@ pub enum Event {
         /// The function that gave the status, where the step makes several calls and this is not the one that it is named after.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         function: Option<String>,
+        /// Where the buffer is that the step allocated.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        address: Option<u64>,
         /// Duration, in nanoseconds.
         ns: u64,
     },

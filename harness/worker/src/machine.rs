@@ -339,6 +339,13 @@ impl<'a> Machine<'a> {
             .filter(|(function, failed)| *failed == code && *function != named)
             .map(|(function, _)| function.to_owned());
         let value = answer.value;
+        let address = match &step.call {
+            Call::Alloc { buffer, .. } if code == 0 => {
+                let address = self.address(&Place { buffer: buffer.clone(), offset: 0 });
+                Some(address as u64).filter(|address| *address > 0)
+            }
+            _ => None,
+        };
         self.events.say(&Event::End {
             step: step.id,
             occurrence,
@@ -346,6 +353,7 @@ impl<'a> Machine<'a> {
             status,
             value,
             function,
+            address,
             ns,
         });
         if code != 0 && step.checked() {

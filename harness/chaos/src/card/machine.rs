@@ -19,20 +19,32 @@ pub(super) struct Parts {
     base: TempDir,
 }
 
-/// What is on a machine with one card.
-const CARD: [(&str, &str); 8] = [
-    ("drm/card0/device/vendor", "0x1002\n"),
-    ("drm/card0/device/device", "0x1586\n"),
-    ("drm/card0/device/revision", "0xc1\n"),
-    ("drm/card0/device/unique_id", "123456\n"),
-    ("drm/card0/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:03:00.0\n"),
-    ("drm/card0/device/drm/renderD128/dev", "226:128\n"),
-    ("drm/card0/device/ras/umc_err_count", "ue: 0\nce: 0\n"),
-    (
-        "kfd/kfd/topology/nodes/1/properties",
-        "simd_count 80\ngfx_target_version 110501\ndrm_render_minor 128\n",
-    ),
-];
+/// The addresses of the cards, as `c/card.c` has them.
+const ADDRESSES: [&str; 2] = ["0000:03:00.0", "0000:43:00.0"];
+
+/// What the driver says of a card.
+fn files(number: usize) -> [(String, String); 8] {
+    let address = ADDRESSES[number];
+    let (minor, unique) = (128 + number, 10 + number);
+    let bus = u32::from_str_radix(&address[5..7], 16).expect("an address");
+    let of = |name: &str| format!("drm/card{number}/device/{name}");
+    [
+        (of("vendor"), "0x1002\n".to_owned()),
+        (of("device"), "0x1586\n".to_owned()),
+        (of("revision"), "0xc1\n".to_owned()),
+        (of("unique_id"), format!("{unique:016x}\n")),
+        (of("uevent"), format!("DRIVER=amdgpu\nPCI_SLOT_NAME={address}\n")),
+        (of(&format!("drm/renderD{minor}/dev")), format!("226:{minor}\n")),
+        (of("ras/umc_err_count"), "ue: 0\nce: 0\n".to_owned()),
+        (
+            format!("kfd/kfd/topology/nodes/{}/properties", number + 1),
+            format!(
+                "simd_count 80\ngfx_target_version 110501\ndrm_render_minor {minor}\nlocation_id {}\ndomain 0\nunique_id {unique}\n",
+                bus << 8
+            ),
+        ),
+    ]
+}
 
 /// Gives the command /dev/kfd, the files of the driver and an id of the boot, in a mount namespace of its own.
 const MOUNTS: &str = "set -e
@@ -101,12 +113,19 @@ impl Parts {
 pub(super) struct Machine<'p> {
     parts: &'p Parts,
     pub(super) folder: PathBuf,
+    /// How many it has.
+    pub(super) cards: usize,
     boots: u32,
 }
 
 impl Machine<'_> {
-    /// A new one, whose card does these things to its trials.
-    pub(super) fn new<'p>(parts: &'p Parts, name: &str, actions: &[&str]) -> Machine<'p> {
+    /// A new one, whose cards do these things to their trials.
+    pub(super) fn new<'p>(
+        parts: &'p Parts,
+        name: &str,
+        cards: usize,
+        actions: &[&str],
+    ) -> Machine<'p> {
         let base = fs::canonicalize(parts.base.path()).expect("it is there");
         let folder = base.join(format!("machine-{name}-"));
         let at = |name: &str| folder.join(name);
@@ -118,7 +137,7 @@ impl Machine<'_> {
             fs::copy(library.path(), to).expect("the folder is ours");
         }
         symlink("libamdhip64.so.7", at("stack/lib/libamdhip64.so")).expect("the folder is ours");
-        for (file, text) in CARD {
+        for (file, text) in (0..cards).flat_map(files) {
             put(&at("card/class").join(file), text.as_bytes());
         }
         for name in ["dev", "tmp", "cache"] {
@@ -130,17 +149,18 @@ impl Machine<'_> {
         put(&at("card/actions"), lines.collect::<String>().as_bytes());
         let mounts = format!("ROW={}\n{MOUNTS}", folder.display());
         put(&at("mounts.sh"), mounts.as_bytes());
-        let mut machine = Machine { parts, folder, boots: 0 };
+        let mut machine = Machine { parts, folder, cards, boots: 0 };
         machine.boot();
         machine
     }
 
-    /// The machine is started: its card works again, and the kernel has another id.
+    /// The machine is started: its cards work again, and the kernel has another id.
     pub(super) fn boot(&mut self) {
         self.boots += 1;
         put(&self.at("card/boot_id"), format!("boot-{}\n", self.boots).as_bytes());
-        for name in ["card/broken", "card/kill-in-check"] {
-            let _ = fs::remove_file(self.at(name));
+        let broken = ADDRESSES.iter().map(|address| format!("card/broken-{address}"));
+        for name in broken.chain(["card/kill-in-check".to_owned()]) {
+            let _ = fs::remove_file(self.at(&name));
         }
     }
 
@@ -157,19 +177,24 @@ impl Machine<'_> {
         String::from_utf8_lossy(&fs::read(self.at(name)).unwrap_or_default()).into_owned()
     }
 
-    /// The run, or what is left of it. Whoever kills the process that this starts kills the runner itself.
-    pub(super) fn run(&self, mends: bool) -> Command {
+    /// The run, or what is left of it, with its record. Whoever kills the process that this starts kills the runner itself.
+    pub(super) fn run(&self, record: &str, mends: bool) -> Command {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh"]).arg(self.at("mounts.sh")).arg(&self.parts.program);
         // Long enough for a healthy trial on a machine that does much else.
         command.args(["run", "--device", "gpu", "--quiet-timeout", "5", "--trust", "--trials"]);
         command.arg("--cases-from").arg(self.at("cases"));
-        command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at("record"));
-        if self.at("record").exists() {
+        command.arg("--rocm").arg(self.at("stack")).arg("--record").arg(self.at(record));
+        if self.cards > 1 {
+            command.args(["--cards", "all"]);
+        }
+        if self.at(record).exists() {
             command.arg("--resume");
         }
         if mends {
-            let mend = format!("rm {}", self.at("card/broken").display());
+            // The command is told which of several it is.
+            let broken = self.at("card/broken-").display().to_string();
+            let mend = format!("sh -c 'rm {broken}${{ROCREPRO_CARD:-{}}}'", ADDRESSES[0]);
             command.args(["--recover", &mend]);
         }
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());

@@ -60,13 +60,27 @@ impl Fate {
         verdict == self.verdict && fits(self.signature, signature)
     }
 
+    /// Whether it concerns nothing besides the card that its trial runs on.
+    fn is_of_its_card(&self) -> bool {
+        !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))
+    }
+
     pub(super) fn words(&self) -> String {
         format!("{} with {}", self.verdict, self.signature)
     }
 }
 
-/// What happens to each of so many trials, and whether somebody named a command that mends the card.
-pub(super) fn draw(seed: u64, trials: usize) -> (Vec<&'static Fate>, bool) {
+/// What a seed draws.
+pub(super) struct Drawn {
+    /// What happens to each trial.
+    pub(super) fates: Vec<&'static Fate>,
+    /// Whether somebody named a command that mends a card.
+    pub(super) mends: bool,
+    pub(super) cards: usize,
+}
+
+/// Of so many trials. On two cards nothing ends the runner: what ran on the other card then would have another fate than its own.
+pub(super) fn draw(seed: u64, trials: usize) -> Drawn {
     let mut state = seed.wrapping_mul(7919).wrapping_add(17);
     let mut below = |limit: u64| {
         // Knuth's MMIX generator.
@@ -74,14 +88,14 @@ pub(super) fn draw(seed: u64, trials: usize) -> (Vec<&'static Fate>, bool) {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % limit
     };
-    below(2);
+    let cards = 1 + below(2) as usize;
+    let fates = || FATES.iter().filter(|fate| cards == 1 || fate.is_of_its_card());
     let mut one = || {
         if below(5) < 3 {
             return HEALTHY;
         }
-        let mut left = below(FATES.iter().map(|fate| fate.weight).sum());
-        FATES
-            .iter()
+        let mut left = below(fates().map(|fate| fate.weight).sum());
+        fates()
             .find(|fate| match left.checked_sub(fate.weight) {
                 Some(rest) => {
                     left = rest;
@@ -92,7 +106,7 @@ pub(super) fn draw(seed: u64, trials: usize) -> (Vec<&'static Fate>, bool) {
             .unwrap_or(HEALTHY)
     };
     let fates = (0..trials).map(|_| one()).collect();
-    (fates, below(4) == 0)
+    Drawn { fates, mends: below(4) == 0, cards }
 }
 
 /// The fates of a night with a card that dies at this trial.
@@ -107,12 +121,15 @@ mod tests {
 
     #[test]
     fn every_fate_is_drawn_and_a_seed_says_which() {
-        let names = |seed| draw(seed, 8).0.iter().map(|fate| fate.action).collect::<Vec<_>>();
+        let names = |seed| draw(seed, 8).fates.iter().map(|fate| fate.action).collect::<Vec<_>>();
         assert_eq!(names(3), names(3));
         let all: Vec<&str> = (0..500).flat_map(names).collect();
         for fate in FATES.iter().chain([HEALTHY]) {
             assert!(all.contains(&fate.action), "{} is never drawn", fate.action);
         }
-        assert!((0..500).any(|seed| draw(seed, 8).1));
+        let two = |seed: &u64| draw(*seed, 8).cards == 2;
+        assert!((0..500).filter(two).any(|seed| draw(seed, 8).mends));
+        let on_two: Vec<&str> = (0..500).filter(two).flat_map(names).collect();
+        assert!(on_two.contains(&"poisons") && !on_two.contains(&"reboots"));
     }
 }

@@ -109,10 +109,21 @@ impl Origin {
 
 impl On {
     fn put(&self, words: &mut Words) {
-        let On { target, jobs, timeout, quiet_timeout, late, limit, recover, record, worker } =
-            self;
+        let On {
+            target,
+            jobs,
+            cards,
+            timeout,
+            quiet_timeout,
+            late,
+            limit,
+            recover,
+            record,
+            worker,
+        } = self;
         target.put(words);
         words.values("--jobs", jobs);
+        words.values("--cards", cards);
         words.values("--timeout", (*timeout != On::TIMEOUT).then_some(timeout));
         words.values(
             "--quiet-timeout",

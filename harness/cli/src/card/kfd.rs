@@ -1,19 +1,25 @@
-//! The architectures of the GPUs, from what their driver tells:
+//! The GPUs as the driver lists them for compute:
 //! <https://github.com/torvalds/linux/blob/master/drivers/gpu/drm/amd/amdkfd/kfd_topology.c>.
 
 use std::{fs, path::Path};
 
-/// A GPU as the driver lists it.
-#[derive(Debug, PartialEq)]
-pub(super) struct Card {
+/// A GPU, or a partition of one, as the driver lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Card {
     /// The minor number of its render node.
-    pub(super) minor: u32,
+    pub(crate) minor: u32,
     /// Such as `gfx1151`.
-    pub(super) gfx: String,
+    pub(crate) gfx: String,
+    /// The PCI address; empty where the driver does not tell it.
+    pub(crate) bdf: String,
+    /// Which part of the GPU it is, where that is partitioned; else 0.
+    pub(crate) partition: u32,
+    /// What ROCR_VISIBLE_DEVICES calls it; none where the hardware has no number of its own.
+    pub(crate) uuid: Option<String>,
 }
 
 /// The GPUs below a root folder, in the order in which the runtime counts them.
-pub(super) fn cards(root: &Path) -> Vec<Card> {
+pub(crate) fn cards(root: &Path) -> Vec<Card> {
     let nodes = fs::read_dir(root.join("sys/class/kfd/kfd/topology/nodes"));
     let number = |entry: fs::DirEntry| {
         entry.file_name().to_str()?.parse::<u32>().ok().zip(Some(entry.path()))
@@ -22,15 +28,30 @@ pub(super) fn cards(root: &Path) -> Vec<Card> {
     nodes.sort();
     let card = |(_, node): &(u32, std::path::PathBuf)| {
         let properties = fs::read_to_string(node.join("properties")).ok()?;
-        let value = |name: &str| {
+        let long = |name: &str| {
             properties.lines().find_map(|line| {
-                line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u32>().ok()
+                line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok()
             })
         };
+        let value = |name: &str| long(name).and_then(|value| u32::try_from(value).ok());
         // The target version is that of LLVM: major * 10000 + minor * 100 + stepping, the stepping in hexadecimal in the name.
         let target = value("gfx_target_version").filter(|v| *v > 0)?;
         let gfx = format!("gfx{}{}{:x}", target / 10_000, target / 100 % 100, target % 100);
-        Some(Card { minor: value("drm_render_minor")?, gfx })
+        // As `pci_dev_id` puts it together, with the number of a partition above.
+        let place = value("location_id").filter(|place| *place > 0);
+        let bdf = place.map(|place| {
+            let domain = value("domain").unwrap_or(0);
+            let [bus, slot, function] = [place >> 8 & 0xff, place >> 3 & 0x1f, place & 7];
+            format!("{domain:04x}:{bus:02x}:{slot:02x}.{function:x}")
+        });
+        let uuid = long("unique_id").filter(|id| *id > 0).map(|id| format!("GPU-{id:016x}"));
+        Some(Card {
+            minor: value("drm_render_minor")?,
+            gfx,
+            bdf: bdf.unwrap_or_default(),
+            partition: place.map_or(0, |place| place >> 28),
+            uuid,
+        })
     };
     nodes.iter().filter_map(card).collect()
 }
@@ -63,6 +84,25 @@ mod tests {
         let names: Vec<_> = cards(root.path()).into_iter().map(|card| card.gfx).collect();
         assert_eq!(names, ["gfx1100", "gfx90a"]);
         assert_eq!(first(root.path()).as_deref(), Some("gfx1100"));
+    }
+
+    /// Numbers as Linux's `pci_dev_id` puts them together.
+    #[test]
+    fn a_card_has_its_address_and_its_number() {
+        let root = tempfile::tempdir().unwrap();
+        node(root.path(), 1, 90_402);
+        let file = root.path().join("sys/class/kfd/kfd/topology/nodes/1/properties");
+        let card = |more: &str| {
+            let text = format!("gfx_target_version 90402\ndrm_render_minor 128\n{more}");
+            fs::write(&file, text).unwrap();
+            cards(root.path()).remove(0)
+        };
+        // Bus 0x43, slot 2, function 1 of domain 1; the third partition of six.
+        let one = card("location_id 536888081\ndomain 1\nunique_id 18446744073709551614\n");
+        assert_eq!((one.bdf.as_str(), one.partition), ("0001:43:02.1", 2));
+        assert_eq!(one.uuid.as_deref(), Some("GPU-fffffffffffffffe"));
+        let none = card("location_id 0\nunique_id 0\n");
+        assert_eq!((none.bdf.as_str(), none.partition, none.uuid), ("", 0, None));
     }
 
     #[test]

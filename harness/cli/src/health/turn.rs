@@ -2,7 +2,8 @@
 
 use std::{
     io,
-    sync::LazyLock,
+    path::PathBuf,
+    sync::{LazyLock, PoisonError},
     time::{Duration, SystemTime},
 };
 
@@ -11,9 +12,10 @@ use supervise::{Cancel, Limits};
 use super::{After, Check, Checked, Gate, Health, Suspect};
 use crate::{
     Session,
-    machine::{self, Turn},
+    machine::{self, A_MOMENT, Locks},
     on_gpu::may_have_broken,
     outputs,
+    slots::Slot,
     trial::{Job, nonce, run_here},
 };
 
@@ -29,35 +31,92 @@ const STAYS: &str = "none was made, as the process of a trial could not be kille
 
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
+/// A trial's turn on a GPU, which ends when this is dropped.
+pub(crate) struct Turn<'s> {
+    pub(crate) slot: &'s Slot,
+    locks: Locks,
+}
+
 /// Whether a trial has its turn.
-pub(crate) enum Gated {
+pub(crate) enum Gated<'s> {
     /// It may run.
-    Open(Turn),
-    /// The GPU is broken, and why that is thought.
+    Open(Turn<'s>),
+    /// The GPU is broken, or all are, and why that is thought.
     Closed(String),
 }
 
 impl Session {
-    fn health(&self) -> Health {
-        let stack = self.stack.root.display().to_string();
-        Health::new(self.turns().with_extension("json"), machine::boot(), stack)
+    /// The locks of a slot. Cases from elsewhere may write to their own cache of kernels, and not here.
+    fn locks(&self, slot: &Slot) -> Vec<PathBuf> {
+        slot.locks.iter().map(|name| self.cache.join(name)).collect()
     }
 
-    /// The turn of a trial on a GPU, by itself where trials run one at a time or this one needs that. None where the run was
-    /// cancelled; nobody waits for an emulated device, of which each trial has its own.
+    /// What is known of the GPU that trials take there.
+    fn health(&self, slot: &Slot) -> Health {
+        let stack = self.stack.root.display().to_string();
+        let first = slot.locks.first().map_or("", String::as_str);
+        Health::new(self.cache.join(format!("{first}.json")), machine::boot(), stack)
+    }
+
+    /// The turn of a trial on a GPU that is free and works, by itself where trials run one at a time or this one needs that. None
+    /// where the run was cancelled; nobody waits for an emulated device, of which each trial has its own.
     ///
     /// # Errors
     /// A cache that cannot be written.
-    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated>> {
-        let health = self.health();
+    pub(crate) fn turn(&self, alone: bool, cancel: &Cancel) -> io::Result<Option<Gated<'_>>> {
+        if let [slot] = &self.slots[..] {
+            return self.gate(slot, alone, Some(cancel), cancel);
+        }
+        while !cancel.is_cancelled() {
+            let mut closed = Vec::new();
+            for slot in &self.slots {
+                match self.gate(slot, alone, None, cancel)? {
+                    None => {}
+                    Some(Gated::Closed(why)) => {
+                        self.leave_out(slot, &why);
+                        closed.push(why);
+                    }
+                    Some(open) => return Ok(Some(open)),
+                }
+            }
+            if closed.len() == self.slots.len() {
+                return Ok(Some(Gated::Closed(closed.join("; "))));
+            }
+            std::thread::sleep(A_MOMENT);
+        }
+        Ok(None)
+    }
+
+    /// Says once that trials go on without a GPU.
+    fn leave_out(&self, slot: &Slot, why: &str) {
+        let name = slot.card.as_ref().map_or("it", |card| &card.name).to_owned();
+        let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        if !left_out.contains(&name) {
+            outputs::note(format!("no further trial runs on {name}: {why}"));
+            left_out.insert(name);
+        }
+    }
+
+    /// The turn on one GPU. None where somebody has it and nobody is to `wait`, or where the run was cancelled.
+    fn gate<'s>(
+        &'s self,
+        slot: &'s Slot,
+        alone: bool,
+        wait: Option<&Cancel>,
+        cancel: &Cancel,
+    ) -> io::Result<Option<Gated<'s>>> {
+        let health = self.health(slot);
         loop {
             let alone = alone || self.takes_turns() || health.is_due(SystemTime::now());
-            let Some(turn) = machine::turn(&self.turns(), alone, cancel)? else { return Ok(None) };
+            let Some(locks) = machine::lock(&self.locks(slot), alone, wait)? else {
+                return Ok(None);
+            };
+            let turn = Turn { slot, locks };
             // Another trial failed meanwhile.
             if !alone && health.is_due(SystemTime::now()) {
                 continue;
             }
-            let gate = health.before(SystemTime::now(), &mut || self.check_up(cancel))?;
+            let gate = health.before(SystemTime::now(), &mut || self.check_up(slot, cancel))?;
             return Ok(Some(match gate {
                 Gate::Open => Gated::Open(turn),
                 Gate::Unwatched(why) => {
@@ -79,28 +138,27 @@ impl Session {
         trial: &str,
         ended: String,
         stays: bool,
-        turn: Turn,
+        Turn { slot, locks }: Turn<'_>,
         cancel: &Cancel,
     ) -> String {
-        let health = self.health();
+        let health = self.health(slot);
         let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
         let look = || -> io::Result<Option<After>> {
             if !health.suspect(&suspect)? {
                 return Ok(None);
             }
             let _alone = match self.takes_turns() {
-                true => turn,
+                true => locks,
                 false => {
-                    drop(turn);
-                    let Some(alone) = machine::turn(&self.turns(), true, cancel)? else {
-                        return Ok(None);
-                    };
+                    drop(locks);
+                    let alone = machine::lock(&self.locks(slot), true, Some(cancel))?;
+                    let Some(alone) = alone else { return Ok(None) };
                     alone
                 }
             };
             let mut stays = stays.then(|| Checked::Failed(STAYS.to_owned()));
-            let mut check = || stays.take().unwrap_or_else(|| self.check_up(cancel));
-            let mut recover = || self.recover(cancel);
+            let mut check = || stays.take().unwrap_or_else(|| self.check_up(slot, cancel));
+            let mut recover = || self.recover(slot, cancel);
             health.after(SystemTime::now(), &mut check, &mut recover).map(Some)
         };
         match look() {
@@ -115,12 +173,12 @@ impl Session {
     }
 
     /// Runs the health check in a process of its own.
-    fn check_up(&self, cancel: &Cancel) -> Checked {
+    fn check_up(&self, slot: &Slot, cancel: &Cancel) -> Checked {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
         let limits = Limits { total: total.min(TOTAL), quiet: quiet.min(QUIET), ..self.limits };
-        let Some(record) = run_here(self, &job, &limits, nonce(), cancel) else {
+        let Some(record) = run_here(self, &job, &limits, nonce(), Some(slot), cancel) else {
             return Checked::NotRun;
         };
         match may_have_broken(&record) {
@@ -131,10 +189,13 @@ impl Session {
     }
 
     /// Runs the command that somebody named for a GPU that no longer works, and says what came of it.
-    fn recover(&self, cancel: &Cancel) -> Option<String> {
+    fn recover(&self, slot: &Slot, cancel: &Cancel) -> Option<String> {
         let (program, arguments) = self.recovery.split_first()?;
         let mut command = std::process::Command::new(program);
         command.args(arguments);
+        if let Some(card) = &slot.card {
+            command.env("ROCREPRO_CARD", &card.bdf);
+        }
         let limits = Limits { total: RECOVERY, quiet: RECOVERY, ..Limits::default() };
         let seen = supervise::run(command, b"", &limits, cancel, &mut |_| {});
         let ended = match seen.ended {

@@ -1,6 +1,11 @@
 //! How a session is asked for.
 
-use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use clap::Parser;
 use device::{Arch, Config};
@@ -11,7 +16,9 @@ use supervise::{Limit, Limits, Resource};
 use crate::{
     Stop,
     args::{DeviceKind, On, Target},
+    card,
     library::CasesFrom,
+    slots::{self, Slot},
 };
 
 /// What stands under the HIP runtime.
@@ -46,6 +53,8 @@ pub struct SessionOptions {
     pub cases_from: Option<CasesFrom>,
     /// Where trials start whose bodies are programs; a fresh folder for each without.
     pub programs_in: Option<PathBuf>,
+    /// The GPUs to run on, one trial at a time on each: `all`, or their names; without, all are seen and the first is used.
+    pub cards: Vec<String>,
     /// Trials at once.
     pub jobs: Option<NonZeroUsize>,
     /// Time limits of one trial, as asked for.
@@ -112,6 +121,7 @@ impl TryFrom<&Target> for SessionOptions {
             recovery: Vec::new(),
             cases_from: None,
             programs_in: None,
+            cards: Vec::new(),
             jobs: None,
             limits: Limits::default(),
             hangs_on_purpose: false,
@@ -140,6 +150,7 @@ impl TryFrom<&On> for SessionOptions {
             resources,
             late,
             recovery,
+            cards: on.cards.clone(),
             jobs: on.jobs.and_then(|n| NonZeroUsize::new(n.into())),
             limits: Limits {
                 total: Duration::from_secs(on.timeout.into()),
@@ -190,6 +201,24 @@ impl SessionOptions {
             quiet *= SANITIZER_SLOWS;
         }
         Limits { quiet, stacks: !self.hangs_on_purpose, ..self.limits }
+    }
+
+    /// The GPUs that trials run on; none on the emulated device.
+    pub(super) fn slots(&self) -> Result<Vec<Slot>, Stop> {
+        if self.device != DeviceChoice::Gpu {
+            return match self.cards.is_empty() {
+                true => Ok(Vec::new()),
+                false => Err(Stop::usage(
+                    "error: `--cards` names GPUs of this machine, and the trials run on the emulated device; say `--device gpu`",
+                )),
+            };
+        }
+        let cards = card::cards(Path::new("/"));
+        if self.cards.is_empty() {
+            return Ok(slots::without_choice(&cards));
+        }
+        slots::chosen(&self.cards, &cards, self.environment.keys())
+            .map_err(|problems| Stop::usage(problems.join("\n")))
     }
 
     /// The options that the command of this file would have without arguments; what the environment says of them counts.

@@ -58,9 +58,16 @@ fn steady(events: Vec<Event>) -> Vec<Event> {
                 phase = next;
                 Event::Phase { phase: next }
             }
-            Event::End { step, occurrence, code, status, value, function, .. } => {
-                Event::End { step, occurrence, code, status, value, function, ns: 1000 }
-            }
+            Event::End { step, occurrence, code, status, value, function, .. } => Event::End {
+                step,
+                occurrence,
+                code,
+                status,
+                value,
+                function,
+                address: None,
+                ns: 1000,
+            },
             // The starter's word, which only a launcher needs.
             Event::Ended { .. } => continue,
             other => other,

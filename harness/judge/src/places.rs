@@ -1,0 +1,197 @@
+//! Where the buffers of a plan were, by what the worker said of its allocations.
+
+use plan::{Call, Event, Plan};
+
+use crate::index::Index;
+
+/// What a GPU maps at once, and tells of a fault.
+const PAGE: u64 = 4096;
+/// Further away nobody would call it the end of a buffer.
+const NEAR: u64 = 16 << 20;
+/// Buffers that are named.
+const NAMED: usize = 3;
+
+/// Where each buffer was, in the order of the allocations.
+pub struct Places(Vec<Placed>);
+
+struct Placed {
+    name: String,
+    start: u64,
+    bytes: u64,
+    /// The line whose call has freed it.
+    freed: Option<u32>,
+}
+
+impl Places {
+    /// As the worker told it.
+    pub fn told(events: &[Event], plan: &Plan) -> Places {
+        let index = Index::new(plan);
+        let mut all: Vec<Placed> = Vec::new();
+        for event in events {
+            let Event::End { step, code: 0, address, .. } = event else { continue };
+            let Some(step) = index.step(*step) else { continue };
+            match (&step.call, address) {
+                (Call::Alloc { buffer, .. }, Some(start)) => {
+                    let bytes = plan.buffers.get(buffer).map_or(0, |buffer| buffer.bytes);
+                    all.push(Placed { name: buffer.clone(), start: *start, bytes, freed: None });
+                }
+                (Call::Free { buffer, .. }, _) => {
+                    let lives =
+                        |place: &&mut Placed| place.name == *buffer && place.freed.is_none();
+                    if let Some(place) = all.iter_mut().rfind(lives) {
+                        place.freed = Some(step.line);
+                    }
+                }
+                _ => {}
+            }
+        }
+        Places(all)
+    }
+
+    /// What was at the address that a line tells, for people: `address 0x7f0000001000`. GPUs tell the page.
+    pub(crate) fn of_line(&self, line: &str) -> Option<String> {
+        let (_, rest) = line.split_once("address 0x")?;
+        let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
+        self.of_address(u64::from_str_radix(&rest[..digits], 16).ok()?)
+    }
+
+    fn of_address(&self, address: u64) -> Option<String> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let (what, bytes) = match address % PAGE {
+            0 => ("That page", PAGE),
+            _ => ("That address", 1),
+        };
+        let end = address.saturating_add(bytes);
+        let there: Vec<_> =
+            self.0.iter().filter(|place| place.start < end && address < place.end()).collect();
+        let live: Vec<_> = there.iter().filter(|place| place.freed.is_none()).collect();
+        if !live.is_empty() {
+            let named = live.iter().take(NAMED).map(|place| place.part(address, end));
+            return Some(format!("{what} was in {}", named.collect::<Vec<_>>().join(" and ")));
+        }
+        if let Some(place) = there.last() {
+            let freed = place.freed.map(|line| format!(", which line {line} had freed"));
+            return Some(format!(
+                "{what} was in {}{}",
+                place.part(address, end),
+                freed.unwrap_or_default()
+            ));
+        }
+        let away = |place: &&Placed| {
+            if address >= place.end() { address - place.end() } else { place.start - end }
+        };
+        let nearest = self.0.iter().rev().min_by_key(away).filter(|place| away(place) < NEAR);
+        Some(nearest.map_or_else(
+            || format!("{what} was within {} MiB of no buffer of the plan", NEAR >> 20),
+            |place| {
+                let freed = place.freed.map(|line| format!(", which line {line} had freed"));
+                let (name, far) = (&place.name, away(&place));
+                let side = if address >= place.end() { "behind the end of" } else { "in front of" };
+                let far = if far == 0 { "right".to_owned() } else { format!("{far} bytes") };
+                format!("{what} was {far} {side} `{name}`{}", freed.unwrap_or_default())
+            },
+        ))
+    }
+}
+
+impl Placed {
+    fn end(&self) -> u64 {
+        self.start.saturating_add(self.bytes)
+    }
+
+    /// The part of it that lies in this range.
+    fn part(&self, from: u64, to: u64) -> String {
+        let first = from.saturating_sub(self.start);
+        let last = to.min(self.end()) - self.start - 1;
+        let Placed { name, bytes, .. } = self;
+        match first == last {
+            true => format!("`{name}`, at byte {first} of {bytes}"),
+            false => format!("`{name}`, at bytes {first} to {last} of {bytes}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(name: &str, start: u64, bytes: u64, freed: Option<u32>) -> Placed {
+        Placed { name: name.to_owned(), start, bytes, freed }
+    }
+
+    fn places() -> Places {
+        Places(vec![
+            placed("old", 0x10_0000, 8192, Some(14)),
+            placed("src", 0x20_0000, 6000, None),
+            placed("dst", 0x20_1800, 100, None),
+            placed("again", 0x10_1000, 16, Some(20)),
+        ])
+    }
+
+    #[test]
+    fn an_address_is_told_by_the_buffers_around_it() {
+        for (line, told) in [
+            (
+                "on address 0x200000. Reason: Unknown.",
+                "That page was in `src`, at bytes 0 to 4095 of 6000",
+            ),
+            (
+                "  in page starting at address 0x0000000000201000 from client 10",
+                "That page was in `src`, at bytes 4096 to 5999 of 6000 and `dst`, at bytes 0 to 99 of 100",
+            ),
+            ("unmapped address 0x200004 by x", "That address was in `src`, at byte 4 of 6000"),
+            (
+                "address 0x100fff",
+                "That address was in `old`, at byte 4095 of 8192, which line 14 had freed",
+            ),
+            (
+                "address 0x101000",
+                "That page was in `again`, at bytes 0 to 15 of 16, which line 20 had freed",
+            ),
+            ("address 0x203000", "That page was 6044 bytes behind the end of `dst`"),
+            ("address 0x1ff000", "That page was right in front of `src`"),
+            ("address 0x1fff0f", "That address was 240 bytes in front of `src`"),
+            ("address 0x7f0000001000", "That page was within 16 MiB of no buffer of the plan"),
+        ] {
+            assert_eq!(places().of_line(line).as_deref(), Some(told), "{line}");
+        }
+        assert_eq!(places().of_line("no address"), None);
+        assert_eq!(Places(Vec::new()).of_line("address 0x1000"), None);
+    }
+
+    /// Each address around some buffers, beside a count byte by byte.
+    #[test]
+    fn a_naive_count_says_the_same() {
+        let all = [placed("a", 0x5000, 300, None), placed("b", 0x5200, 5000, None)];
+        let owner = |at: u64| all.iter().find(|p| (p.start..p.start + p.bytes).contains(&at));
+        let far = |n| if n == 0 { "right".to_owned() } else { format!("{n} bytes") };
+        let places = Places(all.iter().map(|p| placed(&p.name, p.start, p.bytes, None)).collect());
+        for address in (0x4000..0x8000).filter(|address| address % PAGE != 0) {
+            let told = places.of_address(address).unwrap();
+            let naive = match owner(address) {
+                Some(p) => format!("in `{}`, at byte {} of {}", p.name, address - p.start, p.bytes),
+                None => {
+                    let behind = (0..0x8000).find(|n| owner(address.wrapping_sub(n + 1)).is_some());
+                    let front = (0..0x8000).find(|n| owner(address + n + 1).is_some());
+                    match (behind, front) {
+                        (Some(n), f) if f.is_none_or(|f| n <= f) => {
+                            let name = &owner(address.wrapping_sub(n + 1)).unwrap().name;
+                            format!("{} behind the end of `{name}`", far(n))
+                        }
+                        (_, Some(n)) => {
+                            format!(
+                                "{} in front of `{}`",
+                                far(n),
+                                owner(address + n + 1).unwrap().name
+                            )
+                        }
+                        _ => unreachable!(),
+                    }
+                }
+            };
+            assert_eq!(told, format!("That address was {naive}"), "{address:#x}");
+        }
+    }
+}
