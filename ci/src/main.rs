@@ -71,6 +71,9 @@ const FORMS: &[&str] = &["forms", "gfx908"];
 /// And in `fuzz`: some 45 000 comparisons.
 const FUZZ: &[&str] = &["seed=1000", "batches=100"];
 
+/// Programs drawn for the order of work; `cargo test` alone draws more, and `ci -- order` many.
+const ORDERED: &str = "150";
+
 /// Of so many cases the gate exports one.
 const THIRD: usize = 3;
 /// Of so many it proves the faults of one.
@@ -254,7 +257,12 @@ fn lint() -> Done {
 
 fn test() -> Done {
     let sh = shell()?;
-    cmd!(sh, "cargo test --workspace --locked").run()?;
+    // Tests of hangs wait, and one at a time more than there are processors then has one.
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    cmd!(sh, "cargo test --workspace --locked")
+        .env("RUST_TEST_THREADS", (processors + 1).to_string())
+        .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
+        .run()?;
     kernels(&sh, KERNELS)?;
     kernels(&sh, FORMS)?;
     kernels(&sh, WAITS)?;

@@ -79,6 +79,10 @@ pub struct Known {
     pub gfx: Vec<String>,
     /// ROCm versions.
     pub rocm: VersionRange,
+    /// The product name of the GPU, or its beginning before a final `*`; none for all.
+    pub card: Option<String>,
+    /// The driver of the GPU in the words of a record, likewise.
+    pub driver: Option<String>,
     /// On which trials.
     pub on: Selector,
     /// The signature of the failure; a trailing `*` stands for any end.
@@ -481,8 +485,8 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
 
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a known window";
-    let fields =
-        reader.fields(node, what, &["gfx", "rocm", "on", "signature", "upstream", "about"])?;
+    let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about"];
+    let fields = reader.fields(node, what, &keys)?;
     let rocm = reader.required(&fields, what, "rocm").and_then(|n| reader.parsed(n, "`rocm`"));
     let signature = reader
         .required(&fields, what, "signature")
@@ -495,6 +499,8 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
             reader.text(n, "`upstream`").map(str::to_owned)
         }),
         about: fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned)),
+        card: fields.get("card").and_then(|n| reader.text(n, "`card`").map(str::to_owned)),
+        driver: fields.get("driver").and_then(|n| reader.text(n, "`driver`").map(str::to_owned)),
         rocm: rocm?,
         signature: signature?,
     })

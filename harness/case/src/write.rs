@@ -217,6 +217,9 @@ fn tail(out: &mut String, plan: &Plan, header: &Header) {
                 fields.push(("gfx", flow_list(known.gfx.iter().map(|g| plain(g)))));
             }
             fields.push(("rocm", plain(&known.rocm.to_string())));
+            for (key, name) in [("card", &known.card), ("driver", &known.driver)] {
+                fields.extend(name.as_ref().map(|name| (key, plain(name))));
+            }
             fields.push(("signature", plain(&known.signature)));
             if let Some(issue) = &known.upstream {
                 fields.push(("upstream", plain(issue)));

@@ -128,6 +128,7 @@ steps:
 faults: [{fault: copy.zero, signature: "wrong-data:*"}, copy.drop, {fault: copy.torn, with: {probability: 0.25, per: process, seed: 3}}]
 known:
   - {gfx: [gfx90a], rocm: "<5.7", signature: "wrong-data:*", upstream: ROCm/hip#1}
+  - {rocm: "*", card: "Radeon 8060S*", driver: "amdgpu of Linux 6.14*", signature: "wrong-data:*", about: odd}
 "#;
     let (_, kernels) = library();
     let case = Case::parse("odd", text).unwrap_or_else(|m| panic!("{m:#?}"));

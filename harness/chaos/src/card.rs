@@ -245,7 +245,8 @@ fn stopped(
         return Err("it stopped, and nothing broke the card".to_owned());
     };
     let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is no trial"))?;
-    if mends && fates[number].action != "poisons-and-killed-in-check" {
+    let told = fates[number];
+    if mends && !told.stays() && told.action != "poisons-and-killed-in-check" {
         return Err("it stopped, although the card was mended".to_owned());
     }
     let blamed = format!("`card/t[n={culprit}]` of run ");
@@ -331,7 +332,7 @@ fn blame(record: &Value, fate: &Fate, name: &str, mends: bool) -> Option<String>
         // It has no end, so nobody looked after it.
         _ if lost => after.is_empty(),
         _ if !fate.breaks => after == "it worked: the health check passed",
-        _ if mends => {
+        _ if mends && !fate.stays() => {
             after.starts_with("it did not work: the health check passed only after `sh -c ")
         }
         _ => after.contains(&format!("`{name}` of run ")) && after.contains("is the suspect"),

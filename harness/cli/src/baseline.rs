@@ -247,6 +247,8 @@ impl Baseline {
             _ => return,
         };
         let known = Known {
+            card: None,
+            driver: None,
             gfx: Vec::new(),
             rocm: VersionRange::ALL,
             signature: how.to_owned(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use judge::{End, Kind, Outcome, Places, Verdict, VerdictKind};
+use judge::{End, Kind, Outcome, Places};
 use report::{Gpu, Record};
 use supervise::Cancel;
 
@@ -40,8 +40,7 @@ pub(crate) fn on_gpu(
     };
     let mut record = run_here(session, job, &session.limits, nonce, Some(turn.slot), cancel)?;
     if let Some(ended) = may_have_broken(&record) {
-        let stays = record.exit == End::CouldNotBeKilled;
-        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, stays, turn, cancel);
+        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, turn, cancel);
     }
     Some(record)
 }
@@ -84,13 +83,15 @@ impl Before {
         outcome.with_kernel_log(&lines, &places())
     }
 
-    /// Adds what the trial's GPU is, and what it went through, to the record.
+    /// Adds what the trial's GPU is, and what it went through, to the record, which is to be judged then.
     pub(crate) fn describe(&self, record: &mut Record, slot: Option<&Slot>) {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             on_its_card(record, card);
         }
         describe(record, &self.cards, &cards());
-        record.device.driver = card::driver(Path::new("/"), &mut Vec::new()).words();
+        let linux = rustix::system::uname().release().to_string_lossy().into_owned();
+        record.device.driver =
+            card::driver(Path::new("/"), &mut Vec::new()).words(&format!("Linux {linux}"));
     }
 }
 
@@ -111,7 +112,6 @@ fn on_its_card(record: &mut Record, card: &Named) {
             card.name
         );
         record.outcome = record.outcome.clone().put_down_to(OTHER, why);
-        record.verdict = Verdict { kind: VerdictKind::NoVerdict, known: None };
     }
 }
 
@@ -132,7 +132,6 @@ fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
             bad.join("; ")
         );
         record.outcome = record.outcome.clone().put_down_to(HARDWARE, why);
-        record.verdict = Verdict { kind: VerdictKind::NoVerdict, known: None };
     }
 }
 
@@ -172,7 +171,7 @@ mod tests {
         let after = [card("0000:0c:00.0", 4, 5)];
         let mut failed = record("wrong-data", "news-fail");
         describe(&mut failed, &before, &after);
-        assert_eq!(failed.verdict.kind, VerdictKind::NoVerdict);
+        assert_eq!(failed.outcome.kind, Kind::NoVerdict);
         assert_eq!(failed.outcome.signature, "no-verdict:hardware");
         assert_eq!(failed.outcome.details, ["12 bytes are wrong"]);
         assert!(failed.outcome.summary.contains("umc: 1 uncorrected, 0 corrected"));
@@ -181,14 +180,14 @@ mod tests {
         let card = |bdf: &str| Named { name: bdf.into(), bdf: bdf.into(), visible: "GPU-1".into() };
         elsewhere.environment.insert(VISIBLE.to_owned(), "GPU-1".to_owned());
         on_its_card(&mut elsewhere, &card("0000:0C:00.0"));
-        assert_eq!(elsewhere.verdict.kind, VerdictKind::Pass);
+        assert_eq!(elsewhere.outcome.kind, Kind::Pass);
         assert_eq!(elsewhere.environment[VISIBLE], "the GPU 0000:0C:00.0");
         on_its_card(&mut elsewhere, &card("0000:0b:00.0"));
         assert_eq!(elsewhere.outcome.signature, "no-verdict:another-gpu");
-        assert_eq!(elsewhere.verdict.kind, VerdictKind::NoVerdict);
+        assert_eq!(elsewhere.outcome.kind, Kind::NoVerdict);
 
         let mut passed = record("pass", "pass");
         describe(&mut passed, &before, &after);
-        assert_eq!((passed.verdict.kind, passed.device.errors.len()), (VerdictKind::Pass, 1));
+        assert_eq!((passed.outcome.kind, passed.device.errors.len()), (Kind::Pass, 1));
     }
 }

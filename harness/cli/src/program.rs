@@ -116,7 +116,7 @@ pub(crate) fn run(
     };
     let command = session.command(&start);
     let seen = supervise::run(command, b"", &session.limits_of_programs(), cancel, &mut |_| {});
-    session.processes.note(&seen);
+    session.processes.note(&seen, None);
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }

@@ -21,6 +21,13 @@ pub(crate) struct Slot {
     pub(crate) locks: Vec<String>,
 }
 
+impl Slot {
+    /// By which what is known of its GPU is kept.
+    pub(crate) fn first_lock(&self) -> &str {
+        self.locks.first().map_or("", String::as_str)
+    }
+}
+
 /// A GPU by its names.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Named {

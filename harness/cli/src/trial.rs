@@ -9,7 +9,8 @@ use std::{
 use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Arch, Config, Place, Planted};
 use judge::{
-    Context, End, Limit, Location, Observation, Outcome, Places, judge_everywhere, verdict,
+    Context, End, Ground, Limit, Location, Observation, Outcome, Places, Verdict, VerdictKind,
+    judge_everywhere, verdict,
 };
 use plan::{Event, Order, Phase, Plan};
 use report::{Asked, Begun, Device, Record};
@@ -241,6 +242,7 @@ pub(crate) fn run_here(
     let mut record = record(session, job, &nonce, observation, usage, (outcome, red));
     if let Some(before) = before {
         before.describe(&mut record, slot);
+        record.verdict = judged(session, job, &record);
     }
     Some(record)
 }
@@ -336,24 +338,10 @@ pub(crate) fn record(
         session.gfx().is_some(),
     );
     let rocm = session.rocm.clone();
-    let known: Vec<_> = job
-        .case
-        .known
-        .iter()
-        .filter(|k| k.on.matches(job.trial))
-        .map(|k| judge::Known {
-            gfx: k.gfx.clone(),
-            rocm: k.rocm.clone(),
-            signature: k.signature.clone(),
-            upstream: k.upstream.clone(),
-        })
-        .collect();
     let asked = Asked::new(session.given(), job.text());
-    let otherwise =
-        asked.may_avoid_failures() || !job.faults.is_empty() || job.late(session).is_some();
     let phases = judge::phases(&observation.events);
     let (environment, limits) = report::found(&observation.events);
-    Record {
+    let mut record = Record {
         format: report::FORMAT,
         run: session.run.clone(),
         number: 0,
@@ -369,7 +357,7 @@ pub(crate) fn record(
         program: None,
         acts: acts(&observation.events),
         late: late(job, session, &observation.events),
-        verdict: verdict(&outcome, &known, &device.gfx, rocm.as_ref(), otherwise),
+        verdict: Verdict { kind: VerdictKind::NoVerdict, known: None },
         outcome,
         stack: report::Stack::seen(
             &session.stack.spec,
@@ -392,7 +380,32 @@ pub(crate) fn record(
         again: again(session, job),
         gpu_after: String::new(),
         device,
-    }
+    };
+    record.verdict = judged(session, job, &record);
+    record
+}
+
+/// What a record means, by what it says of where it ran.
+fn judged(session: &Session, job: &Job<'_>, record: &Record) -> Verdict {
+    let here = job.case.known.iter().filter(|known| known.on.matches(job.trial));
+    let known: Vec<_> = here.map(window).collect();
+    let asked = record.asked.as_ref().is_some_and(Asked::may_avoid_failures);
+    let otherwise = asked || !job.faults.is_empty() || job.late(session).is_some();
+    let device = &record.device;
+    let on = Ground {
+        gfx: &device.gfx,
+        rocm: session.rocm.as_ref(),
+        card: device.card.as_ref().map(|card| card.name.as_str()),
+        driver: Some(device.driver.as_str()).filter(|driver| !driver.is_empty()),
+    };
+    verdict(&record.outcome, &known, &on, otherwise)
+}
+
+/// A window of a case, as trials that it concerns are judged by it.
+pub(crate) fn window(known: &case::Known) -> judge::Known {
+    let case::Known { gfx, rocm, card, driver, on: _, signature, upstream, about: _ } =
+        known.clone();
+    judge::Known { gfx, rocm, card, driver, signature, upstream }
 }
 
 /// How work was late on purpose, and how often, as the worker says.
@@ -423,6 +436,8 @@ pub(crate) fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
 pub(crate) struct Told {
     start: Start,
     order: Vec<u8>,
+    /// Of the GPU that its process is to use.
+    lock: Option<String>,
     pub(crate) digest: String,
     pub(crate) environment: BTreeMap<String, String>,
     pub(crate) limits: BTreeMap<String, String>,
@@ -442,7 +457,8 @@ impl Told {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             start.environment.insert(slots::VISIBLE.into(), card.visible.clone().into());
         }
-        Told::of(start, order)
+        let lock = slot.map(|slot| slot.first_lock().to_owned());
+        Ok(Told { lock, ..Told::of(start, order)? })
     }
 
     pub(crate) fn of(start: Start, order: &Order) -> Result<Told, String> {
@@ -450,6 +466,7 @@ impl Told {
             .map_err(|error| format!("the plan cannot be sent: {error}"))?;
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         Ok(Told {
+            lock: None,
             digest: plan::digest(&order),
             environment: start.environment.iter().map(|(k, v)| (text(k), text(v))).collect(),
             limits: start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
@@ -468,7 +485,7 @@ pub(crate) fn observe(
 ) -> Option<(Observation, Option<Usage>)> {
     let command = session.command(&told.start);
     let seen = supervise::run(command, &told.order, limits, cancel, &mut |_| {});
-    session.processes.note(&seen);
+    session.processes.note(&seen, told.lock.as_deref());
     if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
         return None;
     }

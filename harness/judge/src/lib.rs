@@ -50,7 +50,7 @@ pub use program::{
 pub use proof::NOT_STARTED;
 pub use rate::Rate;
 pub use usage::{PhaseUse, body_ns, phases};
-pub use verdict::{Known, Verdict, VerdictKind, signature_fits, verdict};
+pub use verdict::{Ground, Known, Verdict, VerdictKind, signature_fits, verdict};
 pub use words::signal;
 
 /// What happened in one trial.

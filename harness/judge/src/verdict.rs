@@ -13,6 +13,12 @@ pub struct Known {
     /// ROCm versions.
     #[schemars(with = "String")]
     pub rocm: VersionRange,
+    /// The GPU's product name, or the beginning of one before a final `*`; none for all, the emulated device too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub card: Option<String>,
+    /// The driver in the words of a record, such as `amdgpu of Linux 6.14*`; none for all, the emulated device too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver: Option<String>,
     /// The signature, or the beginning of one before a final `*`; of a line of `--baseline` or `--flakes` its status.
     pub signature: String,
     /// The upstream issue, such as `ROCm/rocm-systems#10639`; or that line, as `FILE:LINE`.
@@ -27,21 +33,45 @@ impl Known {
     }
 
     /// Whether a run lies in the window. One whose version is not known lies only in windows over all versions.
-    fn holds(&self, gfx: &str, rocm: Option<&Version>) -> bool {
-        let base = gfx.split(':').next().unwrap_or(gfx);
-        let version = match rocm {
+    fn holds(&self, on: &Ground<'_>) -> bool {
+        let base = on.gfx.split(':').next().unwrap_or(on.gfx);
+        let version = match on.rocm {
             Some(version) => self.rocm.contains(version),
             None => self.rocm == VersionRange::ALL,
         };
-        version && (self.gfx.is_empty() || self.gfx.iter().any(|g| g == base))
+        let is = |pattern: &Option<String>, name: Option<&str>| {
+            pattern.as_ref().is_none_or(|pattern| name.is_some_and(|name| fits(pattern, name)))
+        };
+        version
+            && (self.gfx.is_empty() || self.gfx.iter().any(|g| g == base))
+            && is(&self.card, on.card)
+            && is(&self.driver, on.driver)
     }
 }
 
-/// Whether a signature is the one of this pattern: the same, or with the same beginning before a final `*`.
+/// What a trial ran on, as far as windows tell it apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ground<'a> {
+    /// The architecture, with or without features.
+    pub gfx: &'a str,
+    /// The release; none where it is not known.
+    pub rocm: Option<&'a Version>,
+    /// The product name of the GPU; none where it is not known, as of the emulated device.
+    pub card: Option<&'a str>,
+    /// The driver of the GPU in words; likewise.
+    pub driver: Option<&'a str>,
+}
+
+/// Whether a signature is the one of this pattern.
 pub fn signature_fits(pattern: &str, signature: &str) -> bool {
+    fits(pattern, signature)
+}
+
+/// Whether a text is that of this pattern: the same, or with the same beginning before a final `*`.
+fn fits(pattern: &str, text: &str) -> bool {
     match pattern.strip_suffix('*') {
-        Some(prefix) => signature.starts_with(prefix),
-        None => signature == pattern,
+        Some(prefix) => text.starts_with(prefix),
+        None => text == pattern,
     }
 }
 
@@ -104,14 +134,8 @@ impl Verdict {
 
 /// Compares an outcome with the known windows of its case. `otherwise`: something was asked that is not usual and may keep a failure
 /// away, so that a pass tells nothing of whether it was fixed.
-pub fn verdict(
-    outcome: &Outcome,
-    known: &[Known],
-    gfx: &str,
-    rocm: Option<&Version>,
-    otherwise: bool,
-) -> Verdict {
-    let windows = || known.iter().filter(|k| k.holds(gfx, rocm));
+pub fn verdict(outcome: &Outcome, known: &[Known], on: &Ground<'_>, otherwise: bool) -> Verdict {
+    let windows = || known.iter().filter(|k| k.holds(on));
     let first = windows().next().cloned();
     match outcome.kind {
         Kind::Skip => Verdict { kind: VerdictKind::Skip, known: None },
@@ -137,6 +161,8 @@ mod tests {
         Known {
             gfx: gfx.iter().map(|g| (*g).to_owned()).collect(),
             rocm: rocm.parse().unwrap(),
+            card: None,
+            driver: None,
             signature: signature.to_owned(),
             upstream: None,
         }
@@ -153,10 +179,11 @@ mod tests {
             known(&["gfx1100"], ">=7.0 <7.1", "crash:hip*"),
         ];
         let version = rocm.map(|v| v.parse().unwrap());
-        let got = verdict(&outcome(kind, signature), &windows, gfx, version.as_ref(), false);
+        let on = Ground { gfx, rocm: version.as_ref(), ..Ground::default() };
+        let got = verdict(&outcome(kind, signature), &windows, &on, false);
         assert_eq!(got.kind, expected, "{signature} on {gfx} with {rocm:?}");
         // What was asked explains a pass and excuses no failure.
-        let asked = verdict(&outcome(kind, signature), &windows, gfx, version.as_ref(), true);
+        let asked = verdict(&outcome(kind, signature), &windows, &on, true);
         let expected = match expected {
             VerdictKind::NewsFixed => VerdictKind::Pass,
             other => other,
@@ -183,10 +210,41 @@ mod tests {
         check(Kind::NoVerdict, "no-verdict:device", "gfx1100", Some("7.0.1"), NoVerdict);
     }
 
+    /// What is known of a card or a driver says nothing of others, nor of the emulated device.
+    #[test]
+    fn a_window_of_a_card_or_driver_is_of_no_other() {
+        let (card, driver) = ("Radeon 8060S Graphics", "amdgpu of Linux 6.14.0-33-generic");
+        let window = |card: Option<&str>, driver: Option<&str>| {
+            let [card, driver] = [card, driver].map(|pattern| pattern.map(str::to_owned));
+            [super::Known { card, driver, ..known(&["gfx1151"], ">=7.0", "hang:*") }]
+        };
+        let here =
+            Ground { gfx: "gfx1151", card: Some(card), driver: Some(driver), ..Ground::default() };
+        let version = "7.2.4".parse().unwrap();
+        for (windows, on_card, emulated) in [
+            (window(None, None), true, true),
+            (window(Some("Radeon 8060S*"), None), true, false),
+            (window(Some(card), Some("amdgpu of Linux 6.14*")), true, false),
+            (window(Some(card), Some("amdgpu of Linux 6.15*")), false, false),
+            (window(Some("Radeon 8060S"), None), false, false),
+            (window(None, Some("amdgpu 6.16.6 (of the host)")), false, false),
+        ] {
+            for (on, expected) in
+                [(here, on_card), (Ground { gfx: "gfx1151", ..Ground::default() }, emulated)]
+            {
+                let on = Ground { rocm: Some(&version), ..on };
+                let got = verdict(&outcome(Kind::Hang, "hang:hipMemcpy"), &windows, &on, false);
+                let expected = if expected { VerdictKind::Known } else { VerdictKind::NewsFail };
+                assert_eq!(got.kind, expected, "{windows:?} {on:?}");
+            }
+        }
+    }
+
     #[test]
     fn a_window_over_everything_needs_no_version() {
         let all = [known(&[], "*", "crash:*")];
-        let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, "gfx906", None, false);
+        let on = Ground { gfx: "gfx906", ..Ground::default() };
+        let got = verdict(&outcome(Kind::Crash, "crash:hipInit"), &all, &on, false);
         assert_eq!(got, Verdict { kind: VerdictKind::Known, known: Some(all[0].clone()) });
         assert!(!got.is_news());
     }

@@ -80,6 +80,8 @@ fn window() -> Known {
     Known {
         gfx: vec!["gfx1151".to_owned()],
         rocm: ">=7.0 <7.3".parse().expect("a range"),
+        card: None,
+        driver: None,
         signature: "wrong-data:back:zero".to_owned(),
         upstream: Some("ROCm/rocm-systems#10639".to_owned()),
     }

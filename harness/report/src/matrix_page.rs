@@ -96,7 +96,7 @@ impl Cell<'_> {
 struct Finding<'a> {
     first: &'a Record,
     /// Names of columns, with the number of trials.
-    on: Vec<(&'a str, usize)>,
+    on: Vec<(String, usize)>,
 }
 
 /// A finding is one signature of one case under one verdict.
@@ -146,11 +146,16 @@ impl MatrixPage<'_> {
         page.push_str(
             "<p class=\"choice\"><label><input type=\"checkbox\" id=\"only-bad\"> Only cases that did not pass everywhere</label></p>\n\
              <p class=\"choice\" hidden><label for=\"find\">Search</label> <input type=\"search\" id=\"find\"> in cases, cells and what happened</p>\n\
-             <p>Each cell says how many of the trials that ran passed. A cell that is a link leads to what happened.</p>\n\
-             <div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Cases and columns\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">case</th>",
+             <p>Each cell says how many of the trials that ran passed. A cell that is a link leads to what happened.</p>\n",
+        );
+        if let [_, ..] = self.shared()[..] {
+            let _ = writeln!(page, "<p>All columns: {}.</p>", html(&self.shared().join("; ")));
+        }
+        page.push_str(
+            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"Cases and columns\"><table class=\"matrix\">\n<thead><tr><th scope=\"col\">case</th>",
         );
         for column in self.columns {
-            let _ = write!(page, "<th scope=\"col\">{}</th>", html(&column.name));
+            let _ = write!(page, "<th scope=\"col\">{}</th>", html(&self.short(&column.name)));
         }
         page.push_str("</tr></thead>\n<tbody>\n");
         for (case, cells) in &rows {
@@ -197,6 +202,24 @@ impl MatrixPage<'_> {
         page
     }
 
+    /// What the names of all columns have in common behind their first part, which is told once.
+    fn shared(&self) -> Vec<&str> {
+        let [first, others @ ..] = self.columns else { return Vec::new() };
+        let has = |name: &str, part: &str| name.split("; ").skip(1).any(|other| other == part);
+        let parts = first.name.split("; ").skip(1);
+        parts
+            .filter(|part| !others.is_empty() && others.iter().all(|o| has(&o.name, part)))
+            .collect()
+    }
+
+    /// The name of a column without that.
+    fn short(&self, name: &str) -> String {
+        let shared = self.shared();
+        let own =
+            name.split("; ").enumerate().filter(|(n, part)| *n == 0 || !shared.contains(part));
+        own.map(|(_, part)| part).collect::<Vec<_>>().join("; ")
+    }
+
     /// The cases, those that somebody should see first at the top, each with a cell for each column.
     fn rows(&self) -> Vec<(&str, Vec<Cell<'_>>)> {
         let mut cases: BTreeMap<&str, Vec<Cell<'_>>> = BTreeMap::new();
@@ -224,6 +247,7 @@ impl MatrixPage<'_> {
     fn findings(&self) -> Vec<Finding<'_>> {
         let mut found: BTreeMap<Key<'_>, Finding<'_>> = BTreeMap::new();
         for column in self.columns {
+            let name = self.short(&column.name);
             for record in &column.records {
                 if matches!(record.verdict.kind, VerdictKind::Pass | VerdictKind::Skip) {
                     continue;
@@ -231,8 +255,8 @@ impl MatrixPage<'_> {
                 let new = || Finding { first: record, on: Vec::new() };
                 let finding = found.entry(key(record)).or_insert_with(new);
                 match finding.on.last_mut() {
-                    Some((name, trials)) if *name == column.name => *trials += 1,
-                    _ => finding.on.push((&column.name, 1)),
+                    Some((last, trials)) if *last == name => *trials += 1,
+                    _ => finding.on.push((name.clone(), 1)),
                 }
             }
         }
@@ -405,6 +429,26 @@ mod tests {
         assert_eq!(page.matches("<td").count(), 5 * 3);
         assert!(page.contains("<td class=\"unknown\">9 not run</td>"), "{page}");
         assert!(!page.contains("<gfx90a>") && page.contains("&lt;gfx90a&gt;"));
+    }
+
+    #[test]
+    fn what_all_columns_share_is_told_once() {
+        let column = |name: &str| Column {
+            name: name.to_owned(),
+            records: vec![failed("a/b")],
+            missing: Vec::new(),
+            past: Vec::new(),
+        };
+        let columns = ["7.2.4 gfx1151; late; silent", "6.4.3 gfx90a; silent; x"].map(column);
+        let page = MatrixPage { columns: &columns, date: "" }.html();
+        assert!(page.contains("<p>All columns: silent.</p>"), "{page}");
+        for name in ["7.2.4 gfx1151; late", "6.4.3 gfx90a; x"] {
+            assert!(page.contains(&format!("<th scope=\"col\">{name}</th>")), "{page}");
+        }
+        // One column has nothing in common with another.
+        let alone = MatrixPage { columns: &columns[..1], date: "" }.html();
+        assert!(alone.contains("<th scope=\"col\">7.2.4 gfx1151; late; silent</th>"), "{alone}");
+        assert!(!alone.contains("All columns"));
     }
 
     /// Good cases, and the worst that could be: every case fails in its own way with much to show, and fails in every other run.

@@ -145,8 +145,12 @@ pub(crate) fn window(known: &Known) -> String {
         "*" => "every ROCm".to_owned(),
         range => format!("ROCm {range}"),
     };
+    let by = [&known.card, &known.driver].map(|name| match name {
+        Some(name) => format!(" with {name}"),
+        None => String::new(),
+    });
     let upstream = known.upstream.as_ref().map_or(String::new(), |issue| format!(" ({issue})"));
-    format!("{} in {rocm}{gfx}{upstream}", known.signature)
+    format!("{} in {rocm}{gfx}{}{upstream}", known.signature, by.concat())
 }
 
 /// The address of an issue written as `owner/name#number`; other text stays as it is.

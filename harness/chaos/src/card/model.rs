@@ -60,6 +60,11 @@ impl Fate {
         verdict == self.verdict && fits(self.signature, signature)
     }
 
+    /// Whether its process stays, so that nothing mends the card.
+    pub(super) fn stays(&self) -> bool {
+        self.action.contains("be-killed") || self.action.contains("holds")
+    }
+
     /// Whether it concerns nothing besides the card that its trial runs on.
     fn is_of_its_card(&self) -> bool {
         !["killed", "reboots", "holds", "be-killed"].iter().any(|word| self.action.contains(word))

@@ -136,10 +136,15 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
             let gfx =
                 if known.gfx.is_empty() { "every gfx".to_owned() } else { known.gfx.join(", ") };
             let issue = known.upstream.as_deref().unwrap_or("no issue yet");
+            let by = [&known.card, &known.driver].map(|name| match name {
+                Some(name) => format!(" with {name}"),
+                None => String::new(),
+            });
             let about = known.about.iter().map(|about| format!("            {about}\n"));
             text.push_str(&format!(
-                "  known     ROCm {} on {gfx}: {} ({issue})\n{}",
+                "  known     ROCm {} on {gfx}{}: {} ({issue})\n{}",
                 known.rocm,
+                by.concat(),
                 known.signature,
                 about.collect::<String>()
             ));

@@ -236,13 +236,11 @@ fn duplicates(
             }
             // The issues of its case may be about another failure of it.
             let upstream = known.upstream.iter().cloned().collect();
-            let known = judge::Known {
-                gfx: known.gfx.clone(),
-                rocm: known.rocm.clone(),
-                signature: known.signature.clone(),
-                upstream: known.upstream.clone(),
-            };
-            found.push(Duplicate { case: case.id.clone(), known, upstream });
+            found.push(Duplicate {
+                case: case.id.clone(),
+                known: crate::trial::window(known),
+                upstream,
+            });
         }
     }
     found

@@ -27,7 +27,8 @@ const QUIET: Duration = Duration::from_secs(20);
 const RECOVERY: Duration = Duration::from_secs(300);
 
 /// Why none is made.
-const STAYS: &str = "none was made, as the process of a trial could not be killed";
+const STAYS: &str =
+    "none was made, as the process of a trial could not be killed and is still there";
 
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
@@ -54,8 +55,8 @@ impl Session {
     /// What is known of the GPU that trials take there.
     fn health(&self, slot: &Slot) -> Health {
         let stack = self.stack.root.display().to_string();
-        let first = slot.locks.first().map_or("", String::as_str);
-        Health::new(self.cache.join(format!("{first}.json")), machine::boot(), stack)
+        let file = self.cache.join(format!("{}.json", slot.first_lock()));
+        Health::new(file, machine::boot(), stack)
     }
 
     /// The turn of a trial on a GPU that is free and works, by itself where trials run one at a time or this one needs that. None
@@ -131,13 +132,11 @@ impl Session {
         }
     }
 
-    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. Nobody knows what a
-    /// process that `stays` still does there, so a check would prove nothing.
+    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told.
     pub(crate) fn look_at_the_gpu(
         &self,
         trial: &str,
         ended: String,
-        stays: bool,
         Turn { slot, locks }: Turn<'_>,
         cancel: &Cancel,
     ) -> String {
@@ -156,8 +155,7 @@ impl Session {
                     alone
                 }
             };
-            let mut stays = stays.then(|| Checked::Failed(STAYS.to_owned()));
-            let mut check = || stays.take().unwrap_or_else(|| self.check_up(slot, cancel));
+            let mut check = || self.check_up(slot, cancel);
             let mut recover = || self.recover(slot, cancel);
             health.after(SystemTime::now(), &mut check, &mut recover).map(Some)
         };
@@ -172,8 +170,12 @@ impl Session {
         }
     }
 
-    /// Runs the health check in a process of its own.
+    /// Runs the health check in a process of its own. Nobody knows what a process that stays still does there, so a check would prove
+    /// nothing, nor would one after a command that was to mend the GPU.
     fn check_up(&self, slot: &Slot, cancel: &Cancel) -> Checked {
+        if self.processes.stay_on(slot.first_lock()) {
+            return Checked::Failed(STAYS.to_owned());
+        }
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;

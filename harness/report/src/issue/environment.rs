@@ -193,7 +193,7 @@ impl Environment {
         line("cpu", &format!("{}, {} processors", self.cpu, self.processors));
         line("memory", &gib(self.memory_bytes));
         line("container", self.container.as_deref().unwrap_or("none: this is the host"));
-        line("driver", &self.driver.words());
+        line("driver", &self.driver.words(&self.kernel));
         for problem in &self.driver.access {
             line("access", problem);
         }
@@ -249,11 +249,11 @@ impl Environment {
 }
 
 impl Driver {
-    /// In one line.
-    pub fn words(&self) -> String {
+    /// In one line, with the kernel, to which an amdgpu without a version of its own belongs.
+    pub fn words(&self, kernel: &str) -> String {
         match (&self.amdgpu, self.loaded) {
-            (Some(version), _) => format!("amdgpu {version} (of the host)"),
-            (None, true) => "amdgpu of the host's kernel".to_owned(),
+            (Some(version), _) => format!("amdgpu {version} on {kernel}"),
+            (None, true) => format!("amdgpu of {kernel}"),
             (None, false) => "amdgpu is not loaded".to_owned(),
         }
     }

@@ -177,6 +177,8 @@ fn planted() -> Findings {
             known: Known {
                 gfx: vec!["gfx1100".to_owned()],
                 rocm: ">=7.0".parse().expect("a range"),
+                card: None,
+                driver: None,
                 signature: "wrong-data:*".to_owned(),
                 upstream: Some("ROCm/rocm-systems#11617".to_owned()),
             },

@@ -320,7 +320,7 @@ pub(super) fn run_program(
     start.directory = Some(how.folder.to_owned());
     start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
     let seen = supervise::run(session.command(&start), b"", how.limits, cancel, &mut |_| {});
-    session.processes.note(&seen);
+    session.processes.note(&seen, None);
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict(format!(
             "interrupted; `{}` runs the trial",
