@@ -404,6 +404,10 @@ pub(crate) struct Run {
     /// Go on with the last run in the record file: what is over there is not run again
     #[arg(long, requires = "record")]
     pub(crate) resume: bool,
+
+    /// The process that started this one, with which it ends however that ends
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) below: Option<i32>,
 }
 
 /// How the emulated device is set up.

@@ -178,6 +178,7 @@ fn run(args: &Matrix, column: &Planned, cancel: &Cancel) -> Result<Option<String
         command.arg("--resume");
     }
     // Its table is what the page shows.
+    command.arg("--below").arg(std::process::id().to_string());
     let mut run = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().map_err(cannot)?;
     let mut told = false;
     let status = loop {

@@ -11,6 +11,7 @@ use report::{Held, Line, Opened, Record, Rows, Shard, count};
 use rustix::{
     fs::{FlockOperation, flock},
     io::Errno,
+    process::{Pid, Signal, getppid, set_parent_process_death_signal},
 };
 use sha2::{Digest, Sha256};
 
@@ -26,6 +27,7 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
+    args.below.map_or(Ok(()), end_with)?;
     // Lines about what is known may name any trial.
     let library = match args.known == Baselines::default() {
         true => args.selection.library()?,
@@ -116,6 +118,20 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
             // Whatever passed, the run has no verdict as a whole; news is louder.
             Ok(ExitCode::from(if report::exit_status(&records) == 1 { 1 } else { 3 }))
         }
+    }
+}
+
+/// Has this process told to end when the one that started it is gone, which nobody tells where that is killed.
+fn end_with(parent: i32) -> Result<(), Stop> {
+    let cannot =
+        |error: Errno| Stop::no_verdict(format!("error: cannot watch process {parent}: {error}"));
+    set_parent_process_death_signal(Some(Signal::INT)).map_err(cannot)?;
+    // It may have been gone before.
+    match Pid::as_raw(getppid()) == parent {
+        true => Ok(()),
+        false => Err(Stop::no_verdict(format!(
+            "error: process {parent}, which started this run, is gone"
+        ))),
     }
 }
 

@@ -59,6 +59,15 @@ fn columns_are_run_once_and_shown_beside_each_other() {
 /// A terminal tells the run of a column as well, `kill` tells the command alone.
 #[test]
 fn a_matrix_that_is_told_to_end_ends_its_run() {
+    ends_its_run(Signal::TERM, Some(3));
+}
+
+#[test]
+fn a_matrix_that_is_killed_ends_its_run() {
+    ends_its_run(Signal::KILL, None);
+}
+
+fn ends_its_run(signal: Signal, code: Option<i32>) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
     command.args(["matrix", "copies/small-sizes", "--on", "debian:7.2.4@gfx1151", "--jobs", "1"]);
@@ -69,16 +78,22 @@ fn a_matrix_that_is_told_to_end_ends_its_run() {
     while !begun() {
         sleep(Duration::from_millis(5));
     }
-    kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+    kill_process(Pid::from_child(&child), signal).expect("it runs");
     let status = child.wait().expect("it ends");
-    assert_eq!(status.code(), Some(3));
-    let text = fs::read_to_string(&record).expect("a record");
-    let over = text.matches("\"verdict\"").count();
+    assert_eq!(status.code(), code);
+    let text = || fs::read_to_string(&record).expect("a record");
+    // Who is killed waits for nobody, so its run may still be about to end.
+    let until = std::time::Instant::now() + Duration::from_secs(60);
+    while code.is_none() && !text().contains("\"over\"") && std::time::Instant::now() < until {
+        sleep(Duration::from_millis(5));
+    }
+    let ended = text();
+    let over = ended.matches("\"verdict\"").count();
     // Of 36 trials, each in a process of its own.
     assert!(over < 30, "{over} trials ran on");
     // Its run is over: nobody writes any more.
     sleep(Duration::from_millis(300));
-    assert_eq!(fs::read_to_string(&record).expect("a record"), text);
+    assert_eq!(text(), ended);
 }
 
 /// A case that is wrong on purpose: what is read back must be what was never written.
