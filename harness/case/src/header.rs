@@ -57,6 +57,8 @@ pub struct Needs {
     pub alone: bool,
     /// Arrays and textures.
     pub images: bool,
+    /// So many devices; 0 for one.
+    pub devices: u32,
 }
 
 /// A fault that must turn trials red.
@@ -371,7 +373,8 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
 ];
 
 fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
-    const KEYS: &[&str] = &["library", "function", "rocm", "gfx", "with", "alone", "images"];
+    const KEYS: &[&str] =
+        &["library", "function", "rocm", "gfx", "with", "alone", "images", "devices"];
     let Some(fields) = reader.fields(node, "`needs`", KEYS) else {
         return Needs::default();
     };
@@ -383,6 +386,14 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
             reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()
         })
         .unwrap_or_default();
+    let devices = fields.get("devices").and_then(|node| {
+        let devices = reader.number32(node, "`devices`")?;
+        if !(1..=device::MOST_DEVICES).contains(&devices) {
+            let message = format!("`devices` must be 1 to {}", device::MOST_DEVICES);
+            reader.mistake(node.at, message);
+        }
+        Some(devices)
+    });
     Needs {
         libraries,
         functions: fields
@@ -394,6 +405,7 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
         groups: fields.get("with").map(|n| program::read_groups(reader, n)).unwrap_or_default(),
         alone: alone.unwrap_or_default(),
         images: images.unwrap_or_default(),
+        devices: devices.unwrap_or_default(),
     }
 }
 

@@ -180,6 +180,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if header.needs.images {
         needs.push(("images", "true".to_owned()));
     }
+    if header.needs.devices > 0 {
+        needs.push(("devices", header.needs.devices.to_string()));
+    }
     if !needs.is_empty() {
         line(out, &format!("needs: {}", flow_map(needs)));
     }

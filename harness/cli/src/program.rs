@@ -109,7 +109,7 @@ pub(crate) fn run(
         }
     };
     let faults = of_place(&job.faults, Place::Device);
-    let config = session.device_config(faults)?;
+    let config = session.device_for(job.case, faults)?;
     let start = match start(session, job, program, &ready, &places, &config, nonce) {
         Ok(start) => start,
         Err(why) => return without(no_verdict("not-started", why)),

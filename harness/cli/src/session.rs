@@ -13,6 +13,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use case::Case;
 use device::{Config, Planted, Sanitize, Schedule};
 use judge::Able;
 use plan::{Late, Order};
@@ -204,6 +205,21 @@ impl Session {
         match self.device {
             DeviceChoice::Emulated(arch) => Some(Config { arch, faults, ..self.emulation.clone() }),
             DeviceChoice::Gpu => None,
+        }
+    }
+
+    /// The same for a trial of this case, which may need more devices.
+    pub(crate) fn device_for(&self, case: &Case, faults: Vec<Planted>) -> Option<Config> {
+        let config = self.device_config(faults)?;
+        Some(Config { devices: config.devices.max(case.needs.devices), ..config })
+    }
+
+    /// How many devices a trial of this case sees, at least.
+    pub(crate) fn devices_for(&self, case: &Case) -> u32 {
+        match (&self.device, &self.slots[..]) {
+            (DeviceChoice::Emulated(_), _) => self.emulation.devices.max(case.needs.devices),
+            (DeviceChoice::Gpu, [Slot { card: None, locks }]) => locks.len() as u32,
+            (DeviceChoice::Gpu, _) => 1,
         }
     }
 

@@ -156,6 +156,7 @@ fn each<'s, 'a: 's, With, T>(
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
     let nonce = nonce();
     let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
+        .or_else(|| too_few(job.case, session.devices_for(job.case)))
         .or_else(|| lacks::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
     if let Some(unmet) = unmet {
         let nothing = not_started(String::new());
@@ -185,7 +186,7 @@ pub(crate) fn run_here(
     let expected = job.lowered.body.expected();
     let wanted: Vec<_> =
         expected.iter().map(|e| (e.step, e.occurrence, e.digest.clone())).collect();
-    let config = session.device_config(of_place(&job.faults, Place::Device));
+    let config = session.device_for(job.case, of_place(&job.faults, Place::Device));
     let order = Order {
         nonce: nonce.clone(),
         plan: job.lowered.plan.clone(),
@@ -312,6 +313,16 @@ fn unmet(case: &Case, rocm: Option<&plan::Version>, gfx: Option<&str>) -> Option
         }
         _ => None,
     }
+}
+
+/// Likewise of the devices that a trial sees.
+fn too_few(case: &Case, devices: u32) -> Option<String> {
+    let wanted = case.needs.devices;
+    let why = || format!("needs {wanted} devices, and a trial sees {devices} here");
+    (wanted > devices).then(|| match devices {
+        1 => format!("{}; with `--cards` it is one", why()),
+        _ => why(),
+    })
 }
 
 pub(crate) fn skipped(why: String) -> Outcome {
@@ -579,4 +590,30 @@ pub(crate) fn not_started(why: String) -> Observation {
 pub(crate) fn nonce() -> String {
     let word = || RandomState::new().build_hasher().finish();
     format!("{:016x}{:016x}", word(), word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_that_needs_more_devices_says_how_many_there_are() {
+        let case = |needs: &str| {
+            let text = format!(
+                "title: t\nsource: s\nneeds: {{{needs}}}\nsteps:\n  - sync: device\nfaults: [copy.zero]\n"
+            );
+            Case::parse("a/b", &text).expect("a case")
+        };
+        let two = case("devices: 2");
+        let told = "needs 2 devices, and a trial sees 1 here; with `--cards` it is one";
+        assert_eq!(too_few(&two, 1).as_deref(), Some(told));
+        assert_eq!(too_few(&two, 2), None);
+        assert_eq!(too_few(&case("alone: true"), 1), None);
+        for wrong in ["devices: 0", "devices: 9", "devices: two"] {
+            let text = format!(
+                "title: t\nsource: s\nneeds: {{{wrong}}}\nsteps:\n  - sync: device\nfaults: [copy.zero]\n"
+            );
+            assert!(Case::parse("a/b", &text).is_err(), "{wrong}");
+        }
+    }
 }

@@ -26,7 +26,7 @@ pub const BUFFER_SYMBOL: &str = "rocrepro_device_buffer";
 pub const NEVER_WRITTEN_SYMBOL: &str = "rocrepro_device_never_written";
 
 /// The most devices that one process can see.
-const MOST_DEVICES: u32 = 8;
+pub const MOST_DEVICES: u32 = 8;
 
 /// More threads than hosts have processors.
 const MOST_THREADS: u32 = 1024;

@@ -124,7 +124,8 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
         let flags = [(needs.images, "images"), (needs.alone, "a GPU for itself")];
         let flags =
             flags.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name.to_owned());
-        let wants: Vec<_> = wants.chain(groups).chain(flags).collect();
+        let devices = (needs.devices > 1).then(|| format!("{} devices", needs.devices));
+        let wants: Vec<_> = wants.chain(groups).chain(flags).chain(devices).collect();
         if !wants.is_empty() {
             text.push_str(&format!("  needs     {}\n", wants.join(", ")));
         }
