@@ -1,27 +1,29 @@
+mod told;
+
 use std::{
     collections::{BTreeMap, hash_map::RandomState},
-    ffi::OsString,
     hash::{BuildHasher, Hasher},
     path::Path,
     time::SystemTime,
 };
 
 use case::{Body, Case, Lowered, Trial, analyse, lower};
-use device::{Acts, Arch, Config, Place, Planted};
+use device::{Acts, Arch, Place, Planted};
 use judge::{
-    Context, End, Ground, Limit, Location, Observation, Outcome, Places, Verdict, VerdictKind,
+    Context, Ground, Location, Observation, Outcome, Places, Verdict, VerdictKind,
     judge_everywhere, verdict,
 };
 use plan::{Event, Order, Phase, Plan};
 use report::{Asked, Begun, Device, Record};
-use supervise::{Cancel, Ended, Limits, Observed, Reason, Start, Usage};
+use supervise::{Cancel, Limits, Usage};
 
+pub(crate) use self::told::{Told, not_started, observation, observe};
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks,
     on_gpu::{Before, on_gpu},
     program,
     rerun::again,
-    slots::{self, Slot},
+    slots::Slot,
     spool::Spool,
 };
 
@@ -441,148 +443,6 @@ fn acts(events: &[Event]) -> Vec<Acts> {
 /// The device is told of some faults, and the worker of the others.
 pub(crate) fn of_place(faults: &[Planted], place: Place) -> Vec<Planted> {
     faults.iter().filter(|p| p.fault.place() == place).cloned().collect()
-}
-
-/// All that a worker is told, and what it must say that it was told.
-pub(crate) struct Told {
-    start: Start,
-    order: Vec<u8>,
-    /// Of the GPU that its process is to use.
-    lock: Option<String>,
-    pub(crate) digest: String,
-    pub(crate) environment: BTreeMap<String, String>,
-    pub(crate) limits: BTreeMap<String, String>,
-}
-
-impl Told {
-    fn new(
-        session: &Session,
-        order: &Order,
-        folder: &Path,
-        config: Option<&Config>,
-        slot: Option<&Slot>,
-    ) -> Result<Told, String> {
-        let cannot = |error| format!("the plan cannot be sent: {error}");
-        let config = config.map(serde_json::to_string).transpose().map_err(cannot)?;
-        let mut start = session.worker(&session.stack, order, folder, config.as_deref())?;
-        if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
-            start.environment.insert(slots::VISIBLE.into(), card.visible.clone().into());
-        }
-        let lock = slot.map(|slot| slot.first_lock().to_owned());
-        Ok(Told { lock, ..Told::of(start, order)? })
-    }
-
-    pub(crate) fn of(start: Start, order: &Order) -> Result<Told, String> {
-        let order = serde_json::to_vec(order)
-            .map_err(|error| format!("the plan cannot be sent: {error}"))?;
-        let text = |text: &OsString| text.to_string_lossy().into_owned();
-        Ok(Told {
-            lock: None,
-            digest: plan::digest(&order),
-            environment: start.environment.iter().map(|(k, v)| (text(k), text(v))).collect(),
-            limits: start.limits.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-            start,
-            order,
-        })
-    }
-}
-
-/// None where the run was cancelled.
-pub(crate) fn observe(
-    session: &Session,
-    told: &Told,
-    limits: &Limits,
-    cancel: &Cancel,
-) -> Option<(Observation, Option<Usage>)> {
-    let command = session.command(&told.start);
-    let seen = supervise::run(command, &told.order, limits, cancel, &mut |_| {});
-    session.processes.note(&seen, told.lock.as_deref());
-    if matches!(seen.ended, Ended::Stopped { reason: Reason::Cancelled, .. }) {
-        return None;
-    }
-    let usage = seen.usage;
-    Some((observation(seen, session.is_launched()), usage))
-}
-
-pub(crate) fn observation(seen: Observed, launched: bool) -> Observation {
-    let mut events = Vec::new();
-    let (mut noise, mut garbage) = (Vec::new(), Vec::new());
-    for line in &seen.lines {
-        let text = || String::from_utf8_lossy(&line.text).into_owned();
-        match serde_json::from_slice::<Event>(&line.text) {
-            Ok(event) => events.push(event),
-            // A launcher greets before the worker's first word and after its end.
-            Err(_) if matches!(events.last(), None | Some(Event::Ended { .. })) => {
-                noise.push(text())
-            }
-            Err(_) => garbage.push(text()),
-        }
-    }
-    let end = match seen.ended {
-        Ended::Exited(code) => End::Exited(code),
-        Ended::Signalled { signal, .. } => End::Signalled { signal },
-        Ended::Stopped { reason: Reason::Total, .. } => End::TimedOut { limit: Limit::Total },
-        Ended::Stopped { reason: Reason::Quiet, .. } => End::TimedOut { limit: Limit::Quiet },
-        Ended::Stopped { reason: Reason::Suspended, .. } => {
-            End::Lost("somebody suspended the worker by a signal".into())
-        }
-        Ended::Stopped { .. } => End::Lost("the worker flooded its event pipe".into()),
-        Ended::CouldNotBeKilled { .. } => End::CouldNotBeKilled,
-        Ended::SpawnFailed(error) => End::NotStarted(error.to_string()),
-        Ended::Lost(error) => End::Lost(error.to_string()),
-        _ => End::Lost("the worker ended in an unknown way".into()),
-    };
-    let end = if launched { end_below_a_launcher(&mut events, end) } else { end };
-    // A process that went to its end has finished its last line.
-    if end == End::Exited(plan::WORKER_DONE) && !seen.torn.is_empty() {
-        garbage.push(String::from_utf8_lossy(&seen.torn).into_owned());
-    }
-    Observation {
-        events,
-        noise,
-        garbage,
-        end,
-        stderr: seen.stderr.to_text(),
-        stacks: seen.stacks,
-        stderr_dropped: seen.stderr.dropped(),
-        left_behind: seen.left_behind.len() as u32,
-        wall: seen.wall,
-    }
-}
-
-/// How the worker itself ended, as its starter says last; the status that was seen is the launcher's.
-fn end_below_a_launcher(events: &mut Vec<Event>, seen: End) -> End {
-    let by_itself = matches!(seen, End::Exited(_) | End::Signalled { .. });
-    match events.last() {
-        Some(Event::Ended { exited: Some(code), .. }) if by_itself => {
-            let end = End::Exited(*code);
-            events.pop();
-            end
-        }
-        Some(Event::Ended { signal: Some(signal), .. }) if by_itself => {
-            let end = End::Signalled { signal: *signal };
-            events.pop();
-            end
-        }
-        Some(_) if by_itself => {
-            End::Lost("its launcher ended, and nothing says how the worker did".to_owned())
-        }
-        _ => seen,
-    }
-}
-
-pub(crate) fn not_started(why: String) -> Observation {
-    Observation {
-        events: Vec::new(),
-        noise: Vec::new(),
-        garbage: Vec::new(),
-        end: End::NotStarted(why),
-        stderr: String::new(),
-        stacks: Vec::new(),
-        stderr_dropped: 0,
-        left_behind: 0,
-        wall: std::time::Duration::ZERO,
-    }
 }
 
 /// Unguessable enough to prove that a worker of this run answered; the standard library seeds its
