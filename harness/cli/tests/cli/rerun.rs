@@ -35,6 +35,7 @@ const OPTIONS: &[&str] = &[
 const OTHERS: &[&str] = &[
     "--baseline",
     "--budget-seconds",
+    "--cards",
     "--exclude",
     "--fail-fast",
     "--flakes",
