@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// What the case says of a buffer's first content.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Initial {
     Poison,
     Pattern,
@@ -45,6 +45,14 @@ pub(crate) fn read_buffer(
         None => true,
     };
     let memory = memory?;
+    if initial == Initial::Zero && memory == Memory::HostPageable {
+        let at = fields.get("fill").map_or(node.at, |n| n.at);
+        reader.mistake_with_help(
+            at,
+            "`fill: zero` is done by hipMemset, which does not take pageable host memory",
+            Some("`fill: pattern` is done by the host".into()),
+        );
+    }
     // Stream-ordered memory comes and goes with the steps; nothing could be written around it.
     let guarded = guarded && memory != Memory::DeviceAsync;
     Some((Buffer { memory, bytes: bytes?, guarded }, initial))

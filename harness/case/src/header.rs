@@ -59,6 +59,8 @@ pub struct Needs {
     pub images: bool,
     /// So many devices; 0 for one.
     pub devices: u32,
+    /// So many processes at once, each of which makes the whole plan; 0 for one.
+    pub processes: u32,
 }
 
 /// A fault that must turn trials red.
@@ -307,6 +309,12 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
     if body.is_none() && !needs.groups.is_empty() {
         reader.mistake(root.at, "`needs: {with: ...}` is of programs; steps need a `library`");
     }
+    if body.is_some() && needs.processes > 0 {
+        reader.mistake(
+            root.at,
+            "`needs: {processes: ...}` is of steps; a program starts its processes itself",
+        );
+    }
     let root = without_header(root);
     Some(Case {
         id: id.to_owned(),
@@ -372,9 +380,12 @@ pub(crate) const LIBRARIES: &[(&str, Library)] = &[
     ("rocblas", Library::Rocblas),
 ];
 
+/// The most processes of one trial.
+const MOST_PROCESSES: u32 = 16;
+
 fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
     const KEYS: &[&str] =
-        &["library", "function", "rocm", "gfx", "with", "alone", "images", "devices"];
+        &["library", "function", "rocm", "gfx", "with", "alone", "images", "devices", "processes"];
     let Some(fields) = reader.fields(node, "`needs`", KEYS) else {
         return Needs::default();
     };
@@ -386,14 +397,16 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
             reader.list(n).iter().filter_map(|n| reader.choice(n, "a library", LIBRARIES)).collect()
         })
         .unwrap_or_default();
-    let devices = fields.get("devices").and_then(|node| {
-        let devices = reader.number32(node, "`devices`")?;
-        if !(1..=device::MOST_DEVICES).contains(&devices) {
-            let message = format!("`devices` must be 1 to {}", device::MOST_DEVICES);
-            reader.mistake(node.at, message);
+    let mut count = |key, most| {
+        let node = fields.get(key)?;
+        let count = reader.number32(node, &format!("`{key}`"))?;
+        if !(1..=most).contains(&count) {
+            reader.mistake(node.at, format!("`{key}` must be 1 to {most}"));
         }
-        Some(devices)
-    });
+        Some(count)
+    };
+    let devices = count("devices", device::MOST_DEVICES);
+    let processes = count("processes", MOST_PROCESSES);
     Needs {
         libraries,
         functions: fields
@@ -406,6 +419,7 @@ fn read_needs(reader: &mut Reader, node: &Node) -> Needs {
         alone: alone.unwrap_or_default(),
         images: images.unwrap_or_default(),
         devices: devices.unwrap_or_default(),
+        processes: processes.unwrap_or_default(),
     }
 }
 
@@ -495,6 +509,15 @@ fn check_overlap(reader: &mut Reader, node: &Node, faults: &[FaultEntry], matrix
     }
 }
 
+/// A text of which a `*` stands for any end, and nothing else for anything.
+fn read_pattern(reader: &mut Reader, node: &Node, what: &str) -> Option<String> {
+    let text = reader.text(node, what)?.to_owned();
+    if text.strip_suffix('*').unwrap_or(&text).contains('*') {
+        reader.mistake(node.at, format!("{what} may have a `*` at its end alone"));
+    }
+    Some(text)
+}
+
 fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known> {
     let what = "a known window";
     let keys = ["gfx", "rocm", "card", "driver", "on", "signature", "upstream", "about"];
@@ -511,8 +534,8 @@ fn read_known(reader: &mut Reader, node: &Node, matrix: &Matrix) -> Option<Known
             reader.text(n, "`upstream`").map(str::to_owned)
         }),
         about: fields.get("about").and_then(|n| reader.text(n, "`about`").map(str::to_owned)),
-        card: fields.get("card").and_then(|n| reader.text(n, "`card`").map(str::to_owned)),
-        driver: fields.get("driver").and_then(|n| reader.text(n, "`driver`").map(str::to_owned)),
+        card: fields.get("card").and_then(|n| read_pattern(reader, n, "`card`")),
+        driver: fields.get("driver").and_then(|n| read_pattern(reader, n, "`driver`")),
         rocm: rocm?,
         signature: signature?,
     })

@@ -183,6 +183,9 @@ fn head(out: &mut String, plan: &Plan, header: &Header) {
     if header.needs.devices > 0 {
         needs.push(("devices", header.needs.devices.to_string()));
     }
+    if header.needs.processes > 0 {
+        needs.push(("processes", header.needs.processes.to_string()));
+    }
     if !needs.is_empty() {
         line(out, &format!("needs: {}", flow_map(needs)));
     }

@@ -91,7 +91,7 @@ title: 'Odd "title": with, marks # and $n'
 about: "two\nlines"
 source: ["a, b", '- c', "true", "%"]
 matrix: {n: [3]}
-needs: {function: [hipMalloc], rocm: ">=6.0 <7.0", gfx: [gfx90a], devices: 2}
+needs: {function: [hipMalloc], rocm: ">=6.0 <7.0", gfx: [gfx90a], devices: 2, processes: 3}
 environment: {A_VARIABLE: "1 # 2", OTHER: " x"}
 streams: {s: non_blocking, idle: blocking}
 kernels:

@@ -304,8 +304,9 @@ pub(crate) struct On {
     pub(crate) jobs: Option<u16>,
 
     /// Run on these GPUs, one trial at a time on each, which sees no other: `all`, or numbers, PCI addresses or UUIDs, with commas.
-    /// Without it trials see every GPU, use the first, and run one at a time
-    #[arg(long, value_name = "GPUS", value_delimiter = ',', env = "ROCREPRO_CARDS")]
+    /// Without it, trials on a GPU run on those that ROCREPRO_CARDS names, or else ROCR_VISIBLE_DEVICES; without these they see every
+    /// GPU, use the first, and run one at a time
+    #[arg(long, value_name = "GPUS", value_delimiter = ',')]
     pub(crate) cards: Vec<String>,
 
     /// Longest time of one trial, in seconds

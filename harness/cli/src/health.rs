@@ -18,6 +18,7 @@ use case::{Case, Kernels, Lowered, Trial};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use self::turn::Gated;
+use crate::processes::Stuck;
 
 /// The outcome of a trial that was not run because the GPU does not work.
 pub(crate) const BROKEN: &str = "gpu-broken";
@@ -67,6 +68,9 @@ pub(crate) struct Suspect {
     /// Of a health check that failed after it; none where none was made yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     failed: Option<Failed>,
+    /// Whether it is one for a process that stays alone: on its stack the health check does not pass anyway.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unwatched: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -78,12 +82,15 @@ struct Failed {
 
 impl Suspect {
     pub(crate) fn new(trial: String, run: String, ended: String) -> Suspect {
-        Suspect { trial, run, ended, failed: None }
+        Suspect { trial, run, ended, failed: None, unwatched: false }
     }
 
     /// Why nothing runs, for people.
     fn broken(&self, why: &str) -> String {
         let Suspect { trial, run, ended, .. } = self;
+        if trial.is_empty() {
+            return format!("the GPU did not pass the health check ({why}), and {ended}");
+        }
         format!(
             "the GPU did not pass the health check ({why}); `{trial}` of run {run} is the suspect: {ended}"
         )
@@ -98,6 +105,23 @@ struct Known {
     stacks: BTreeMap<String, Option<String>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     suspect: Option<Suspect>,
+    /// Processes of trials that could not be killed. Nobody knows what they still do on the GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    stuck: Vec<Stuck>,
+}
+
+impl Known {
+    /// Makes a health check, but not beside a process that stays: it would prove nothing, nor would one after a command that was to
+    /// mend the GPU.
+    fn checked(&mut self, check: &mut dyn FnMut() -> Checked) -> Checked {
+        self.stuck.retain(Stuck::is_there);
+        match self.stuck.first() {
+            None => check(),
+            Some(Stuck { pid, .. }) => Checked::Failed(format!(
+                "none was made, as process {pid} of a trial could not be killed and is still there"
+            )),
+        }
+    }
 }
 
 /// Whether a trial may run.
@@ -153,11 +177,12 @@ impl Health {
         let known = self.known();
         match &known.suspect {
             None => !known.stacks.contains_key(&self.stack),
-            Some(suspect) => !suspect.is_left_alone(now),
+            Some(suspect) => !known.stuck.is_empty() || suspect.left_alone(now).is_none(),
         }
     }
 
-    /// Asks before a trial. Whoever was killed between a failure and its health check has left that to the next.
+    /// Asks before a trial. Whoever was killed between a failure and its health check has left that to the next. `recover` runs the
+    /// command that is to mend the GPU, as in [`Health::after`].
     ///
     /// # Errors
     /// A file that cannot be written.
@@ -165,6 +190,7 @@ impl Health {
         &self,
         now: SystemTime,
         check: &mut dyn FnMut() -> Checked,
+        recover: &mut dyn FnMut() -> Option<String>,
     ) -> io::Result<Gate> {
         let mut known = self.known();
         let Some(suspect) = known.suspect.take() else {
@@ -180,40 +206,105 @@ impl Health {
             self.keep(&known)?;
             return Ok(failed.map_or(Gate::Open, Gate::Unwatched));
         };
-        if let Some(failed) = suspect.failed.as_ref().filter(|_| suspect.is_left_alone(now)) {
-            return Ok(Gate::Closed(suspect.broken(&failed.why)));
+        let mut recovered = None;
+        if known.stuck.is_empty()
+            && let Some((failed, left)) = suspect.left_alone(now)
+        {
+            recovered = recover();
+            if recovered.is_none() {
+                let told = suspect.broken(&failed.why);
+                return Ok(Gate::Closed(format!(
+                    "{told}; the next health check is in {left} s, and `--recover COMMAND` makes one at once"
+                )));
+            }
         }
-        match check() {
+        Ok(match self.look(now, known, suspect, recovered, check, recover)? {
+            After::Broken(why) => Gate::Closed(why),
+            After::Works | After::Recovered(_) | After::Unknown => Gate::Open,
+        })
+    }
+
+    /// Makes a health check after `suspect`, and another where it did not pass and somebody named a command for that, which may have
+    /// `recovered` the GPU before.
+    fn look(
+        &self,
+        now: SystemTime,
+        mut known: Known,
+        suspect: Suspect,
+        mut recovered: Option<String>,
+        check: &mut dyn FnMut() -> Checked,
+        recover: &mut dyn FnMut() -> Option<String>,
+    ) -> io::Result<After> {
+        let mut checked = known.checked(check);
+        if recovered.is_none() && matches!(checked, Checked::Failed(_)) {
+            recovered = recover();
+            if recovered.is_some() {
+                checked = known.checked(check);
+            }
+        }
+        match checked {
             Checked::Passed => {
                 known.stacks.insert(self.stack.clone(), None);
                 self.keep(&known)?;
-                Ok(Gate::Open)
+                Ok(recovered.map_or(After::Works, After::Recovered))
+            }
+            Checked::Failed(_) if known.stuck.is_empty() && suspect.unwatched => {
+                self.keep(&known)?;
+                Ok(After::Unknown)
             }
             Checked::Failed(why) => {
-                let gate = Gate::Closed(suspect.broken(&why));
+                let why = match recovered {
+                    Some(said) => format!("{why}, also after {said}"),
+                    None => why,
+                };
+                let told = suspect.broken(&why);
                 let failed = Some(Failed { at: seconds(now), why });
                 known.suspect = Some(Suspect { failed, ..suspect });
                 self.keep(&known)?;
-                Ok(gate)
+                Ok(After::Broken(told))
             }
-            Checked::NotRun => Ok(Gate::Open),
+            Checked::NotRun => Ok(After::Unknown),
         }
     }
 
-    /// Remembers, before all else, that a trial may have broken the GPU. Whether anybody will look: not on a stack on which the health
-    /// check fails anyway.
+    /// Remembers, before all else, that a trial may have broken the GPU, and its processes that could not be killed. Whether anybody
+    /// will look: not on a stack on which the health check fails anyway.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub(crate) fn suspect(&self, suspect: &Suspect) -> io::Result<bool> {
+    pub(crate) fn suspect(&self, suspect: &Suspect, stuck: Vec<Stuck>) -> io::Result<bool> {
         let mut known = self.known();
-        if known.stacks.get(&self.stack) != Some(&None) {
+        let unwatched = known.stacks.get(&self.stack) != Some(&None);
+        if unwatched && stuck.is_empty() {
             return Ok(false);
         }
         // The first of several is the one to blame.
-        known.suspect.get_or_insert_with(|| suspect.clone());
+        known.suspect.get_or_insert_with(|| Suspect { unwatched, ..suspect.clone() });
+        known.stuck.extend(stuck);
         self.keep(&known)?;
         Ok(true)
+    }
+
+    /// Whether the health check passes on this stack; none where nobody knows.
+    pub(crate) fn passes(&self) -> Option<bool> {
+        Some(self.known().stacks.get(&self.stack)?.is_none())
+    }
+
+    /// Remembers that the health check, which does not pass on this GPU, does on `another` with the same stack, and says so.
+    ///
+    /// # Errors
+    /// A file that cannot be written.
+    pub(crate) fn is_the_gpu(&self, now: SystemTime, another: &str) -> io::Result<String> {
+        let mut known = self.known();
+        let why = known.stacks.remove(&self.stack).flatten().unwrap_or_default();
+        let ended = format!("with the same stack {another} did");
+        let failed = Some(Failed { at: seconds(now), why: why.clone() });
+        let mut suspect = Suspect::new(String::new(), String::new(), ended);
+        let told = suspect.broken(&why);
+        suspect.failed = failed;
+        known.suspect = Some(suspect);
+        self.keep(&known)?;
+        Ok(told)
     }
 
     /// Asks after a trial that [`Health::suspect`] was told of. `recover` runs the command that is to mend the GPU and says what
@@ -230,40 +321,16 @@ impl Health {
         let mut known = self.known();
         // Somebody else has looked meanwhile.
         let Some(suspect) = known.suspect.take() else { return Ok(After::Works) };
-        let mut checked = check();
-        let mut recovered = None;
-        if matches!(checked, Checked::Failed(_)) {
-            recovered = recover();
-            if recovered.is_some() {
-                checked = check();
-            }
-        }
-        match checked {
-            Checked::Passed => {
-                self.keep(&known)?;
-                Ok(recovered.map_or(After::Works, After::Recovered))
-            }
-            Checked::Failed(why) => {
-                let why = match recovered {
-                    Some(said) => format!("{why}, also after {said}"),
-                    None => why,
-                };
-                let told = suspect.broken(&why);
-                let failed = Some(Failed { at: seconds(now), why });
-                known.suspect = Some(Suspect { failed, ..suspect });
-                self.keep(&known)?;
-                Ok(After::Broken(told))
-            }
-            Checked::NotRun => Ok(After::Unknown),
-        }
+        self.look(now, known, suspect, None, check, recover)
     }
 }
 
 impl Suspect {
-    /// Whether the health check failed so lately that another would only wait.
-    fn is_left_alone(&self, now: SystemTime) -> bool {
-        let since = |failed: &Failed| seconds(now).abs_diff(failed.at);
-        self.failed.as_ref().is_some_and(|failed| since(failed) < LEFT_ALONE.as_secs())
+    /// A health check that failed so lately that another would only wait, and in how many seconds one is due.
+    fn left_alone(&self, now: SystemTime) -> Option<(&Failed, u64)> {
+        let failed = self.failed.as_ref()?;
+        let left = LEFT_ALONE.as_secs().checked_sub(seconds(now).abs_diff(failed.at))?;
+        (left > 0).then_some((failed, left))
     }
 }
 

@@ -57,7 +57,9 @@ pub const STARTER_ARGUMENT: &str = "__start";
 /// The whole program.
 pub fn main() -> ExitCode {
     match std::env::args_os().nth(1) {
-        Some(first) if first == WORKER_ARGUMENT => return worker::main(),
+        Some(first) if first == WORKER_ARGUMENT => {
+            return worker::main(std::env::args_os().skip(2));
+        }
         Some(first) if first == STARTER_ARGUMENT => {
             return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }

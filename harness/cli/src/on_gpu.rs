@@ -1,8 +1,9 @@
 //! What is done around a trial on a GPU, which trials share and which may be broken: an emulated device is made anew for each.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
-use judge::{End, Kind, Outcome, Places};
+use judge::{End, Kind, Observation, Outcome, Places};
+use plan::{Event, Plan};
 use report::{Gpu, Record};
 use supervise::Cancel;
 
@@ -11,7 +12,7 @@ use crate::{
     health::{self, Gated},
     kernel_log,
     slots::{Named, Slot, VISIBLE},
-    trial::{Job, run_here, without},
+    trial::{Job, run_at_once, without},
 };
 
 /// The signature of a failure during which the hardware counted errors.
@@ -21,12 +22,7 @@ const HARDWARE: &str = "no-verdict:hardware";
 const OTHER: &str = "no-verdict:another-gpu";
 
 /// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
-pub(crate) fn on_gpu(
-    session: &Session,
-    job: &Job<'_>,
-    nonce: String,
-    cancel: &Cancel,
-) -> Option<Record> {
+pub(crate) fn on_gpu(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
     let gate = match session.turn(job.case.needs.alone, cancel) {
         Ok(turn) => turn?,
         Err(error) => {
@@ -38,9 +34,13 @@ pub(crate) fn on_gpu(
         Gated::Open(turn) => turn,
         Gated::Closed(why) => return Some(without(session, job, health::BROKEN, why)),
     };
-    let mut record = run_here(session, job, &session.limits, nonce, Some(turn.slot), cancel)?;
+    let Some(mut record) = run_at_once(session, job, Some(turn.slot), cancel) else {
+        session.remember_stuck(&job.id(), turn.slot);
+        return None;
+    };
     if let Some(ended) = may_have_broken(&record) {
-        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, turn, cancel);
+        let bdf = &record.device.bdf;
+        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, bdf, turn, cancel);
     }
     Some(record)
 }
@@ -71,7 +71,8 @@ impl Before {
         outcome: Outcome,
         session: &Session,
         slot: Option<&Slot>,
-        places: impl FnOnce() -> Places,
+        observation: &Observation,
+        plan: &Plan,
     ) -> Outcome {
         let Some(Ok(mut lines)) = session.takes_turns().then(|| kernel_log::since(self.uptime))
         else {
@@ -80,13 +81,29 @@ impl Before {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             lines.retain(|line| line.contains(&card.bdf));
         }
-        outcome.with_kernel_log(&lines, &places())
+        let workers = session.process_name();
+        let processes = session.processes.all();
+        lines.retain(|line| !names_another_process(line, &workers, &processes));
+        let own = observation.events.iter().find_map(|event| match event {
+            Event::Device { bdf, .. } if !bdf.is_empty() => Some(bdf),
+            _ => None,
+        });
+        if let Some(own) = own {
+            let all: Vec<&str> = self.cards.iter().map(|gpu| gpu.bdf.as_str()).collect();
+            lines.retain(|line| !names_another(line, own, &all));
+        }
+        outcome.with_kernel_log(&lines, &Places::told(&observation.events, plan))
     }
 
     /// Adds what the trial's GPU is, and what it went through, to the record, which is to be judged then.
-    pub(crate) fn describe(&self, record: &mut Record, slot: Option<&Slot>) {
+    pub(crate) fn describe(&self, record: &mut Record, session: &Session, slot: Option<&Slot>) {
         if let Some(card) = slot.and_then(|slot| slot.card.as_ref()) {
             on_its_card(record, card);
+            if let Some((option, all)) = session.cards() {
+                let [all, own] = [&all, &card.name].map(|gpus| format!(" {option} {gpus} "));
+                record.again =
+                    format!("{} ", record.again).replacen(&all, &own, 1).trim_end().to_owned();
+            }
         }
         describe(record, &self.cards, &cards());
         let linux = rustix::system::uname().release().to_string_lossy().into_owned();
@@ -95,15 +112,36 @@ impl Before {
     }
 }
 
+/// Whether a line of the log is about another GPU of this machine.
+fn names_another(line: &str, own: &str, all: &[&str]) -> bool {
+    let line = line.to_ascii_lowercase();
+    let named = |bdf: &str| !bdf.is_empty() && line.contains(&bdf.to_ascii_lowercase());
+    !named(own) && all.iter().any(|bdf| named(bdf))
+}
+
+/// Whether a line names a process (`in process Xorg pid 17 thread ...`) that is not one of `own`, nor called like ours: a container knows
+/// processes by other numbers than the kernel.
+fn names_another_process(line: &str, ours: &str, own: &BTreeSet<u32>) -> bool {
+    let Some((_, rest)) = line.split_once("process ") else { return false };
+    let Some((name, rest)) = rest.split_once(" pid ") else { return false };
+    let digits = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let pid: Option<u32> = rest[..digits].parse().ok();
+    name != ours && pid.is_some_and(|pid| pid != 0 && !own.contains(&pid))
+}
+
 fn cards() -> Vec<Gpu> {
     card::gpus(Path::new("/"), &mut Vec::new()).0
 }
 
 /// A trial that ran on another GPU than the one whose turn it had says nothing: somebody else may have been there.
 fn on_its_card(record: &mut Record, card: &Named) {
-    // Its UUID is a serial number.
-    if let Some(value) = record.environment.get_mut(VISIBLE).filter(|v| **v == card.visible) {
-        *value = format!("the GPU {}", card.name);
+    // Its UUID is a serial number, which an outcome may quote.
+    if card.visible.parse::<u32>().is_err() {
+        let Record { outcome, environment, stderr_tail, .. } = record;
+        let texts = [&mut outcome.summary].into_iter().chain(&mut outcome.details);
+        for text in texts.chain(environment.values_mut()).chain([stderr_tail]) {
+            *text = text.replace(&card.visible, &format!("the GPU {}", card.name));
+        }
     }
     let bdf = &record.device.bdf;
     if !bdf.is_empty() && !card.bdf.is_empty() && !bdf.eq_ignore_ascii_case(&card.bdf) {
@@ -137,6 +175,28 @@ fn describe(record: &mut Record, before: &[Gpu], after: &[Gpu]) {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn lines_of_other_processes_are_none_of_a_trial() {
+        let other = |line: &str| names_another_process(line, "ld-linux-x86-64", &[17].into());
+        assert!(other(
+            "amdgpu 0000:03:00.0: amdgpu:  in process Xorg pid 18 thread Xorg:cs0 pid 19"
+        ));
+        assert!(!other("amdgpu:  in process Xorg pid 17 thread Xorg:cs0 pid 19"));
+        assert!(!other("amdgpu: for process ld-linux-x86-64 pid 4711 thread x pid 4712"));
+        assert!(!other("amdgpu: in process  pid 0 thread  pid 0"));
+        assert!(!other("amdgpu: ring gfx_0.0.0 timeout, signaled seq=17"));
+    }
+
+    #[test]
+    fn lines_of_other_gpus_are_none_of_a_trial() {
+        let all = ["0000:03:00.0", "0000:43:00.0", ""];
+        let line = "amdgpu 0000:43:00.0: amdgpu: ring gfx_0.0.0 timeout";
+        assert!(names_another(line, "0000:03:00.0", &all));
+        assert!(!names_another(line, "0000:43:00.0", &all));
+        assert!(!names_another("amdgpu: process repro pid 17", "0000:03:00.0", &all));
+        assert!(!names_another(line, "0000:03:00.0", &["0000:03:00.0"]));
+    }
+
     use report::Errors;
 
     use super::*;

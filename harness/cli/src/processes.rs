@@ -7,21 +7,34 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
+use serde::{Deserialize, Serialize};
 use supervise::Observed;
 
 #[derive(Default)]
 pub(crate) struct Processes {
     all: Mutex<BTreeSet<u32>>,
-    stuck: Mutex<Vec<Stuck>>,
+    /// With the first lock of the GPU that each was on.
+    stuck: Mutex<Vec<(String, Stuck)>>,
 }
 
 /// A process that outlived SIGKILL.
-struct Stuck {
-    /// The first lock of the GPU that it was on.
-    lock: String,
-    pid: i32,
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Stuck {
+    pub(crate) pid: i32,
     /// When it was started, by which it is told from a later one of its number.
     started: String,
+}
+
+impl Stuck {
+    /// A process of this number, where there is one.
+    pub(crate) fn of(pid: i32) -> Option<Stuck> {
+        Some(Stuck { pid, started: runs_since(pid)? })
+    }
+
+    /// Whether it is still there.
+    pub(crate) fn is_there(&self) -> bool {
+        runs_since(self.pid).as_ref() == Some(&self.started)
+    }
 }
 
 impl Processes {
@@ -29,10 +42,8 @@ impl Processes {
     pub(crate) fn note(&self, seen: &Observed, lock: Option<&str>) {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).extend(seen.pid);
         let survived = seen.left_behind.iter().filter(|process| process.survived);
-        let stuck = survived.filter_map(|process| {
-            let started = runs_since(process.pid)?;
-            Some(Stuck { lock: lock?.to_owned(), pid: process.pid, started })
-        });
+        let stuck =
+            survived.filter_map(|process| Some((lock?.to_owned(), Stuck::of(process.pid)?)));
         self.stuck.lock().unwrap_or_else(PoisonError::into_inner).extend(stuck);
     }
 
@@ -40,12 +51,11 @@ impl Processes {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether one that could not be killed is still there.
-    pub(crate) fn stay_on(&self, lock: &str) -> bool {
-        let stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
-        stuck
-            .iter()
-            .any(|one| one.lock == lock && runs_since(one.pid).as_ref() == Some(&one.started))
+    /// Those that could not be killed on the GPU with this lock and that nobody has asked for yet.
+    pub(crate) fn take_stuck(&self, lock: &str) -> Vec<Stuck> {
+        let mut stuck = self.stuck.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = stuck.extract_if(.., |(on, _)| on == lock);
+        taken.map(|(_, stuck)| stuck).collect()
     }
 }
 
@@ -68,18 +78,18 @@ mod tests {
     fn a_process_runs_until_it_has_let_go() {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
-        let since = runs_since(pid).unwrap();
-        assert!(since.parse::<u64>().unwrap() > 0);
-        let stuck = |started: &str| {
-            let one = Stuck { lock: "a".into(), pid, started: started.to_owned() };
-            Processes { stuck: Mutex::new(vec![one]), ..Processes::default() }
-        };
-        assert!(stuck(&since).stay_on("a") && !stuck(&since).stay_on("b"));
-        assert!(!stuck("7").stay_on("a"));
+        let stuck = Stuck::of(pid).unwrap();
+        assert!(stuck.started.parse::<u64>().unwrap() > 0 && stuck.is_there());
+        assert!(!Stuck { pid, started: "7".to_owned() }.is_there());
+        let processes = Processes::default();
+        processes.stuck.lock().unwrap().push(("a".to_owned(), stuck.clone()));
+        assert_eq!(processes.take_stuck("b"), []);
+        assert_eq!(processes.take_stuck("a"), [stuck.clone()]);
+        assert_eq!(processes.take_stuck("a"), []);
         drop(child.stdin.take());
         // It is nobody's any more, and not yet waited for.
         while runs_since(pid).is_some() {}
-        assert!(!stuck(&since).stay_on("a"));
+        assert!(!stuck.is_there());
         child.wait().unwrap();
         assert_eq!(runs_since(pid), None);
     }

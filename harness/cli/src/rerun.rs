@@ -53,7 +53,7 @@ impl Rerun<'_> {
             Some(gfx) => text.push_str(&format!(" --device emulated --gfx {gfx}")),
             None => text.push_str(" --device gpu"),
         }
-        for (option, value) in from.into_iter().chain(session.given()) {
+        for (option, value) in from.into_iter().chain(session.cards()).chain(session.given()) {
             text.push_str(&format!(" {option}"));
             if !value.is_empty() {
                 text.push_str(&format!(" {}", quoted(&value)));

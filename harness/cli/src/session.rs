@@ -92,6 +92,8 @@ pub struct Session {
     pub(crate) cache: PathBuf,
     /// The GPUs that trials run on; none where they run on the emulated device.
     pub(crate) slots: Vec<Slot>,
+    /// The first locks of those that the command of `recovery` was run for.
+    pub(crate) mended: Mutex<BTreeSet<String>>,
     /// Those of which the user was told that nothing runs there any more.
     pub(crate) left_out: Mutex<BTreeSet<String>>,
     /// Compiled kernels, kept between runs.
@@ -104,6 +106,19 @@ pub struct Session {
 }
 
 impl Session {
+    /// A session whose trials are compared with each other, so that all must run on one GPU.
+    ///
+    /// # Errors
+    /// Those of [`Session::open`], and several GPUs (usage).
+    pub fn open_on_one(options: SessionOptions) -> Result<Session, Stop> {
+        match options.slots()?.len() {
+            0 | 1 => Session::open(options),
+            several => Err(Stop::usage(format!(
+                "error: {several} GPUs are chosen, and this compares runs with each other; `--cards` must name the one"
+            ))),
+        }
+    }
+
     /// Locates the stack, fetching it first when it is not there, and installs the device library.
     ///
     /// # Errors
@@ -129,6 +144,18 @@ impl Session {
             // Two trials on one GPU disturb each other.
             DeviceChoice::Gpu => NonZeroUsize::new(slots.len()).unwrap_or(NonZeroUsize::MIN),
         });
+        if let Some(card) = slots.iter().find_map(|slot| slot.card.as_ref())
+            && jobs.get() > slots.len()
+        {
+            return Err(Stop::usage(format!(
+                "error: `--jobs {jobs}`: of the GPUs that are chosen ({}), each runs one trial at a time; without `--cards` trials share \
+                 all, and a case may need several processes at once",
+                match slots.len() {
+                    1 => card.name.clone(),
+                    n => format!("{n} of them"),
+                }
+            )));
+        }
         let program = options.program.map_or_else(std::env::current_exe, Ok).map_err(|e| {
             Stop::no_verdict(format!("error: cannot find this program's own file: {e}"))
         })?;
@@ -166,6 +193,7 @@ impl Session {
             device_folder,
             cache,
             slots,
+            mended: Mutex::default(),
             left_out: Mutex::default(),
             code_cache,
             scratch,
@@ -208,16 +236,23 @@ impl Session {
         }
     }
 
-    /// The same for a trial of this case, which may need more devices.
+    /// The same for a trial of this case, which may need more devices than one, unless somebody said how many there are.
     pub(crate) fn device_for(&self, case: &Case, faults: Vec<Planted>) -> Option<Config> {
         let config = self.device_config(faults)?;
-        Some(Config { devices: config.devices.max(case.needs.devices), ..config })
+        Some(Config { devices: self.emulated_devices(case), ..config })
+    }
+
+    fn emulated_devices(&self, case: &Case) -> u32 {
+        match self.emulation.devices {
+            1 => case.needs.devices.max(1),
+            said => said,
+        }
     }
 
     /// How many devices a trial of this case sees, at least.
     pub(crate) fn devices_for(&self, case: &Case) -> u32 {
         match (&self.device, &self.slots[..]) {
-            (DeviceChoice::Emulated(_), _) => self.emulation.devices.max(case.needs.devices),
+            (DeviceChoice::Emulated(_), _) => self.emulated_devices(case),
             (DeviceChoice::Gpu, [Slot { card: None, locks }]) => locks.len() as u32,
             (DeviceChoice::Gpu, _) => 1,
         }
@@ -254,10 +289,14 @@ impl Session {
         std::iter::once(path).chain(trust).collect()
     }
 
+    /// The GPUs that were chosen: each trial says on which it was, and is the same on another.
+    pub(crate) fn cards(&self) -> Option<(&'static str, String)> {
+        let cards = slots::names(&self.slots);
+        (!cards.is_empty()).then(|| ("--cards", cards.join(",")))
+    }
+
     /// What else was given on the command line that a trial depends on.
     pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
-        let cards = slots::names(&self.slots);
-        let cards = (!cards.is_empty()).then(|| ("--cards", cards.join(",")));
         let environment = self.environment.iter().map(|(k, v)| ("--env", format!("{k}={v}")));
         let launcher =
             (!self.launcher.is_empty()).then(|| ("--launcher", shell_words::join(&self.launcher)));
@@ -270,13 +309,7 @@ impl Session {
         let times =
             times.into_iter().filter(|(_, asked, usual)| asked.as_secs() != u64::from(*usual));
         let times = times.map(|(option, asked, _)| (option, asked.as_secs().to_string()));
-        let mut given: Vec<_> = cards
-            .into_iter()
-            .chain(environment)
-            .chain(launcher)
-            .chain(limits)
-            .chain(times)
-            .collect();
+        let mut given: Vec<_> = environment.chain(launcher).chain(limits).chain(times).collect();
         if self.emulation.schedule != Schedule::Eager {
             given.push(("--schedule", self.emulation.schedule.to_string()));
         }
@@ -305,6 +338,8 @@ impl Session {
         start.directory = Some(folder.to_owned());
         self.name_cache(&mut start, folder)?;
         start.tell_end = true;
+        // A worker that somebody names may be any program.
+        start.settles = self.worker == self.program;
         start.limits = self.limits(&order.plan.limits)?;
         Ok(start)
     }
@@ -405,6 +440,7 @@ impl Session {
             limits: BTreeMap::new(),
             fixed_addresses: self.emulation.schedule != Schedule::Eager,
             tell_end: false,
+            settles: false,
         }
     }
 
@@ -432,6 +468,14 @@ impl Session {
     /// The command that starts what is described.
     pub(crate) fn command(&self, start: &Start) -> Command {
         start.command(&[self.program.clone().into(), STARTER_ARGUMENT.into()], &self.launcher)
+    }
+
+    /// What the kernel calls a worker: the first 15 bytes of its file's name; see proc_pid_comm(5).
+    pub(crate) fn process_name(&self) -> String {
+        let through = self.stack.through(self.device_folder.as_deref());
+        let program = through.first().map_or(self.worker.as_path(), |word| Path::new(word));
+        let name = program.file_name().unwrap_or_default().to_string_lossy();
+        name.chars().take(15).collect()
     }
 
     /// What is known of this machine.

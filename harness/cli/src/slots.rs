@@ -40,32 +40,48 @@ pub(crate) struct Named {
 }
 
 /// The slots of a machine with these cards. Trials that see every GPU may use every one, so they wait for all.
-pub(crate) fn without_choice(cards: &[Card]) -> Vec<Slot> {
+///
+/// # Errors
+/// Variables that hide GPUs where there are several: nobody would know which one a trial is on.
+pub(crate) fn without_choice<'a>(
+    cards: &[Card],
+    variables: impl Iterator<Item = &'a String>,
+) -> Result<Vec<Slot>, Vec<String>> {
+    let hiding = variables.filter(|name| cards.len() > 1 && hides(name));
+    let problems: Vec<_> = hiding
+        .map(|name| {
+            format!("error: `--env {name}=...` hides GPUs, and nobody knows which one trials are then on; say `--cards`")
+        })
+        .collect();
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let locks: Vec<_> = named(cards).iter().map(lock).collect();
     let locks = if locks.is_empty() { vec![UNLISTED.to_owned()] } else { locks };
-    vec![Slot { card: None, locks }]
+    Ok(vec![Slot { card: None, locks }])
 }
 
-/// The slots that `--cards` asks for: `all`, or numbers, PCI addresses and UUIDs.
+/// The slots that `--cards`, or who `said` it, asks for: `all`, or numbers, PCI addresses and UUIDs.
 ///
 /// # Errors
 /// Each word that names none, and one that names what another named before; variables that hide GPUs besides.
 pub(crate) fn chosen<'a>(
     words: &[String],
+    said: &str,
     cards: &[Card],
     variables: impl Iterator<Item = &'a String>,
 ) -> Result<Vec<Slot>, Vec<String>> {
     let named = named(cards);
-    let hides = |name: &&String| *name == VISIBLE || ALSO.contains(&name.as_str());
     let mut problems: Vec<_> = variables
-        .filter(hides)
+        .filter(|name| hides(name))
         .map(|name| {
-            format!("error: `--env {name}=...` and `--cards` both say which GPUs trials see")
+            format!("error: `--env {name}=...` and `{said}` both say which GPUs trials see")
         })
         .collect();
     if named.is_empty() {
-        let why = "error: `--cards`: the driver lists no GPU in /sys/class/kfd; `rocrepro doctor` tells what looks wrong";
-        problems.push(why.to_owned());
+        problems.push(format!(
+            "error: `{said}`: the driver lists no GPU in /sys/class/kfd; `rocrepro doctor` tells what looks wrong"
+        ));
         return Err(problems);
     }
     let mut slots: Vec<Slot> = Vec::new();
@@ -82,18 +98,34 @@ pub(crate) fn chosen<'a>(
         if found.is_empty() {
             let known = named.iter().enumerate().map(|(n, card)| format!("{n} ({})", card.name));
             let known = known.collect::<Vec<_>>().join(", ");
-            problems
-                .push(format!("error: `--cards`: no GPU is called `{word}`; there are {known}"));
+            problems.push(format!("error: `{said}`: no GPU is called `{word}`; there are {known}"));
         }
         for card in found {
             let slot = Slot { card: Some(card.clone()), locks: vec![lock(card)] };
             match slots.contains(&slot) {
-                true => problems.push(format!("error: `--cards` names {} twice", card.name)),
+                true => problems.push(format!("error: `{said}` names {} twice", card.name)),
                 false => slots.push(slot),
             }
         }
     }
     if problems.is_empty() { Ok(slots) } else { Err(problems) }
+}
+
+/// Where a trial was that had its turn on `slot` and ran on the GPU with this address: of those who see every GPU, not all take the first.
+pub(crate) fn of_card(slot: &Slot, cards: &[Card], bdf: &str) -> Slot {
+    let named = named(cards);
+    let card = named.into_iter().find(|card| card.bdf.eq_ignore_ascii_case(bdf));
+    match card.filter(|_| slot.card.is_none() && !bdf.is_empty()) {
+        Some(card) if slot.first_lock() != lock(&card) => {
+            Slot { locks: vec![lock(&card)], card: Some(card) }
+        }
+        _ => slot.clone(),
+    }
+}
+
+/// Whether a variable of this name says which GPUs a process sees.
+pub(crate) fn hides(name: &str) -> bool {
+    name == VISIBLE || ALSO.contains(&name)
 }
 
 /// What the GPUs are called that were chosen.
@@ -147,7 +179,7 @@ mod tests {
     fn choose(words: &[&str], variables: &[&str]) -> Result<Vec<Slot>, Vec<String>> {
         let owned =
             |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        chosen(&owned(words), &machine(), owned(variables).iter())
+        chosen(&owned(words), "--cards", &machine(), owned(variables).iter())
     }
 
     fn visible(slots: &[Slot]) -> Vec<&str> {
@@ -183,18 +215,41 @@ mod tests {
         assert!(told[2].contains("names 0000:03:00.0 twice"), "{told:?}");
         assert!(told[3].contains("no GPU is called `0000:43:00.0`"), "{told:?}");
         assert_eq!(told.len(), 4);
-        let none = chosen(&["all".to_owned()], &[], [].iter()).unwrap_err();
-        assert!(none[0].contains("lists no GPU"), "{none:?}");
+        let none = chosen(&["all".to_owned()], "ROCREPRO_CARDS", &[], [].iter()).unwrap_err();
+        assert!(none[0].contains("`ROCREPRO_CARDS`: the driver lists no GPU"), "{none:?}");
     }
 
     /// Who sees every GPU waits for each, in the order in which others would.
     #[test]
     fn who_does_not_choose_takes_every_lock() {
-        let [slot] = &without_choice(&machine())[..] else { panic!() };
+        let all = without_choice(&machine(), [].iter()).unwrap();
+        let [slot] = &all[..] else { panic!() };
         let each: Vec<_> =
             choose(&["all"], &[]).unwrap().into_iter().flat_map(|s| s.locks).collect();
         assert_eq!((&slot.card, &slot.locks), (&None, &each));
         assert!(each.iter().all(|lock| !lock.contains('/')), "{each:?}");
-        assert_eq!(without_choice(&[])[0].locks, ["turn-on-the-gpu"]);
+        let none = without_choice(&[], [].iter()).unwrap();
+        assert_eq!(none[0].locks, ["turn-on-the-gpu"]);
+    }
+
+    /// What is known of a GPU is kept under its own name, whichever a trial took.
+    #[test]
+    fn a_trial_that_sees_every_gpu_is_put_down_to_the_one_that_it_took() {
+        let all = without_choice(&machine(), [].iter()).unwrap().remove(0);
+        let own = |bdf: &str| of_card(&all, &machine(), bdf);
+        for first in ["", "0000:03:00.0", "0000:99:00.0"] {
+            assert_eq!(own(first), all);
+        }
+        let second = &choose(&["1"], &[]).unwrap()[0];
+        assert_eq!(own("0000:C5:00.0"), *second);
+        assert_eq!(of_card(second, &machine(), "0000:03:00.0"), *second);
+    }
+
+    #[test]
+    fn what_hides_gpus_is_refused_where_there_are_several() {
+        let hidden = ["HOME".to_owned(), "HIP_VISIBLE_DEVICES".to_owned()];
+        let told = without_choice(&machine(), hidden.iter()).unwrap_err();
+        assert!(told.len() == 1 && told[0].contains("HIP_VISIBLE_DEVICES"), "{told:?}");
+        assert!(without_choice(&machine()[..1], hidden.iter()).is_ok());
     }
 }

@@ -1,3 +1,4 @@
+mod at_once;
 mod told;
 
 use std::{
@@ -10,20 +11,21 @@ use std::{
 use case::{Body, Case, Lowered, Trial, analyse, lower};
 use device::{Acts, Arch, Place, Planted};
 use judge::{
-    Context, Ground, Location, Observation, Outcome, Places, Verdict, VerdictKind,
-    judge_everywhere, verdict,
+    Context, Ground, Location, Observation, Outcome, Verdict, VerdictKind, judge_everywhere,
+    verdict,
 };
 use plan::{Event, Order, Phase, Plan};
 use report::{Asked, Begun, Device, Record};
 use supervise::{Cancel, Limits, Usage};
 
+pub(crate) use self::at_once::{at_once, run_at_once};
 pub(crate) use self::told::{Told, not_started, observation, observe};
 use crate::{
     CaseLibrary, DeviceChoice, Selected, Session, Stop, lacks,
     on_gpu::{Before, on_gpu},
     program,
     rerun::again,
-    slots::Slot,
+    slots::{self, Slot},
     spool::Spool,
 };
 
@@ -156,20 +158,20 @@ fn each<'s, 'a: 's, With, T>(
 /// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped. None
 /// where the run was cancelled before the trial was over.
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
-    let nonce = nonce();
     let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
         .or_else(|| too_few(job.case, session.devices_for(job.case)))
+        .or_else(|| chooses(&job.lowered.plan.environment, &session.slots))
         .or_else(|| lacks::kernels(job.case, session.stack.manifest.as_ref()?, session.gfx()?));
     if let Some(unmet) = unmet {
         let nothing = not_started(String::new());
-        return Some(record(session, job, &nonce, nothing, None, (skipped(unmet), Vec::new())));
+        return Some(record(session, job, "", nothing, None, (skipped(unmet), Vec::new())));
     }
     if let Body::Program(program) = &job.lowered.body {
-        return program::run(session, job, program, &nonce, cancel);
+        return program::run(session, job, program, &nonce(), cancel);
     }
     match session.device {
-        DeviceChoice::Emulated(_) => run_here(session, job, &session.limits, nonce, None, cancel),
-        DeviceChoice::Gpu => on_gpu(session, job, nonce, cancel),
+        DeviceChoice::Emulated(_) => run_at_once(session, job, None, cancel),
+        DeviceChoice::Gpu => on_gpu(session, job, cancel),
     }
 }
 
@@ -178,10 +180,10 @@ pub(crate) fn run_here(
     session: &Session,
     job: &Job<'_>,
     limits: &Limits,
-    nonce: String,
     slot: Option<&Slot>,
     cancel: &Cancel,
 ) -> Option<Record> {
+    let nonce = nonce();
     let before = (session.device == DeviceChoice::Gpu).then(Before::now);
     let folder = session.scratch.trial();
     let spool = folder.as_ref().map(|f| f.path().to_path_buf()).unwrap_or_default();
@@ -238,13 +240,11 @@ pub(crate) fn run_here(
     }
     outcome = unless_troubled(session, outcome, &spool, context.environment);
     if let Some(before) = &before {
-        outcome = before.with_kernel_log(outcome, session, slot, || {
-            Places::told(&observation.events, &job.lowered.plan)
-        });
+        outcome = before.with_kernel_log(outcome, session, slot, &observation, &job.lowered.plan);
     }
     let mut record = record(session, job, &nonce, observation, usage, (outcome, red));
     if let Some(before) = before {
-        before.describe(&mut record, slot);
+        before.describe(&mut record, session, slot);
         record.verdict = judged(session, job, &record);
     }
     Some(record)
@@ -325,6 +325,13 @@ fn too_few(case: &Case, devices: u32) -> Option<String> {
         1 => format!("{}; with `--cards` it is one", why()),
         _ => why(),
     })
+}
+
+/// Likewise of a case that says by itself which GPUs its process sees.
+fn chooses(environment: &BTreeMap<String, String>, slots: &[Slot]) -> Option<String> {
+    slots.iter().find(|slot| slot.card.is_some())?;
+    let name = environment.keys().find(|name| slots::hides(name))?;
+    Some(format!("the case sets {name}, and `--cards` says which GPU a trial sees"))
 }
 
 pub(crate) fn skipped(why: String) -> Outcome {
@@ -455,6 +462,21 @@ pub(crate) fn nonce() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slots::Named;
+
+    #[test]
+    fn a_case_that_chooses_gpus_is_not_run_where_the_command_does() {
+        let card = Named { name: String::new(), bdf: String::new(), visible: "0".to_owned() };
+        let slots = |card| [Slot { card, locks: Vec::new() }];
+        let check = |name: &str, card: Option<Named>| {
+            chooses(&[(name.to_owned(), "1".to_owned())].into(), &slots(card)).is_some()
+        };
+        for name in ["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL"] {
+            assert!(check(name, Some(card.clone())), "{name}");
+            assert!(!check(name, None), "{name}");
+        }
+        assert!(!check("HSA_ENABLE_SDMA", Some(card)));
+    }
 
     #[test]
     fn a_case_that_needs_more_devices_says_how_many_there_are() {
@@ -469,7 +491,8 @@ mod tests {
         assert_eq!(too_few(&two, 1).as_deref(), Some(told));
         assert_eq!(too_few(&two, 2), None);
         assert_eq!(too_few(&case("alone: true"), 1), None);
-        for wrong in ["devices: 0", "devices: 9", "devices: two"] {
+        assert_eq!(case("processes: 16").needs.processes, 16);
+        for wrong in ["devices: 0", "devices: 9", "devices: two", "processes: 0", "processes: 17"] {
             let text = format!(
                 "title: t\nsource: s\nneeds: {{{wrong}}}\nsteps:\n  - sync: device\nfaults: [copy.zero]\n"
             );

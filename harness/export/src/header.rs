@@ -19,6 +19,10 @@ pub struct Header {
     pub planted: Vec<String>,
     /// The architecture for the build line.
     pub gfx: String,
+    /// How many devices it needs, where they are more than one.
+    pub devices: u32,
+    /// So many processes at once, where they are more than one.
+    pub processes: u32,
 }
 
 /// Whether it is one of Unicode's controls of the direction of text, by which a comment can look like code.
@@ -52,6 +56,9 @@ impl Header {
             line(text);
         }
         line(&format!("Printed by rocrepro from {}.", plan.trial));
+        if self.devices > 1 {
+            line(&format!("Needs {} devices.", self.devices));
+        }
         line("");
         let libraries: Vec<String> =
             plan.libraries.iter().map(|l| format!(" -l{}", l.name())).collect();
@@ -78,7 +85,11 @@ impl Header {
             .map(|(name, value)| format!("{name}={} ", shell_words::quote(value)))
             .collect();
         let path = if form == Form::Hiprtc { "LD_LIBRARY_PATH=/opt/rocm/lib " } else { "" };
-        line(&format!("Run:   {path}{}./repro", environment.concat()));
+        let run = format!("{path}{}./repro", environment.concat());
+        match self.processes {
+            0 | 1 => line(&format!("Run:   {run}")),
+            many => line(&format!("Run:   for n in $(seq {many}); do {run} & done; wait")),
+        }
         out.push('\n');
         out
     }

@@ -1,6 +1,6 @@
 //! How the process ended, judged by how far it had come.
 
-use plan::{LEFT_ALONE, PIPE_CLOSED, WORKER_DONE};
+use plan::{LEFT_ALONE, PIPE_CLOSED, Phase, WORKER_DONE};
 
 use crate::{
     End, Kind, Limit, Location, Observation, Outcome, index::Index, proof::ended, trail::Trail,
@@ -61,10 +61,9 @@ fn not_the_trials(seen: &Observation) -> Option<Outcome> {
     match &seen.end {
         // No fault raises another than these: a person, a session's end or the kernel, out of memory or at a limit of processor
         // time or file sizes, did.
-        End::Signalled { signal } if !words::FAULTS.contains(signal) => Some(Outcome::no_verdict(
-            "killed",
-            format!("somebody else ended the worker by {}", words::signal(*signal)),
-        )),
+        End::Signalled { signal } if !words::FAULTS.contains(signal) => {
+            Some(Outcome::no_verdict("killed", words::ended_from_outside("the worker", *signal)))
+        }
         // Its harness runs and waits, so it is a launcher that let go of it.
         End::Exited(LEFT_ALONE) => Some(Outcome::no_verdict(
             "left-alone",
@@ -122,7 +121,7 @@ impl Site {
         let Some((&(step, occurrence), rest)) = trail.open.split_last() else {
             return Site {
                 name: trail.phase.to_string(),
-                text: format!("between two calls, in phase {}", trail.phase),
+                text: between_steps(trail.phase),
                 at: Location::phase(trail.phase),
                 in_call: false,
                 others: None,
@@ -138,6 +137,17 @@ impl Site {
             others: (!others.is_empty())
                 .then(|| format!("Other threads were in {}.", others.join(", "))),
         }
+    }
+}
+
+/// Where a process is that makes no step of its plan.
+fn between_steps(phase: Phase) -> String {
+    match phase {
+        Phase::Start => "before it loaded a library".to_owned(),
+        Phase::Load => "while it loaded the libraries".to_owned(),
+        // The worker starts HIP and asks it for its devices, which no step says.
+        Phase::Init => "while HIP started and was asked for its devices".to_owned(),
+        phase => format!("between two calls, in phase {phase}"),
     }
 }
 

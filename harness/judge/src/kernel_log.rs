@@ -1,6 +1,6 @@
 //! What the log of the GPU's driver says of a trial.
 
-use crate::{Kind, Outcome, Places};
+use crate::{Kind, Outcome, Places, places::Tells};
 
 /// Lines that are shown.
 const SHOWN: usize = 8;
@@ -37,7 +37,7 @@ impl Outcome {
         if lines.len() > SHOWN {
             shown.push(format!("kernel log: {} lines more", lines.len() - SHOWN));
         }
-        shown.extend(lines.iter().find_map(|line| places.of_line(line)));
+        shown.extend(lines.iter().find_map(|line| places.of_line(line, Tells::Page)));
         let found = lines.iter().find_map(|line| Some((trouble(line)?, line)));
         match found {
             Some((word, line)) if self.kind == Kind::Pass => {

@@ -43,6 +43,7 @@ pub use fault::{expected_under, is_stated};
 pub use observation::{Able, Context, End, Limit, Observation};
 pub use outcome::{Kind, Location, Outcome};
 pub use places::Places;
+use places::Tells;
 pub use plan::api;
 pub use program::{
     About, NO_CHECK, ProgramContext, ProgramSeen, Said, Wrong, judge_program, told_of_device,
@@ -100,7 +101,10 @@ pub fn judge_everywhere(
     outcome.details.extend(trail.notes);
     let mut outcome = log::attribute_fault(outcome, observation, trail.refused);
     if let Some(line) = log::fault_line(&observation.stderr) {
-        outcome.details.extend(Places::told(&observation.events, context.plan).of_line(line));
+        let tells = if context.emulated.is_some() { Tells::Address } else { Tells::Page };
+        outcome
+            .details
+            .extend(Places::told(&observation.events, context.plan).of_line(line, tells));
     }
     (outcome, trail.red)
 }

@@ -11,6 +11,15 @@ const NEAR: u64 = 16 << 20;
 /// Buffers that are named.
 const NAMED: usize = 3;
 
+/// What a line names where it names an address.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tells {
+    /// The very one.
+    Address,
+    /// Its page, as a GPU does, where it is the address of one.
+    Page,
+}
+
 /// Where each buffer was, in the order of the allocations.
 pub struct Places(Vec<Placed>);
 
@@ -48,20 +57,20 @@ impl Places {
         Places(all)
     }
 
-    /// What was at the address that a line tells, for people: `address 0x7f0000001000`. GPUs tell the page.
-    pub(crate) fn of_line(&self, line: &str) -> Option<String> {
+    /// What was at the address that a line tells, for people: `address 0x7f0000001000`.
+    pub(crate) fn of_line(&self, line: &str, tells: Tells) -> Option<String> {
         let (_, rest) = line.split_once("address 0x")?;
         let digits = rest.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(rest.len());
-        self.of_address(u64::from_str_radix(&rest[..digits], 16).ok()?)
+        self.of_address(u64::from_str_radix(&rest[..digits], 16).ok()?, tells)
     }
 
-    fn of_address(&self, address: u64) -> Option<String> {
+    fn of_address(&self, address: u64, tells: Tells) -> Option<String> {
         if self.0.is_empty() {
             return None;
         }
-        let (what, bytes) = match address % PAGE {
-            0 => ("That page", PAGE),
-            _ => ("That address", 1),
+        let (what, bytes) = match tells {
+            Tells::Page if address % PAGE == 0 => ("That page", PAGE),
+            Tells::Address | Tells::Page => ("That address", 1),
         };
         let end = address.saturating_add(bytes);
         let there: Vec<_> =
@@ -87,9 +96,16 @@ impl Places {
             || format!("{what} was within {} MiB of no buffer of the plan", NEAR >> 20),
             |place| {
                 let freed = place.freed.map(|line| format!(", which line {line} had freed"));
-                let (name, far) = (&place.name, away(&place));
-                let side = if address >= place.end() { "behind the end of" } else { "in front of" };
-                let far = if far == 0 { "right".to_owned() } else { format!("{far} bytes") };
+                let is_behind = address >= place.end();
+                let side = if is_behind { "behind the end of" } else { "in front of" };
+                // A page has bytes between, and a byte has a distance: the first of a buffer is not in front of it.
+                let far = away(&place) + u64::from(!is_behind && bytes == 1);
+                let far = match far {
+                    0 => "right".to_owned(),
+                    1 => "1 byte".to_owned(),
+                    far => format!("{far} bytes"),
+                };
+                let name = &place.name;
                 format!("{what} was {far} {side} `{name}`{}", freed.unwrap_or_default())
             },
         ))
@@ -152,13 +168,14 @@ mod tests {
             ),
             ("address 0x203000", "That page was 6044 bytes behind the end of `dst`"),
             ("address 0x1ff000", "That page was right in front of `src`"),
-            ("address 0x1fff0f", "That address was 240 bytes in front of `src`"),
+            ("address 0x1fff10", "That address was 240 bytes in front of `src`"),
+            ("address 0x1fffff", "That address was 1 byte in front of `src`"),
             ("address 0x7f0000001000", "That page was within 16 MiB of no buffer of the plan"),
         ] {
-            assert_eq!(places().of_line(line).as_deref(), Some(told), "{line}");
+            assert_eq!(places().of_line(line, Tells::Page).as_deref(), Some(told), "{line}");
         }
-        assert_eq!(places().of_line("no address"), None);
-        assert_eq!(Places(Vec::new()).of_line("address 0x1000"), None);
+        assert_eq!(places().of_line("no address", Tells::Page), None);
+        assert_eq!(Places(Vec::new()).of_line("address 0x1000", Tells::Page), None);
     }
 
     /// Each address around some buffers, beside a count byte by byte.
@@ -166,26 +183,28 @@ mod tests {
     fn a_naive_count_says_the_same() {
         let all = [placed("a", 0x5000, 300, None), placed("b", 0x5200, 5000, None)];
         let owner = |at: u64| all.iter().find(|p| (p.start..p.start + p.bytes).contains(&at));
-        let far = |n| if n == 0 { "right".to_owned() } else { format!("{n} bytes") };
+        let far = |n| match n {
+            0 => "right".to_owned(),
+            1 => "1 byte".to_owned(),
+            n => format!("{n} bytes"),
+        };
         let places = Places(all.iter().map(|p| placed(&p.name, p.start, p.bytes, None)).collect());
-        for address in (0x4000..0x8000).filter(|address| address % PAGE != 0) {
-            let told = places.of_address(address).unwrap();
+        for address in 0x4000..0x8000 {
+            let told = places.of_address(address, Tells::Address).unwrap();
             let naive = match owner(address) {
                 Some(p) => format!("in `{}`, at byte {} of {}", p.name, address - p.start, p.bytes),
                 None => {
                     let behind = (0..0x8000).find(|n| owner(address.wrapping_sub(n + 1)).is_some());
-                    let front = (0..0x8000).find(|n| owner(address + n + 1).is_some());
+                    // Pointer arithmetic: this far before the pointer to the buffer.
+                    let front = (0..0x8000).find(|n| owner(address + n).is_some());
                     match (behind, front) {
-                        (Some(n), f) if f.is_none_or(|f| n <= f) => {
+                        // What counts is how many bytes lie between.
+                        (Some(n), f) if f.is_none_or(|f| n < f) => {
                             let name = &owner(address.wrapping_sub(n + 1)).unwrap().name;
                             format!("{} behind the end of `{name}`", far(n))
                         }
                         (_, Some(n)) => {
-                            format!(
-                                "{} in front of `{}`",
-                                far(n),
-                                owner(address + n + 1).unwrap().name
-                            )
+                            format!("{} in front of `{}`", far(n), owner(address + n).unwrap().name)
                         }
                         _ => unreachable!(),
                     }

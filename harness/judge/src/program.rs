@@ -164,9 +164,14 @@ fn nothing_to_judge(seen: &ProgramSeen<'_>) -> Option<Outcome> {
         End::Lost(why) => {
             return Some(Outcome::no_verdict("lost", format!("the program was given up: {why}")));
         }
+        End::Exited(127) if words::not_started(&seen.observation.stderr).is_some() => {
+            let why = words::not_started(&seen.observation.stderr).unwrap_or_default();
+            let summary = format!("the program could not be started: {why}");
+            return Some(Outcome::no_verdict("not-started", summary));
+        }
         // What was wrong before is wrong whoever ended it.
         End::Signalled { signal } if !words::FAULTS.contains(signal) && !found_wrong(seen) => {
-            let summary = format!("somebody else ended the program by {}", words::signal(*signal));
+            let summary = words::ended_from_outside("the program", *signal);
             return Some(Outcome::no_verdict("killed", summary));
         }
         _ => {}

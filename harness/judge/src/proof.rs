@@ -53,6 +53,10 @@ fn hello(seen: &Observation, context: &Context<'_>) -> Result<(), Box<Outcome>> 
                 ended(&seen.end)
             ));
         }
+        None if words::not_started(&seen.stderr).is_some() => {
+            let why = words::not_started(&seen.stderr).unwrap_or_default();
+            return no(format!("the worker could not be started: {why}"));
+        }
         None => {
             return no(format!(
                 "the program that was started as the worker said nothing and ended ({}): it is not a \

@@ -162,9 +162,15 @@ fn trouble_of_our_own_is_no_verdict() {
         let library = healthy().cut(inside(2, 0), End::Exited(status)).stderr(printed);
         check(&library, Kind::LibraryExit, "library-exit:hipMemcpy", "ended itself");
     }
-    for signal in [1, 2, 9, 15, 24, 25] {
+    for signal in [1, 2, 9, 15] {
         no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", "somebody else");
     }
+    for (signal, why) in [(24, "processor time"), (25, "limit of file sizes")] {
+        no(healthy().cut(inside(2, 0), End::Signalled { signal }), "killed", why);
+    }
+    let settled = |run: &mut Run| run.seen.events.clear();
+    let refused = healthy().with(settled).stderr("starter: this machine allows files=20000\n");
+    no(refused, "worker", "could not be started: this machine allows files=20000");
     let alone = End::Exited(plan::LEFT_ALONE);
     no(healthy().cut(inside(2, 0), alone), "left-alone", "closed the standard input");
     let stopped = |run: &mut Run| run.seen.events.insert(HEAD, Event::Stopped { step: 2 });

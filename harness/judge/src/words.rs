@@ -50,6 +50,23 @@ pub fn signal(number: i32) -> String {
     name.to_owned()
 }
 
+/// How a process ended by a signal that no fault of a program raises, in a sentence.
+pub(crate) fn ended_from_outside(what: &str, number: i32) -> String {
+    let name = signal(number);
+    match name.as_str() {
+        "SIGXFSZ" => format!(
+            "the kernel ended {what} by SIGXFSZ: a file grew beyond the limit of file sizes (`file-size`)"
+        ),
+        "SIGXCPU" => format!("the kernel ended {what} by SIGXCPU: its processor time was over"),
+        _ => format!("somebody else ended {what} by {name}"),
+    }
+}
+
+/// What a starter, or a program that settles by itself, says where it cannot become what it is to be; see `supervise::Start`.
+pub(crate) fn not_started(stderr: &str) -> Option<&str> {
+    stderr.lines().find_map(|line| line.strip_prefix("starter: "))
+}
+
 /// The last line of a text that is not empty.
 pub(crate) fn last_line(text: &str) -> Option<&str> {
     text.lines().map(str::trim).rfind(|line| !line.is_empty())

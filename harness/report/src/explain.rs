@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_gpu_is_named() {
         let text = explain(&on_gpu(failed("copies/small-sizes[bytes=2]")));
-        assert!(text.contains("on AMD Radeon RX 7900 XTX (gfx1100)\n"), "{text}");
+        assert!(text.contains("on AMD Radeon RX 7900 XTX (gfx1100) at 0000:03:00.0\n"), "{text}");
         assert!(!text.contains("emulated"), "{text}");
     }
 

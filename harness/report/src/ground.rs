@@ -1,5 +1,7 @@
 //! What a run stood on, so that results of different grounds are never mixed.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::{Record, asked::asked, words::stack_and_device};
 
 /// What a run stood on.
@@ -17,6 +19,20 @@ impl Ground {
         let proven = records.clone().into_iter().find(|record| record.device.proven);
         proven.or_else(|| records.into_iter().next()).map(of)
     }
+}
+
+/// The records of one run by what each stood on: its trials may have been on several GPUs. Where they were not, those that prove nothing
+/// stood where the others did.
+pub fn by_ground(run: Vec<Record>) -> Vec<(Ground, Vec<Record>)> {
+    let card = |record: &Record| record.device.proven.then(|| record.device.bdf.clone());
+    let cards: BTreeSet<String> = run.iter().filter_map(card).collect();
+    let mut parts: BTreeMap<Option<String>, Vec<Record>> = BTreeMap::new();
+    for record in run {
+        let part = if cards.len() > 1 { card(&record) } else { None };
+        parts.entry(part).or_default().push(record);
+    }
+    let named = parts.into_values().map(|part| Some((Ground::of(&part)?, part)));
+    named.flatten().collect()
 }
 
 fn of(record: &Record) -> Ground {
@@ -58,6 +74,28 @@ fn of(record: &Record) -> Ground {
 mod tests {
     use super::*;
     use crate::{Gpu, fixture::*};
+
+    #[test]
+    fn a_run_on_two_gpus_stood_on_two_grounds() {
+        let at = |bdf: &str, proven: bool| {
+            let mut record = on_gpu(passed("a/b"));
+            (record.device.bdf, record.device.proven) = (bdf.to_owned(), proven);
+            record
+        };
+        let (one, two) = ("0000:03:00.0", "0000:43:00.0");
+        let told = |run: &[Record]| {
+            let parts = by_ground(run.to_vec()).into_iter();
+            parts.map(|(ground, records)| (ground.name, records.len())).collect::<Vec<_>>()
+        };
+        let name = |bdf: &str| format!("debian:7.2.4@gfx1100 GPU {bdf}");
+        let both = told(&[at(one, true), at(two, true), at("", false), at(one, true)]);
+        let nowhere = "debian:7.2.4@gfx1100 GPU".to_owned();
+        assert_eq!(both, [(nowhere, 1), (name(one), 2), (name(two), 1)]);
+        // Where there is one, it is the one of those that did not come so far.
+        assert_eq!(told(&[at("", false), at(one, true)]), [(name(one), 2)]);
+        assert_eq!(told(&[passed("a/b"), unproven("a/b")]).len(), 1);
+        assert_eq!(told(&[]), []);
+    }
 
     #[test]
     fn what_differs_is_another_ground() {

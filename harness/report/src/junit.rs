@@ -33,15 +33,20 @@ fn test(record: &Record) -> TestCase {
     test.set_classname(visible(&record.case));
     test.set_time(Duration::from_nanos(record.wall_ns));
     let rocm = record.stack.rocm.as_ref().map_or(String::new(), ToString::to_string);
+    let on_gpu = !record.device.emulated;
     let properties = [
         ("title", record.title.as_str()),
         ("stack", record.stack.spec.as_str()),
         ("rocm", &rocm),
         ("gfx", &record.device.gfx),
         ("emulated", if record.device.emulated { "true" } else { "false" }),
+        ("bdf", if on_gpu { &record.device.bdf } else { "" }),
         ("signature", &record.outcome.signature),
     ];
-    let told = properties.into_iter().filter(|(name, value)| *name != "title" || !value.is_empty());
+    let optional = ["title", "bdf"];
+    let told = properties
+        .into_iter()
+        .filter(|(name, value)| !optional.contains(name) || !value.is_empty());
     test.add_properties(told.map(|(name, value)| Property::new(name, visible(value))));
     if let Verdict { kind: VerdictKind::Known, known: Some(known) } = &record.verdict {
         let window = words::window(known);

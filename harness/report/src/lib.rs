@@ -42,7 +42,7 @@ pub use changed::{Change, Changed, Changes};
 pub use complete::{Incomplete, complete, exit_status};
 pub use explain::explain;
 pub use gpu::{Errors, Gpu, Link};
-pub use ground::Ground;
+pub use ground::{Ground, by_ground};
 pub use held::{Held, NotOne, OddLine, Shard, odd_lines, shards};
 pub use history::{Failure, History, Lately, OfTrial, OnGround, Sighting};
 pub use junit::junit;

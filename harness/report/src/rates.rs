@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use judge::{Rate, VerdictKind};
 
@@ -10,13 +10,22 @@ use crate::{
 /// For every trial that ran several times: in how many runs it failed, and what that says of the probability. Runs
 /// without verdict count neither way. Empty where no trial ran twice.
 pub(crate) fn rates(records: &[Record]) -> String {
-    let mut trials: BTreeMap<(&str, Option<String>), Vec<&Record>> = BTreeMap::new();
+    // What ran on several GPUs says nothing of any, counted together.
+    let gpu = |record: &Record| {
+        let device = &record.device;
+        (!device.emulated && device.proven).then(|| device.bdf.clone()).unwrap_or_default()
+    };
+    let gpus: BTreeSet<String> = records.iter().map(gpu).filter(|bdf| !bdf.is_empty()).collect();
+    let gpu = |record: &Record| if gpus.len() > 1 { gpu(record) } else { String::new() };
+    let mut trials: BTreeMap<(&str, Option<String>, String), Vec<&Record>> = BTreeMap::new();
     for record in records {
-        trials.entry((&record.trial, words::faults(record))).or_default().push(record);
+        let key = (record.trial.as_str(), words::faults(record), gpu(record));
+        trials.entry(key).or_default().push(record);
     }
     let mut text = String::new();
-    for ((trial, faults), records) in trials.into_iter().filter(|(_, r)| r.len() > 1) {
+    for ((trial, faults, gpu), records) in trials.into_iter().filter(|(_, r)| r.len() > 1) {
         let under = faults.map_or(String::new(), |faults| format!(" under {faults}"));
+        let under = if gpu.is_empty() { under } else { format!("{under} at {gpu}") };
         let counted = records
             .iter()
             .filter(|r| !matches!(r.verdict.kind, VerdictKind::NoVerdict | VerdictKind::Skip));
@@ -53,7 +62,25 @@ pub(crate) fn percent(p: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{changed, failed, passed, plain, unproven};
+    use crate::fixture::{changed, failed, on_gpu, passed, plain, unproven};
+
+    #[test]
+    fn each_gpu_has_its_own_rates() {
+        let at = |bdf: &str, record: Record| {
+            let mut record = on_gpu(record);
+            record.device.bdf = bdf.to_owned();
+            record
+        };
+        let (one, two) = ("0000:03:00.0", "0000:43:00.0");
+        let bad = || at(one, failed("a/b"));
+        let good = || at(two, passed("a/b"));
+        let told = plain(&rates(&[bad(), good(), bad(), good()]));
+        for part in [format!("a/b at {one}: 2 of 2 failed"), format!("a/b at {two}: 0 of 2 failed")]
+        {
+            assert!(told.contains(&part), "{told}");
+        }
+        assert!(plain(&rates(&[bad(), bad()])).starts_with("a/b: 2 of 2 failed"));
+    }
 
     #[test]
     fn repeated_trials_have_rates() {

@@ -122,7 +122,6 @@ impl Record {
         self.nonce = String::new();
         self.again = String::new();
         self.stack.libraries = Vec::new();
-        self.stack.root = String::new();
     }
 }
 

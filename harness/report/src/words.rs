@@ -94,12 +94,16 @@ pub(crate) fn rank(kind: VerdictKind) -> u8 {
 
 /// Stack, device and what was asked besides: `ROCm 7.2.4 (debian:7.2.4) on the emulated gfx1151; not a GPU result`.
 pub(crate) fn place(record: &Record) -> String {
-    let start = stack_and_device(record);
+    let start = stack_on(record, true);
     asked(record).into_iter().fold(start, |text, asked| format!("{text}; {asked}"))
 }
 
-/// Stack and device.
+/// Stack and device, wherever in a machine that is.
 pub(crate) fn stack_and_device(record: &Record) -> String {
+    stack_on(record, false)
+}
+
+fn stack_on(record: &Record, with_address: bool) -> String {
     let stack = match &record.stack.rocm {
         Some(version) => format!("ROCm {version} ({})", record.stack.identity()),
         None => format!("ROCm of {}", record.stack.identity()),
@@ -108,16 +112,19 @@ pub(crate) fn stack_and_device(record: &Record) -> String {
     let gfx = &device.gfx;
     let name = match (device.emulated, device.name.as_str()) {
         (true, _) => format!("the emulated {gfx}; not a GPU result"),
+        (false, "") if gfx.is_empty() => "a GPU that was not reached".to_owned(),
         (false, "") => gfx.clone(),
         (false, name) => format!("{name} ({gfx})"),
     };
+    let has_address = with_address && !device.emulated && !device.bdf.is_empty();
+    let at = if has_address { format!(" at {}", device.bdf) } else { String::new() };
     // A skipped trial may have had no worker that could prove anything.
     let planned = if device.proven || record.verdict.kind == VerdictKind::Skip {
         ""
     } else {
         "; the worker did not prove it"
     };
-    format!("{stack} on {name}{planned}")
+    format!("{stack} on {name}{at}{planned}")
 }
 
 /// Each text once, sorted.

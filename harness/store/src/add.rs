@@ -29,6 +29,9 @@ pub struct Added {
     pub merged: BTreeMap<String, String>,
 }
 
+/// Between the grounds of a run that stood on several.
+pub const SEVERAL: &str = " and ";
+
 /// Fields of a record that many share, each kept as a part of its own.
 pub(crate) const SHARED: [&str; 4] = ["stack", "device", "environment", "limits"];
 
@@ -111,10 +114,14 @@ fn add(to: &Transaction<'_>, held: &Held, added: &mut Added) -> Result<(), Troub
         } += 1;
     }
     // What it stood on is known once a trial has proven it.
-    if let Some(ground) = report::Ground::of(&read::records(to, run)?) {
+    let grounds = report::by_ground(read::records(to, run)?);
+    if !grounds.is_empty() {
+        let joined = |of: fn(&report::Ground) -> &str| {
+            grounds.iter().map(|(ground, _)| of(ground)).collect::<Vec<_>>().join(SEVERAL)
+        };
         to.execute(
             "UPDATE run SET ground = ?, words = ? WHERE id = ?",
-            params![ground.name, ground.words, run],
+            params![joined(|ground| &ground.name), joined(|ground| &ground.words), run],
         )?;
     }
     Ok(())

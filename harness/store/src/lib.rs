@@ -17,7 +17,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags};
 
 pub use self::{
-    add::Added,
+    add::{Added, SEVERAL},
     read::{Ground, Kept},
 };
 

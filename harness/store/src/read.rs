@@ -14,7 +14,7 @@ pub struct Kept {
     id: i64,
     /// What it was to do.
     pub opened: Opened,
-    /// What it stood on; none where no trial of it is over.
+    /// What it stood on, or all that it stood on; none where no trial of it is over.
     pub ground: Option<Ground>,
     /// How many of its trials are kept.
     pub trials: usize,
@@ -60,6 +60,14 @@ impl Store {
     /// Trouble with the file.
     pub fn records(&self, run: &Kept) -> Result<Vec<Record>, Trouble> {
         records(&self.db, run.id)
+    }
+
+    /// The records of a run by what they stood on.
+    ///
+    /// # Errors
+    /// Trouble with the file.
+    pub fn by_ground(&self, run: &Kept) -> Result<Vec<(Ground, Vec<Record>)>, Trouble> {
+        Ok(report::by_ground(self.records(run)?))
     }
 
     /// The records of a case in all runs, by the names of the runs that are kept.

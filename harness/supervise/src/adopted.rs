@@ -1,6 +1,6 @@
 //! Processes that left the group of their child and outlived it: a double fork, a session of their own.
 //!
-//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, which its starter sets), so that those become its own children while it
+//! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, which it or its starter sets), so that those become its own children while it
 //! lives. This process is one too, and gets them when the worker has ended, or at once where a child is no subreaper. Whose they are
 //! says a variable that each child is started with and that its own children inherit.
 

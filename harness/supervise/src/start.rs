@@ -6,6 +6,7 @@
 
 use std::{
     collections::BTreeMap,
+    error::Error,
     ffi::{OsStr, OsString},
     fmt,
     io::{self, Write as _},
@@ -61,13 +62,20 @@ pub struct Start {
     pub fixed_addresses: bool,
     /// Whether it is told on standard output how the program ended, where a launcher is between.
     pub tell_end: bool,
+    /// Whether the program [settles](Start::settle) by itself, with words behind its own arguments, before it does anything else.
+    pub settles: bool,
 }
 
 impl Start {
     /// The command that starts it by way of `starter`, whose first words these are, and of `launcher` where that has words.
     ///
-    /// The launcher is the user's own tool and gets this process's environment; of that nothing reaches the program.
+    /// The launcher is the user's own tool and gets this process's environment; of that nothing reaches the program. A program that
+    /// settles by itself needs no starter where nothing is to be done before it is loaded: to start a process more takes a
+    /// twentieth of a short trial.
     pub fn command(&self, starter: &[OsString], launcher: &[String]) -> Command {
+        if launcher.is_empty() && self.settles && !self.is_set_before_loading() {
+            return self.at_once();
+        }
         let mut words = launcher.iter().map(OsString::from).chain(starter.iter().cloned());
         // A command without a word cannot be started, and says so.
         let mut command = Command::new(words.next().unwrap_or_default());
@@ -85,6 +93,49 @@ impl Start {
         command
     }
 
+    /// Whether something must be as it is told when the kernel or the loader begins with the program.
+    fn is_set_before_loading(&self) -> bool {
+        let later = [Resource::Core, Resource::Files];
+        let mut limits = self.limits.iter().filter(|(resource, _)| !later.contains(resource));
+        let changes = limits.any(|(resource, limit)| resource.here() != *limit);
+        changes || self.fixed_addresses || self.view.is_some()
+    }
+
+    fn at_once(&self) -> Command {
+        let mut words = self.through.iter().cloned().chain([self.program.clone().into()]);
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).args(&self.arguments).args(self.limit_words());
+        command.env_clear().envs(&self.environment);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+
+    /// What a program does first that settles by itself, with the words behind its own.
+    ///
+    /// # Errors
+    /// What it ends with, like a starter and as said on standard error, for a word that is none of these and for a limit that this
+    /// machine does not allow.
+    pub fn settle(words: impl IntoIterator<Item = OsString>) -> Result<(), ExitCode> {
+        let mut words = words.into_iter();
+        let mut settle = || {
+            while let Some(word) = words.next() {
+                let value = words.next().filter(|_| word == LIMIT);
+                let (resource, limit) = limit_of(&value.ok_or_else(|| BadWords::of(&word))?)?;
+                resource.set(limit)?;
+            }
+            adopt();
+            Ok::<(), Box<dyn Error>>(())
+        };
+        settle().map_err(|error| not_started(&*error))
+    }
+
+    fn limit_words(&self) -> impl Iterator<Item = OsString> {
+        let limits = self.limits.iter();
+        limits.flat_map(|(resource, limit)| [LIMIT.into(), format!("{resource}={limit}").into()])
+    }
+
     fn words(&self) -> Vec<OsString> {
         let mut words = Vec::new();
         if let Some(directory) = &self.directory {
@@ -93,9 +144,7 @@ impl Start {
         if self.fixed_addresses {
             words.push(FIXED.into());
         }
-        for (resource, limit) in &self.limits {
-            words.extend([LIMIT.into(), format!("{resource}={limit}").into()]);
-        }
+        words.extend(self.limit_words());
         if let Some(view) = &self.view {
             words.extend([VIEW.into(), view.to_word().into()]);
         }
@@ -120,11 +169,12 @@ impl Start {
             limits: BTreeMap::new(),
             fixed_addresses: false,
             tell_end: false,
+            settles: false,
         };
         let mut launched = Launched::default();
         loop {
             let word = words.next().ok_or_else(|| BadWords("no program".to_owned()))?;
-            let bad = || BadWords(format!("the word `{}`", word.display()));
+            let bad = || BadWords::of(&word);
             if word == END {
                 break;
             } else if word == DIRECTORY {
@@ -132,13 +182,7 @@ impl Start {
             } else if word == FIXED {
                 start.fixed_addresses = true;
             } else if word == LIMIT {
-                let limit = words.next().ok_or_else(bad)?;
-                let limit = limit.to_str().and_then(|text| text.split_once('='));
-                let (name, limit) = limit.ok_or_else(bad)?;
-                let read = name.parse().map_err(BadWords).and_then(|resource| {
-                    Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
-                });
-                start.limits.extend([read?]);
+                start.limits.extend([limit_of(&words.next().ok_or_else(bad)?)?]);
             } else if word == VIEW {
                 let view = words.next().ok_or_else(bad)?;
                 start.view = Some(View::from_word(&view).map_err(BadWords)?);
@@ -174,15 +218,12 @@ impl Start {
         }
         let handed_on = words.next_if(|word| word == ENCODED).is_some();
         let words = words.map(|word| if handed_on { decoded(&word) } else { word });
-        let why = match Start::read(words) {
-            Ok((start, launched)) => match start.become_it(starter, &launched) {
-                Ok(code) => return code,
-                Err(error) => error.to_string(),
-            },
-            Err(error) => error.to_string(),
-        };
-        say(&format!("starter: {why}"));
-        ExitCode::from(NOT_STARTED)
+        match Start::read(words) {
+            Ok((start, launched)) => {
+                start.become_it(starter, &launched).unwrap_or_else(|error| not_started(&error))
+            }
+            Err(error) => not_started(&error),
+        }
     }
 
     fn become_it(mut self, starter: &[OsString], launched: &Launched) -> io::Result<ExitCode> {
@@ -213,8 +254,7 @@ impl Start {
         if self.fixed_addresses {
             fix_addresses();
         }
-        // Whoever leaves its group stays its child, until it has ended.
-        let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+        adopt();
         let mut words = self.through.into_iter().chain([self.program.clone().into()]);
         let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words).args(self.arguments).env_clear().envs(environment);
@@ -254,6 +294,19 @@ struct Launched {
     tell: bool,
 }
 
+/// Whoever leaves the group of this process stays its child, until it has ended.
+fn adopt() {
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Reads the word behind `--limit`.
+fn limit_of(word: &OsStr) -> Result<(Resource, Limit), BadWords> {
+    let parts = word.to_str().and_then(|text| text.split_once('='));
+    let (name, limit) = parts.ok_or_else(|| BadWords::of(word))?;
+    let resource = name.parse().map_err(BadWords)?;
+    Ok((resource, Limit::parse(resource, limit).map_err(BadWords)?))
+}
+
 /// Enters a view to say whether that can be done.
 fn try_view(word: Option<OsString>) -> ExitCode {
     let view = View::from_word(&word.unwrap_or_default());
@@ -264,6 +317,11 @@ fn try_view(word: Option<OsString>) -> ExitCode {
             ExitCode::from(NOT_STARTED)
         }
     }
+}
+
+fn not_started(why: &dyn Error) -> ExitCode {
+    say(&format!("starter: {why}"));
+    ExitCode::from(NOT_STARTED)
 }
 
 /// There is nobody to tell where standard error is closed.
@@ -344,6 +402,14 @@ fn fix_addresses() {
 #[derive(Debug, PartialEq, Eq)]
 struct BadWords(String);
 
+impl BadWords {
+    fn of(word: &OsStr) -> Self {
+        BadWords(format!("the word `{}`", word.display()))
+    }
+}
+
+impl Error for BadWords {}
+
 impl fmt::Display for BadWords {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the command was not handed on as it was given: {}", self.0)
@@ -389,6 +455,7 @@ mod tests {
             .into(),
             fixed_addresses: true,
             tell_end: false,
+            settles: false,
         };
         assert_eq!(Start::read(start.words()), Ok((start, Launched::default())));
         let least = Start {
@@ -401,9 +468,57 @@ mod tests {
             limits: BTreeMap::new(),
             fixed_addresses: false,
             tell_end: false,
+            settles: false,
         };
         assert_eq!(least.words(), words(&["--", "p"]));
         assert_eq!(Start::read(least.words()), Ok((least, Launched::default())));
+    }
+
+    #[test]
+    fn a_program_that_settles_by_itself_has_no_starter_but_where_something_comes_first() {
+        let own = |resource: Resource| (resource, resource.here());
+        let at_once = Start {
+            program: "p".into(),
+            through: words(&["ld.so"]),
+            view: None,
+            arguments: words(&["work"]),
+            environment: [("A".into(), "B".into())].into(),
+            directory: Some("/".into()),
+            limits: [own(Resource::Stack), (Resource::Core, Limit(0)), (Resource::Files, Limit(7))]
+                .into(),
+            fixed_addresses: false,
+            tell_end: true,
+            settles: true,
+        };
+        let Limit(stack) = Resource::Stack.here();
+        let check = |change: fn(&mut Start), launcher: &[&str], expected: &[&str]| {
+            let mut start = at_once.clone();
+            change(&mut start);
+            let launcher: Vec<String> = launcher.iter().map(|word| (*word).to_owned()).collect();
+            let command = start.command(&words(&["starter", "enter"]), &launcher);
+            let line = std::iter::once(command.get_program()).chain(command.get_args());
+            let line: Vec<_> = line.take(expected.len()).map(OsStr::to_os_string).collect();
+            assert_eq!(line, words(expected));
+        };
+        let stack_word = format!("stack={}", Limit(stack));
+        let settled = ["ld.so", "p", "work", "--limit", &stack_word, "--limit", "core=0"];
+        check(|_| (), &[], &settled);
+        let starter = ["starter", "enter"];
+        check(|start| start.settles = false, &[], &starter);
+        check(|start| start.fixed_addresses = true, &[], &starter);
+        check(|start| start.view = Some(View::default()), &[], &starter);
+        check(|start| start.limits.extend([(Resource::Stack, Limit(12345))]), &[], &starter);
+        check(|start| start.limits.extend([(Resource::Memory, Limit(1 << 40))]), &[], &starter);
+        check(|_| (), &["srun", "-n1"], &["srun", "-n1", "starter", "enter"]);
+
+        let command = at_once.command(&starter.map(OsString::from), &[]);
+        assert_eq!(command.get_current_dir(), Some(Path::new("/")));
+        let set: Vec<_> = command.get_envs().collect();
+        assert_eq!(set, [(OsStr::new("A"), Some(OsStr::new("B")))]);
+        assert_eq!(Start::settle(words(&["--limit", &stack_word])), Ok(()));
+        for bad in [&["limit"][..], &["--limit"], &["--limit", "stack"], &["--limit", "heap=1"]] {
+            assert!(Start::settle(words(bad)).is_err(), "{bad:?}");
+        }
     }
 
     /// A shell that takes words apart again gives the same ones: with what any byte may be, and as an `ssh` puts them together.
@@ -440,7 +555,7 @@ mod tests {
         // A launcher that splits words again makes these of `A=one two` and of a JSON text.
         refused(&["A=one", "two", "--", "p"], "`two`");
         refused(&["=", "--", "p"], "`=`");
-        refused(&["--limit", "stack", "--", "p"], "`--limit`");
+        refused(&["--limit", "stack", "--", "p"], "`stack`");
         refused(&["--limit", "heap=1", "--", "p"], "`heap`");
         refused(&["--limit", "stack=-1", "--", "p"], "`stack=-1`");
         refused(&["--directory"], "`--directory`");

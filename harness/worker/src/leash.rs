@@ -42,7 +42,7 @@ pub(crate) fn end() -> ! {
     unsafe { libc::_exit(plan::LEFT_ALONE) }
 }
 
-/// Ends those that left the group, and so would outlive it. They are children of this process, which its starter made a subreaper,
+/// Ends those that left the group, and so would outlive it. They are children of this process, which it or its starter made a subreaper,
 /// as soon as their own parents have ended.
 fn end_children() {
     // A driver may keep one from ending; nobody waits for that.

@@ -34,7 +34,7 @@ use std::{
 
 use hip_sys::Missing;
 use plan::{Event, Order, PLAN_VERSION, Phase};
-use supervise::{RUN_VARIABLE, Resource};
+use supervise::{RUN_VARIABLE, Resource, Start};
 
 use crate::{
     broken::Broken,
@@ -52,10 +52,13 @@ const BROKEN: u8 = 2;
 const DONE: u8 = plan::WORKER_DONE as u8;
 
 /// The worker: reads an [`Order`] from standard input and writes [`Event`]s to what was standard output. Standard output itself is
-/// redirected to standard error, as libraries print on it.
+/// redirected to standard error, as libraries print on it. `words` are those by which it [settles](Start::settle).
 ///
 /// The exit code is [`plan::WORKER_DONE`] whatever the plan's calls answered, and 2 when the order could not be carried out; standard error then says why.
-pub fn main() -> ExitCode {
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    if let Err(code) = Start::settle(words) {
+        return code;
+    }
     die_as_a_program_does();
     let events = match Events::instead_of_stdout() {
         Ok(events) => events,

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 
 fn main() -> ExitCode {
     if env::args().nth(1).as_deref() == Some("__worker") {
-        return worker::main();
+        return worker::main(env::args_os().skip(2));
     }
     macro_rules! trials {
         ($($name:ident),* $(,)?) => { vec![$(Trial::test(stringify!($name), $name)),*] };

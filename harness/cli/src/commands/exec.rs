@@ -34,7 +34,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     if args.reporting.report {
         return report::report(args, options, faults);
     }
-    let session = Session::open(options)?;
+    let session = Session::open_on_one(options)?;
     let program = match program {
         Found::Here(file) => file,
         Found::Nowhere(absent) => of_the_stack(&args.program, &session).ok_or(absent)?,

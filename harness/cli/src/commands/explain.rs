@@ -125,7 +125,10 @@ fn explain_cases(library: &CaseLibrary, wanted: &str, text: &mut String) -> Resu
         let flags =
             flags.into_iter().filter(|(needed, _)| *needed).map(|(_, name)| name.to_owned());
         let devices = (needs.devices > 1).then(|| format!("{} devices", needs.devices));
-        let wants: Vec<_> = wants.chain(groups).chain(flags).chain(devices).collect();
+        let at_once =
+            (needs.processes > 1).then(|| format!("{} processes at once", needs.processes));
+        let counts = devices.into_iter().chain(at_once);
+        let wants: Vec<_> = wants.chain(groups).chain(flags).chain(counts).collect();
         if !wants.is_empty() {
             text.push_str(&format!("  needs     {}\n", wants.join(", ")));
         }

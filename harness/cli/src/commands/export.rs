@@ -49,7 +49,7 @@ pub(crate) fn export(args: &Export) -> Result<ExitCode, Stop> {
         .collect();
     let lowered =
         lower_each(&library, planned.iter().map(|(entry, faults)| (*entry, faults.clone())))?;
-    let session = Session::open(options)?;
+    let session = Session::open_on_one(options)?;
     let jobs: Vec<Job<'_>> = planned
         .into_iter()
         .zip(lowered)

@@ -94,7 +94,7 @@ pub(crate) fn minimise(args: &Minimise) -> Result<ExitCode, Stop> {
     // The matrix is reduced first: the simplest trial that fails is as good as any.
     jobs.sort_by_key(|(_, lowered)| simplicity(lowered));
     let elsewhere = Elsewhere { options: options.clone(), named: args.passes_on.clone() };
-    let session = Session::open(options)?;
+    let session = Session::open_on_one(options)?;
     let cancel = interrupt::cancel()?;
     let begun = Instant::now();
     let name = &jobs.first().ok_or_else(|| Stop::nothing("error: no trial"))?.0.case.id;

@@ -25,7 +25,7 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     plans_only("mitigate", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
-    let session = Session::open(options)?;
+    let session = Session::open_on_one(options)?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.failures)?;
     let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {
         return Err(Stop::no_verdict("error: no run failed"));

@@ -43,7 +43,7 @@ impl Elsewhere {
         let mut shown = String::new();
         for spec in specs {
             for options in self.settings(&spec) {
-                let session = match Session::open(options) {
+                let session = match Session::open_on_one(options) {
                     Ok(session) => session,
                     // What is broken here says nothing of the trial, unless somebody asked for it.
                     Err(stop) if self.named.is_some() => return Err(stop),
@@ -77,7 +77,7 @@ impl Elsewhere {
             emulation,
             ..self.options.clone()
         };
-        Session::open(options).ok()
+        Session::open_on_one(options).ok()
     }
 
     /// The same device with another release, then other emulated architectures.

@@ -36,7 +36,7 @@ pub(crate) fn report(args: &Report) -> Result<ExitCode, Stop> {
     let selected = select(&library, std::slice::from_ref(&args.case))?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
-    let session = Session::open(options.clone())?;
+    let session = Session::open_on_one(options.clone())?;
     let (subject, runs) = first_failing(&library, selected, &faults, &session, args.repeat)?;
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let Some(failed) = runs.failed().cloned() else {

@@ -109,11 +109,21 @@ pub(crate) fn history(args: &args::History) -> Result<ExitCode, Stop> {
     let case = args.case.split('[').next().unwrap_or_default();
     let mut of_case = store.of_case(case).map_err(stop)?;
     let runs = store.runs().map_err(stop)?;
-    let runs: Vec<(Ground, Vec<Record>)> = runs
-        .into_iter()
-        .filter_map(|run| Some((run.ground?, of_case.remove(&run.opened.run)?)))
-        .collect();
-    let history = History::of(&args.case, &runs);
+    let mut on: Vec<(Ground, Vec<Record>)> = Vec::new();
+    for run in runs {
+        let (Some(ground), Some(records)) = (run.ground, of_case.remove(&run.opened.run)) else {
+            continue;
+        };
+        let mut parts = report::by_ground(records);
+        // What no trial of this case proves, others of the run may have.
+        if let [(only, records)] = &mut parts[..]
+            && !records.iter().any(|record| record.device.proven)
+        {
+            *only = ground;
+        }
+        on.extend(parts);
+    }
+    let history = History::of(&args.case, &on);
     if history.trials == 0 {
         let cases = store.cases().map_err(stop)?;
         let help = crate::select::nearest(case, cases.iter().map(String::as_str))
@@ -144,12 +154,21 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
     if let Some(run) = runs.iter().find(is) {
         return store.records(run).map_err(stop);
     }
-    let on: Vec<&Kept> =
-        runs.iter().filter(|run| run.ground.as_ref().is_some_and(|g| g.name == name)).collect();
-    if on.is_empty() {
-        let grounds: Vec<&str> =
-            runs.iter().filter_map(|run| Some(run.ground.as_ref()?.name.as_str())).collect();
-        let help = crate::select::nearest(name, grounds.iter().copied()).map_or_else(
+    let (mut last, mut grounds) = (Latest::default(), BTreeSet::new());
+    let mut found = false;
+    for run in runs.iter().rev() {
+        for (ground, records) in on_each(store, run, name)? {
+            match ground == name {
+                true => {
+                    last.take(records);
+                    found = true;
+                }
+                false => _ = grounds.insert(ground),
+            }
+        }
+    }
+    if !found {
+        let help = crate::select::nearest(name, grounds.iter().map(String::as_str)).map_or_else(
             || "`rocrepro store list` shows all".to_owned(),
             |name| format!("did you mean `{name}`?"),
         );
@@ -157,28 +176,40 @@ pub(crate) fn named(store: &Store, name: &str) -> Result<Vec<Record>, Stop> {
             "error: the store has no run, and nothing that a run stood on, called `{name}`; {help}"
         )));
     }
-    let mut last = Latest::default();
-    for run in on.into_iter().rev() {
-        last.take(store.records(run).map_err(stop)?);
-    }
     Ok(last.records())
+}
+
+/// The names of what a run stood on, with the records of each; without those where it stood on one thing that is not the `wanted` one.
+fn on_each(store: &Store, run: &Kept, wanted: &str) -> Result<Vec<(String, Vec<Record>)>, Stop> {
+    let Some(ground) = &run.ground else { return Ok(Vec::new()) };
+    let several = ground.name.contains(store::SEVERAL);
+    if !several && ground.name != wanted {
+        return Ok(vec![(ground.name.clone(), Vec::new())]);
+    }
+    let parts = store.by_ground(run).map_err(stop)?;
+    Ok(parts.into_iter().map(|(ground, records)| (ground.name, records)).collect())
 }
 
 /// What is kept, as columns of a page: one for each ground, with each trial as the last run that has it tells. Of trials that are
 /// not `wanted` nothing is told.
 pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<Column>, Stop> {
     let store = Store::open(path).map_err(stop)?;
-    let mut grounds: BTreeMap<String, Vec<Kept>> = BTreeMap::new();
-    for run in store.runs().map_err(stop)? {
-        if let Some(ground) = &run.ground {
-            grounds.entry(ground.name.clone()).or_default().push(run);
+    // By their names, the indices of runs.
+    let mut grounds: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    let runs = store.runs().map_err(stop)?;
+    for (index, run) in runs.iter().enumerate() {
+        for (ground, _) in on_each(&store, run, "")? {
+            grounds.entry(ground).or_default().push(index);
         }
     }
     let mut columns = Vec::new();
-    for (name, runs) in grounds {
+    for (name, indices) in grounds {
         let (mut latest, mut past) = (Latest::default(), Vec::new());
+        let runs: Vec<&Kept> = indices.into_iter().map(|index| &runs[index]).collect();
         for run in runs.iter().rev() {
-            let mut records = store.records(run).map_err(stop)?;
+            let on = on_each(&store, run, &name)?;
+            let own = on.into_iter().filter(|(ground, _)| *ground == name);
+            let mut records: Vec<Record> = own.flat_map(|(_, records)| records).collect();
             records.retain(|record| wanted(&record.trial));
             // What another text of a case came to is no past of this one.
             past.push(Past::of(records.iter().filter(|record| latest.may_go_on(record))));
@@ -186,8 +217,8 @@ pub(crate) fn columns(path: &Path, wanted: &dyn Fn(&str) -> bool) -> Result<Vec<
         }
         past.reverse();
         past.retain(|past| !past.cases.is_empty());
-        let planned = runs.into_iter().flat_map(|run| run.opened.trials);
-        let planned: BTreeSet<String> = planned.filter(|trial| wanted(trial)).collect();
+        let planned = runs.iter().flat_map(|run| &run.opened.trials);
+        let planned: BTreeSet<String> = planned.filter(|trial| wanted(trial)).cloned().collect();
         let missing = planned.into_iter().filter(|trial| !latest.has(trial)).collect();
         let name = name.strip_prefix("debian:").unwrap_or(&name).replacen('@', " ", 1);
         columns.push(Column { name, missing, past, records: latest.records() });

@@ -39,6 +39,11 @@ fn check(machine: &mut Machine) -> Checked {
     }
 }
 
+/// Nobody named a command that mends.
+fn before(health: &Health, now: SystemTime, check: &mut dyn FnMut() -> Checked) -> Gate {
+    health.before(now, check, &mut || None).unwrap()
+}
+
 /// One trial: what it does to the card, and what the harness does around it. Whether it ran, and what the gate or the look said.
 fn trial(
     health: &Health,
@@ -49,7 +54,7 @@ fn trial(
     killed: bool,
 ) -> (bool, String) {
     let now = at(machine.now);
-    match health.before(now, &mut || check(machine)).unwrap() {
+    match before(&health, now, &mut || check(machine)) {
         Gate::Open | Gate::Unwatched(_) => {}
         Gate::Closed(why) => return (false, why),
     }
@@ -61,7 +66,7 @@ fn trial(
     }
     let suspect = Suspect::new(name.to_owned(), "r".to_owned(), "it hung".to_owned());
     // Whoever is killed here leaves the look to the next one.
-    if !health.suspect(&suspect).unwrap() || killed {
+    if !health.suspect(&suspect, Vec::new()).unwrap() || killed {
         return (true, String::new());
     }
     let now = at(machine.now);
@@ -147,16 +152,16 @@ fn a_stack_on_which_the_check_never_passed_closes_nothing() {
     let mut machine = Machine { bad_stack: true, ..Machine::default() };
     let bad = health("bad");
     assert!(bad.is_due(at(0)));
-    let gate = bad.before(at(0), &mut || check(&mut machine)).unwrap();
+    let gate = before(&bad, at(0), &mut || check(&mut machine));
     assert_eq!(gate, Gate::Unwatched("hang".to_owned()));
-    assert_eq!(bad.before(at(0), &mut || check(&mut machine)).unwrap(), Gate::Open);
+    assert_eq!(before(&bad, at(0), &mut || check(&mut machine)), Gate::Open);
     let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
-    assert!(!bad.suspect(&suspect).unwrap());
+    assert!(!bad.suspect(&suspect, Vec::new()).unwrap());
     assert_eq!(machine.checks, 1);
     // Another stack on the same card is asked for itself.
     machine.bad_stack = false;
-    assert_eq!(health("good").before(at(0), &mut || check(&mut machine)).unwrap(), Gate::Open);
-    assert!(health("good").suspect(&suspect).unwrap());
+    assert_eq!(before(&health("good"), at(0), &mut || check(&mut machine)), Gate::Open);
+    assert!(health("good").suspect(&suspect, Vec::new()).unwrap());
     assert!(health("good").is_due(at(0)));
 }
 
@@ -169,30 +174,107 @@ fn a_card_is_mended_by_the_command_that_somebody_named() {
         true => Checked::Failed("hang".to_owned()),
         false => Checked::Passed,
     };
-    assert_eq!(health.before(at(0), &mut check).unwrap(), Gate::Open);
+    assert_eq!(before(&health, at(0), &mut check), Gate::Open);
     broken.set(true);
     let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
-    assert!(health.suspect(&suspect).unwrap());
+    assert!(health.suspect(&suspect, Vec::new()).unwrap());
     let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
     let after = health.after(at(0), &mut check, &mut useless).unwrap();
     let told = "the GPU did not pass the health check (hang, also after `true`, which ended with exit code 0); `t` of run r is the \
                 suspect: it hung";
     assert_eq!(after, After::Broken(told.to_owned()));
     // For ten minutes nobody waits for it; then it is asked again.
-    let gate = health.before(at(599), &mut || unreachable!("it is left alone")).unwrap();
-    assert_eq!(gate, Gate::Closed(told.to_owned()));
+    let gate = before(&health, at(599), &mut || unreachable!("it is left alone"));
+    let left = "; the next health check is in 1 s, and `--recover COMMAND` makes one at once";
+    assert_eq!(gate, Gate::Closed(format!("{told}{left}")));
     assert!(!health.is_due(at(599)) && health.is_due(at(600)));
     broken.set(false);
-    assert_eq!(health.before(at(600), &mut check).unwrap(), Gate::Open);
+    assert_eq!(before(&health, at(600), &mut check), Gate::Open);
     broken.set(true);
-    assert!(health.suspect(&suspect).unwrap());
+    assert!(health.suspect(&suspect, Vec::new()).unwrap());
     let mut reset = || {
         broken.set(false);
         Some("`reset`, which ended with exit code 0".to_owned())
     };
     let after = health.after(at(700), &mut check, &mut reset).unwrap();
     assert_eq!(after, After::Recovered("`reset`, which ended with exit code 0".to_owned()));
-    assert_eq!(health.before(at(701), &mut check).unwrap(), Gate::Open);
+    assert_eq!(before(&health, at(701), &mut check), Gate::Open);
+}
+
+/// Who names a command that mends waits for nothing.
+#[test]
+fn a_card_that_is_left_alone_is_mended_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let health = Health::new(folder.path().join("health.json"), "b".into(), "s".into());
+    let broken = std::cell::Cell::new(false);
+    let mut check = || match broken.get() {
+        true => Checked::Failed("hang".to_owned()),
+        false => Checked::Passed,
+    };
+    let suspect = Suspect::new("t".into(), "r".into(), "it hung".into());
+    assert_eq!(before(&health, at(0), &mut check), Gate::Open);
+    broken.set(true);
+    assert!(health.suspect(&suspect, Vec::new()).unwrap());
+    assert!(matches!(health.after(at(0), &mut check, &mut || None).unwrap(), After::Broken(_)));
+    let mut reset = || {
+        broken.set(false);
+        Some("`reset`, which ended with exit code 0".to_owned())
+    };
+    assert_eq!(health.before(at(1), &mut check, &mut reset).unwrap(), Gate::Open);
+    assert_eq!(before(&health, at(2), &mut || unreachable!("it works")), Gate::Open);
+}
+
+/// Also in another process, also ten minutes later, and on a stack on which the health check does not pass.
+#[test]
+fn a_card_with_a_process_that_stays_is_closed_until_that_is_gone() {
+    for bad_stack in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let health = || Health::new(folder.path().join("health.json"), "b".into(), "s".into());
+        let mut child =
+            std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let stuck = Stuck::of(child.id().try_into().unwrap()).unwrap();
+        let mut machine = Machine { bad_stack, ..Machine::default() };
+        before(&health(), at(0), &mut || check(&mut machine));
+        let suspect = Suspect::new("t".into(), "r".into(), "it could not be killed".into());
+        assert!(health().suspect(&suspect, vec![stuck]).unwrap());
+        let mut useless = || Some("`true`, which ended with exit code 0".to_owned());
+        for seconds in [0, 1, 601, 10_000] {
+            assert!(health().is_due(at(seconds)));
+            let mut check = || unreachable!("nobody looks beside it");
+            let gate = health().before(at(seconds), &mut check, &mut useless).unwrap();
+            let Gate::Closed(why) = gate else { panic!("{gate:?}") };
+            let stays = format!("process {} of a trial could not be killed", child.id());
+            assert!(why.contains(&stays) && why.contains("`t` of run r"), "{why}");
+        }
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        let checks = machine.checks;
+        assert_eq!(before(&health(), at(10_001), &mut || check(&mut machine)), Gate::Open);
+        assert_eq!(machine.checks, checks + 1);
+        assert!(!health().is_due(at(10_002)));
+    }
+}
+
+/// What passes on one GPU of a machine is not the stack's fault on another.
+#[test]
+fn a_gpu_that_never_worked_is_told_from_a_stack_that_does_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let health =
+        |gpu: &str| Health::new(folder.path().join(format!("{gpu}.json")), "b".into(), "s".into());
+    let (mut dead, mut good) = (Machine { broken: true, ..Machine::default() }, Machine::default());
+    assert_eq!(health("a").passes(), None);
+    let gate = before(&health("a"), at(0), &mut || check(&mut dead));
+    assert_eq!((gate, health("a").passes()), (Gate::Unwatched("hang".to_owned()), Some(false)));
+    assert_eq!(before(&health("c"), at(0), &mut || check(&mut good)), Gate::Open);
+    assert_eq!(health("c").passes(), Some(true));
+    let told = health("a").is_the_gpu(at(0), "c").unwrap();
+    assert_eq!(told, "the GPU did not pass the health check (hang), and with the same stack c did");
+    let gate = before(&health("a"), at(1), &mut || unreachable!("it is left alone"));
+    assert!(matches!(gate, Gate::Closed(why) if why.starts_with(&told)));
+    // Somebody has mended it.
+    dead.broken = false;
+    assert_eq!(before(&health("a"), at(600), &mut || check(&mut dead)), Gate::Open);
+    assert_eq!(health("a").passes(), Some(true));
 }
 
 #[test]
@@ -207,7 +289,7 @@ fn a_damaged_file_and_a_new_start_of_the_machine_are_a_new_beginning() {
             checks += 1;
             Checked::Passed
         };
-        assert_eq!(health("b").before(at(0), &mut check).unwrap(), Gate::Open, "{damage}");
+        assert_eq!(before(&health("b"), at(0), &mut check), Gate::Open, "{damage}");
         assert!(!health("b").is_due(at(0)));
     }
     assert_eq!(checks, 4);

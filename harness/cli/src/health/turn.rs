@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{LazyLock, PoisonError},
     time::{Duration, SystemTime},
 };
@@ -11,12 +11,12 @@ use supervise::{Cancel, Limits};
 
 use super::{After, Check, Checked, Gate, Health, Suspect};
 use crate::{
-    Session,
+    Session, card,
     machine::{self, A_MOMENT, Locks},
     on_gpu::may_have_broken,
     outputs,
-    slots::Slot,
-    trial::{Job, nonce, run_here},
+    slots::{self, Slot},
+    trial::{Job, run_here},
 };
 
 /// Longest time and silence of a health check: it needs a second.
@@ -25,10 +25,6 @@ const QUIET: Duration = Duration::from_secs(20);
 
 /// Longest time of a command that is to mend the GPU.
 const RECOVERY: Duration = Duration::from_secs(300);
-
-/// Why none is made.
-const STAYS: &str =
-    "none was made, as the process of a trial could not be killed and is still there";
 
 static CHECK: LazyLock<Option<Check>> = LazyLock::new(Check::new);
 
@@ -117,7 +113,24 @@ impl Session {
             if !alone && health.is_due(SystemTime::now()) {
                 continue;
             }
-            let gate = health.before(SystemTime::now(), &mut || self.check_up(slot, cancel))?;
+            let mut check = || self.check_up(slot, cancel);
+            // Once: what it did not mend then, it does not mend before each trial.
+            let mut recover = || self.is_mended_first(slot).then(|| self.recover(slot, cancel))?;
+            let gate = health.before(SystemTime::now(), &mut check, &mut recover)?;
+            // That the check fails may be the stack's doing or this GPU's: the others tell.
+            if self.slots.len() > 1 && health.passes() == Some(false) {
+                let others = self.slots.iter().filter(|other| *other != slot);
+                let others: Vec<_> =
+                    others.map(|other| (other, self.health(other).passes())).collect();
+                if let Some((other, _)) = others.iter().find(|(_, passes)| *passes == Some(true)) {
+                    let other = other.card.as_ref().map_or("another", |card| &card.name);
+                    let why = health.is_the_gpu(SystemTime::now(), other)?;
+                    return Ok(Some(Gated::Closed(why)));
+                }
+                if others.iter().any(|(_, passes)| passes.is_none()) {
+                    return Ok(None);
+                }
+            }
             return Ok(Some(match gate {
                 Gate::Open => Gated::Open(turn),
                 Gate::Unwatched(why) => {
@@ -132,18 +145,22 @@ impl Session {
         }
     }
 
-    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told.
+    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. `bdf` is that of the GPU
+    /// that the trial says it ran on: its environment may have hidden others.
     pub(crate) fn look_at_the_gpu(
         &self,
         trial: &str,
         ended: String,
+        bdf: &str,
         Turn { slot, locks }: Turn<'_>,
         cancel: &Cancel,
     ) -> String {
-        let health = self.health(slot);
+        let stuck = self.processes.take_stuck(slot.first_lock());
+        let own = slots::of_card(slot, &card::cards(Path::new("/")), bdf);
+        let health = self.health(&own);
         let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
         let look = || -> io::Result<Option<After>> {
-            if !health.suspect(&suspect)? {
+            if !health.suspect(&suspect, stuck)? {
                 return Ok(None);
             }
             let _alone = match self.takes_turns() {
@@ -155,8 +172,11 @@ impl Session {
                     alone
                 }
             };
-            let mut check = || self.check_up(slot, cancel);
-            let mut recover = || self.recover(slot, cancel);
+            let mut check = || self.check_up(&own, cancel);
+            let mut recover = || {
+                self.is_mended_first(&own);
+                self.recover(&own, cancel)
+            };
             health.after(SystemTime::now(), &mut check, &mut recover).map(Some)
         };
         match look() {
@@ -170,17 +190,30 @@ impl Session {
         }
     }
 
-    /// Runs the health check in a process of its own. Nobody knows what a process that stays still does there, so a check would prove
-    /// nothing, nor would one after a command that was to mend the GPU.
-    fn check_up(&self, slot: &Slot, cancel: &Cancel) -> Checked {
-        if self.processes.stay_on(slot.first_lock()) {
-            return Checked::Failed(STAYS.to_owned());
+    /// Leaves to the next command that an interrupted trial has a process which could not be killed.
+    pub(crate) fn remember_stuck(&self, trial: &str, slot: &Slot) {
+        let stuck = self.processes.take_stuck(slot.first_lock());
+        if !stuck.is_empty() {
+            let ended = "it was interrupted, and could not be killed".to_owned();
+            let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
+            // Where it cannot be written, nothing could be done about it either.
+            let _ = self.health(slot).suspect(&suspect, stuck);
         }
+    }
+
+    /// Whether nobody has tried to mend this GPU in this run.
+    fn is_mended_first(&self, slot: &Slot) -> bool {
+        let mut mended = self.mended.lock().unwrap_or_else(PoisonError::into_inner);
+        mended.insert(slot.first_lock().to_owned())
+    }
+
+    /// Runs the health check in a process of its own.
+    fn check_up(&self, slot: &Slot, cancel: &Cancel) -> Checked {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
         let limits = Limits { total: total.min(TOTAL), quiet: quiet.min(QUIET), ..self.limits };
-        let Some(record) = run_here(self, &job, &limits, nonce(), Some(slot), cancel) else {
+        let Some(record) = run_here(self, &job, &limits, Some(slot), cancel) else {
             return Checked::NotRun;
         };
         match may_have_broken(&record) {

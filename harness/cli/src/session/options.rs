@@ -140,9 +140,14 @@ impl TryFrom<&On> for SessionOptions {
         let late = on.late.as_deref().map(str::parse).transpose();
         let late = late.map_err(|problem: String| Stop::usage(format!("error: {problem}")));
         let recovery = shell_words::split(on.recover.as_deref().unwrap_or_default());
-        let recovery = recovery.map_err(|error| {
-            Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
-        });
+        let recovery = match recovery {
+            Ok(words) if words.is_empty() && on.recover.is_some() => {
+                Err(Stop::usage("error: `--recover` names no command"))
+            }
+            words => words.map_err(|error| {
+                Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
+            }),
+        };
         let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
         let (options, (late, (resources, recovery))) =
             Stop::both(SessionOptions::try_from(&on.target), given)?;
@@ -189,6 +194,10 @@ const QUIET_ON_PURPOSE: Duration = Duration::from_secs(8);
 /// How much longer a trial may be silent while the sanitizer looks at it.
 const SANITIZER_SLOWS: u32 = 4;
 
+/// Say what `--cards` says, for all commands, the first that is set; what runs on the emulated device has nothing to do with it. By the
+/// second, batch systems hand out GPUs.
+const CARDS: [&str; 2] = ["ROCREPRO_CARDS", slots::VISIBLE];
+
 impl SessionOptions {
     /// The time limits of a trial: less patience with what hangs on purpose, more with what the sanitizer looks at. A GPU keeps its
     /// time.
@@ -206,19 +215,32 @@ impl SessionOptions {
     /// The GPUs that trials run on; none on the emulated device.
     pub(super) fn slots(&self) -> Result<Vec<Slot>, Stop> {
         if self.device != DeviceChoice::Gpu {
-            return match self.cards.is_empty() {
-                true => Ok(Vec::new()),
-                false => Err(Stop::usage(
-                    "error: `--cards` names GPUs of this machine, and the trials run on the emulated device; say `--device gpu`",
-                )),
+            let given =
+                [("--cards", !self.cards.is_empty()), ("--recover", !self.recovery.is_empty())];
+            let given = given.into_iter().filter(|(_, given)| *given);
+            let problems: Vec<_> = given
+                .map(|(option, _)| {
+                    format!("error: `{option}` is about GPUs of this machine, and the trials run on the emulated device; say `--device gpu`")
+                })
+                .collect();
+            return if problems.is_empty() {
+                Ok(Vec::new())
+            } else {
+                Err(Stop::usage(problems.join("\n")))
             };
         }
         let cards = card::cards(Path::new("/"));
-        if self.cards.is_empty() {
-            return Ok(slots::without_choice(&cards));
+        let by_variable = CARDS.iter().find_map(|name| {
+            let words = std::env::var(name).ok().filter(|words| !words.is_empty())?;
+            Some((*name, words.split(',').map(|word| word.trim().to_owned()).collect()))
+        });
+        let by_option = (!self.cards.is_empty()).then(|| ("--cards", self.cards.clone()));
+        let hidden = self.environment.keys();
+        match by_option.or(by_variable) {
+            None => slots::without_choice(&cards, hidden),
+            Some((said, words)) => slots::chosen(&words, said, &cards, hidden),
         }
-        slots::chosen(&self.cards, &cards, self.environment.keys())
-            .map_err(|problems| Stop::usage(problems.join("\n")))
+        .map_err(|problems| Stop::usage(problems.join("\n")))
     }
 
     /// The options that the command of this file would have without arguments; what the environment says of them counts.

@@ -174,10 +174,14 @@ fn builds(findings: &Findings) -> String {
 }
 
 /// What a program needs besides a C++ compiler, where that is little.
-fn alone(findings: &Findings) -> Option<&'static str> {
+fn alone(findings: &Findings) -> Option<String> {
     let program = findings.program.as_ref().filter(|program| program.own.is_none())?;
     let hiprtc = program.text.contains("<hip/hiprtc.h>");
-    findings.libraries.is_empty().then_some(if hiprtc { "HIP and hipRTC" } else { "HIP" })
+    let libraries = if hiprtc { "HIP and hipRTC" } else { "HIP" };
+    let needs = |line: &str| Some(line.strip_prefix("// Needs ")?.strip_suffix('.')?.to_owned());
+    let devices = program.text.lines().find_map(needs);
+    let devices = devices.map_or_else(String::new, |devices| format!(", and {devices}"));
+    findings.libraries.is_empty().then(|| format!("{libraries}{devices}"))
 }
 
 /// What happened.

@@ -215,7 +215,7 @@ impl<'a> Subject<'a> {
         let lowered = case::lower(case, &trial, library.kernels(), faults)
             .map_err(|found| Stop::usage(library.show(&case.id, &found)))?;
         Ok(Work::Trial {
-            session: Box::new(Session::open(options)?),
+            session: Box::new(Session::open_on_one(options)?),
             case,
             trial,
             lowered: Box::new(lowered),

@@ -92,7 +92,7 @@ fn probed(args: &Compare) -> Result<File, Stop> {
         Stop::no_verdict(format!("error: the probe's process {what}: {}", chain(e)))
     };
     let options = SessionOptions::try_from(&args.on)?;
-    let session = Session::open(options)?;
+    let session = Session::open_on_one(options)?;
     let config = session.device_config(Vec::new()).map(|c| serde_json::to_string(&c)).transpose();
     let config = config.map_err(|e| failed("cannot be told of the device", &e))?;
     let folder = session.scratch.trial().map_err(|e| failed("has no folder", &e))?;

@@ -64,7 +64,7 @@ pub(super) fn report(
     // They share the folder.
     let jobs = Some(NonZeroUsize::MIN);
     let options = SessionOptions { programs_in: Some(here), limits, jobs, ..options };
-    let session = Session::open(options.clone())?;
+    let session = Session::open_on_one(options.clone())?;
     let chosen = library.cases().next().and_then(|case| {
         let trial = case.trials().into_iter().next()?;
         Some(Selected { case, trial })
@@ -270,7 +270,7 @@ fn elsewhere(
     args: &Exec,
     words: &[String],
 ) -> Result<Option<Control>, Stop> {
-    let session = Session::open(options)?;
+    let session = Session::open_on_one(options)?;
     let runs = run(subject, &session, args, words, args.reporting.repeat)?;
     let release = session.rocm.as_ref().map_or(session.stack.spec.clone(), ToString::to_string);
     if runs.rate.runs == 0 {

@@ -10,10 +10,10 @@ use device::{Config, Place, Planted};
 use export::{Form, Header, Trace};
 use judge::{Kind, Outcome};
 use report::evidence::Rate;
-use supervise::{Cancel, Limits};
+use supervise::{Cancel, Ended, Limits};
 
 use super::{build::Toolchain, seen::Seen};
-use crate::{Job, Session, Stop, rerun::again, run_trial};
+use crate::{Job, Session, Stop, rerun::again, run_trial, trial::at_once};
 
 /// Runs of a trial until it fails as it did before.
 const TRIES: u32 = 20;
@@ -87,6 +87,8 @@ pub(super) fn header(
         tested,
         planted,
         gfx: session.gfx().unwrap_or("native").to_owned(),
+        devices: job.case.needs.devices,
+        processes: job.case.needs.processes,
     }
 }
 
@@ -314,13 +316,22 @@ pub(super) fn run_program(
         .map(|config| serde_json::to_string(&(how.device)(config)))
         .transpose()
         .map_err(|e| Stop::no_verdict(format!("error: the device cannot be configured: {e}")))?;
-    let mut all = job.lowered.plan.environment.clone();
-    all.extend(how.variables.iter().cloned());
-    let mut start = session.start(program, config.as_deref(), &all);
-    start.directory = Some(how.folder.to_owned());
-    start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
-    let seen = supervise::run(session.command(&start), b"", how.limits, cancel, &mut |_| {});
-    session.processes.note(&seen, None);
+    let seen = at_once(job.case.needs.processes, |nth| {
+        let mut all = job.lowered.plan.environment.clone();
+        if nth == 0 {
+            // The others would write into the first one's log.
+            all.extend(how.variables.iter().cloned());
+        }
+        let mut start = session.start(program, config.as_deref(), &all);
+        start.directory = Some(how.folder.to_owned());
+        start.limits = session.limits(&job.lowered.plan.limits).map_err(Stop::usage)?;
+        let seen = supervise::run(session.command(&start), b"", how.limits, cancel, &mut |_| {});
+        session.processes.note(&seen, None);
+        Ok(seen)
+    });
+    let mut seen = seen.into_iter().collect::<Result<Vec<_>, Stop>>()?;
+    let failed = seen.iter().position(|seen| !matches!(seen.ended, Ended::Exited(0)));
+    let seen = seen.swap_remove(failed.unwrap_or(0));
     if cancel.is_cancelled() {
         return Err(Stop::no_verdict(format!(
             "interrupted; `{}` runs the trial",

@@ -66,7 +66,7 @@ pub(super) fn minimise(
             "error: `{id}` is no program, and the others that are named are; minimise them one by one"
         )));
     }
-    let session = Session::open(options.clone())?;
+    let session = Session::open_on_one(options.clone())?;
     let (subject, runs) = first_failing(library, selected, &faults, &session, RUNS)?;
     let Some(failed) = runs.failed().cloned() else {
         return Err(Stop::no_verdict("error: no run failed"));

@@ -96,7 +96,7 @@ fn releases(
     let mut controls = Vec::new();
     for spec in specs.filter(|spec| *spec != failed.stack.spec) {
         let options = SessionOptions { rocm: spec.clone(), with: Vec::new(), ..options.clone() };
-        let session = Session::open(options)?;
+        let session = Session::open_on_one(options)?;
         let runs = Runs::of(subject.run(&session, repeat, 0, &[])?);
         if runs.rate.runs > 0 {
             let release = session.rocm.as_ref().map_or(spec, ToString::to_string);
