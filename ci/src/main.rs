@@ -15,6 +15,7 @@ mod night;
 mod nightly;
 mod page;
 mod recipes;
+mod release;
 mod tidy;
 
 use std::{
@@ -102,6 +103,8 @@ usage: cargo run -p ci -- TASK
            for every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
   foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
+  release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
+           is named: `release 2.31`
   locks    writes which packages each Debian release consists of now, or those named (harness/rocm/locks); needs apt
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
@@ -137,6 +140,7 @@ fn main() -> ExitCode {
         "page" => shell().and_then(|sh| page::page(&sh)),
         "examples" => shell().and_then(|sh| examples::examples(&sh)),
         "bisects" => shell().and_then(|sh| bisects::bisects(&sh)),
+        "release" => shell().and_then(|sh| release::release(&sh, std::env::args().nth(2).as_ref())),
         "recipes" => shell().and_then(|sh| recipes::recipes(&sh, arguments_have("--write"))),
         "amd" => {
             let words: Vec<String> = std::env::args().skip(2).collect();

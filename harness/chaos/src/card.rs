@@ -117,6 +117,55 @@ impl Cards {
         if right { Ok(()) } else { Err(format!("records on the cards: {used:?}")) }
     }
 
+    /// Two cards, one of which works for nobody from the start (`how`): it is left out, and no trial fails for it.
+    pub(crate) fn dead_from_the_start(&self, how: &str) -> Result<(), String> {
+        let fates = vec![model::HEALTHY; TRIALS];
+        let machine = self.machine(&format!("dead-{how}"), 2, &fates);
+        let dead = "0000:43:00.0";
+        fs::write(machine.at(&format!("card/broken-{dead}")), how).expect("the folder is ours");
+        let (code, said) = match start(&machine, false)? {
+            Ended::With(code, said) => (code, said),
+            Ended::Killed(why) => return Err(format!("the card wanted it {why}")),
+        };
+        let left_out =
+            format!("no further trial runs on {dead}: the GPU did not pass the health check");
+        let right = code == 0
+            && said.contains(&left_out)
+            && said.contains("with the same stack 0000:03:00.0 did")
+            && said.contains(&format!("{TRIALS} passed"));
+        let _ = fs::remove_dir_all(&machine.folder);
+        if right { Ok(()) } else { Err(format!("exit code {code}\n{said}")) }
+    }
+
+    /// A card with a process that cannot be killed is closed for another command too, and open when that process is gone.
+    pub(crate) fn held_for_the_next(&self) -> Result<(), String> {
+        let fates = [model::named("holds-and-works"), model::HEALTHY];
+        let machine = self.machine("held", 1, &fates);
+        let run = |record: &str, trial: usize| {
+            let mut run = machine.run(record, false);
+            run.arg(format!("card/t[n={trial}]"));
+            let output = run.output().map_err(|e| format!("{run:?} does not start: {e}"))?;
+            let said = [output.stdout, output.stderr].concat();
+            Ok::<_, String>((output.status.code(), String::from_utf8_lossy(&said).into_owned()))
+        };
+        let holder = Holder::new(&machine);
+        let begun = run("one", 0)?;
+        let closed = run("two", 1)?;
+        drop(holder);
+        let _ = fs::remove_file(machine.at("card/hold"));
+        live::left_of(&machine.folder);
+        let open = run("three", 1)?;
+        let log = machine.text("card/log");
+        let right = begun.0 == Some(1)
+            && closed.0 == Some(3)
+            && closed.1.contains("could not be killed and is still there")
+            && open.0 == Some(0)
+            && !log.contains("is-not-alone");
+        let _ = fs::remove_dir_all(&machine.folder);
+        let told = || format!("{begun:?}\n{closed:?}\n{open:?}\n{log}");
+        if right { Ok(()) } else { Err(told()) }
+    }
+
     fn machine(&self, name: &str, cards: usize, fates: &[&Fate]) -> Machine<'_> {
         let parts = self.parts.get_or_init(|| Parts::make(self.program.clone()));
         let actions: Vec<&str> = fates.iter().map(|fate| fate.action).collect();

@@ -81,10 +81,20 @@ pub fn main(program: PathBuf) -> ExitCode {
         let cards = Arc::clone(&cards);
         Trial::ignorable_test(format!("card/{seed}"), move || on_card(|| cards.drawn(seed)))
     });
-    let [dies, shared] = [(); 2].map(|()| Arc::clone(&cards));
+    let dies = Arc::clone(&cards);
     let dies = Trial::ignorable_test("card/night", move || on_card(|| dies.night(night)));
-    let shared = Trial::ignorable_test("card/two-runs", move || on_card(|| shared.two_runs(12)));
-    let all = rows.chain(mixed).chain(drawn).chain([dies, shared]).collect();
+    type Scene = (&'static str, fn(&Cards) -> Result<(), String>);
+    let scenes: [Scene; 4] = [
+        ("two-runs", |cards| cards.two_runs(12)),
+        ("one-is-lost-from-the-start", |cards| cards.dead_from_the_start("lost")),
+        ("one-hangs-from-the-start", |cards| cards.dead_from_the_start("hangs")),
+        ("held-for-the-next-command", Cards::held_for_the_next),
+    ];
+    let scenes = scenes.into_iter().map(|(name, play)| {
+        let cards = Arc::clone(&cards);
+        Trial::ignorable_test(format!("card/{name}"), move || on_card(|| play(&cards)))
+    });
+    let all = rows.chain(mixed).chain(drawn).chain([dies]).chain(scenes).collect();
     let conclusion = libtest_mimic::run(&arguments, all);
     if let Some(Err(left)) = tools.made.get().map(Tools::nobody_is_left) {
         eprintln!("{left}");

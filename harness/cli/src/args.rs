@@ -116,6 +116,10 @@ Examples:
   rocrepro completions zsh > ~/.zfunc/_rocrepro
   rocrepro completions fish > ~/.config/fish/completions/rocrepro.fish";
 
+const MAN: &str = "\
+Examples:
+  rocrepro man ~/.local/share/man/man1 && man rocrepro-run";
+
 /// Reproduce, prove and compare ROCm bugs over real ROCm releases, with or without a GPU.
 #[derive(Parser)]
 #[command(name = "rocrepro", version, after_help = EXAMPLES, max_term_width = 110)]
@@ -203,6 +207,12 @@ pub(crate) enum Command {
     Completions {
         /// The shell
         shell: clap_complete::Shell,
+    },
+    /// Write manual pages, one for each command
+    #[command(after_help = MAN)]
+    Man {
+        /// The folder
+        folder: PathBuf,
     },
 }
 

@@ -30,7 +30,7 @@ pub(crate) mod unfinished;
 pub use self::minimise::{Comparison, Simulated, compare};
 pub(crate) use self::{exec::file, export::Toolchain};
 
-use std::process::ExitCode;
+use std::{path::Path, process::ExitCode};
 
 use clap::CommandFactory;
 
@@ -72,5 +72,16 @@ pub(crate) fn run(cli: Cli) -> Result<ExitCode, Stop> {
             outputs::data(&String::from_utf8_lossy(&script))?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Man { folder } => man(&folder),
     }
+}
+
+/// Writes a page for each command: `rocrepro-run.1`.
+fn man(folder: &Path) -> Result<ExitCode, Stop> {
+    let written = std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+    written.map_err(|error| {
+        Stop::no_verdict(format!("error: cannot write to `{}`: {error}", folder.display()))
+    })?;
+    Ok(ExitCode::SUCCESS)
 }

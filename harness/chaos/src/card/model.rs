@@ -114,9 +114,14 @@ pub(super) fn draw(seed: u64, trials: usize) -> Drawn {
     Drawn { fates, mends: below(4) == 0, cards }
 }
 
+/// The fate whose action has this name.
+pub(super) fn named(action: &str) -> &'static Fate {
+    FATES.iter().find(|fate| fate.action == action).expect("an action of the table")
+}
+
 /// The fates of a night with a card that dies at this trial.
 pub(super) fn night(trials: usize, at: usize) -> Vec<&'static Fate> {
-    let poisons = FATES.iter().find(|fate| fate.action == "poisons").unwrap_or(HEALTHY);
+    let poisons = named("poisons");
     (0..trials).map(|n| if n == at { poisons } else { HEALTHY }).collect()
 }
 

@@ -1,0 +1,113 @@
+//! The archive that people download: the program, which is complete by itself, with its manual pages and completions.
+
+use std::{error::Error, fs};
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK};
+
+/// What lies beside the program.
+const BESIDE: [&str; 5] =
+    ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE-APACHE", "LICENSE-MIT"];
+
+const COMPLETIONS: [(&str, &str); 3] =
+    [("bash", "rocrepro.bash"), ("zsh", "_rocrepro"), ("fish", "rocrepro.fish")];
+
+/// Makes `target/archive/rocrepro-VERSION-x86_64-linux.tar.gz` with its SHA-256, unpacks it elsewhere and runs a case with what is there.
+/// `newest` is the newest C library that the program may ask for.
+pub(crate) fn release(sh: &Shell, newest: Option<&String>) -> Done {
+    cmd!(sh, "cargo build --release --locked -p rocrepro").run()?;
+    let program = sh.current_dir().join(crate::target()).join("release/rocrepro");
+    let needed = c_library(&cmd!(sh, "objdump -T {program}").read()?)
+        .ok_or("the program asks for no version of the C library")?;
+    println!("the program needs glibc {}.{}", needed.0, needed.1);
+    if let Some(newest) = newest {
+        let most =
+            version(newest).ok_or_else(|| format!("`{newest}` is no version, such as 2.31"))?;
+        if needed > most {
+            return Err(format!(
+                "it must need no newer one than {newest}: build it on an older system"
+            )
+            .into());
+        }
+    }
+
+    let told = cmd!(sh, "{program} --version").read()?;
+    let version = told.split_whitespace().nth(1).ok_or("the program does not say its version")?;
+    let name = format!("rocrepro-{version}-x86_64-linux");
+    let place = sh.current_dir().join("target/archive");
+    sh.remove_path(&place)?;
+    let folder = place.join(&name);
+    sh.create_dir(folder.join("completions"))?;
+    sh.copy_file(&program, folder.join("rocrepro"))?;
+    for file in BESIDE {
+        sh.copy_file(file, folder.join(file))?;
+    }
+    for (shell, file) in COMPLETIONS {
+        let script = cmd!(sh, "{program} completions {shell}").read()?;
+        sh.write_file(folder.join("completions").join(file), script + "\n")?;
+    }
+    let pages = folder.join("man/man1");
+    cmd!(sh, "{program} man {pages}").run()?;
+
+    let archive = format!("{name}.tar.gz");
+    let _inside = sh.push_dir(&place);
+    // The same bytes from the same files.
+    let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
+    cmd!(sh, "tar {same...} -czf {archive} {name}").run()?;
+    let sum = cmd!(sh, "sha256sum {archive}").read()?;
+    sh.write_file(format!("{archive}.sha256"), sum + "\n")?;
+    tried(sh, &archive, &name)?;
+    let bytes = fs::metadata(place.join(&archive))?.len();
+    println!("target/archive/{archive}: {} MB", bytes / 1_000_000);
+    Ok(())
+}
+
+/// What somebody does who has downloaded it.
+fn tried(sh: &Shell, archive: &str, name: &str) -> Result<(), Box<dyn Error>> {
+    cmd!(sh, "sha256sum --quiet -c {archive}.sha256").run()?;
+    let elsewhere = sh.create_temp_dir()?;
+    let at = elsewhere.path();
+    cmd!(sh, "tar -xzf {archive} -C {at}").run()?;
+    let unpacked = at.join(name);
+    let program = unpacked.join("rocrepro");
+    for page in ["rocrepro.1", "rocrepro-run.1"] {
+        let text = sh.read_file(unpacked.join("man/man1").join(page))?;
+        if !text.contains(".TH rocrepro") {
+            return Err(format!("{page} is no manual page").into());
+        }
+    }
+    let _there = sh.push_dir(at);
+    let said =
+        cmd!(sh, "{program} run copies/small-sizes --rocm {STACK} --device emulated").read()?;
+    if !said.contains("passed") {
+        return Err(format!("the program of the archive runs no case: {said}").into());
+    }
+    Ok(())
+}
+
+/// The newest version of glibc among the symbols that a program asks for.
+fn c_library(symbols: &str) -> Option<(u32, u32)> {
+    let named = symbols.match_indices("GLIBC_2.");
+    named.filter_map(|(at, _)| version(&symbols[at + "GLIBC_".len()..])).max()
+}
+
+/// The first two numbers of a version, whatever follows.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let mut numbers = text[..end].split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_c_library_is_found() {
+        let symbols = "0000 DF *UND* 0000 (GLIBC_2.2.5) free\n0 DF *UND* 0 (GLIBC_2.34)  dlsym\n0 (GLIBC_2.9) x\n";
+        assert_eq!(c_library(symbols), Some((2, 34)));
+        assert_eq!(c_library("no symbols"), None);
+        assert!(version("2.31") > version("2.9") && version("x").is_none());
+    }
+}
