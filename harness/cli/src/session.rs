@@ -92,6 +92,8 @@ pub struct Session {
     pub(crate) cache: PathBuf,
     /// The GPUs that trials run on; none where they run on the emulated device.
     pub(crate) slots: Vec<Slot>,
+    /// The first locks of those of which this run knows what a health check came to, and how often it has asked.
+    pub(crate) checked: Mutex<BTreeMap<String, u32>>,
     /// The first locks of those that the command of `recovery` was run for.
     pub(crate) mended: Mutex<BTreeSet<String>>,
     /// Those of which the user was told that nothing runs there any more.
@@ -193,6 +195,7 @@ impl Session {
             device_folder,
             cache,
             slots,
+            checked: Mutex::default(),
             mended: Mutex::default(),
             left_out: Mutex::default(),
             code_cache,
