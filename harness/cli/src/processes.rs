@@ -84,7 +84,7 @@ mod tests {
         let processes = Processes::default();
         processes.stuck.lock().unwrap().push(("a".to_owned(), stuck.clone()));
         assert_eq!(processes.take_stuck("b"), []);
-        assert_eq!(processes.take_stuck("a"), [stuck.clone()]);
+        assert_eq!(processes.take_stuck("a"), std::slice::from_ref(&stuck));
         assert_eq!(processes.take_stuck("a"), []);
         drop(child.stdin.take());
         // It is nobody's any more, and not yet waited for.

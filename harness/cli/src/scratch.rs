@@ -5,6 +5,7 @@
 //! it stands.
 
 mod mark;
+mod temporary;
 #[cfg(test)]
 mod tests;
 
@@ -20,6 +21,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use tempfile::TempDir;
 
 use self::mark::Mark;
+pub(crate) use self::temporary::Temporary;
 use crate::Stop;
 
 /// Below this many free bytes a trial's failure is put down to the full disk: HIP's compiler writes some

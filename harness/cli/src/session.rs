@@ -30,7 +30,7 @@ use crate::{
     machine::{self, Trouble},
     processes::Processes,
     program, progress,
-    scratch::{self, Scratch},
+    scratch::{self, Scratch, Temporary},
     slots::{self, Slot},
     stop::chain,
     trial::nonce,
@@ -100,6 +100,7 @@ pub struct Session {
     pub(crate) left_out: Mutex<BTreeSet<String>>,
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
+    _temporary: Temporary,
     pub(crate) scratch: Scratch,
     /// The processes that it started.
     pub(crate) processes: Processes,
@@ -169,9 +170,9 @@ impl Session {
         let foreign = options.cases_from.as_ref().is_some_and(|from| !from.trusted);
         // What a case from elsewhere may write to is not read by others.
         let code_cache = cache.join(if foreign { "code-from-elsewhere" } else { "code" });
-        let temporary = code_cache.join(TEMPORARY);
-        std::fs::create_dir_all(&temporary).map_err(|e| {
-            Stop::no_verdict(format!("error: cannot create `{}`: {e}", temporary.display()))
+        let temporary = Temporary::open(&code_cache, TEMPORARY).map_err(|e| {
+            let folder = code_cache.join(TEMPORARY);
+            Stop::no_verdict(format!("error: cannot create `{}`: {e}", folder.display()))
         })?;
         let mut session = Session {
             run: run_id(),
@@ -199,6 +200,7 @@ impl Session {
             mended: Mutex::default(),
             left_out: Mutex::default(),
             code_cache,
+            _temporary: temporary,
             scratch,
             processes: Processes::default(),
             programs: program::Shared::default(),

@@ -69,7 +69,7 @@ impl Places {
             return None;
         }
         let (what, bytes) = match tells {
-            Tells::Page if address % PAGE == 0 => ("That page", PAGE),
+            Tells::Page if address.is_multiple_of(PAGE) => ("That page", PAGE),
             Tells::Address | Tells::Page => ("That address", 1),
         };
         let end = address.saturating_add(bytes);

@@ -13,7 +13,8 @@ pub(crate) fn rates(records: &[Record]) -> String {
     // What ran on several GPUs says nothing of any, counted together.
     let gpu = |record: &Record| {
         let device = &record.device;
-        (!device.emulated && device.proven).then(|| device.bdf.clone()).unwrap_or_default()
+        let known = !device.emulated && device.proven;
+        if known { device.bdf.clone() } else { String::new() }
     };
     let gpus: BTreeSet<String> = records.iter().map(gpu).filter(|bdf| !bdf.is_empty()).collect();
     let gpu = |record: &Record| if gpus.len() > 1 { gpu(record) } else { String::new() };

@@ -54,7 +54,7 @@ fn trial(
     killed: bool,
 ) -> (bool, String) {
     let now = at(machine.now);
-    match before(&health, now, &mut || check(machine)) {
+    match before(health, now, &mut || check(machine)) {
         Gate::Open | Gate::Unwatched(_) => {}
         Gate::Closed(why) => return (false, why),
     }

@@ -1,12 +1,12 @@
 //! Several processes that make one plan at the same time, on one GPU: what only happens where they are in each other's way.
 
-use std::{panic::resume_unwind, thread};
+use std::{io, panic::resume_unwind, thread};
 
 use judge::Kind;
 use report::Record;
 use supervise::Cancel;
 
-use super::{Job, run_here};
+use super::{Job, run_here, without};
 use crate::{Session, slots::Slot};
 
 /// Runs a trial in as many processes as its case needs, and judges each by itself. The record is that of the first that failed, else of
@@ -18,20 +18,33 @@ pub(crate) fn run_at_once(
     cancel: &Cancel,
 ) -> Option<Record> {
     let run = |_| run_here(session, job, &session.limits, slot, cancel);
-    let records = at_once(job.case.needs.processes, run);
+    let records = match at_once(job.case.needs.processes, run) {
+        Ok(records) => records,
+        Err(error) => {
+            let why = format!("no thread could be started for each of its processes: {error}");
+            return Some(without(session, job, "not-started", why));
+        }
+    };
     Some(told(records.into_iter().collect::<Option<_>>()?))
 }
 
 /// What came of so many at the same time, at least one; each is given its number from 0.
-pub(crate) fn at_once<T: Send>(processes: u32, run: impl Fn(u32) -> T + Sync) -> Vec<T> {
+///
+/// # Errors
+/// A thread that cannot be started; those that were come to their end first.
+pub(crate) fn at_once<T: Send>(
+    processes: u32,
+    run: impl Fn(u32) -> T + Sync,
+) -> io::Result<Vec<T>> {
     thread::scope(|scope| {
         let run = &run;
-        let others: Vec<_> = (1..processes).map(|nth| scope.spawn(move || run(nth))).collect();
+        let start = |nth| thread::Builder::new().spawn_scoped(scope, move || run(nth));
+        let others = (1..processes).map(start).collect::<io::Result<Vec<_>>>()?;
         let mut all = vec![run(0)];
         for other in others {
             all.push(other.join().unwrap_or_else(|panic| resume_unwind(panic)));
         }
-        all
+        Ok(all)
     })
 }
 

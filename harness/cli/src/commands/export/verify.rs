@@ -329,6 +329,8 @@ pub(super) fn run_program(
         session.processes.note(&seen, None);
         Ok(seen)
     });
+    let seen =
+        seen.map_err(|e| Stop::no_verdict(format!("error: no thread could be started: {e}")))?;
     let mut seen = seen.into_iter().collect::<Result<Vec<_>, Stop>>()?;
     let failed = seen.iter().position(|seen| !matches!(seen.ended, Ended::Exited(0)));
     let seen = seen.swap_remove(failed.unwrap_or(0));
