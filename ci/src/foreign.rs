@@ -14,24 +14,24 @@ use crate::{
     Done, STACK,
     amd_tests::{Outcome, drawn_of, told},
     built,
+    frameworks::FRAMEWORKS,
 };
 
 /// A framework with tests for pytest.
 struct Suite {
-    /// Its name, that of `--with`, and that of the environment of `rocrepro env` that has it and pytest.
+    /// Its name among the [`FRAMEWORKS`].
     name: &'static str,
-    /// What that environment is made of.
-    packages: &'static str,
+    /// What its tests import besides.
+    packages: &'static [&'static str],
     /// What its programs are told.
     environment: &'static [&'static str],
 }
 
 const SUITES: &[Suite] = &[
-    Suite { name: "cupy", packages: "cupy-rocm-7-0==14.2.0 pytest scipy", environment: &[] },
+    Suite { name: "cupy", packages: &["pytest", "scipy"], environment: &[] },
     Suite {
         name: "jax",
-        packages: "jax==0.10.2 jaxlib==0.10.2 jax-rocm7-plugin==0.10.2 jax-rocm7-pjrt==0.10.2 \
-                   pytest absl-py hypothesis",
+        packages: &["pytest", "absl-py", "hypothesis"],
         environment: &[
             "XLA_PYTHON_CLIENT_PREALLOCATE=false",
             "JAX_PLATFORMS=rocm,cpu",
@@ -114,9 +114,11 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     let program = built(sh)?;
     let (name, gfx) = (suite.name, &draw.gfx);
     cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
-    if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().run().is_err() {
-        let packages = suite.packages;
-        return Err(format!("`rocrepro env create {name} {packages}` makes what is missing").into());
+    let venv = format!("{name}-tests");
+    if cmd!(sh, "{program} env path {venv}").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+        let framework = FRAMEWORKS.iter().find(|it| it.name == name).ok_or("no such framework")?;
+        let packages = [framework.packages, suite.packages].concat();
+        cmd!(sh, "{program} env create {venv} {packages...}").run()?;
     }
     let logs = sh.current_dir().join("target/foreign").join(name);
     fs::create_dir_all(&logs)?;
@@ -128,7 +130,7 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
         }
         let limit = limit.to_string();
         let on = ["--rocm", STACK, "--device", "emulated", "--gfx", gfx.as_str()];
-        cmd!(sh, "sh -c {TOGETHER} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {name} {told...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
+        cmd!(sh, "sh -c {TOGETHER} sh timeout --kill-after=5 {limit} {program} exec {on...} --with {name} --in {venv} {told...} -- python3 -m pytest --rootdir . -p no:cacheprovider -W ignore {words...}")
             .quiet()
             .ignore_status()
             .output()

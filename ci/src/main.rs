@@ -9,6 +9,7 @@ mod examples;
 mod exports;
 mod filing;
 mod foreign;
+mod frameworks;
 mod launchers;
 mod mutants;
 mod night;
@@ -101,6 +102,7 @@ usage: cargo run -p ci -- TASK
   recipes  the commands of docs/recipes print what is shown there; `recipes --write` shows what they print
   amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed a drawn one of those
            for every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
+  frameworks  every case about Triton, CuPy, JAX and onnxruntime of PyPI turns red by its faults: 10 GB
   foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
   release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
@@ -146,6 +148,7 @@ fn main() -> ExitCode {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| amd_tests::amd_tests(&sh, &words))
         }
+        "frameworks" => shell().and_then(|sh| frameworks::all(&sh)),
         "foreign" => {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| foreign::foreign(&sh, &words))
@@ -187,7 +190,7 @@ fn arguments_have(word: &str) -> bool {
 /// The gate. How long each part took is said, so that one which grew is seen.
 fn all() -> Done {
     type Part = (&'static str, fn() -> Done);
-    const PARTS: [Part; 8] = [
+    const PARTS: [Part; 9] = [
         ("lint", lint),
         ("test", test),
         ("stacks", stacks_sample),
@@ -196,6 +199,7 @@ fn all() -> Done {
         ("exports", || exports::sample(&shell()?)),
         ("filed", || filing::sample(&shell()?)),
         ("amd", || amd_tests::half(&shell()?)),
+        ("frameworks", || frameworks::sample(&shell()?)),
     ];
     for (name, part) in PARTS {
         let begun = Instant::now();

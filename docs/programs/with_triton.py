@@ -29,7 +29,7 @@ import triton
 import triton.language as tl
 from triton.backends.amd.driver import HIPDriver
 
-hip = ctypes.CDLL("libamdhip64.so.7")
+hip = ctypes.CDLL("libamdhip64.so")
 
 
 def checked(status):

@@ -5,6 +5,9 @@
 //! instruction, since without the upper halves no such operand lies above v127. Here the bit is taken away, the rest is
 //! named by the disassembler, and the half is written behind the register as LLVM does: `v5.h`.
 //!
+//! VOP3 has room for three sources, and hardware does not look at those that an instruction lacks. LLVM wrote zeros there; since
+//! release 22 it writes the constant 0 (0x80), which disassemblers before it refuse. Here the zeros are put back.
+//!
 //! Source for the encodings: the RDNA 3 and RDNA 4 ISA guides, "VOP1", "VOP2", "VOPC", "DPP16", "DPP8" and "VOP3".
 
 use device::{Arch, Generation};
@@ -115,10 +118,47 @@ fn remodelled(word: u32) -> Option<(u32, &'static str)> {
 /// # Errors
 /// Without a disassembler for the architecture: why.
 pub(crate) fn name(arch: Arch, address: u64, bytes: &[u8]) -> Named {
-    if arch.generation() < Generation::Rdna3 {
+    let generation = arch.generation();
+    let vop3 = if generation.is_gfx9() { 0x34 } else { 0x35 };
+    let by_stack = |bytes: &[u8]| disassemble(arch, address, bytes);
+    let with_zeros = |bytes: &[u8]| without_sources(vop3, bytes, &by_stack);
+    if generation < Generation::Rdna3 {
+        return with_zeros(bytes);
+    }
+    name_by(bytes, &|bytes| match by_stack(bytes)? {
+        None => with_zeros(bytes),
+        named => Ok(named),
+    })
+}
+
+/// Names an instruction of VOP3 that has the constant 0 for its third source, or for the second as well, where it lacks these.
+fn without_sources(vop3: u32, bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
+    const SOURCE: u64 = 0x1ff;
+    const ZERO: u64 = 0x80;
+    let Some(Ok(dwords)) = bytes.get(..8).map(<[u8; 8]>::try_from) else { return Ok(None) };
+    let all = u64::from_le_bytes(dwords);
+    if all as u32 >> 26 != vop3 {
         return Ok(None);
     }
-    name_by(bytes, &|bytes| disassemble(arch, address, bytes))
+    let named = |all: u64| {
+        let mut changed = bytes.to_vec();
+        changed[..8].copy_from_slice(&all.to_le_bytes());
+        disassemble(&changed)
+    };
+    let (third, second) = (32 + 18, 32 + 9);
+    for lacking in [&[third][..], &[third, second]] {
+        if lacking.iter().any(|bit| all >> bit & SOURCE != ZERO) {
+            break;
+        }
+        let bare = lacking.iter().fold(all, |all, bit| all & !(SOURCE << bit));
+        let Some(text) = named(bare)? else { continue };
+        // With a register there it is no instruction or the same one: so it does not use what stands there.
+        let mut with_register = lacking.iter().map(|bit| named(bare | 1 << bit));
+        if with_register.all(|other| other.is_ok_and(|other| other.is_none_or(|it| it == text))) {
+            return Ok(Some(text));
+        }
+    }
+    Ok(None)
 }
 
 fn name_by(bytes: &[u8], disassemble: &dyn Fn(&[u8]) -> Named) -> Named {
@@ -184,6 +224,41 @@ mod tests {
         let bytes: Vec<u8> = word.to_le_bytes().into_iter().chain([0; 28]).collect();
         let named = name_by(&bytes, &old).expect("a disassembler");
         assert_eq!(named.as_ref().map(|(text, _)| text.as_str()), expected, "{word:#010x}");
+    }
+
+    /// A disassembler before LLVM 22: one instruction of VOP3 with each number of sources, unused ones being zeros.
+    fn strict(bytes: &[u8]) -> Named {
+        let all = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        let source = |nth: u32| all >> (32 + 9 * nth) & 0x1ff;
+        let text = match (all >> 16 & 0x3ff, source(0), source(1), source(2)) {
+            (_, _, _, 0x80) => return Ok(None),
+            (1, a, 0, 0) => format!("one {a}"),
+            (2, a, b, 0) => format!("two {a} {b}"),
+            (3, a, b, c) => format!("three {a} {b} {c}"),
+            _ => return Ok(None),
+        };
+        Ok(Some((text, 8)))
+    }
+
+    #[test]
+    fn sources_that_an_instruction_lacks_may_be_anything() {
+        let check = |opcode: u64, sources: [u64; 3], expected: Option<&str>| {
+            let sources = sources[0] << 32 | sources[1] << 41 | sources[2] << 50;
+            let bytes = (0x35 << 26 | opcode << 16 | sources).to_le_bytes();
+            let named = without_sources(0x35, &bytes, &strict).unwrap();
+            assert_eq!(named.as_ref().map(|it| it.0.as_str()), expected, "{opcode} {sources:#x}");
+            assert_eq!(without_sources(0x34, &bytes, &strict), Ok(None), "of another encoding");
+        };
+        check(1, [5, 0x80, 0x80], Some("one 5"));
+        check(2, [5, 6, 0x80], Some("two 5 6"));
+        check(2, [5, 0x80, 0x80], Some("two 5 128"));
+        // It has three, so it is not one whose third may be taken away.
+        check(3, [5, 6, 0x80], None);
+        check(4, [5, 6, 0x80], None);
+        // What is no constant 0 was put there for a reason that is not known.
+        check(1, [5, 7, 0x80], None);
+        check(2, [5, 6, 0x81], None);
+        assert_eq!(without_sources(0x35, &[0; 4], &strict), Ok(None));
     }
 
     #[test]

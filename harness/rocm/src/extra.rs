@@ -28,6 +28,8 @@ pub enum Extra {
     Hipsolver,
     /// hipSPARSE and rocSPARSE.
     Hipsparse,
+    /// llama.cpp as Debian builds it, with its HIP backend and its tests.
+    Llama,
     /// MIOpen.
     Miopen,
     /// RCCL.
@@ -121,6 +123,7 @@ impl Extra {
         Self::Hiprand,
         Self::Hipsolver,
         Self::Hipsparse,
+        Self::Llama,
         Self::Miopen,
         Self::Rccl,
         Self::Rocblas,
@@ -146,13 +149,14 @@ impl Extra {
         text.parse().map(|extra| vec![extra])
     }
 
-    /// Whether its kernels are files, of which only those of wanted architectures are unpacked. hipBLAS and the solvers come with
-    /// rocBLAS.
+    /// Whether its kernels are files, of which only those of wanted architectures are unpacked. hipBLAS, the solvers and
+    /// llama.cpp come with rocBLAS.
     pub(crate) fn has_kernel_files(self) -> bool {
         match self {
             Self::Hipblas
             | Self::Hipblaslt
             | Self::Hipsolver
+            | Self::Llama
             | Self::Miopen
             | Self::Rocblas
             | Self::Rocsolver => true,
@@ -186,6 +190,7 @@ impl Extra {
             Self::Hiprand => "hiprand",
             Self::Hipsolver => "hipsolver",
             Self::Hipsparse => "hipsparse",
+            Self::Llama => "llama",
             Self::Miopen => "miopen",
             Self::Rccl => "rccl",
             Self::Rocblas => "rocblas",

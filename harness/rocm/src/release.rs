@@ -41,6 +41,9 @@ pub struct ExtraPackages {
 /// Annotations of traces, to which the math libraries of 7.2.4 are linked.
 const ROCTX: &str = "libroctx64-4=7.2.4*";
 
+/// Where libraries of 6.4.3 are that forky lost.
+const SID: &[&str] = &["sid"];
+
 /// A library with what it needs of its own release, and its headers.
 const fn library(
     extra: Extra,
@@ -56,6 +59,11 @@ const fn headers(extra: Extra, packages: &'static [&'static str]) -> ExtraPackag
 }
 
 impl ExtraPackages {
+    /// That is read in more suites.
+    const fn in_suites(self, suites: &'static [&'static str]) -> Self {
+        Self { suites, ..self }
+    }
+
     /// With AMD's tests of it.
     const fn tested(self, tests: &'static [&'static str]) -> Self {
         Self { tests, ..self }
@@ -156,17 +164,17 @@ pub const RELEASES: &[Release] = &[
                 headers: &[],
                 tests: &[],
             },
-            // forky lost these two; sid's builds are against libamdhip64.so.6.
+            // What forky lost; sid's builds are against libamdhip64.so.6. RCCL is not among them: sid's is of 5.4.3.
             ExtraPackages {
                 extra: Extra::Hiprand,
-                suites: &["sid"],
+                suites: SID,
                 packages: &["libhiprand1=6.4*", "librocrand1=6.4*"],
                 headers: &["libhiprand-dev=6.4*", "librocrand-dev=6.4*"],
                 tests: &[],
             },
             ExtraPackages {
                 extra: Extra::Hipblaslt,
-                suites: &["sid"],
+                suites: SID,
                 packages: &["libhipblaslt1=7.1*"],
                 headers: &["libhipblaslt-dev=7.1*", "libhipblas-common-dev=7.1*"],
                 tests: &[],
@@ -178,6 +186,26 @@ pub const RELEASES: &[Release] = &[
                 headers: &["librocblas-dev=6.4*"],
                 tests: &[],
             },
+            library(Extra::Hipblas, &["libhipblas2=6.4*"], &["libhipblas-dev=6.4*"]),
+            library(Extra::Hipfft, &["libhipfft0=6.4*"], &["libhipfft-dev=6.4*"]).in_suites(SID),
+            library(Extra::Hipsolver, &["libhipsolver0=6.4*"], &["libhipsolver-dev=6.4*"])
+                .in_suites(SID),
+            library(Extra::Hipsparse, &["libhipsparse1=6.4*"], &["libhipsparse-dev=6.4*"])
+                .in_suites(SID),
+            library(
+                Extra::Llama,
+                &["libggml0-backend-hip", "libllama0", "llama.cpp-tools", "llama.cpp-tests"],
+                &[],
+            ),
+            library(Extra::Miopen, &["libmiopen1=6.4*"], &["libmiopen-dev=6.4*"]).in_suites(SID),
+            library(Extra::Rocfft, &["librocfft0=6.4*"], &["librocfft-dev=6.4*"]),
+            library(Extra::RocmSmi, &["librocm-smi64-1=6.4*"], &["librocm-smi-dev=6.4*"]),
+            headers(Extra::Hipcub, &["libhipcub-dev=6.4*"]),
+            headers(Extra::Rocprim, &["librocprim-dev=6.4*"]),
+            library(Extra::Rocsolver, &["librocsolver0=6.4*"], &["librocsolver-dev=6.4*"]),
+            library(Extra::Rocsparse, &["librocsparse1=6.4*"], &["librocsparse-dev=6.4*"]),
+            headers(Extra::Rocthrust, &["librocthrust-dev=6.4*"]),
+            library(Extra::Roctx, &["libroctx64-4=6.4*"], &["libroctx-dev=6.4*"]),
         ],
     },
     Release {

@@ -21,7 +21,7 @@ const THREADS: usize = 64;
 /// Calls of one thread that are told, from the innermost on.
 const CALLS: usize = 20;
 
-/// How long all of this may take, but for the thread that is looked at then.
+/// How long threads are stopped one after the other, and as long again their calls are looked up by name.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A line for each thread of the group, the leader's first thread first. Each thread is stopped for the moment in which its registers
@@ -42,8 +42,8 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
     threads.sort_unstable();
     let left_out = threads.len().saturating_sub(THREADS);
     threads.truncate(THREADS);
-    let mut modules = Modules::of(pid);
-    let line = |tid: i32| {
+    let modules = Modules::of(pid);
+    let looked_at = |tid: i32| {
         let file = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
         let (name, stat) = (file("comm").ok()?, file("stat").ok()?);
         let (_, state, _) = group::parse_stat(&stat)?;
@@ -52,11 +52,19 @@ fn process(pid: i32, until: Instant) -> Vec<String> {
         let stops = state != "D" && Instant::now() < until;
         let stopped = stops.then(|| Stopped::stop(tid)).flatten();
         let at = stopped.as_ref().and_then(Stopped::registers);
-        let calls = at.zip(modules.as_mut());
+        let calls = at.zip(modules.as_ref());
         let calls = calls.map(|(at, modules)| modules.calls(&at, CALLS)).unwrap_or_default();
-        Some(told(pid, tid, name.trim_end(), state, &waits, &calls))
+        Some((tid, name, state.to_owned(), waits, calls))
     };
-    let mut lines: Vec<String> = threads.into_iter().filter_map(line).collect();
+    // Names take longest, so nobody stands still for them, and no thread misses its calls for another's names.
+    let threads: Vec<_> = threads.into_iter().filter_map(looked_at).collect();
+    let until = until + PATIENCE;
+    let line = |(tid, name, state, waits, calls): (i32, String, String, String, Vec<u64>)| {
+        let named = |call| modules.as_ref().map(|modules| modules.named(call, until));
+        let calls: Vec<String> = calls.into_iter().filter_map(named).collect();
+        told(pid, tid, name.trim_end(), &state, &waits, &calls)
+    };
+    let mut lines: Vec<String> = threads.into_iter().map(line).collect();
     if left_out > 0 {
         lines.push(format!("process {pid} has {left_out} more threads"));
     }

@@ -1,9 +1,11 @@
 //! The files in the memory of another process, how their functions are left, and what these are called.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
@@ -27,7 +29,9 @@ struct Mapped {
     name: String,
     /// What is added to an address of the file.
     bias: u64,
-    symbols: Vec<Symbol>,
+    file: File,
+    /// Read when the first of them is asked for: a large library has hundreds of thousands, and few libraries are asked.
+    symbols: OnceCell<Vec<Symbol>>,
 }
 
 /// A function and where it is in its file.
@@ -61,8 +65,8 @@ impl Modules {
         Some(modules)
     }
 
-    /// The calls of a thread, the innermost first, `most` of them.
-    pub(super) fn calls(&mut self, at: &Registers, most: usize) -> Vec<String> {
+    /// Where the calls of a thread are, the innermost first, `most` of them. The thread stands still for it.
+    pub(super) fn calls(&self, at: &Registers, most: usize) -> Vec<u64> {
         let mut cache = CacheX86_64::<_>::new();
         let registers = UnwindRegsX86_64::new(at.instruction, at.stack, at.frame);
         let memory = &self.memory;
@@ -76,19 +80,24 @@ impl Modules {
         let mut calls = Vec::new();
         while let (true, Ok(Some(frame))) = (calls.len() < most, frames.next()) {
             // A return address may be behind the last instruction of its function.
-            calls.push(self.named(frame.address_for_lookup()));
+            calls.push(frame.address_for_lookup());
         }
         calls
     }
 
-    /// The function at an address and its file, or as much of it as is known.
-    fn named(&self, address: u64) -> String {
+    /// The function at an address and its file, or as much of it as is known. From `until` on no more names are read.
+    pub(super) fn named(&self, address: u64, until: Instant) -> String {
         let Some(file) = self.files.iter().find(|file| file.at.contains(&address)) else {
             return format!("{address:#x}");
         };
         let inside = address - file.bias;
-        let before = file.symbols.partition_point(|symbol| symbol.at.start <= inside);
-        let symbol = file.symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
+        let symbols = match file.symbols.get() {
+            Some(symbols) => symbols,
+            None if Instant::now() < until => file.symbols.get_or_init(|| symbols(&file.file)),
+            None => &Vec::new(),
+        };
+        let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
+        let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
         match symbol {
             Some(symbol) => format!("{} ({})", plain(&symbol.name), file.name),
             None => format!("{}+{inside:#x}", file.name),
@@ -125,9 +134,9 @@ fn part(line: &str) -> Option<Part> {
     path.starts_with('/').then(|| Part { at, offset, path: path.to_owned() })
 }
 
-/// How the functions of a part are left, and what they are called.
+/// How the functions of a part are left.
 fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
-    let cache = ReadCache::new(file);
+    let cache = ReadCache::new(&file);
     let elf = object::File::parse(&cache).ok()?;
     // The segment whose bytes are mapped there. Segments begin anywhere in a page, so two may share one.
     let segment = elf.segments().find(|segment| {
@@ -154,6 +163,14 @@ fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
     };
     let name = part.path.rsplit('/').next().unwrap_or_default().to_owned();
     let module = Module::new(name.clone(), part.at.clone(), bias, sections);
+    drop(cache);
+    Some((module, Mapped { at: part.at.clone(), name, bias, file, symbols: OnceCell::new() }))
+}
+
+/// The functions of a file, in the order of their addresses.
+fn symbols(file: &File) -> Vec<Symbol> {
+    let cache = ReadCache::new(file);
+    let Ok(elf) = object::File::parse(&cache) else { return Vec::new() };
     let mut symbols = BTreeMap::new();
     for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
         let at = symbol.address()..symbol.address() + symbol.size();
@@ -161,8 +178,7 @@ fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
             symbols.entry((at.start, at.end)).or_insert_with(|| name.to_owned());
         }
     }
-    let symbols = symbols.into_iter().map(|((start, end), name)| Symbol { at: start..end, name });
-    Some((module, Mapped { at: part.at.clone(), name, bias, symbols: symbols.collect() }))
+    symbols.into_iter().map(|((start, end), name)| Symbol { at: start..end, name }).collect()
 }
 
 #[cfg(test)]

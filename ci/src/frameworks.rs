@@ -1,0 +1,86 @@
+//! Frameworks as PyPI has them, on the emulated device: their packages, and the cases about them.
+
+use std::path::Path;
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK, built};
+
+/// A framework of PyPI. Its name is also what `--with` calls the libraries that it needs, what its environment is called here, and
+/// how its cases in `programs` begin.
+pub(crate) struct Framework {
+    pub name: &'static str,
+    /// What it is made of, besides what its own tests need.
+    pub packages: &'static [&'static str],
+    /// Architectures on which its cases run.
+    gfx: &'static [&'static str],
+    /// The cases of the gate, on the first architecture; none where its libraries are too much for one.
+    sample: &'static [&'static str],
+}
+
+pub(crate) const FRAMEWORKS: &[Framework] = &[
+    Framework {
+        name: "triton",
+        packages: &["triton==3.9.0", "numpy"],
+        gfx: &["gfx1151", "gfx90a"],
+        sample: &["programs/triton-softmax", "programs/triton-atomics"],
+    },
+    Framework {
+        name: "cupy",
+        packages: &["cupy-rocm-7-0==14.2.0"],
+        gfx: &["gfx90a"],
+        sample: &["programs/cupy-copies"],
+    },
+    Framework {
+        name: "jax",
+        packages: &[
+            "jax==0.10.2",
+            "jaxlib==0.10.2",
+            "jax-rocm7-plugin==0.10.2",
+            "jax-rocm7-pjrt==0.10.2",
+        ],
+        gfx: &["gfx90a", "gfx1151"],
+        sample: &[],
+    },
+    Framework {
+        name: "onnxruntime",
+        packages: &["onnxruntime-rocm==1.22.2.post3", "onnx"],
+        gfx: &["gfx90a"],
+        sample: &[],
+    },
+];
+
+/// Every declared fault turns each case of every framework red.
+pub(crate) fn all(sh: &Shell) -> Done {
+    let program = built(sh)?;
+    for it in FRAMEWORKS {
+        prepared(sh, &program, it)?;
+        let cases = format!("programs/{}-*", it.name);
+        for gfx in it.gfx {
+            cmd!(sh, "{program} prove {cases} --rocm {STACK} --gfx {gfx} --device emulated").run()?;
+        }
+    }
+    Ok(())
+}
+
+/// The same for the cases of the gate.
+pub(crate) fn sample(sh: &Shell) -> Done {
+    let program = built(sh)?;
+    for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
+        prepared(sh, &program, it)?;
+        let (cases, gfx) = (it.sample, it.gfx[0]);
+        cmd!(sh, "{program} prove {cases...} --rocm {STACK} --gfx {gfx} --device emulated").run()?;
+    }
+    Ok(())
+}
+
+/// Fetches what it needs and makes its environment.
+fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
+    let Framework { name, packages, gfx, .. } = *it;
+    let gfx = gfx.join(",");
+    cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
+    if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+        cmd!(sh, "{program} env create {name} {packages...}").run()?;
+    }
+    Ok(())
+}
