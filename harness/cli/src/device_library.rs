@@ -57,9 +57,10 @@ pub(crate) fn install(cache: &Path) -> Result<PathBuf, Stop> {
             folder.display()
         )));
     }
-    // It appears in one step; of another length it is what a full disk or another program left.
+    // It appears in one step; of another length it is what a full disk, another program or another version of this one left.
     let there = fs::metadata(folder.join(FILE_NAME));
-    if there.is_ok_and(|file| file.is_file() && file.len() == library.len() as u64) {
+    let len = hsa_runtime64::install::installed_len(&library).map_err(|e| failed(&e))?;
+    if there.is_ok_and(|file| file.is_file() && file.len() == len) {
         return Ok(folder);
     }
     hsa_runtime64::install::install(&library, &folder).map_err(|e| failed(&e))?;

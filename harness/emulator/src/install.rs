@@ -5,7 +5,8 @@
 //! at every start of a program that is linked to HIP. A linker could add the version, but `rustc`
 //! hands it a script of anonymous version already, and GNU ld refuses a second one with a name. So
 //! the version is added to the finished file, in space that the library keeps for that: the
-//! exported variable `VERSION_SYMBOL`. Nothing in the file moves.
+//! exported variable `VERSION_SYMBOL`. Nothing in the file moves. Linkers read sections where loaders
+//! read segments, so the end of the file has a table of sections that tells of the version, too.
 //!
 //! Formats: the System V ABI, "Dynamic Linking", and the Linux Standard Base, "Symbol Versioning".
 
@@ -17,7 +18,7 @@ use std::{
 
 use object::{
     LittleEndian as LE, Object, ObjectSegment, ObjectSymbol, elf,
-    read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _},
+    read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, SectionHeader as _},
 };
 
 /// The file name under which the HIP runtime looks for the HSA runtime.
@@ -90,6 +91,55 @@ pub fn install(library: &[u8], folder: &Path) -> Result<PathBuf, InstallError> {
     Ok(target)
 }
 
+/// Bytes of a section's header in an ELF file of 64 bits.
+const HEADER: usize = 64;
+
+/// What linkers read.
+struct Sections {
+    headers: Vec<[u8; HEADER]>,
+    names: Vec<u8>,
+    /// Which of them the dynamic table is.
+    dynamic: usize,
+    /// And which the names.
+    named: usize,
+}
+
+impl Sections {
+    const ADDED: &[u8] = b".gnu.version_d\0";
+
+    fn of(library: &[u8]) -> Result<Sections, String> {
+        let read = |error: object::Error| error.to_string();
+        let header = elf::FileHeader64::<LE>::parse(library).map_err(read)?;
+        let table = header.section_headers(LE, library).map_err(read)?;
+        let named = header.shstrndx(LE, library).map_err(read)? as usize;
+        let names = table.get(named).ok_or("it has no names of sections")?;
+        let names = names.data(LE, library).map_err(read)?.to_vec();
+        let is_dynamic =
+            |section: &elf::SectionHeader64<LE>| section.sh_type(LE) == elf::SHT_DYNAMIC;
+        Ok(Sections {
+            headers: table.iter().map(|it| object::bytes_of(it).try_into().unwrap()).collect(),
+            names,
+            dynamic: table.iter().position(is_dynamic).ok_or("it has no dynamic table")?,
+            named,
+        })
+    }
+
+    /// Bytes of a file of so many when they are behind it.
+    fn behind(&self, file: usize) -> usize {
+        let names = self.names.len() + Self::ADDED.len();
+        (file + names).next_multiple_of(8) + (self.headers.len() + 1) * HEADER
+    }
+}
+
+/// How many bytes [`install`] writes.
+///
+/// # Errors
+/// Where `library` is something else: why.
+pub fn installed_len(library: &[u8]) -> Result<u64, InstallError> {
+    let sections = Sections::of(library).map_err(InstallError::NotTheDevice)?;
+    Ok(sections.behind(library.len()) as u64)
+}
+
 /// What has to be known of the library before it is changed.
 struct Layout {
     /// File offset of the program header of the dynamic table.
@@ -104,6 +154,7 @@ struct Layout {
     version: u16,
     /// The file's own name and the version's name, as offsets into the string table.
     names: [(u32, &'static str); 2],
+    sections: Sections,
 }
 
 fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
@@ -143,6 +194,56 @@ fn with_versions(mut library: Vec<u8>) -> Result<Vec<u8>, String> {
     for symbol in layout.symbols {
         put(symbol, &layout.version.to_le_bytes());
     }
+    let dynamic = Piece { offset: offset as u64, address, size: len };
+    let definitions = definitions as u64;
+    let definitions =
+        Piece { offset: offset as u64 + definitions, address: address + definitions, size: 56 };
+    with_sections(library, layout.sections, dynamic, definitions)
+}
+
+/// Where something is in the file and in memory.
+struct Piece {
+    offset: u64,
+    address: u64,
+    size: u64,
+}
+
+impl Piece {
+    /// Into a section's header.
+    fn put(&self, header: &mut [u8]) {
+        for (at, word) in [(16, self.address), (24, self.offset), (32, self.size)] {
+            header[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+    }
+}
+
+/// Puts a table of sections behind the file, in which the dynamic table is in its new place and the definitions have a section.
+fn with_sections(
+    mut library: Vec<u8>,
+    sections: Sections,
+    dynamic: Piece,
+    definitions: Piece,
+) -> Result<Vec<u8>, String> {
+    let Sections { mut headers, mut names, dynamic: place, named } = sections;
+    dynamic.put(headers.get_mut(place).ok_or("no section of the dynamic table")?);
+    let mut added = [0; HEADER];
+    for (at, half) in [(0, names.len() as u32), (4, elf::SHT_GNU_VERDEF.0), (44, 2)] {
+        added[at..at + 4].copy_from_slice(&half.to_le_bytes());
+    }
+    // It lies in memory, in words; its names are where those of the dynamic table are.
+    (added[8], added[48]) = (elf::SHF_ALLOC.0 as u8, 8);
+    added[40..44].copy_from_slice(&headers[place][40..44]);
+    definitions.put(&mut added);
+    names.extend_from_slice(Sections::ADDED);
+    let header = headers.get_mut(named).ok_or("no section of names")?;
+    Piece { offset: library.len() as u64, address: 0, size: names.len() as u64 }.put(header);
+    headers.push(added);
+    library.extend(names);
+    library.resize(library.len().next_multiple_of(8), 0);
+    let table = library.len() as u64;
+    library[40..48].copy_from_slice(&table.to_le_bytes());
+    library[60..62].copy_from_slice(&(headers.len() as u16).to_le_bytes());
+    library.extend(headers.iter().flatten());
     Ok(library)
 }
 
@@ -202,6 +303,7 @@ fn examine(library: &[u8]) -> Result<Layout, String> {
         }
     }
     Ok(Layout {
+        sections: Sections::of(library)?,
         dynamic_header: header.e_phoff.get(LE) as usize + index * 56,
         space: (space_offset, space.address()),
         names: [name_of(FILE_NAME)?, name_of(VERSION_SYMBOL)?],

@@ -28,6 +28,8 @@ fn the_installed_library_offers_the_interface_in_its_version() {
     let installed = install::install(&built_library(), folder.path()).unwrap();
     assert_eq!(installed, folder.path().join("libhsa-runtime64.so.1"));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left over");
+    let size = std::fs::metadata(&installed).unwrap().len();
+    assert_eq!(install::installed_len(&built_library()).unwrap(), size);
 
     let path = CString::new(installed.to_str().unwrap()).unwrap();
     // SAFETY: the path is a C string; loading runs only what the Rust runtime needs.
@@ -65,4 +67,19 @@ fn what_is_not_the_device_is_refused() {
     check(&once, |error| matches!(error, InstallError::NotTheDevice(_)));
     let error = install::install(&built_library(), Path::new("/proc/nonexistent")).unwrap_err();
     assert!(matches!(error, InstallError::Io(..)), "{error:?}");
+}
+
+#[test]
+fn a_linker_takes_the_installed_library() {
+    let folder = tempfile::tempdir().unwrap();
+    let installed = install::install(&built_library(), folder.path()).unwrap();
+    let source = folder.path().join("program.c");
+    std::fs::write(&source, "int hsa_init(void); int main(void) { return hsa_init(); }").unwrap();
+    let program = folder.path().join("program");
+    let mut linker = std::process::Command::new("cc");
+    let output = linker.args([&source, &installed]).arg("-o").arg(&program).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    // What a program asks for it has from the library's definitions.
+    let program = std::fs::read(program).unwrap();
+    assert!(program.windows(7).any(|bytes| bytes == b"ROCR_1\0"));
 }
