@@ -100,7 +100,7 @@ pub struct Session {
     pub(crate) left_out: Mutex<BTreeSet<String>>,
     /// Compiled kernels, kept between runs.
     pub code_cache: PathBuf,
-    _temporary: Temporary,
+    pub(crate) temporary: Temporary,
     pub(crate) scratch: Scratch,
     /// The processes that it started.
     pub(crate) processes: Processes,
@@ -200,7 +200,7 @@ impl Session {
             mended: Mutex::default(),
             left_out: Mutex::default(),
             code_cache,
-            _temporary: temporary,
+            temporary,
             scratch,
             processes: Processes::default(),
             programs: program::Shared::default(),

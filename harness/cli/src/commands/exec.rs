@@ -57,6 +57,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     }
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
+    let _uses = session.temporary.of_the_next_program();
     // What the session made for trials goes; this process becomes the program.
     drop(session);
     let error = command.exec();

@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io,
+    os::fd::OwnedFd,
     path::Path,
 };
 
@@ -14,7 +15,7 @@ const OF_COMGR: [&str; 2] = ["comgr-", "CompileSource-"];
 /// The folder, as long as a run uses it.
 pub(crate) struct Temporary {
     /// None where the cache can only be read.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 impl Temporary {
@@ -31,7 +32,12 @@ impl Temporary {
             }
             let _ = flock(lock, FlockOperation::LockShared);
         }
-        Ok(Temporary { _lock: lock })
+        Ok(Temporary { lock })
+    }
+
+    /// What the program that this process becomes uses the folder by, and all that it starts: it stays open there.
+    pub(crate) fn of_the_next_program(&self) -> Option<OwnedFd> {
+        rustix::io::dup(self.lock.as_ref()?).ok()
     }
 }
 
@@ -77,7 +83,15 @@ mod tests {
         drop(first);
         let third = Temporary::open(cache.path(), "tmp").unwrap();
         assert_eq!(there(), 4);
-        drop((second, third));
+        drop(second);
+        let mut program = std::process::Command::new("cat");
+        let kept = third.of_the_next_program().unwrap();
+        let mut program = program.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        drop((third, kept));
+        drop(Temporary::open(cache.path(), "tmp").unwrap());
+        assert_eq!(there(), 4, "a program uses it");
+        drop(program.stdin.take());
+        program.wait().unwrap();
         let _alone = Temporary::open(cache.path(), "tmp").unwrap();
         assert_eq!(there(), 1);
         assert!(tmp.join("somebody's").exists() && cache.path().join("tmp.lock").exists());

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::{BufRead, BufReader, Write},
     os::unix::fs::symlink,
     path::Path,
     process::{Command, Output, Stdio},
@@ -169,4 +170,21 @@ fn a_run_in_a_pid_namespace_of_its_own_ends_as_elsewhere() {
     let words = ["run", "copies/tensors[bytes=64]", "--device", "emulated", "--gfx", "gfx1151"];
     let output = unshare(&[&[program][..], &words].concat()).expect("it starts");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+/// comgr's folders lie beside each other for all that runs, and what killed ones left is removed when nobody uses them.
+#[test]
+fn what_a_program_has_in_the_folder_of_temporary_files_stays() {
+    let script = "mkdir -p $TMPDIR/comgr-0-test; echo made; read line; test -d $TMPDIR/comgr-0-test; \
+                  echo $?; rmdir $TMPDIR/comgr-0-test";
+    let mut program = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    program.args(["exec", "--rocm", "debian:7.2.4", "--device", "emulated", "--", "sh", "-c"]);
+    program.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().expect("it starts");
+    let mut says = BufReader::new(program.stdout.take().expect("a pipe")).lines();
+    assert_eq!(says.next().expect("a line").expect("text"), "made");
+    check(&["true"], 0, &[], if namespaces() { &[] } else { &[WITHOUT] });
+    writeln!(program.stdin.as_ref().expect("a pipe"), "go").expect("it reads");
+    assert_eq!(says.next().expect("a line").expect("text"), "0", "it is gone");
+    assert!(program.wait().expect("it ends").success());
 }
