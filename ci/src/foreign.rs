@@ -115,7 +115,8 @@ pub(crate) fn foreign(sh: &Shell, words: &[String]) -> Done {
     let (name, gfx) = (suite.name, &draw.gfx);
     cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
     let venv = format!("{name}-tests");
-    if cmd!(sh, "{program} env path {venv}").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+    if cmd!(sh, "{program} env path {venv}").quiet().ignore_stdout().ignore_stderr().run().is_err()
+    {
         let framework = FRAMEWORKS.iter().find(|it| it.name == name).ok_or("no such framework")?;
         let packages = [framework.packages, suite.packages].concat();
         cmd!(sh, "{program} env create {venv} {packages...}").run()?;

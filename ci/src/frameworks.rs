@@ -25,12 +25,7 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
         gfx: &["gfx1151", "gfx90a"],
         sample: &["programs/triton-softmax", "programs/triton-atomics"],
     },
-    Framework {
-        name: "cupy",
-        packages: &["cupy-rocm-7-0==14.2.0"],
-        gfx: &["gfx90a"],
-        sample: &["programs/cupy-copies"],
-    },
+    Framework { name: "cupy", packages: &["cupy-rocm-7-0==14.2.0"], gfx: &["gfx90a"], sample: &[] },
     Framework {
         name: "jax",
         packages: &[
@@ -57,7 +52,8 @@ pub(crate) fn all(sh: &Shell) -> Done {
         prepared(sh, &program, it)?;
         let cases = format!("programs/{}-*", it.name);
         for gfx in it.gfx {
-            cmd!(sh, "{program} prove {cases} --rocm {STACK} --gfx {gfx} --device emulated").run()?;
+            cmd!(sh, "{program} prove {cases} --rocm {STACK} --gfx {gfx} --device emulated")
+                .run()?;
         }
     }
     Ok(())
@@ -69,7 +65,8 @@ pub(crate) fn sample(sh: &Shell) -> Done {
     for it in FRAMEWORKS.iter().filter(|it| !it.sample.is_empty()) {
         prepared(sh, &program, it)?;
         let (cases, gfx) = (it.sample, it.gfx[0]);
-        cmd!(sh, "{program} prove {cases...} --rocm {STACK} --gfx {gfx} --device emulated").run()?;
+        cmd!(sh, "{program} prove {cases...} --rocm {STACK} --gfx {gfx} --device emulated")
+            .run()?;
     }
     Ok(())
 }
@@ -79,7 +76,8 @@ fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
     let Framework { name, packages, gfx, .. } = *it;
     let gfx = gfx.join(",");
     cmd!(sh, "{program} rocm fetch {STACK} --with {name} --gfx {gfx}").run()?;
-    if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().ignore_stderr().run().is_err() {
+    if cmd!(sh, "{program} env path {name}").quiet().ignore_stdout().ignore_stderr().run().is_err()
+    {
         cmd!(sh, "{program} env create {name} {packages...}").run()?;
     }
     Ok(())
