@@ -37,6 +37,7 @@ pub const GROUPS: &[&str] = &[
     "hipsolver",
     "hipsparse",
     "jax",
+    "llama",
     "miopen",
     "onnxruntime",
     "rccl",

@@ -279,7 +279,7 @@ pub(crate) struct Target {
     pub(crate) rocm: String,
 
     /// What to fetch with it: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a
-    /// program needs: cupy, jax, onnxruntime, triton
+    /// program needs: cupy, jax, llama (of 6.4.3), onnxruntime, triton
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub(crate) with: Vec<String>,
 
@@ -522,7 +522,7 @@ pub(crate) enum Rocm {
         /// Such as `debian:7.2.4`, `debian:latest`, or a build of a source: `nightly:2026-07-02`
         spec: String,
         /// What to add: hiprand, hipblaslt, rocblas, ...; dev (headers and compiler), tests (AMD's own); or all that a program
-        /// needs: cupy, jax, onnxruntime, triton
+        /// needs: cupy, jax, llama (of 6.4.3), onnxruntime, triton
         #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
         with: Vec<String>,
         /// Architectures whose library kernels are wanted [default: gfx1151,gfx90a]; of a night the first [default: that of this
