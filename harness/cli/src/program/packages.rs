@@ -130,9 +130,13 @@ impl Environment {
 /// Why the stack lacks groups that a program needs; what an installed ROCm lacks shows when it runs.
 pub(super) fn groups_missing(session: &Session, groups: &[String]) -> Option<String> {
     let manifest = session.stack.manifest.as_ref()?;
-    let spec = &session.stack.spec;
+    lacking(&session.stack.spec, &manifest.with, groups)
+}
+
+/// Why a release that was fetched `with` some extras lacks groups.
+fn lacking(spec: &str, with: &[Extra], groups: &[String]) -> Option<String> {
     let wanted = groups.iter().flat_map(|name| Extra::named(name).unwrap_or_default());
-    let missing: Vec<Extra> = wanted.filter(|extra| !manifest.with.contains(extra)).collect();
+    let missing: Vec<Extra> = wanted.filter(|extra| !with.contains(extra)).collect();
     let Ok(Spec::Debian(release)) = spec.parse() else { return None };
     if let Some(absent) = missing.iter().find(|extra| release.extra(**extra).is_none()) {
         return Some(format!("`{spec}` comes without {absent}"));
@@ -150,6 +154,18 @@ pub(super) fn groups_missing(session: &Session, groups: &[String]) -> Option<Str
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_group_that_was_not_fetched_is_named_with_what_adds_it() {
+        let told = |with: &[Extra], group: &str| {
+            lacking("debian:7.2.4", with, &[group.to_owned()]).unwrap_or_default()
+        };
+        let all = Extra::named("jax").expect("a group");
+        let said = told(&all[1..], "jax");
+        assert!(said.contains("`rocrepro rocm fetch debian:7.2.4 --with jax` adds it ("), "{said}");
+        assert_eq!(told(&all, "jax"), "");
+        assert_eq!(told(&[], "llama"), "`debian:7.2.4` comes without llama");
+    }
 
     #[test]
     fn a_lock_has_what_is_asked_for() {
