@@ -10,6 +10,7 @@ mod stand_in;
 use std::{
     ffi::OsStr,
     fs, io,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
 };
 
@@ -82,14 +83,10 @@ impl Home<'_> {
                     link(name, as_seen(folder.clone(), root));
                 }
             }
-            for quirk in QUIRKS {
-                if let Some(name) = quirk.other_name(self.stack) {
-                    link(&format!("libraries/{}", quirk.name()), name.into());
-                } else if let Quirk::Missing(stand_in) = quirk
-                    && self.stack.library(stand_in.soname).is_none()
-                {
-                    link(&format!("libraries/{}", quirk.name()), self.kept(stand_in)?);
-                }
+            for (name, file) in self.other_names()? {
+                // The loader takes a file by two paths for two, so that of the stack is named as it is seen.
+                let own = file.file_name().filter(|_| file.starts_with(root)).map(PathBuf::from);
+                link(&format!("libraries/{name}"), own.unwrap_or(file));
             }
             let (first, inner) =
                 self.stack.libraries.split_first().ok_or("the stack has no libraries")?;
@@ -137,6 +134,48 @@ impl Home<'_> {
     fn show(&self, view: &mut View, made: &str, folder: &Path) {
         let over = vec![view.place.join(made)];
         view.laid.push(Laid { folder: folder.into(), over, under: Vec::new() });
+    }
+
+    /// What programs load and the stack lacks by that name: the name, and the stack's file for it or our stand-in.
+    fn other_names(&self) -> Result<Vec<(&'static str, PathBuf)>, String> {
+        let mut names = Vec::new();
+        for quirk in QUIRKS {
+            if let Some(file) = quirk.other_name(self.stack) {
+                names.push((quirk.name(), file));
+            } else if let Quirk::Missing(stand_in) = quirk
+                && self.stack.library(stand_in.soname).is_none()
+            {
+                names.push((quirk.name(), self.kept(stand_in)?));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Where a program has no view, the loader of its stack finds these names too: in a folder of the cache.
+    pub(crate) fn without_view(&self, start: &mut Start) -> Result<(), String> {
+        let Some(path) = start.through.iter().position(|word| word == "--library-path") else {
+            return Ok(());
+        };
+        let names = self.other_names()?;
+        let folder =
+            self.cache.join("stand-ins").join(plan::digest(format!("{names:?}").as_bytes()));
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            for (name, file) in &names {
+                match symlink(file, folder.join(name)) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(error);
+                    }
+                    _ => {}
+                }
+            }
+            Ok(())
+        };
+        write().map_err(|error| format!("cannot write `{}`: {error}", folder.display()))?;
+        let folders = &mut start.through[path + 1];
+        folders.push(":");
+        folders.push(folder);
+        Ok(())
     }
 
     /// The file of a stand-in, below the cache. Each text of it has a folder of its own.

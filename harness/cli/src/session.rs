@@ -451,8 +451,17 @@ impl Session {
 
     /// What a program and its children find in place of the machine's folders, or why they cannot.
     pub(crate) fn home(&self, config: Option<&Config>) -> Result<View, String> {
+        self.home_of(config).view()
+    }
+
+    /// Lets a program that is started without such a view find what it can.
+    pub(crate) fn without_home(&self, start: &mut Start) -> Result<(), String> {
+        self.home_of(None).without_view(start)
+    }
+
+    fn home_of<'a>(&'a self, config: Option<&'a Config>) -> Home<'a> {
         let (stack, device) = (&self.stack, self.device_folder.as_deref());
-        Home { stack, device, config, cache: &self.cache }.view()
+        Home { stack, device, config, cache: &self.cache }
     }
 
     /// Whether programs can have such a view here, or why not. A program that does nothing tries it once.

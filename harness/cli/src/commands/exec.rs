@@ -71,6 +71,7 @@ fn settle(
     session: &Session,
     config: Option<&Config>,
 ) -> Result<(), Stop> {
+    session.without_home(start).map_err(|why| Stop::no_verdict(format!("error: {why}")))?;
     if home == HomeKind::Loader {
         return Ok(());
     }

@@ -1,5 +1,7 @@
 //! What a release needs besides its files before programs load that were built for AMD's own packages: one table.
 
+use std::path::PathBuf;
+
 use rocm::Stack;
 
 use super::stand_in::StandIn;
@@ -62,13 +64,12 @@ impl Quirk {
         }
     }
 
-    /// The name that a stack has a library by that programs know by another; none where it has both or neither.
-    pub(super) fn other_name(&self, stack: &Stack) -> Option<String> {
+    /// The file of a stack that programs know by another name; none where it has both or neither.
+    pub(super) fn other_name(&self, stack: &Stack) -> Option<PathBuf> {
         let Quirk::Renamed(name) = self else { return None };
         let end = name.find(".so")? + ".so".len();
         let file = stack.library(&name[..end])?;
-        let found = file.file_name()?.to_str()?;
-        (found != *name && !file.with_file_name(name).exists()).then(|| found.to_owned())
+        (file.file_name()? != *name && !file.with_file_name(name).exists()).then_some(file)
     }
 }
 
