@@ -71,6 +71,12 @@ pub(crate) fn sample(sh: &Shell) -> Done {
     Ok(())
 }
 
+/// What a page about a framework needs; a page about something else needs nothing.
+pub(crate) fn prepare(sh: &Shell, name: &str) -> Done {
+    let Some(it) = FRAMEWORKS.iter().find(|it| it.name == name) else { return Ok(()) };
+    prepared(sh, &built(sh)?, it)
+}
+
 /// Fetches what it needs and makes its environment.
 fn prepared(sh: &Shell, program: &Path, it: &Framework) -> Done {
     let Framework { name, packages, gfx, .. } = *it;

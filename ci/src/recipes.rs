@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use xshell::{Shell, cmd};
 
-use crate::Done;
+use crate::{Done, frameworks};
 
 const PAGES: &str = "docs/recipes";
 
@@ -45,10 +45,13 @@ pub(crate) fn recipes(sh: &Shell, write: bool) -> Done {
             continue;
         }
         let text = sh.read_file(&page)?;
+        if let Some(framework) = name.strip_suffix(".md") {
+            frameworks::prepare(sh, framework)?;
+        }
         let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        let folder = sh.create_temp_dir()?;
         for Recipe { before, command, shown } in read(&text) {
             println!("{name}: {command}");
-            let folder = sh.create_temp_dir()?;
             let script = format!("{before}\n{command}");
             let here = sh.clone();
             here.change_dir(folder.path());
@@ -91,10 +94,14 @@ fn read(page: &str) -> Vec<Recipe> {
         }
         if indent < 4 {
             recipes.extend(last.take().filter(|recipe| !recipe.shown.is_empty()));
+        } else if text.starts_with("rocrepro rocm fetch ") {
+            let _ = writeln!(before, "{text} >/dev/null");
         } else if text.starts_with("cat >") {
             before.push_str(text);
-            // The file and what is done with it, to the end of the block.
-            while let Some((_, line)) = lines.next_if(|(_, line)| !line.is_empty()) {
+            // The file, which may have empty lines, and what is done with it, to the end of the block.
+            let mut open = text.ends_with("'END'");
+            while let Some((_, line)) = lines.next_if(|(_, line)| open || !line.is_empty()) {
+                open &= line.trim() != "END";
                 before.push('\n');
                 before.push_str(line.get(indent..).unwrap_or_default());
             }
@@ -147,12 +154,12 @@ mod tests {
 
     #[test]
     fn commands_are_read_with_what_they_show() {
-        let page = "Text\n\n    cat > a.sh <<'END'\n    x\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro list\n\n\
+        let page = "Text\n\n    cat > a.sh <<'END'\n    x\n\n      y\n    END\n    chmod +x a.sh\n\n1. Look:\n\n       rocrepro list\n\n\
                     2. Search:\n\n       rocrepro bisect -- ./a.sh\n\n       answer      last good a\n\
        \u{20}      spent       3 runs, 1 s\n\n   Text\n";
-        let before = "cat > a.sh <<'END'\nx\nEND\nchmod +x a.sh\n".to_owned();
+        let before = "cat > a.sh <<'END'\nx\n\n  y\nEND\nchmod +x a.sh\n".to_owned();
         let shown =
-            vec![(15, "answer      last good a".into()), (16, "spent       3 runs, 1 s".into())];
+            vec![(17, "answer      last good a".into()), (18, "spent       3 runs, 1 s".into())];
         let command = "rocrepro bisect -- ./a.sh".to_owned();
         assert_eq!(read(page), [Recipe { before, command, shown }]);
     }
@@ -175,7 +182,7 @@ mod tests {
     fn the_pages_have_commands_that_are_tried() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/recipes");
         for (page, commands) in
-            [("deterministic.md", 1), ("fix.md", 1), ("flaky.md", 1), ("hang.md", 1)]
+            [("cpp.md", 2), ("cupy.md", 2), ("deterministic.md", 1), ("fix.md", 1), ("flaky.md", 1), ("hang.md", 1), ("jax.md", 2), ("llama.md", 1), ("triton.md", 2)]
         {
             let text = std::fs::read_to_string(format!("{folder}/{page}")).expect(page);
             assert_eq!(read(&text).len(), commands, "{page}");

@@ -178,23 +178,40 @@ impl Home<'_> {
         Ok(())
     }
 
-    /// The file of a stand-in, below the cache. Each text of it has a folder of its own.
     fn kept(&self, stand_in: &stand_in::StandIn) -> Result<PathBuf, String> {
         let library = stand_in.library().map_err(|error| error.to_string())?;
-        let folder = self.cache.join("stand-ins").join(plan::digest(&library));
-        let file = folder.join(stand_in.soname);
-        if !file.exists() {
-            let write = || -> io::Result<()> {
-                fs::create_dir_all(&folder)?;
-                let partial = tempfile::NamedTempFile::new_in(&folder)?;
-                fs::write(partial.path(), &library)?;
-                partial.persist(&file)?;
-                Ok(())
-            };
-            write().map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
-        }
-        Ok(file)
+        kept(self.cache, "stand-ins", stand_in.soname, &library)
     }
+}
+
+/// A file that the command carries, as one of a folder of the cache. Each text of it has a folder of its own.
+fn kept(cache: &Path, folder: &str, name: &str, text: &[u8]) -> Result<PathBuf, String> {
+    let folder = cache.join(folder).join(plan::digest(text));
+    let file = folder.join(name);
+    if !file.exists() {
+        let write = || -> io::Result<()> {
+            fs::create_dir_all(&folder)?;
+            let partial = tempfile::NamedTempFile::new_in(&folder)?;
+            fs::write(partial.path(), text)?;
+            partial.persist(&file)?;
+            Ok(())
+        };
+        write().map_err(|error| format!("cannot write `{}`: {error}", file.display()))?;
+    }
+    Ok(file)
+}
+
+/// Makes `import rocrepro` work in a program and its children, behind what they import already.
+pub(crate) fn with_helper(start: &mut Start, cache: &Path) -> Result<(), String> {
+    let (name, text) = crate::program::PYTHON;
+    let file = kept(cache, "helper", name, text.as_bytes())?;
+    let mut path = start.environment.remove(OsStr::new("PYTHONPATH")).unwrap_or_default();
+    if !path.is_empty() {
+        path.push(":");
+    }
+    path.push(file.parent().unwrap_or(cache));
+    start.environment.insert("PYTHONPATH".into(), path);
+    Ok(())
 }
 
 /// Makes what is started in the view find the stack's own tools, behind those of the machine. What was given on the command line

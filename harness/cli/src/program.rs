@@ -23,8 +23,8 @@ use plan::{
 use report::{CheckRun, ProgramRun, Record};
 use supervise::{Cancel, Ended, Reason, Start};
 
-pub(crate) use self::compile::Compiler;
 use self::packages::Environment;
+pub(crate) use self::{compile::Compiler, helper::PYTHON};
 use crate::{
     DeviceChoice, Session,
     trial::{Job, not_started, observation, of_place, record, skipped, unless_troubled},

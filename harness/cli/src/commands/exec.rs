@@ -17,7 +17,7 @@ use crate::{
     Session, Stop,
     args::{Exec, HomeKind},
     environments::Environments,
-    home::with_path,
+    home::{with_helper, with_path},
 };
 
 /// Runs a program of the user's in the stack and on the device, with this terminal as its own.
@@ -41,7 +41,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     };
     let config = session.device_config(faults);
     let text = config.as_ref().map(serde_json::to_string).transpose();
-    let text = text.map_err(|e| Stop::no_verdict(format!("error: {e}")))?;
+    let text = text.map_err(|error| no_verdict(error.to_string()))?;
     let mut start = session.start(&program, text.as_deref(), &BTreeMap::new());
     start.arguments.extend(args.arguments.iter().cloned());
     // A bisect asks whether the program used the device.
@@ -55,6 +55,7 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
             start.environment.insert("PATH".into(), path);
         }
     }
+    with_helper(&mut start, &session.cache).map_err(no_verdict)?;
     settle(&mut start, args.home, &session, config.as_ref())?;
     let mut command = session.command(&start);
     let _uses = session.temporary.of_the_next_program();
@@ -64,6 +65,10 @@ pub(crate) fn exec(args: &Exec) -> Result<ExitCode, Stop> {
     Err(Stop::no_verdict(format!("error: cannot start `{}`: {error}", args.program.display())))
 }
 
+fn no_verdict(why: String) -> Stop {
+    Stop::no_verdict(format!("error: {why}"))
+}
+
 /// Gives the program its view of the stack, or says what it will lack without.
 fn settle(
     start: &mut Start,
@@ -71,7 +76,7 @@ fn settle(
     session: &Session,
     config: Option<&Config>,
 ) -> Result<(), Stop> {
-    session.without_home(start).map_err(|why| Stop::no_verdict(format!("error: {why}")))?;
+    session.without_home(start).map_err(no_verdict)?;
     if home == HomeKind::Loader {
         return Ok(());
     }

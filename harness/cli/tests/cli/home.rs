@@ -155,6 +155,19 @@ fn a_stand_in_says_once_that_it_is_called() {
     }
 }
 
+#[test]
+fn a_program_has_the_helper_behind_its_own_modules() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("own.py"), "import rocrepro\nchecks = rocrepro").unwrap();
+    let at = format!("PYTHONPATH={}", folder.path().display());
+    let script = "from own import checks; checks.equal('sum', 2, 2); checks.equal('other', 1, 2); checks.done()";
+    let words = ["--home", "auto", "--env", &at, "--", "python3", "-c", script];
+    let told = if namespaces() { &[][..] } else { &[WITHOUT] };
+    check(&words, 1, &["sum: right\n", "other: WRONG: "], told);
+    fs::write(folder.path().join("rocrepro.py"), "print('of the user')").unwrap();
+    check(&["--env", &at, "--", "python3", "-c", "import rocrepro"], 0, &["of the user"], told);
+}
+
 /// Where the group of the command is one from outside of its namespace, which has no number there.
 #[test]
 fn a_run_in_a_pid_namespace_of_its_own_ends_as_elsewhere() {
