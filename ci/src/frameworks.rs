@@ -45,6 +45,10 @@ pub(crate) const FRAMEWORKS: &[Framework] = &[
     },
 ];
 
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FRAMEWORKS.iter().map(|it| it.name)
+}
+
 /// Every declared fault turns each case of every framework red.
 pub(crate) fn all(sh: &Shell) -> Done {
     let program = built(sh)?;

@@ -4,6 +4,7 @@
 mod amd_tests;
 mod bisects;
 mod checks;
+mod containers;
 mod evidence;
 mod examples;
 mod exports;
@@ -103,6 +104,7 @@ usage: cargo run -p ci -- TASK
   amd      a sample of AMD's own test programs on the emulated device, on two architectures; with a seed a drawn one of those
            for every library: `amd seed=7 gfx=gfx90a,gfx1201 tests=24 limit=60 rocprim hipcub/test_hipcub_grid` (all: 7 GB)
   frameworks  every case about Triton, CuPy, JAX and onnxruntime of PyPI turns red by its faults: 10 GB
+  containers  the programs of docs/programs in podman: plain, as an ordinary user, and where nobody may make a namespace; wants root
   foreign  tests that the authors of CuPy and JAX wrote, drawn by a seed, on the emulated device: `foreign cupy at=FOLDER seed=7
            gfx=gfx90a files=20 tests=15 limit=120 cupy_tests/core_tests`; FOLDER is `tests` of the sources of that release
   release  the archive that people download, which is tried; it fails where the program needs a newer C library than the one that
@@ -148,6 +150,7 @@ fn main() -> ExitCode {
             let words: Vec<String> = std::env::args().skip(2).collect();
             shell().and_then(|sh| amd_tests::amd_tests(&sh, &words))
         }
+        "containers" => shell().and_then(|sh| containers::containers(&sh)),
         "frameworks" => shell().and_then(|sh| frameworks::all(&sh)),
         "foreign" => {
             let words: Vec<String> = std::env::args().skip(2).collect();

@@ -1,0 +1,86 @@
+//! The documented programs of frameworks in containers of podman over this machine's files, whose changes go with them: as root, as
+//! an ordinary user, and where nobody may make a namespace. Wants root, podman and runc.
+
+use std::path::Path;
+
+use xshell::{Shell, cmd};
+
+use crate::{Done, STACK, built, frameworks};
+
+/// What the filter that Docker has for its containers forbids and podman's allows: to make a user namespace, and to mount in it.
+const WITHOUT_NAMESPACES: &str = r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[
+{"names":["unshare","mount","setns","umount2","pivot_root","open_tree","move_mount","fsopen"],"action":"SCMP_ACT_ERRNO","errnoRet":1},
+{"names":["clone3"],"action":"SCMP_ACT_ERRNO","errnoRet":38},
+{"names":["clone"],"action":"SCMP_ACT_ERRNO","errnoRet":1,
+ "args":[{"index":0,"value":268435456,"valueTwo":268435456,"op":"SCMP_CMP_MASKED_EQ"}]}]}"#;
+
+/// Where a program is run, with the words behind `podman run` and in front of the command, and who cannot run there.
+struct Place {
+    name: &'static str,
+    options: &'static [&'static str],
+    before: &'static str,
+    /// Frameworks whose programs start others of the stack, or look for GPUs below /sys.
+    not: &'static [&'static str],
+}
+
+const PLACES: &[Place] = &[
+    Place { name: "a plain container", options: &[], before: "", not: &[] },
+    Place {
+        name: "an ordinary user in it",
+        options: &[],
+        // A Python below the home of root, and a cache of root, are shown to the user; all of this is gone with the container.
+        before: "chmod 755 /root; export HOME=/tmp/home XDG_CACHE_HOME=; mkdir $HOME; chown 65534 $HOME; \
+                 exec setpriv --reuid 65534 --regid 65534 --clear-groups ",
+        not: &[],
+    },
+    Place {
+        name: "a container without namespaces",
+        options: &["--security-opt", "seccomp=/tmp/rocrepro-seccomp.json"],
+        before: "",
+        not: &["cupy", "jax"],
+    },
+];
+
+pub(crate) fn containers(sh: &Shell) -> Done {
+    let program = built(sh)?;
+    sh.write_file("/tmp/rocrepro-seccomp.json", WITHOUT_NAMESPACES)?;
+    let result = frameworks::names().try_for_each(|name| everywhere(sh, &program, name));
+    sh.remove_path("/tmp/rocrepro-seccomp.json")?;
+    result
+}
+
+fn everywhere(sh: &Shell, program: &Path, name: &str) -> Done {
+    frameworks::prepare(sh, name)?;
+    let stack = cmd!(sh, "{program} rocm path {STACK}").read()?;
+    let venv = cmd!(sh, "{program} env path {name}").read()?;
+    let here = sh.current_dir();
+    let (gfx, more) = match name {
+        "triton" => ("gfx1151", ""),
+        "jax" => (
+            "gfx1151",
+            "--env XLA_PYTHON_CLIENT_PREALLOCATE=false --env JAX_PLATFORMS=rocm,cpu --env XLA_FLAGS=--xla_gpu_autotune_level=0",
+        ),
+        _ => ("gfx90a", ""),
+    };
+    for &Place { name: place, options, before, not } in PLACES {
+        let script = format!(
+            "cd {}; {before}{} exec --rocm {stack} --gfx {gfx} {more} -- {venv}/bin/python3 docs/programs/with_{name}.py",
+            here.display(),
+            program.display()
+        );
+        let output = cmd!(
+            sh,
+            "podman --runtime runc --cgroup-manager cgroupfs run --rm --network none --ulimit nofile=1024:1024
+             --ulimit nproc=1000:1000 {options...} --rootfs /:O bash -c {script}"
+        );
+        let output = output.quiet().ignore_status().output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let right = output.status.success() && text.contains(": right") && !text.contains("WRONG");
+        println!("{name} in {place}: {}", if right { "right" } else { "does not run" });
+        if right == not.contains(&name) {
+            let told = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{name} in {place}, unlike docs/programs.md:\n{text}{told}").into());
+        }
+    }
+    Ok(())
+}
