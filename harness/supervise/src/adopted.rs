@@ -3,6 +3,9 @@
 //! A worker is a *subreaper* (`PR_SET_CHILD_SUBREAPER`, which it or its starter sets), so that those become its own children while it
 //! lives. This process is one too, and gets them when the worker has ended, or at once where a child is no subreaper. Whose they are
 //! says a variable that each child is started with and that its own children inherit.
+//!
+//! A program that uses this library may have children of its own, which are none of ours, even in groups of their own. The kernel hands
+//! orphans to the first thread that lives, so children of other threads are nobody's leavings; nor is what was there before.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +19,7 @@ use rustix::process::{
 };
 
 use crate::Process;
-use crate::group::{SETTLE, parse_stat};
+use crate::group::{SETTLE, parse_start, parse_stat};
 
 /// How often a process that is to end is looked at.
 const PAUSE: Duration = Duration::from_millis(5);
@@ -24,11 +27,18 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// The variable that tells whose child a process is.
 pub const RUN_VARIABLE: &str = "ROCREPRO_RUN";
 
-/// The leaders of groups whose leavings were not looked at yet, each with the value of its [`RUN_VARIABLE`]. It is locked while one
-/// is started, so that nobody takes a child for a stranger before it is in here.
-static RUNNING: Mutex<BTreeMap<i32, String>> = Mutex::new(BTreeMap::new());
+/// The leaders of groups whose leavings were not looked at yet.
+struct Running {
+    /// Their process ids, each with the value of its [`RUN_VARIABLE`].
+    leaders: BTreeMap<i32, String>,
+    /// When the first of them was started, as [`parse_start`] tells it: what was there before is no leaving of theirs.
+    since: u64,
+}
 
-fn running() -> MutexGuard<'static, BTreeMap<i32, String>> {
+/// It is locked while one is started, so that nobody takes a child for a stranger before it is in here.
+static RUNNING: Mutex<Running> = Mutex::new(Running { leaders: BTreeMap::new(), since: 0 });
+
+fn running() -> MutexGuard<'static, Running> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -47,7 +57,11 @@ pub(crate) fn start(command: &mut Command) -> std::io::Result<(Child, Leader)> {
     let run = format!("{}.{}", std::process::id(), STARTED.fetch_add(1, Ordering::Relaxed));
     let child = command.env(RUN_VARIABLE, &run).spawn()?;
     let pid = Pid::from_child(&child).as_raw_pid();
-    running.insert(pid, run.clone());
+    if running.leaders.is_empty() {
+        // A child that nobody has waited for has its line, even where it has ended.
+        running.since = parse_start(&read_stat(Pid::from_child(&child))).unwrap_or_default();
+    }
+    running.leaders.insert(pid, run.clone());
     Ok((child, Leader { pid, run }))
 }
 
@@ -67,15 +81,15 @@ fn clear_with(
     // Nobody starts a leader meanwhile.
     let mut running = running();
     if !stays {
-        running.remove(&leader.pid);
+        running.leaders.remove(&leader.pid);
     }
     let begun = Instant::now();
     loop {
         let (mut left, settled) = strangers(&running, children());
         left.retain(|(pid, _)| match run_of(*pid) {
             Some(run) if run == leader.run => true,
-            Some(run) if running.values().any(|other| *other == run) => false,
-            _ => running.is_empty(),
+            Some(run) if running.leaders.values().any(|other| *other == run) => false,
+            _ => running.leaders.is_empty(),
         });
         if left.is_empty() && settled {
             return found;
@@ -100,7 +114,7 @@ fn clear_with(
 
 /// Those of `children` that live and that this process did not start. Dead ones are reaped. Whether that is all: one that has died
 /// since the children were listed may have left children of its own, which are on no list yet.
-fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
+fn strangers(running: &Running, children: Vec<Pid>) -> (Vec<(Pid, String)>, bool) {
     if children.is_empty() {
         return (Vec::new(), true);
     }
@@ -110,15 +124,15 @@ fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, 
     let mut living = Vec::new();
     let mut settled = true;
     for pid in children {
-        let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
-        let stat = String::from_utf8_lossy(&stat);
+        let stat = read_stat(pid);
         let Some((name, state, group)) = parse_stat(&stat) else {
             settled = false;
             continue;
         };
         if Some(group) == own
-            || running.contains_key(&group)
-            || running.contains_key(&pid.as_raw_pid())
+            || running.leaders.contains_key(&group)
+            || running.leaders.contains_key(&pid.as_raw_pid())
+            || parse_start(&stat).is_none_or(|start| start < running.since)
         {
             continue;
         }
@@ -132,6 +146,12 @@ fn strangers(running: &BTreeMap<i32, String>, children: Vec<Pid>) -> (Vec<(Pid, 
     (living, settled)
 }
 
+/// The line of `/proc/PID/stat`; empty where there is no such process.
+fn read_stat(pid: Pid) -> String {
+    let stat = fs::read(format!("/proc/{}/stat", pid.as_raw_pid())).unwrap_or_default();
+    String::from_utf8_lossy(&stat).into_owned()
+}
+
 /// What a process was started with as its [`RUN_VARIABLE`]; none where it does not say.
 fn run_of(pid: Pid) -> Option<String> {
     let environment = fs::read(format!("/proc/{}/environ", pid.as_raw_pid())).ok()?;
@@ -141,27 +161,11 @@ fn run_of(pid: Pid) -> Option<String> {
     Some(String::from_utf8_lossy(value).into_owned())
 }
 
-/// The children of this process, of whichever thread. A thread that ends hands its own to another whose list may have been read
-/// already, so the lists are read until they stay the same.
+/// The children of the first thread of this process, which is the one that gets orphans.
 fn children() -> Vec<Pid> {
-    let mut before = children_now();
-    loop {
-        let now = children_now();
-        if now == before {
-            return now;
-        }
-        before = now;
-    }
-}
-
-fn children_now() -> Vec<Pid> {
-    let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
-    let lists =
-        threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let pids = |list: String| -> Vec<Pid> {
-        list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
-    };
-    lists.flat_map(pids).collect()
+    let id = std::process::id();
+    let list = fs::read_to_string(format!("/proc/self/task/{id}/children")).unwrap_or_default();
+    list.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
 }
 
 #[cfg(test)]
@@ -194,5 +198,35 @@ mod tests {
         let found: Vec<_> = found.iter().map(|p| (p.name.as_str(), p.survived)).collect();
         assert_eq!(found, [("sleep", false)]);
         let _ = ended.wait();
+    }
+
+    /// Those of the program that uses this library: GNU timeout, for one, makes a group of its own.
+    #[test]
+    fn children_of_somebody_else_are_neither_ended_nor_waited_for() {
+        let sleeper = || Command::new("sleep").arg("606").process_group(0).spawn().unwrap();
+        let by_another = std::thread::Builder::new().spawn(move || {
+            let child = sleeper();
+            let listed = children().contains(&Pid::from_child(&child));
+            (child, listed)
+        });
+        let (mut of_another, listed) = by_another.unwrap().join().unwrap();
+        assert!(!listed, "the first thread did not start it");
+
+        let mut before = sleeper();
+        let mut dead = Command::new("true").process_group(0).spawn().unwrap();
+        let listed = [&before, &dead].map(Pid::from_child);
+        // It ends when it has a line that says so.
+        while !read_stat(listed[1]).contains(") Z ") {
+            std::thread::sleep(PAUSE);
+        }
+        let since = parse_start(&read_stat(listed[1])).unwrap() + 1;
+        let running = Running { leaders: BTreeMap::new(), since };
+        assert_eq!(strangers(&running, listed.to_vec()), (Vec::new(), true));
+        assert!(dead.wait().unwrap().success(), "its status is still there");
+        for child in [&mut of_another, &mut before] {
+            assert_eq!(child.try_wait().unwrap(), None, "it sleeps");
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 }

@@ -164,6 +164,11 @@ pub(crate) fn parse_stat(stat: &str) -> Option<(&str, &str, i32)> {
     Some((name, state, group))
 }
 
+/// When a process was started, in clock ticks since the machine was: field 22 of a line of `/proc/PID/stat`; see `proc_pid_stat(5)`.
+pub(crate) fn parse_start(stat: &str) -> Option<u64> {
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
 /// Waits until all processes have ended, for so long at most; the ids of those that have not.
 fn wait_ended(mut running: Vec<(Process, OwnedFd)>, limit: Duration) -> Vec<i32> {
     let until = Instant::now().checked_add(limit);
@@ -201,6 +206,8 @@ mod tests {
         let line = "42 (a) b (c) R 1 7 7 0 -1 4194560 1 2 3 4 30 12 0 0 20 0 1 0 100";
         let ticks = rustix::param::clock_ticks_per_second();
         assert_eq!(parse_work(line), Some((Duration::from_millis(42 * 1000 / ticks), 3)));
+        assert_eq!(parse_start(line), Some(100));
+        assert_eq!(parse_start("42 (sh) R 1 7"), None);
         assert_eq!(parse_work("42 (sh) R 1 7"), None);
         assert_eq!(parse_queued("981 2000000 5\n"), Some(Duration::from_millis(2)));
         assert_eq!(parse_queued(""), None);

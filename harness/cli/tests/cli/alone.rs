@@ -10,6 +10,8 @@ use std::{
 use rocm::{Lock, Locked, RELEASES, Store};
 use standin::{Server, Site, Trouble};
 
+use crate::common::write_program;
+
 /// A short trial of the library.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pageable,api=memcpy]";
 
@@ -21,7 +23,8 @@ struct Alone {
 impl Alone {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_rocrepro"), folder.path().join("rocrepro")).unwrap();
+        let program = Path::new(env!("CARGO_BIN_EXE_rocrepro"));
+        write_program(&folder.path().join("rocrepro"), program);
         Self { folder }
     }
 
@@ -129,7 +132,7 @@ fn a_bare_root_gets_its_stack_over_http() {
     for library in libraries() {
         let at = root.join(library.strip_prefix("/").unwrap());
         fs::create_dir_all(at.parent().unwrap()).unwrap();
-        fs::copy(&library, at).unwrap();
+        write_program(&at, Path::new(&library));
     }
     for name in ["proc", "dev", "tmp", "cache"] {
         fs::create_dir(alone.path(name)).unwrap();

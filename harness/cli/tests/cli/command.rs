@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use crate::common::write_script;
+
 /// The fastest trial that goes all the way.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
 
@@ -230,10 +232,9 @@ fn an_unwritable_output_is_noticed_before_anything_runs() {
 
 #[test]
 fn a_program_that_is_no_worker_has_no_verdict() {
-    let script = folder(&[("noise", b"#!/bin/sh\necho noise; echo more >&2; exec \"$@\"\n")]);
+    let script = folder(&[]);
     let noise = script.path().join("noise");
-    std::fs::set_permissions(&noise, std::os::unix::fs::PermissionsExt::from_mode(0o755))
-        .expect("its owner may");
+    write_script(&noise, "#!/bin/sh\necho noise; echo more >&2; exec \"$@\"\n");
     for worker in ["/bin/true", "/bin/cat", "/usr/bin/yes", "/nonexistent/worker"] {
         check(&["run", TRIAL, "--worker", worker], 3, &["1 without verdict"], &[]);
     }

@@ -1,6 +1,7 @@
 //! What tests share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use device::{Arch, Config};
 use rocrepro::{CaseLibrary, DeviceChoice, Session, SessionOptions};
@@ -34,6 +35,21 @@ pub(crate) fn session(change: impl FnOnce(&mut SessionOptions)) -> Session {
     options.emulation = Config::default();
     change(&mut options);
     Session::open(options).expect("the stack can be had")
+}
+
+/// A file that may be started. Others write it: had this process had it open for writing, a child that another test forks meanwhile
+/// would have it open, too, and the kernel starts no program that somebody may write ("Text file busy").
+pub(crate) fn write_program(at: &Path, content: &Path) {
+    let done = Command::new("install").args(["-m", "755"]).args([content, at]).status();
+    assert!(done.expect("coreutils are here").success(), "{}", at.display());
+}
+
+/// [`write_program`] of this text.
+pub(crate) fn write_script(at: &Path, text: &str) {
+    let text_at = at.with_extension("text");
+    std::fs::write(&text_at, text).expect("a file");
+    write_program(at, &text_at);
+    std::fs::remove_file(text_at).expect("it is ours");
 }
 
 /// Nobody cancels.

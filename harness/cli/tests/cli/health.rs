@@ -2,12 +2,13 @@
 
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
 use report::Record;
+
+use crate::common::write_script;
 
 fn rocrepro(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
@@ -51,9 +52,7 @@ impl Pretended {
         fs::create_dir_all(at("stack/.info")).expect("a folder");
         fs::write(at("stack/.info/version"), "7.2.4\n").expect("a file");
         let starts = at("starts").display().to_string();
-        fs::write(at("worker"), format!("#!/bin/sh\necho >> {starts}\nexec sleep 600\n"))
-            .expect("a file");
-        fs::set_permissions(at("worker"), PermissionsExt::from_mode(0o755)).expect("a mode");
+        write_script(&at("worker"), &format!("#!/bin/sh\necho >> {starts}\nexec sleep 600\n"));
         Pretended { folder }
     }
 

@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Stdio},
 };
 
 use judge::VerdictKind;
 use report::Record;
+
+use crate::common::write_script;
 
 /// The fastest trial that goes all the way.
 const TRIAL: &str = "copies/small-sizes[bytes=2,host=pinned,api=memcpy]";
@@ -231,8 +232,8 @@ fn a_prefix_reaches_the_worker_through_a_launcher() {
     };
     write("lib/libamdhip64.so.7", "");
     // Nothing but what it was told: not even a shell's own variables.
-    let worker = write("worker", "#!/bin/sh\ntr '\\0' '\\n' < /proc/$$/environ >&2\n");
-    std::fs::set_permissions(&worker, PermissionsExt::from_mode(0o755)).expect("a mode");
+    let worker = stack.path().join("worker");
+    write_script(&worker, "#!/bin/sh\ntr '\\0' '\\n' < /proc/$$/environ >&2\n");
     let root = stack.path().canonicalize().expect("a folder");
     let (root, worker) = (root.to_str().expect("plain"), worker.to_str().expect("plain"));
     let mut told = BTreeMap::new();
