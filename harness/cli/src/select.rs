@@ -55,8 +55,7 @@ pub(crate) fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(),
     let id = &program.case.id;
     let instead = match command {
         "bisect" => "`rocrepro bisect --program` or a command after `--` bisects one",
-        "export" => "its file is a program already, and `rocrepro explain` names it",
-        _ => "`rocrepro run` and `prove` judge it, and `bisect --program` finds the release",
+        _ => "its file is a program already, and `rocrepro explain` names it",
     };
     Err(Stop::usage(format!(
         "error: `{id}` is a program, and `{command}` works on the calls of a plan; {instead}"

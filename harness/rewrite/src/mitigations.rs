@@ -19,7 +19,7 @@ pub struct Variable {
     pub values: Vec<String>,
     /// Who reads it.
     pub read_by: Reader,
-    /// Releases whose libraries were seen to have it.
+    /// Releases whose libraries, or versions of the framework that, were seen to have it.
     #[serde(rename = "in")]
     pub releases: Vec<String>,
     /// What it changes, in one or two sentences.
@@ -40,6 +40,25 @@ pub enum Reader {
     Hipblaslt,
     /// PyTorch.
     Torch,
+    /// CuPy.
+    Cupy,
+    /// JAX, or XLA below it.
+    Jax,
+    /// Triton.
+    Triton,
+}
+
+impl Reader {
+    /// A framework: its name in prose, and how the names of its packages on PyPI begin.
+    pub fn framework(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Reader::Hip | Reader::Hsa | Reader::Hipblaslt => None,
+            Reader::Torch => Some(("PyTorch", "torch")),
+            Reader::Cupy => Some(("CuPy", "cupy")),
+            Reader::Jax => Some(("JAX", "jax")),
+            Reader::Triton => Some(("Triton", "triton")),
+        }
+    }
 }
 
 impl Variable {

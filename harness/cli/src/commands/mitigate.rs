@@ -15,14 +15,13 @@ use search::{
 use super::subject::{first_failing, run, states_an_answer};
 use crate::{
     CaseLibrary, Session, Stop, args::Mitigate, commands::setup::setup, evidence, outputs, select,
-    select::plans_only, trial::Job,
+    trial::Job,
 };
 use factors::{Change, Rewritten, Tried};
 
 pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let library = CaseLibrary::load_named(args.from.chosen().as_ref(), &[&args.case])?;
     let selected = select(&library, std::slice::from_ref(&args.case))?;
-    plans_only("mitigate", &selected)?;
     let (mut options, faults) = setup(&args.on, None, &args.fault)?;
     options.cases_from = args.from.chosen();
     let session = Session::open_on_one(options)?;
@@ -30,7 +29,7 @@ pub(crate) fn mitigate(args: &Mitigate) -> Result<ExitCode, Stop> {
     let (Some(signature), Some(failed)) = (runs.signature.clone(), runs.failed()) else {
         return Err(Stop::no_verdict("error: no run failed"));
     };
-    let (tried, not_tried) = factors::factors(&subject, &session)?;
+    let (tried, not_tried) = factors::factors(&subject, &session, failed)?;
     let job = subject.job()?;
     let base = |set: &[usize]| changed(&job, &tried, set);
     let together = |a: usize, b: usize| tried[a].goes_with(&tried[b]);
@@ -96,7 +95,8 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [Tried], set: &[usize]) -> Job<'j> {
     for change in set.iter().map(|n| &tried[*n].change) {
         match change {
             Change::Variable { name, value } => {
-                job.lowered.plan.environment.insert(name.clone(), value.clone());
+                let has = job.lowered.plan.environment.entry(name.clone()).or_default();
+                *has = with(name, has, value);
             }
             Change::Limit { name, value } => {
                 job.lowered.plan.limits.insert(name.clone(), value.clone());
@@ -105,6 +105,14 @@ fn changed<'j>(job: &Job<'j>, tried: &'j [Tried], set: &[usize]) -> Job<'j> {
         }
     }
     job
+}
+
+/// A variable's value where a trial `has` one: of flags given twice the last counts.
+fn with(name: &str, has: &str, value: &str) -> String {
+    match name.ends_with("_FLAGS") && !has.is_empty() {
+        true => format!("{has} {value}"),
+        false => value.to_owned(),
+    }
 }
 
 /// The trial with other calls, of which a set of changes holds at most one.
@@ -170,4 +178,16 @@ fn points_to(tried: &[Tried], found: &Found) -> Vec<String> {
     }
     counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
     counts.into_iter().map(|(name, _)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with;
+
+    #[test]
+    fn flags_are_put_behind_those_of_the_trial() {
+        assert_eq!(with("XLA_FLAGS", "", "--a=0"), "--a=0");
+        assert_eq!(with("XLA_FLAGS", "--a=1 --b", "--a=0"), "--a=1 --b --a=0");
+        assert_eq!(with("HSA_ENABLE_SDMA", "1", "0"), "0");
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, fs, path::Path};
 
 use case::{Case, Header, Lowered, Trial, lower};
-use report::evidence::NotTried;
+use report::{Record, evidence::NotTried};
 use rewrite::mitigations::{Reader, rewrites, variables};
 
 use super::super::subject::Subject;
@@ -51,20 +51,25 @@ impl Tried {
     }
 }
 
-/// The changes that apply to a trial, and those that do not, with the reason.
+/// The changes that apply to a trial, and those that do not, with the reason. What it `failed` with says which packages take part.
 pub(super) fn factors(
     subject: &Subject<'_>,
     session: &Session,
+    failed: &Record,
 ) -> Result<(Vec<Tried>, Vec<NotTried>), Stop> {
     let (mut tried, mut not_tried) = (Vec::new(), Vec::new());
-    variables_of(session, &mut tried, &mut not_tried)?;
+    let packages = failed.program.as_ref().map_or(&[][..], |program| &program.packages);
+    variables_of(session, packages, &mut tried, &mut not_tried)?;
     limits(&mut tried);
-    calls_of(subject, &mut tried, &mut not_tried)?;
+    if !subject.selected.case.is_program() {
+        calls_of(subject, &mut tried, &mut not_tried)?;
+    }
     Ok((tried, not_tried))
 }
 
 fn variables_of(
     session: &Session,
+    packages: &[String],
     tried: &mut Vec<Tried>,
     not_tried: &mut Vec<NotTried>,
 ) -> Result<(), Stop> {
@@ -81,9 +86,13 @@ fn variables_of(
         let name = &variable.name;
         let mut leave = |why: String| not_tried.push(NotTried { name: name.clone(), why });
         let known = match variable.read_by {
-            Reader::Torch => {
-                leave("PyTorch takes no part".to_owned());
-                continue;
+            Reader::Torch | Reader::Cupy | Reader::Jax | Reader::Triton => {
+                let (framework, package) = variable.read_by.framework().unwrap_or_default();
+                if !packages.iter().any(|name| name.starts_with(package)) {
+                    leave(format!("{framework} takes no part"));
+                    continue;
+                }
+                true
             }
             Reader::Hip => hip.contains(name),
             Reader::Hipblaslt => blaslt.contains(name),

@@ -189,3 +189,47 @@ fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
     assert_eq!(code, Some(1));
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
 }
+
+/// A copy that the copy engine makes, and flags that are joined with those of the case.
+const HELPED: &str = "\
+title: Zeros of the copy engine
+source: [this test]
+faults: [copy.zero]
+environment: {XLA_FLAGS: --one}
+program:
+  python: |
+    import ctypes
+    import os
+    import rocrepro
+
+    hip = ctypes.CDLL('libamdhip64.so')
+    size = ctypes.c_size_t(1 << 18)
+    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(size.value)
+    rocrepro.must(hip.hipMalloc(ctypes.byref(place), size))
+    rocrepro.must(hip.hipMemcpy(place, b'x' * size.value, size, 1))
+    rocrepro.must(hip.hipMemcpy(back, place, size, 2))
+    rocrepro.equal('flags', os.environ['XLA_FLAGS'].startswith('--one'), True)
+    rocrepro.equal('bytes', back.raw, b'x' * size.value)
+    rocrepro.done()
+";
+
+#[test]
+fn what_helps_a_program_is_found() {
+    if !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::write(folder.path().join("zeros.yaml"), HELPED).expect("a case");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+    command.args(["mitigate", "zeros", "--cases-from", "zeros.yaml", "--rocm", "debian:7.2.4"]);
+    command.args(["--device", "emulated", "--fault", "sdma.zero", "--failures", "3", "--trust"]);
+    let output = command.current_dir(folder.path()).stdin(Stdio::null()).output();
+    let output = output.expect("it starts");
+    let told = shown(&output);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let helps = |name: &str| told.lines().any(|l| l.contains("helps") && l.contains(name));
+    assert!(helps("HSA_ENABLE_SDMA=0") && !helps("AMD_DIRECT_DISPATCH"), "{told}");
+    for words in ["This points to: copy engine (SDMA)", "Triton takes no part"] {
+        assert!(told.contains(words), "{told}");
+    }
+}
