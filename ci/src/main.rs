@@ -122,7 +122,7 @@ usage: cargo run -p ci -- TASK
   nightly  the newest build on this machine's GPU: news only, new failures bisected
   all      the gate: lint, test, and of the others a sample: of `stacks` each trial on one of the older releases, of `prove` a
            fifth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` a third,
-           `filed`, half of `amd`";
+           `filed`, half of `amd`, three cases of `frameworks`";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -205,13 +205,24 @@ fn all() -> Done {
         ("frameworks", || frameworks::sample(&shell()?)),
     ];
     for (name, part) in PARTS {
-        let begun = Instant::now();
+        let (begun, busy) = (Instant::now(), processor_seconds());
         let done = part();
         let end = if done.is_ok() { "is done" } else { "failed" };
-        println!("ci all: {name} {end} after {} s", begun.elapsed().as_secs());
+        let busy = processor_seconds() - busy;
+        println!(
+            "ci all: {name} {end} after {} s, {busy} s of processors",
+            begun.elapsed().as_secs()
+        );
         done.map_err(|error| format!("{name}: {error}"))?;
     }
     Ok(())
+}
+
+/// What the children that have ended used of processors, in seconds: `proc_pid_stat(5)` counts hundredths.
+fn processor_seconds() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() / 100
 }
 
 /// Builds the command and has [`STACK`] fetched. Returns the command.

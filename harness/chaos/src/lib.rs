@@ -50,9 +50,9 @@ const LONG_CARDS: (u64, usize) = (500, 700);
 pub fn main(program: PathBuf) -> ExitCode {
     let mut arguments = Arguments::from_args();
     if arguments.test_threads.is_none() {
-        // Half of the rows wait for a limit.
+        // Half of the rows wait for a limit, and the command waits for what it starts.
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        arguments.test_threads = Some(2 * processors);
+        arguments.test_threads = Some(3 * processors);
     }
     let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
         Err(_) => MIXTURES,
@@ -94,7 +94,8 @@ pub fn main(program: PathBuf) -> ExitCode {
         let cards = Arc::clone(&cards);
         Trial::ignorable_test(format!("card/{name}"), move || on_card(|| play(&cards)))
     });
-    let all = rows.chain(mixed).chain(drawn).chain([dies]).chain(scenes).collect();
+    // What takes longest begins first.
+    let all = scenes.chain([dies]).chain(drawn).chain(rows).chain(mixed).collect();
     let conclusion = libtest_mimic::run(&arguments, all);
     if let Some(Err(left)) = tools.made.get().map(Tools::nobody_is_left) {
         eprintln!("{left}");
