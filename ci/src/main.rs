@@ -58,6 +58,9 @@ const PACKAGED: &[&str] = &[
     "programs/onnxruntime-*",
 ];
 
+/// A program may be silent for two minutes, as compilers are, and each fault that makes one hang would take as long.
+const HANGS: &[&str] = &["--quiet-timeout", "20"];
+
 /// Cases whose programs take minutes under all of their faults, or to be compiled.
 const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
@@ -345,7 +348,7 @@ fn on_stacks(words: impl Fn(usize) -> Vec<String>) -> Done {
 fn prove() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    cmd!(sh, "{program} prove --device emulated {PACKAGED...}").run()?;
+    cmd!(sh, "{program} prove --device emulated {HANGS...} {PACKAGED...}").run()?;
     Ok(())
 }
 
@@ -353,7 +356,7 @@ fn prove_sample() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
     let sample = every(&sh, &program, FIFTH, |case| !SLOW.contains(&case))?;
-    cmd!(sh, "{program} prove --device emulated {sample...} {PACKAGED...}").run()?;
+    cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
     // Of a program nothing is taken away.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;
     cmd!(sh, "{program} prove --mutate --device emulated {sample...}").run()?;
