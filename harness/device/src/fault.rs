@@ -169,6 +169,7 @@ const IGNORED_CALLS: &[&str] = &[
     "hipDeviceGetAttribute",
     "hipFree",
     "hipGraphAddMemAllocNode",
+    "hipLaunchCooperativeKernel",
     "hiprtcCompileProgram",
 ];
 
