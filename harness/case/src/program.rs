@@ -51,6 +51,7 @@ pub const GROUPS: &[&str] = &[
     "rocwmma",
     "roctx",
     "tests",
+    "torch",
     "triton",
 ];
 

@@ -338,6 +338,10 @@ pub(crate) struct On {
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) limit: Vec<String>,
 
+    /// Run programs of cases in this environment of `rocrepro env`, whatever versions of its packages they name
+    #[arg(long = "in", value_name = "NAME")]
+    pub(crate) environment: Option<String>,
+
     /// Run this command, such as a reset, once where a GPU does not pass the health check after a trial that failed, and check
     /// again. Without it the run ends there
     #[arg(long, value_name = "COMMAND")]

@@ -27,6 +27,7 @@ mod store;
 mod subject;
 pub(crate) mod unfinished;
 
+pub(crate) use self::minimise::{ASK_ARGUMENT, Reducer, ask};
 pub use self::minimise::{Comparison, Simulated, compare};
 pub(crate) use self::{exec::file, export::Toolchain};
 

@@ -175,6 +175,11 @@ impl Environment {
     }
 }
 
+/// One spelling for the names that PyPI takes for the same (PEP 503).
+pub(crate) fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
 fn read(folder: &Path) -> Option<Environment> {
     let plain = |path: &Path| fs::symlink_metadata(path).ok();
     let mark = folder.join(MARK);

@@ -63,6 +63,9 @@ pub fn main() -> ExitCode {
         Some(first) if first == STARTER_ARGUMENT => {
             return supervise::Start::enter(&[first], std::env::args_os().skip(2));
         }
+        Some(first) if first == commands::ASK_ARGUMENT => {
+            return commands::ask(std::env::args_os().skip(2));
+        }
         _ => {}
     }
     // A write beyond the limit of file sizes is then an error, which is told, instead of the end. Where that cannot be had, it is

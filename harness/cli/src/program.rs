@@ -192,7 +192,7 @@ fn prepare(
 ) -> Result<Ready, Unready> {
     let trouble =
         |error: std::io::Error| Unready::Trouble(format!("cannot write the program: {error}"));
-    let environment = packages::find(&program.packages)?;
+    let environment = packages::find(&program.packages, session.packages_in.as_deref())?;
     fs::write(places.ours.join(helper::PYTHON.0), helper::PYTHON.1).map_err(trouble)?;
     // A compiled program runs on the stack's own loader too; an interpreter, and what a command starts, would run on this machine's
     // libraries.

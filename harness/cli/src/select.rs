@@ -53,12 +53,9 @@ pub(crate) fn plans_only(command: &str, selected: &[Selected<'_>]) -> Result<(),
         return Ok(());
     };
     let id = &program.case.id;
-    let instead = match command {
-        "bisect" => "`rocrepro bisect --program` or a command after `--` bisects one",
-        _ => "its file is a program already, and `rocrepro explain` names it",
-    };
     Err(Stop::usage(format!(
-        "error: `{id}` is a program, and `{command}` works on the calls of a plan; {instead}"
+        "error: `{id}` is a program, and `{command}` works on the calls of a plan; its file is a program already, and `rocrepro explain` \
+         names it"
     )))
 }
 

@@ -84,6 +84,8 @@ pub struct Session {
     pub(crate) recovery: Vec<String>,
     resources: BTreeMap<Resource, Limit>,
     cases_from: Option<CasesFrom>,
+    /// The environment in which programs of cases run, whatever versions of packages they name.
+    pub(crate) packages_in: Option<String>,
     programs_in: Option<PathBuf>,
     program: PathBuf,
     worker: PathBuf,
@@ -190,6 +192,7 @@ impl Session {
             recovery: options.recovery,
             resources,
             cases_from: options.cases_from,
+            packages_in: options.packages_in,
             programs_in: options.programs_in,
             program,
             worker,
@@ -318,6 +321,7 @@ impl Session {
         if self.emulation.schedule != Schedule::Eager {
             given.push(("--schedule", self.emulation.schedule.to_string()));
         }
+        given.extend(self.packages_in.iter().map(|name| ("--in", name.clone())));
         match self.emulation.sanitize {
             Sanitize::Off => {}
             Sanitize::On => given.push(("--sanitize", String::new())),

@@ -107,6 +107,25 @@ const PROGRAMS: &[(&str, &[Extra])] = &[
             Extra::Roctx,
         ],
     ),
+    // A build that is linked to a ROCm of the system, by what PyTorch's own build looks for (cmake/public/LoadHIP.cmake). Wheels that carry
+    // a ROCm of their own run on that.
+    (
+        "torch",
+        &[
+            Extra::Hipblas,
+            Extra::Hipblaslt,
+            Extra::Hipfft,
+            Extra::Hiprand,
+            Extra::Hipsolver,
+            Extra::Hipsparse,
+            Extra::Miopen,
+            Extra::Rccl,
+            Extra::Rocblas,
+            Extra::RocmSmi,
+            Extra::Rocsolver,
+            Extra::Roctx,
+        ],
+    ),
     // It brings its own compiler and linker.
     ("triton", &[]),
 ];

@@ -16,11 +16,14 @@ Examples:
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
   rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
   rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py
+  rocrepro bisect programs/triton-atomics --source pypi:triton --good 3.5.0 --bad 3.9.0 --gfx gfx942
+  rocrepro bisect --source pypi:triton --good 3.5.0 --bad last --packages numpy -- python3 repro.py
   rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
 
 A command exits with 0 where all is well, with 125 where it cannot tell, and with anything else where it fails. A failure is known
 by exit code or signal and the last line that it prints (of Python the exception), without numbers; others do not count. It finds the
-build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the axis in ROCREPRO_VALUE.
+build in ROCREPRO_PREFIX, the folders of its libraries in ROCREPRO_LIBRARIES, and the value of the axis in ROCREPRO_VALUE. Along versions
+of a package it runs in an environment that has the version, on the stack and the device, as `rocrepro exec --in` runs it.
 
 Exit codes: 0 found, 1 not reproducible, 2 usage, 3 an end is not what it should be, 4 no single place (the budget is spent, or
 there is more than one change), 5 trouble of this machine.";
@@ -46,7 +49,8 @@ pub(crate) struct Bisect {
     #[arg(long)]
     pub(crate) fixed: bool,
 
-    /// Where builds come from: `debian`, `dir:FOLDER` with a folder per build, or a configured source [default: debian]
+    /// Where builds come from: `debian`, `dir:FOLDER` with a folder per build, or a configured source; `pypi:NAME` for the versions of
+    /// a Python package [default: debian]
     #[arg(long, value_name = "SOURCE", conflicts_with = "axis")]
     pub(crate) source: Vec<String>,
 
@@ -60,9 +64,13 @@ pub(crate) struct Bisect {
     pub(crate) to: Option<String>,
 
     /// Search along something else than builds: NAME=V1,V2,... or NAME=LOW..HIGH, where NAME is an axis of the case,
-    /// `env:VARIABLE`, `rocm` (stacks in this order), or with a command any name
+    /// `env:VARIABLE`, `rocm` (stacks in this order), `pypi:NAME` (versions of a Python package), or with a command any name
     #[arg(long, value_name = "NAME=VALUES")]
     pub(crate) axis: Option<String>,
+
+    /// Along versions of a Python package: what else each environment has, as pip names it
+    #[arg(long, value_name = "PACKAGE", value_delimiter = ',')]
+    pub(crate) packages: Vec<String>,
 
     /// Leave this point out; may be repeated
     #[arg(long, value_name = "V")]

@@ -34,6 +34,10 @@ pub(crate) struct Matrix {
     #[arg(long, value_name = "SPEC@GFX", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
 
+    /// Environments of `rocrepro env`, in which programs of cases run; a column for each with each stack and architecture
+    #[arg(long = "in", value_name = "NAME", value_delimiter = ',')]
+    pub(crate) environments: Vec<String>,
+
     /// What stands under the HIP runtime; on a GPU architectures are not asked for
     #[arg(long, value_enum, default_value_t = DeviceKind::Emulated)]
     pub(crate) device: DeviceKind,

@@ -3,6 +3,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{On, Selection};
+use crate::commands::Reducer;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -13,8 +14,8 @@ Examples:
   rocrepro minimise 'programs/graph-output-reused' --fault kernel.drop   fewer lines of a program
   rocrepro run --cases-from small/case.yaml --fault kernel.drop                        what is left still fails
 
-The program of a case is made shorter by lines and blocks, while it fails in the same way three times and passes where it passed. The
-folder then gets its text and case.yaml.
+The program of a case is made shorter while it fails in the same way three times and passes where it passed: by C-Vise or Shrink Ray
+where they are installed (--reducer), then by lines and blocks. The folder gets its text and case.yaml.
 
 Of several trials the simplest one that fails is reduced. The folder gets case.yaml, minimise.json and the journal minimise.jsonl;
 other failures met on the way are kept there as other-N.yaml.
@@ -44,6 +45,10 @@ pub(crate) struct Minimise {
     /// that is fetched or installed and on which it passes]
     #[arg(long, value_name = "STACK")]
     pub(crate) passes_on: Option<String>,
+
+    /// Of a program: what makes it smaller by its syntax, before its lines are tried. It runs as you do, like the program
+    #[arg(long, value_enum, value_name = "NAME", default_value_t = Reducer::Auto)]
+    pub(crate) reducer: Reducer,
 
     /// The folder for what is found [default: rocrepro-<case name>]
     #[arg(long, value_name = "DIR")]

@@ -41,6 +41,7 @@ impl Bisect {
             sources_file,
             to,
             axis,
+            packages,
             skip,
             list,
             dry_run,
@@ -70,6 +71,7 @@ impl Bisect {
         words.values("--sources-file", sources_file.iter().map(|path| path.display()));
         words.values("--to", to);
         words.values("--axis", axis);
+        words.values("--packages", packages);
         words.values("--skip", skip);
         words.flag("--list", *list);
         words.flag("--dry-run", *dry_run);
@@ -117,6 +119,7 @@ impl On {
             quiet_timeout,
             late,
             limit,
+            environment,
             recover,
             record,
             worker,
@@ -131,6 +134,7 @@ impl On {
         );
         words.values("--late", late);
         words.values("--limit", limit);
+        words.values("--in", environment);
         words.values("--recover", recover);
         words.values("--record", record.iter().map(|path| path.display()));
         words.values("--worker", worker.iter().map(|path| path.display()));

@@ -10,6 +10,7 @@ mod finer;
 mod identity;
 mod journal;
 mod outlook;
+mod packages;
 mod rerun;
 mod says;
 mod subject;
@@ -253,7 +254,6 @@ fn subject<'a>(
 ) -> Result<Subject<'a>, Stop> {
     let Some(wanted) = &args.case else { return command(args) };
     let selected = select(library, std::slice::from_ref(wanted))?;
-    crate::select::plans_only("bisect", &selected)?;
     // An axis of the case takes its values from the axis, so any trial that fits the other values will do.
     let free = args.axis.as_deref().and_then(|axis| axis.split('=').next()).unwrap_or_default();
     let mut trials: Vec<_> = selected.iter().collect();
@@ -286,7 +286,14 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     let text = text.map_err(|e| usage(format!("`--match`: {e}")));
     let program = args.program.as_deref().map(super::exec::file).transpose();
     let (text, program) = Stop::both(text, program)?;
-    if program.is_none() && !args.fault.is_empty() {
+    let packaged = along_packages(args).is_some();
+    if packaged && program.is_some() {
+        return Err(usage(
+            "along versions of a package the program and its words stand behind `--`, as it is looked for in each environment"
+                .to_owned(),
+        ));
+    }
+    if program.is_none() && !packaged && !args.fault.is_empty() {
         return Err(usage(
             "a command has no device of ours to plant a fault in; --program has".to_owned(),
         ));
@@ -298,6 +305,16 @@ fn command<'a>(args: &Bisect) -> Result<Subject<'a>, Stop> {
     Ok(Subject::Command(Wanted { words: args.command.clone(), program, text, device }))
 }
 
+/// The Python package whose versions are searched, where they are.
+fn along_packages(args: &Bisect) -> Option<&str> {
+    let named = args
+        .axis
+        .iter()
+        .chain(&args.source)
+        .find_map(|text| text.strip_prefix(packages::PREFIX))?;
+    named.split('=').next()
+}
+
 fn axis(
     args: &Bisect,
     subject: &Subject<'_>,
@@ -306,18 +323,33 @@ fn axis(
     stop: &AtomicBool,
 ) -> Result<Axis, Stop> {
     let file = args.sources_file.as_deref();
-    let axis = match (before, &args.axis, &args.good, &args.bad) {
+    if along_packages(args).is_some() && args.source.len() > 1 {
+        return Err(Stop::usage(
+            "error: versions of a package are searched alone; name one `--source`",
+        ));
+    }
+    let mut axis = match (before, &args.axis, &args.good, &args.bad) {
         (Some(nights), ..) => Axis::finer(&args.source.concat(), file, gfx, nights, stop)?,
         (None, Some(text), good, bad) => Axis::parse(text, good.as_deref(), bad.as_deref())?,
-        (None, None, Some(good), Some(bad)) => {
-            Axis::builds(&args.source, file, gfx, (good, bad), stop)?
-        }
+        (None, None, Some(good), Some(bad)) => match along_packages(args) {
+            Some(package) => Axis::versions(package, (good, bad))?,
+            None => Axis::builds(&args.source, file, gfx, (good, bad), stop)?,
+        },
         _ => {
             return Err(Stop::usage(
                 "error: a bisect between builds needs both --good and --bad, such as `--good debian:6.4.3 --bad debian:7.2.4`",
             ));
         }
     };
+    match &mut axis.kind {
+        Kind::Package { beside, .. } => beside.clone_from(&args.packages),
+        _ if !args.packages.is_empty() => {
+            return Err(Stop::usage(
+                "error: `--packages` says what stands beside a package whose versions are searched (`--source pypi:NAME`)",
+            ));
+        }
+        _ => {}
+    }
     if args.fixed && !axis.is_fix() {
         return Err(Stop::usage(format!(
             "error: with --fixed the bad end comes first, but {} is after {}; leave --fixed out, or exchange them",
@@ -344,6 +376,10 @@ fn begun(
         Kind::Stacks => "rocm".to_owned(),
         Kind::Environment(name) => format!("env:{name} on {}", options.rocm),
         Kind::Parameter(name) => format!("{name} on {}", options.rocm),
+        Kind::Package { name, beside } => {
+            let beside: String = beside.iter().map(|other| format!(" with {other}")).collect();
+            format!("versions of {name}{beside} on {}", options.rocm)
+        }
     };
     let device = match &options.device {
         DeviceChoice::Emulated(arch) => format!("the emulated {}", arch.name()),

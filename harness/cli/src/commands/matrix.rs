@@ -17,6 +17,7 @@ use super::{show, store};
 use crate::{
     Selected, Stop, args,
     args::{DeviceKind, Matrix},
+    environments::Environments,
     interrupt, outputs,
 };
 
@@ -26,6 +27,8 @@ struct Planned {
     spec: String,
     /// None on a GPU.
     gfx: Option<String>,
+    /// In which programs of cases run; none where each case says it.
+    environment: Option<String>,
     record: PathBuf,
 }
 
@@ -125,7 +128,14 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
         problems
             .push("error: no column is asked for; name stacks with `--rocm` or `--on`".to_owned());
     }
-    for (spec, gfx) in pairs {
+    let named = |name: &String| Environments::open()?.whole(name);
+    problems
+        .extend(args.environments.iter().filter_map(|name| Some(named(name).err()?.to_string())));
+    let each_case: [Option<&String>; 1] = [None];
+    let named: Vec<_> = args.environments.iter().map(Some).collect();
+    let environments = if named.is_empty() { &each_case[..] } else { &named };
+    let each = pairs.iter().flat_map(|pair| environments.iter().map(move |it| (*pair, *it)));
+    for ((spec, gfx), environment) in each {
         if let Err(error) = spec.parse::<rocm::Spec>() {
             problems.push(format!("error: {error}"));
         }
@@ -133,7 +143,8 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
             problems.push(format!("error: {error}"));
         }
         let short = spec.strip_prefix("debian:").unwrap_or(spec);
-        let name = gfx.map_or_else(|| format!("{short} GPU"), |gfx| format!("{short} {gfx}"));
+        let mut name = gfx.map_or_else(|| format!("{short} GPU"), |gfx| format!("{short} {gfx}"));
+        name.extend(environment.map(|environment| format!(" in {environment}")));
         let plain = |c: char| if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' };
         let file = format!("{}.jsonl", name.chars().map(plain).collect::<String>());
         let record = args.out.join(file);
@@ -146,7 +157,8 @@ fn planned(args: &Matrix) -> Result<Vec<Planned>, Stop> {
             )),
             None => {
                 let (spec, gfx) = (spec.to_owned(), gfx.map(str::to_owned));
-                columns.push(Planned { name, spec, gfx, record });
+                let environment = environment.cloned();
+                columns.push(Planned { name, spec, gfx, environment, record });
             }
         }
     }
@@ -166,6 +178,7 @@ fn run(args: &Matrix, column: &Planned, cancel: &Cancel) -> Result<Option<String
     option("--rocm", &column.spec);
     option("--device", if column.gfx.is_some() { "emulated" } else { "gpu" });
     column.gfx.iter().for_each(|gfx| option("--gfx", gfx));
+    column.environment.iter().for_each(|name| option("--in", name));
     args.with.iter().for_each(|name| option("--with", name));
     args.mirrors.mirror.iter().for_each(|url| option("--mirror", url));
     args.jobs.iter().for_each(|jobs| option("--jobs", &jobs.to_string()));

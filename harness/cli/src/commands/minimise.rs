@@ -2,6 +2,7 @@ mod compare;
 mod identity;
 mod journal;
 mod program;
+mod reducer;
 mod show;
 mod space;
 
@@ -24,6 +25,7 @@ use search::reduce::{Counts, Reduced, Runner, Seen, Settings, Without, Wrong, re
 use supervise::Cancel;
 
 pub use self::compare::{Comparison, Simulated, compare};
+pub(crate) use self::reducer::{ASK_ARGUMENT, Reducer, ask};
 use self::{
     identity::Identity,
     journal::{About, Oracle, Runs},

@@ -12,17 +12,35 @@ use supervise::Start;
 use super::Unready;
 use crate::{
     Session, Stop,
-    environments::{self, Environments},
+    environments::{self, Environments, normal},
     lacks,
 };
 
 /// Where a program's packages come from; none for a program that imports none.
 pub(super) struct Environment(Option<environments::Environment>);
 
-/// The environment that has what is asked for.
-pub(super) fn find(packages: &Packages) -> Result<Environment, Unready> {
+/// The environment that has what is asked for; or the one that the command line names, which must have it in whatever versions.
+pub(super) fn find(packages: &Packages, named: Option<&str>) -> Result<Environment, Unready> {
     let plain = |error: &Stop| error.to_string().trim_start_matches("error: ").to_owned();
     let missing = |error: Stop| Unready::Missing(plain(&error));
+    if let (Some(named), Packages::Environment(_) | Packages::These(_)) = (named, packages) {
+        let found = Environments::open().and_then(|all| all.whole(named)).map_err(missing)?;
+        let lock = found.lock();
+        let lacking = match packages {
+            Packages::These(wanted) => {
+                let name = |package: &String| package.split("==").next().map(str::to_owned);
+                let names: Vec<String> = wanted.iter().filter_map(name).collect();
+                names.into_iter().find(|name| !has(&lock, std::slice::from_ref(name)))
+            }
+            _ => None,
+        };
+        return match lacking {
+            Some(name) => {
+                Err(Unready::Missing(format!("the environment `{named}` (--in) has no {name}")))
+            }
+            None => Ok(Environment(Some(found))),
+        };
+    }
     match packages {
         Packages::None => Ok(Environment(None)),
         Packages::Environment(name) => {
@@ -63,11 +81,6 @@ fn has(lock: &str, wanted: &[String]) -> bool {
         let name = normal(name);
         there.iter().any(|(other, its)| *other == name && (version.is_empty() || version == *its))
     })
-}
-
-/// One spelling for the names that PyPI takes for the same (PEP 503).
-fn normal(name: &str) -> String {
-    name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
 impl Environment {

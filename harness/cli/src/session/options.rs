@@ -17,6 +17,7 @@ use crate::{
     Stop,
     args::{DeviceKind, On, Target},
     card,
+    environments::Environments,
     library::CasesFrom,
     slots::{self, Slot},
 };
@@ -51,6 +52,8 @@ pub struct SessionOptions {
     pub recovery: Vec<String>,
     /// Where the cases come from, if not from the built-in library.
     pub cases_from: Option<CasesFrom>,
+    /// The environment in which programs of cases run, whatever versions of packages they name.
+    pub packages_in: Option<String>,
     /// Where trials start whose bodies are programs; a fresh folder for each without.
     pub programs_in: Option<PathBuf>,
     /// The GPUs to run on, one trial at a time on each: `all`, or their names; without, all are seen and the first is used.
@@ -120,6 +123,7 @@ impl TryFrom<&Target> for SessionOptions {
             launcher,
             recovery: Vec::new(),
             cases_from: None,
+            packages_in: None,
             programs_in: None,
             cards: Vec::new(),
             jobs: None,
@@ -148,8 +152,11 @@ impl TryFrom<&On> for SessionOptions {
                 Stop::usage(format!("error: `--recover` is no command of a shell: {error}"))
             }),
         };
+        // A name that is none is a mistake now, and not a reason to skip each trial.
+        let named = on.environment.as_ref().map(|name| Environments::open()?.whole(name));
         let given = Stop::both(late, Stop::both(resources(&on.limit), recovery));
-        let (options, (late, (resources, recovery))) =
+        let given = Stop::both(given, named.transpose());
+        let (options, ((late, (resources, recovery)), _)) =
             Stop::both(SessionOptions::try_from(&on.target), given)?;
         Ok(SessionOptions {
             resources,
@@ -163,6 +170,7 @@ impl TryFrom<&On> for SessionOptions {
                 ..Limits::default()
             },
             worker: on.worker.clone(),
+            packages_in: on.environment.clone(),
             ..options
         })
     }

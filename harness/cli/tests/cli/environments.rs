@@ -6,9 +6,14 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
+use crate::home::namespaces;
+
 fn rocrepro(cache: Option<&Path>, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
-    cache.map(|cache| command.env("XDG_CACHE_HOME", cache));
+    // Packages are those beside the cache, and none from elsewhere.
+    cache.map(|cache| {
+        command.env("XDG_CACHE_HOME", cache).env("PIP_NO_INDEX", "1").env("PIP_FIND_LINKS", cache)
+    });
     command.args(arguments).stdin(Stdio::null()).output().expect("it starts")
 }
 
@@ -30,19 +35,22 @@ fn python_makes_environments() -> bool {
     command.output().is_ok_and(|output| output.status.success())
 }
 
-/// A wheel of one module that says `42`.
-fn wheel(folder: &Path) -> String {
-    let info = folder.join("tiny-1.0.dist-info");
+/// A wheel of one module that has an answer.
+fn wheel(folder: &Path, version: &str, answer: u32) -> String {
+    let (name, file) =
+        (format!("tiny-{version}.dist-info"), format!("tiny-{version}-py3-none-any.whl"));
+    let info = folder.join(&name);
     fs::create_dir(&info).unwrap();
-    fs::write(folder.join("tiny.py"), "ANSWER = 42\n").unwrap();
-    fs::write(info.join("METADATA"), "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n").unwrap();
+    fs::write(folder.join("tiny.py"), format!("ANSWER = {answer}\n")).unwrap();
+    let about = format!("Metadata-Version: 2.1\nName: tiny\nVersion: {version}\n");
+    fs::write(info.join("METADATA"), about).unwrap();
     fs::write(info.join("WHEEL"), "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
         .unwrap();
     fs::write(info.join("RECORD"), "").unwrap();
     let mut zip = Command::new("python3");
-    zip.args(["-m", "zipfile", "-c", "tiny-1.0-py3-none-any.whl", "tiny.py", "tiny-1.0.dist-info"]);
+    zip.args(["-m", "zipfile", "-c", &file, "tiny.py", &name]);
     assert!(zip.current_dir(folder).status().unwrap().success());
-    folder.join("tiny-1.0-py3-none-any.whl").to_str().unwrap().to_owned()
+    folder.join(file).to_str().unwrap().to_owned()
 }
 
 #[test]
@@ -57,7 +65,7 @@ fn an_environment_is_made_used_and_removed() {
         assert!(matches!(refused.status.code(), Some(2 | 3)), "{refused:?}");
         return;
     }
-    let wheel = wheel(folder.path());
+    let wheel = wheel(folder.path(), "1.0", 42);
     let venv = check(cache, &["env", "create", "a", &wheel], 0, "/environments/a/venv");
     assert_eq!(check(cache, &["env", "path", "a"], 0, ""), venv);
     check(cache, &["env", "create", "a", "tiny"], 2, "there is `");
@@ -78,4 +86,83 @@ fn an_environment_is_made_used_and_removed() {
     check(cache, &["env", "remove", "b"], 0, "");
     check(cache, &["env", "list"], 0, "");
     assert!(!Path::new(&venv).exists());
+}
+
+/// Fails from the third version on. It uses the device, without which it would prove nothing.
+const ANSWERS: &str = r#"title: The answer of a package is right
+source: [a test]
+program:
+  python: |
+    import ctypes, rocrepro, tiny
+    hip = ctypes.CDLL("libamdhip64.so")
+    rocrepro.equal("init", hip.hipInit(0), 0)
+    rocrepro.equal("answer", tiny.ANSWER, 42)
+    rocrepro.done()
+  packages: [tiny==1.0]
+faults: [copy.zero]
+"#;
+
+#[test]
+fn versions_of_a_package_are_searched() {
+    if !python_makes_environments() || !namespaces() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (at, cache) = (folder.path(), Some(folder.path()));
+    // The one between cannot be installed: it is no archive.
+    fs::write(at.join("tiny-1.2-py3-none-any.whl"), "torn").unwrap();
+    for (version, answer) in [("1.0", 42), ("1.10", 41)] {
+        wheel(at, version, answer);
+    }
+    fs::write(at.join("answers.yaml"), ANSWERS).unwrap();
+    let stack = check(None, &["rocm", "path", "debian:7.2.4"], 0, "/");
+    let case = at.join("answers.yaml").display().to_string();
+    let on = ["--rocm", &stack, "--device", "emulated", "--gfx", "gfx1151"];
+    let bisect = |what: &[&str], out: &str, code, said: &str| {
+        let out = at.join(out).display().to_string();
+        let along = ["bisect", "--source", "pypi:tiny", "--good", "1.0", "--bad", "last"];
+        check(cache, &[&along[..], &on, &["--out", &out], what].concat(), code, said)
+    };
+    let of_case = ["answers", "--cases-from", &case, "--trust"];
+    // Versions are in their own order, and what does not install is left open.
+    let listed = bisect(&[&of_case[..], &["--list"]].concat(), "a", 0, "");
+    let first = |line: &str| line.split_whitespace().next().unwrap_or_default().to_owned();
+    let listed: Vec<_> = listed.lines().map(first).filter(|word| word.starts_with("1.")).collect();
+    assert_eq!(listed, ["1.0", "1.2", "1.10"]);
+    let told =
+        bisect(&of_case, "a", 0, "last good 1.0, first bad 1.10; the one between cannot be tested");
+    assert!(told.contains("tiny 1.0 .. 1.10") && told.contains("1.2: no environment of"), "{told}");
+    assert!(told.contains("--axis=pypi:tiny=1.0,1.10"), "{told}");
+    let records = fs::read_to_string(at.join("a/bisect-records.jsonl")).unwrap();
+    assert!(records.contains("--in tiny-1.10-") && records.contains("tiny==1.10"), "{records}");
+
+    // The same of a command, with the environments that are there.
+    let script = "import ctypes, tiny; assert ctypes.CDLL('libamdhip64.so').hipInit(0) == 0; assert tiny.ANSWER == 42";
+    let told = bisect(&["--", "python3", "-c", script], "b", 0, "AssertionError");
+    assert!(told.contains("first bad   1.10"), "{told}");
+    let made = check(cache, &["env", "list"], 0, "");
+    assert_eq!(made.lines().filter(|line| line.contains("tiny==1.10")).count(), 1, "{made}");
+
+    // An environment is named for a run, too: whatever version it has.
+    let name = made.lines().find(|line| line.contains("tiny==1.10")).map(first).unwrap();
+    let run = ["run", "--cases-from", &case, "--trust", "--in", &name];
+    check(cache, &[&run[..], &on].concat(), 1, "answer");
+    let run = ["run", "--cases-from", &case, "--trust", "--in", "no-such"];
+    check(cache, &[&run[..], &on].concat(), 2, "no environment is called `no-such`");
+    for (words, why) in [
+        (&["--packages", "numpy", "--axis", "env:A=1,2", "--", "true"][..], "`--packages` says"),
+        (
+            &["--source", "pypi:tiny", "--good", "1", "--bad", "1.3", "--", "true"],
+            "`--good 1`: pip finds no such",
+        ),
+        (
+            &["--source", "pypi:no-such", "--good", "1", "--bad", "2", "--", "true"],
+            "pip finds no versions of `no-such`",
+        ),
+        (&["--axis", "pypi:tiny=1.0,1.3", "--program", "/bin/true"], "behind `--`"),
+    ] {
+        let output = rocrepro(cache, &[&["bisect"], words].concat());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() >= Some(2) && said.contains(why), "{words:?}: {said}");
+    }
 }

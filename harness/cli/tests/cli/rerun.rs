@@ -40,6 +40,8 @@ const OTHERS: &[&str] = &[
     "--fail-fast",
     "--flakes",
     "--help",
+    // In the test of environments, as it needs one.
+    "--in",
     "--jobs",
     "--junit",
     "--max-hangs",

@@ -13,6 +13,7 @@ use supervise::{Durability, Journal};
 use super::{
     axis::{Axis, Kind},
     journal::{Begun, Observation},
+    packages,
     subject::Subject,
     told::Told,
 };
@@ -361,7 +362,10 @@ impl Found<'_> {
         let search = (self.rerun)(edge);
         // A value beside the case's matrix has no trial of its own.
         match (&self.axis.kind, pair) {
-            (Kind::Builds | Kind::Stacks | Kind::Environment(_), (Some(good), Some(bad))) => {
+            (
+                Kind::Builds | Kind::Stacks | Kind::Environment(_) | Kind::Package { .. },
+                (Some(good), Some(bad)),
+            ) => {
                 vec![good.again.clone(), bad.again.clone(), search]
             }
             _ => vec![search],
@@ -384,6 +388,12 @@ impl Found<'_> {
         pair: (Option<&Record>, Option<&Record>),
     ) -> Vec<Component> {
         let Some((good, bad)) = edge else { return Vec::new() };
+        if let kind @ Kind::Package { .. } = &self.axis.kind {
+            let imports = self.subject.imports().unwrap_or_default();
+            let [good, bad] =
+                [good, bad].map(|n| packages::wanted(kind, &self.axis.label(n), &imports));
+            return packages::moved(&good, &bad);
+        }
         // Oldest first, which for a fix is the bad one.
         let (older, newer) = if self.axis.is_fix() { (bad, good) } else { (good, bad) };
         if let (Some(from), Some(to)) = (self.commits(older), self.commits(newer)) {

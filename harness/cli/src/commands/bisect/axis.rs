@@ -10,6 +10,7 @@ use builds::{Build, History, Hole, Sources, Wanted};
 use super::{
     bench::interrupted,
     finer::{Night, Nights},
+    packages,
 };
 use crate::{Stop, select::nearest, stop::chain};
 
@@ -38,6 +39,17 @@ pub(super) enum Kind {
     Environment(String),
     /// An axis of the case's matrix, or whatever a command makes of it.
     Parameter(String),
+    /// Versions of a Python package, each in an environment with these beside it.
+    Package {
+        name: String,
+        beside: Vec<String>,
+    },
+}
+
+impl Kind {
+    pub(super) fn package(name: &str) -> Kind {
+        Kind::Package { name: name.to_owned(), beside: Vec::new() }
+    }
 }
 
 /// A stretch of an axis.
@@ -143,12 +155,15 @@ impl Axis {
             .filter(|(name, values)| !name.is_empty() && !values.is_empty())
             .ok_or_else(|| usage("write NAME=V1,V2,... or NAME=LOW..HIGH".to_owned()))?;
         let listed = || values.split(',').map(str::to_owned).collect::<Vec<_>>();
-        let (kind, points) = match (name, name.strip_prefix("env:")) {
-            ("rocm", _) => (Kind::Stacks, Points::Stacks(listed())),
-            (_, Some(variable)) => {
-                (Kind::Environment(variable.to_owned()), Points::Values(Values::Listed(listed())))
-            }
-            _ => (Kind::Parameter(name.to_owned()), Points::Values(range(values).map_err(usage)?)),
+        let listed_values = || Points::Values(Values::Listed(listed()));
+        let (kind, points) = if name == "rocm" {
+            (Kind::Stacks, Points::Stacks(listed()))
+        } else if let Some(variable) = name.strip_prefix("env:") {
+            (Kind::Environment(variable.to_owned()), listed_values())
+        } else if let Some(package) = name.strip_prefix(packages::PREFIX) {
+            (Kind::package(package), listed_values())
+        } else {
+            (Kind::Parameter(name.to_owned()), Points::Values(range(values).map_err(usage)?))
         };
         let last = points.len().saturating_sub(1);
         let mut labels: Vec<String> = Vec::new();
@@ -171,6 +186,27 @@ impl Axis {
         };
         let ends = (find("good", good, 0), find("bad", bad, last));
         Axis::between(kind, points, ends, Vec::new())
+    }
+
+    /// All versions of a Python package that pip finds, between two of them.
+    pub(super) fn versions(package: &str, (good, bad): (&str, &str)) -> Result<Axis, Stop> {
+        let points = Points::Values(Values::Listed(packages::versions(package)?));
+        let last = points.len() - 1;
+        let find = |what: &str, text: &str| match text {
+            "first" => Ok(0),
+            "last" => Ok(last),
+            _ => points.find(text).ok_or_else(|| {
+                let all = (0..=last).map(|n| points.label(n)).collect::<Vec<_>>();
+                let near = nearest(text, all.iter().map(String::as_str));
+                let near = near.map(|near| format!("; did you mean `{near}`?"));
+                format!(
+                    "error: `--{what} {text}`: pip finds no such version of {package}{}",
+                    near.unwrap_or_default()
+                )
+            }),
+        };
+        let ends = (find("good", good), find("bad", bad));
+        Axis::between(Kind::package(package), points, ends, Vec::new())
     }
 
     fn between(

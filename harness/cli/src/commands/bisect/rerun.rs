@@ -1,6 +1,9 @@
 //! The command that searches between two points of a search, and so repeats what its answer rests on.
 
-use super::axis::{Axis, Kind};
+use super::{
+    axis::{Axis, Kind},
+    packages::PREFIX,
+};
 use crate::{
     DeviceChoice,
     args::{Bisect, DeviceKind, On, Target},
@@ -29,7 +32,9 @@ pub(super) fn command(
         Kind::Stacks => values("rocm"),
         Kind::Environment(name) => values(&format!("env:{name}")),
         Kind::Parameter(name) => values(name),
+        Kind::Package { name, .. } => values(&format!("{PREFIX}{name}")),
     };
+    let packaged = matches!(axis.kind, Kind::Package { .. });
     // Values stand in the order of the option; builds have one of their own.
     let builds = axis.kind == Kind::Builds;
     let [good_end, bad_end] = [good, bad].map(|point| builds.then(|| end(axis, point)));
@@ -39,11 +44,13 @@ pub(super) fn command(
         good: good_end,
         bad: bad_end,
         fixed: args.fixed && builds,
-        source: args.source.clone(),
+        // The two versions are named by the axis.
+        source: if along.is_some() { Vec::new() } else { args.source.clone() },
         sources_file: args.sources_file.clone(),
         // Of the two builds one phase is enough.
         to: None,
         axis: along,
+        packages: args.packages.clone(),
         skip: between.map(|point| axis.label(*point)).collect(),
         list: false,
         dry_run: false,
@@ -66,7 +73,9 @@ pub(super) fn command(
                 // The one that was there, whatever another machine has.
                 device: match device {
                     // What a command runs on is its own affair.
-                    _ if args.case.is_none() && args.program.is_none() => DeviceKind::Auto,
+                    _ if args.case.is_none() && args.program.is_none() && !packaged => {
+                        DeviceKind::Auto
+                    }
                     DeviceChoice::Emulated(_) => DeviceKind::Emulated,
                     DeviceChoice::Gpu => DeviceKind::Gpu,
                 },

@@ -1,13 +1,18 @@
 //! What is run at each point of an axis: a trial, or a command.
 
 use std::{
-    ffi::OsString, path::PathBuf, process::Command, sync::atomic::AtomicBool, time::Instant,
+    ffi::OsString,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::atomic::AtomicBool,
+    time::Instant,
 };
 
 use builds::Obtained;
-use case::{Case, Lowered, Trial};
+use case::{Body, Case, Lowered, Trial};
 use device::{Planted, WITNESS_VARIABLE};
 use judge::Kind as Outcome;
+use plan::program::Packages;
 use regex::Regex;
 use report::Record;
 use rocm::Stack;
@@ -16,7 +21,7 @@ use tempfile::NamedTempFile;
 
 use super::{
     axis::{Axis, Kind},
-    says,
+    packages, says,
 };
 use crate::{
     CaseLibrary, DeviceChoice, Job, Session, SessionOptions, Stop, progress, progress::Fetching,
@@ -117,6 +122,19 @@ impl Subject<'_> {
         }
     }
 
+    /// The packages that the program of a case imports.
+    pub(super) fn imports(&self) -> Result<Vec<String>, Stop> {
+        let Subject::Trial { library, case, trial, faults } = self else { return Ok(Vec::new()) };
+        let lowered = lower(library, case, trial, faults)?;
+        Ok(match lowered.body {
+            Body::Program(program) => match program.packages {
+                Packages::These(these) => these,
+                Packages::None | Packages::Environment(_) => Vec::new(),
+            },
+            Body::Calls(_) => Vec::new(),
+        })
+    }
+
     /// Whether a component can matter to what is run; all may, where that is not known.
     pub(super) fn depends_on(&self, component: &str) -> bool {
         let Subject::Trial { case, .. } = self else { return true };
@@ -165,6 +183,13 @@ impl<'a> Subject<'a> {
                 options.environment.insert(name.clone(), label.clone());
             }
             Kind::Parameter(_) => {}
+            Kind::Package { .. } => {
+                let wanted = packages::wanted(&axis.kind, &label, &self.imports()?);
+                match packages::environment(&wanted) {
+                    Ok(name) => options.packages_in = Some(name),
+                    Err(refused) => return Ok(Err(refused)),
+                }
+            }
         }
         if matches!(axis.kind, Kind::Builds | Kind::Stacks)
             && let Err(stop) = stack(&options)
@@ -212,8 +237,7 @@ impl<'a> Subject<'a> {
             }
             _ => trial.clone(),
         };
-        let lowered = case::lower(case, &trial, library.kernels(), faults)
-            .map_err(|found| Stop::usage(library.show(&case.id, &found)))?;
+        let lowered = lower(library, case, &trial, faults)?;
         Ok(Work::Trial {
             session: Box::new(Session::open_on_one(options)?),
             case,
@@ -222,6 +246,16 @@ impl<'a> Subject<'a> {
             faults: faults.to_vec(),
         })
     }
+}
+
+fn lower(
+    library: &CaseLibrary,
+    case: &Case,
+    trial: &Trial,
+    faults: &[Planted],
+) -> Result<Lowered, Stop> {
+    case::lower(case, trial, library.kernels(), faults)
+        .map_err(|found| Stop::usage(library.show(&case.id, &found)))
 }
 
 /// The last lines of an output.
@@ -246,7 +280,7 @@ impl Tail {
 
 /// The command that runs a program in a stack and on the device.
 fn exec(
-    program: &std::path::Path,
+    program: Option<&Path>,
     stack: &Stack,
     options: &SessionOptions,
     wanted: &Wanted,
@@ -257,7 +291,10 @@ fn exec(
     words.push(format!("--rocm={}", stack.root.display()));
     words.extend(wanted.device.iter().cloned());
     words.extend(options.environment.iter().map(|(name, value)| format!("--env={name}={value}")));
-    words.push(program.display().to_string());
+    words.extend(options.packages_in.iter().map(|name| format!("--in={name}")));
+    words.extend(options.with.iter().map(|name| format!("--with={name}")));
+    words.push("--".to_owned());
+    words.extend(program.map(|program| program.display().to_string()));
     words.extend(wanted.words.iter().cloned());
     Ok(words)
 }
@@ -287,10 +324,11 @@ fn command<'a>(
         options.environment.iter().map(|(k, v)| (k.into(), v.into())).collect();
     variables.push(("ROCREPRO_VALUE".into(), label.into()));
     let mut witness = None;
-    if matches!(axis.kind, Kind::Builds | Kind::Stacks) {
+    let packaged = matches!(axis.kind, Kind::Package { .. });
+    if packaged || matches!(axis.kind, Kind::Builds | Kind::Stacks) {
         let stack = stack(&options)?;
-        if let Some(program) = &wanted.program {
-            command = exec(program, &stack, &options, wanted)?;
+        if packaged || wanted.program.is_some() {
+            command = exec(wanted.program.as_deref(), &stack, &options, wanted)?;
             if matches!(options.device, DeviceChoice::Emulated(_)) {
                 let file = NamedTempFile::new()
                     .map_err(|e| Stop::no_verdict(format!("error: no temporary file: {e}")))?;

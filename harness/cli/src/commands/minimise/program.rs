@@ -38,6 +38,8 @@ struct Search<'s> {
     budget: Duration,
     /// Processes that may still be started.
     left: u32,
+    /// Texts that were tried.
+    tries: u32,
     trouble: Option<Stop>,
 }
 
@@ -102,6 +104,7 @@ pub(super) fn minimise(
         begun: Instant::now(),
         budget: Duration::from_secs(args.budget_seconds.into()),
         left: args.budget_runs,
+        tries: 0,
         trouble: None,
     };
     // What fails in another way on the healthy device tells nothing of a shorter program.
@@ -109,19 +112,36 @@ pub(super) fn minimise(
         search.passes = Passes::Nowhere;
     }
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
-    let shorter = shorten(&source.text, &mut |text| search.still(text));
+    let is_cpp = matches!(program.what, What::Cpp { .. });
+    let ending = if is_cpp { "cpp" } else { "py" };
+    let by = match args.reducer.find(is_cpp)? {
+        None => None,
+        Some(reducer) => {
+            let name = format!("program.{ending}");
+            let reduced = reducer.reduce(&name, &source.text, &mut |text| search.still(text))?;
+            Some((reducer.name, reduced))
+        }
+    };
+    let before = by.as_ref().map_or(&source.text, |(_, reduced)| &reduced.text);
+    let shorter = shorten(before, &mut |text| search.still(text));
     if let Some(stop) = search.trouble {
         return Err(stop);
     }
-    let text = shorter.of(&source.text);
-    let ending = if matches!(program.what, What::Cpp { .. }) { "cpp" } else { "py" };
+    let text = shorter.of(before);
     let file = source.file.clone().unwrap_or_else(|| format!("program.{ending}"));
     evidence::write_text(&folder, &file, &text)?;
     let case = library.text(&subject.selected.case.id);
-    let case = case_of(case, source.file.is_none().then_some(source.above), &source.text, &shorter);
+    let block = Block { above: source.file.is_none().then_some(source.above), text: &source.text };
+    let case = if *before == source.text {
+        block.without(case, &shorter)
+    } else {
+        block.replaced(case, &text)
+    };
+    let by = by.map(|(name, reduced)| (name, reduced.whole));
     let again = case.map(|case| again(&folder, &case, &subject, &session)).transpose()?;
-    outputs::print(&told(&shorter, &search, &source.text, &folder.join(&file), again, &failed))?;
-    Ok(ExitCode::from(u8::from(!shorter.complete)))
+    let left = Left { shorter: &shorter, by, before: &source.text };
+    outputs::print(&told(&left, &search, &folder.join(&file), again, &failed))?;
+    Ok(ExitCode::from(u8::from(!left.is_complete())))
 }
 
 /// Writes the case of the shorter program, and gives the command that runs it.
@@ -138,27 +158,72 @@ fn again(
     Ok(if text.contains(" --trust") { text } else { text + " --trust" })
 }
 
-/// The case with the lines left out that the program went without. None where the program stands there as no block of lines.
-fn case_of(case: &str, above: Option<u32>, program: &str, shorter: &Shorter) -> Option<String> {
-    let Some(above) = above else { return Some(case.to_owned()) };
-    let above = above as usize;
-    let lines: Vec<&str> = case.split_inclusive('\n').collect();
-    let own: Vec<&str> = program.lines().collect();
-    let block = lines.get(above..above + own.len())?;
-    // A value of the matrix stands in the place of its name.
-    let same =
-        |(of_case, own): (&&str, &&str)| of_case.contains('$') || of_case.trim() == own.trim();
-    if !block.iter().zip(&own).all(same) {
-        return None;
+/// A program as its case has it.
+struct Block<'t> {
+    /// Lines of the case above it; none where it is a file of its own.
+    above: Option<u32>,
+    text: &'t str,
+}
+
+impl Block<'_> {
+    /// The case with the lines left out that the program went without. None where the program stands there as no block of lines.
+    fn without(&self, case: &str, shorter: &Shorter) -> Option<String> {
+        let Some(above) = self.above else { return Some(case.to_owned()) };
+        let above = above as usize;
+        let (lines, end) = self.lines(case, above)?;
+        let left = |n: &usize| *n < above || *n >= end || shorter.lines.contains(&(n - above));
+        Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
     }
-    let left =
-        |n: &usize| *n < above || *n >= above + own.len() || shorter.lines.contains(&(n - above));
-    Some((0..lines.len()).filter(left).map(|n| lines[n]).collect())
+
+    /// The case with another text in the place of the program's.
+    fn replaced(&self, case: &str, text: &str) -> Option<String> {
+        let Some(above) = self.above else { return Some(case.to_owned()) };
+        let above = above as usize;
+        let (lines, end) = self.lines(case, above)?;
+        let depth = |line: &&str| line.len() - line.trim_start().len();
+        let filled = |line: &&&str| !line.trim().is_empty();
+        let depth =
+            lines[above..end].iter().copied().filter(|line| filled(&line)).map(|l| depth(&l)).min();
+        let depth = " ".repeat(depth.unwrap_or(4));
+        let line = |line: &str| match line.trim() {
+            "" => "\n".to_owned(),
+            // A dollar of the program's own is none of the matrix.
+            _ => format!("{depth}{}\n", line.replace('$', "$$")),
+        };
+        let new: String = text.lines().map(line).collect();
+        Some([&lines[..above].concat(), new.as_str(), &lines[end..].concat()].concat())
+    }
+
+    /// The lines of the case, and where those of the program end.
+    fn lines<'c>(&self, case: &'c str, above: usize) -> Option<(Vec<&'c str>, usize)> {
+        let lines: Vec<&str> = case.split_inclusive('\n').collect();
+        let own: Vec<&str> = self.text.lines().collect();
+        let end = above + own.len();
+        // A value of the matrix stands in the place of its name.
+        let same =
+            |(of_case, own): (&&str, &&str)| of_case.contains('$') || of_case.trim() == own.trim();
+        lines.get(above..end)?.iter().zip(&own).all(same).then_some((lines, end))
+    }
+}
+
+/// What is left of a program.
+struct Left<'t> {
+    shorter: &'t Shorter,
+    /// The reducer that went before, and whether it came to its end.
+    by: Option<(&'static str, bool)>,
+    before: &'t str,
+}
+
+impl Left<'_> {
+    fn is_complete(&self) -> bool {
+        self.shorter.complete && self.by.is_none_or(|(_, whole)| whole)
+    }
 }
 
 impl Search<'_> {
     /// Whether a text still fails in the same way, and passes where it should. None where no more shall be tried.
     fn still(&mut self, text: &str) -> Option<bool> {
+        self.tries += 1;
         // Most of what does not fail alike shows it at once.
         for runs in [1, RUNS - 1] {
             let records = self.run(None, text, runs)?;
@@ -222,21 +287,27 @@ fn alike(one: &Outcome, other: &Outcome) -> bool {
 }
 
 fn told(
-    shorter: &Shorter,
+    left: &Left<'_>,
     search: &Search<'_>,
-    text: &str,
     file: &Path,
     again: Option<String>,
     failed: &Record,
 ) -> String {
-    let (before, after) = (text.lines().count(), shorter.lines.len());
+    let (before, after) = (left.before.lines().count(), left.shorter.lines.len());
     let mut out = format!(
-        "{}: {} of {}, after {} of shorter texts\n",
+        "{}: {} of {}, after {} of smaller texts\n",
         failed.trial,
         count(after, "line"),
         before,
-        count(shorter.tries, "trial")
+        count(search.tries, "trial")
     );
+    match left.by {
+        Some((name, true)) => out.push_str(&format!("  made by    {name}, then without lines\n")),
+        Some((name, false)) => out.push_str(&format!(
+            "  made by    {name}, which did not come to its end, then without lines\n"
+        )),
+        None => {}
+    }
     out.push_str(&format!("  fails as    {}, in {RUNS} of {RUNS} runs\n", search.goal.signature));
     let passes = match &search.passes {
         Passes::Healthy => "without the fault".to_owned(),
@@ -246,7 +317,7 @@ fn told(
             .to_owned(),
     };
     out.push_str(&format!("  {:<11} {passes}\n", "passes"));
-    if !shorter.complete {
+    if !left.shorter.complete {
         out.push_str("  not minimal: the budget was spent\n");
     }
     out.push_str(&format!("  {}\n", file.display()));
@@ -264,10 +335,19 @@ mod tests {
     fn a_case_keeps_the_lines_that_its_program_keeps() {
         let case = "title: A\nprogram:\n  python: |\n    one\n    two $n\n    three\nfaults: [copy.zero]\n";
         let shorter = Shorter { lines: vec![1], complete: true, tries: 1 };
-        let kept = case_of(case, Some(3), "one\ntwo 4\nthree\n", &shorter).unwrap();
+        let block = |above, text| Block { above, text };
+        let whole = block(Some(3), "one\ntwo 4\nthree\n");
+        let kept = whole.without(case, &shorter).unwrap();
         assert_eq!(kept, "title: A\nprogram:\n  python: |\n    two $n\nfaults: [copy.zero]\n");
-        assert_eq!(case_of(case, None, "other\n", &shorter).as_deref(), Some(case));
+        assert_eq!(block(None, "other\n").without(case, &shorter).as_deref(), Some(case));
+        let other = whole.replaced(case, "if a:\n  b = '$x'\n\nc").unwrap();
+        assert_eq!(
+            other,
+            "title: A\nprogram:\n  python: |\n    if a:\n      b = '$$x'\n\n    c\nfaults: [copy.zero]\n"
+        );
         // It stands there in another form.
-        assert_eq!(case_of("program: {python: 'one'}\n", Some(0), "one\n", &shorter), None);
+        let flow = block(Some(0), "one\n");
+        assert_eq!(flow.without("program: {python: 'one'}\n", &shorter), None);
+        assert_eq!(flow.replaced("program: {python: 'one'}\n", "two\n"), None);
     }
 }

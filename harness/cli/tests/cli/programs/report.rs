@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     path::Path,
     process::{Command, Output, Stdio},
 };
@@ -159,23 +160,28 @@ fn a_program_of_a_case_gets_an_issue() {
     }
 }
 
+/// A program that fails under `copy.zero`, with lines that it does not need.
+fn padded() -> String {
+    "title: A\nsource: [this test]\nprogram:\n  python: |\n    import ctypes\n    import rocrepro\n    def padding():\n        \
+                return 1\n    hip = ctypes.CDLL('libamdhip64.so')\n    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)\n    \
+                rocrepro.equal('idle', padding(), 1)\n    rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))\n    \
+                rocrepro.must(hip.hipMemcpy(place, b'x' * 64, ctypes.c_size_t(64), 1))\n    \
+                rocrepro.must(hip.hipMemcpy(back, place, ctypes.c_size_t(64), 2))\n    rocrepro.equal('bytes', back.raw, b'x' * 64)\n    \
+                rocrepro.done()\nfaults: [copy.zero]\n".to_owned()
+}
+
 #[test]
 fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
     if !namespaces() {
         return;
     }
-    let text = "title: A\nsource: [this test]\nprogram:\n  python: |\n    import ctypes\n    import rocrepro\n    def padding():\n        \
-                return 1\n    hip = ctypes.CDLL('libamdhip64.so')\n    place, back = ctypes.c_void_p(), ctypes.create_string_buffer(64)\n    \
-                rocrepro.equal('idle', padding(), 1)\n    rocrepro.must(hip.hipMalloc(ctypes.byref(place), ctypes.c_size_t(64)))\n    \
-                rocrepro.must(hip.hipMemcpy(place, b'x' * 64, ctypes.c_size_t(64), 1))\n    \
-                rocrepro.must(hip.hipMemcpy(back, place, ctypes.c_size_t(64), 2))\n    rocrepro.equal('bytes', back.raw, b'x' * 64)\n    \
-                rocrepro.done()\nfaults: [copy.zero]\n";
+    let text = &padded();
     let (folder, file) = super::case("shorter", text);
     let out = folder.path().join("out");
     let [file, out_text] = [&file, &out].map(|path| path.to_str().expect("text"));
     let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero", "--trust"];
-    let words = [&["minimise", "--cases-from", file, "--out", out_text], &on[..]].concat();
-    let output = super::rocrepro(&words);
+    let words = ["minimise", "--reducer", "none", "--cases-from", file, "--out", out_text];
+    let output = super::rocrepro(&[&words, &on[..]].concat());
     let told = shown(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
     assert!(told.contains("fails as    wrong-data:bytes:zero, in 3 of 3 runs"), "{told}");
@@ -188,6 +194,68 @@ fn a_program_is_made_shorter_while_it_fails_in_the_same_way() {
     let (code, records) = super::run(&out.join("case.yaml"), &["--fault", "copy.zero"]);
     assert_eq!(code, Some(1));
     assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
+}
+
+/// Stands for C-Vise: it is called as that is, asks about a shorter name, and then about nothing but what it has, for ever where it
+/// is told to.
+const REDUCER: &str = r#"#!/usr/bin/env python3
+import pathlib, subprocess, sys, tempfile
+assert sys.argv[1:-2] == ["--n", "1", "--tidy", "--timeout", "86400", "--not-c"], sys.argv
+script, name = sys.argv[-2:]
+text = pathlib.Path(name).read_text()
+def still(text):
+    with tempfile.TemporaryDirectory() as folder:
+        pathlib.Path(folder, name).write_text(text)
+        return subprocess.run([script], cwd=folder).returncode == 0
+assert still(text) and not still("import no_such_module\n")
+short = text.replace("place", "p")
+if still(short):
+    pathlib.Path(name).write_text(short)
+while "FOREVER" in text:
+    still(text)
+"#;
+
+#[test]
+fn a_reducer_of_somebody_else_goes_first() {
+    if !namespaces() {
+        return;
+    }
+    let (folder, file) = super::case("reduced", &padded());
+    let tools = folder.path().join("tools");
+    fs::create_dir(&tools).unwrap();
+    fs::write(tools.join("cvise"), REDUCER).unwrap();
+    fs::set_permissions(tools.join("cvise"), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let minimise = |file: &Path, out: &str, more: &[&str], code: i32| {
+        let out = folder.path().join(out).display().to_string();
+        let file = file.display().to_string();
+        let words = ["minimise", "--cases-from", &file, "--out", &out, "--trust"];
+        let on = ["--rocm", "debian:7.2.4", "--device", "emulated", "--fault", "copy.zero"];
+        let mut command = Command::new(env!("CARGO_BIN_EXE_rocrepro"));
+        command.args([&words[..], &on, more].concat()).env("PATH", &path);
+        let output = command.stdin(Stdio::null()).output().expect("it starts");
+        let told = shown(&output);
+        assert_eq!(output.status.code(), Some(code), "{told}");
+        told
+    };
+    let told = minimise(&file, "whole", &["--reducer", "cvise"], 0);
+    assert!(told.contains("made by    cvise, then without lines"), "{told}");
+    let left = fs::read_to_string(folder.path().join("whole/program.py")).unwrap();
+    assert!(left.contains("byref(p)") && !left.contains("padding"), "{left}");
+    // The case has it, and fails as before.
+    let case = folder.path().join("whole/case.yaml");
+    let (code, records) = super::run(&case, &["--fault", "copy.zero"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(super::signature(&records["case"]), "wrong-data:bytes:zero");
+
+    // One that goes on and on is ended with the budget, and what it had found stays.
+    let endless = folder.path().join("endless.yaml");
+    fs::write(&endless, padded().replace("import ctypes", "import ctypes  # FOREVER")).unwrap();
+    let budget = ["--reducer", "cvise", "--budget-runs", "30"];
+    let told = minimise(&endless, "endless", &budget, 1);
+    assert!(told.contains("cvise, which did not come to its end"), "{told}");
+    let left = fs::read_to_string(folder.path().join("endless/program.py")).unwrap();
+    assert!(left.contains("byref(p)"), "{left}");
 }
 
 /// A copy that the copy engine makes.
