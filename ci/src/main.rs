@@ -11,6 +11,7 @@ mod exports;
 mod filing;
 mod foreign;
 mod frameworks;
+mod gate;
 mod launchers;
 mod mutants;
 mod night;
@@ -23,7 +24,6 @@ mod tidy;
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Instant,
 };
 
 use xshell::{Shell, cmd};
@@ -90,7 +90,7 @@ const TWENTIETH: usize = 20;
 const USAGE: &str = "\
 usage: cargo run -p ci -- TASK
   lint     formatting, clippy, the links of the docs, licences, tidiness; the fuzz targets compile
-  test     the tests of every crate, the case library on ROCm 7.2.4 (cargo test), and samples of `fuzz`, `waits` and `races`
+  test     the tests of every crate, and the case library on ROCm 7.2.4 (cargo test)
   stacks   every case on every ROCm release that Debian carries, but for those of 7.2.4 that `test` runs
   prove    every declared fault turns its case red
   mutate   no check, status or value of any case could be left out unnoticed
@@ -123,9 +123,10 @@ usage: cargo run -p ci -- TASK
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      the gate: lint, test, and of the others a sample: of `stacks` each trial on one of the older releases, of `prove` a
+  all      the gate: lint, test, and of the others a sample, two at a time: of `stacks` each trial on one of the older releases, of `prove` a
            fifth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` a third,
-           `filed`, half of `amd`, three cases of `frameworks`";
+           `filed`, half of `amd`, three cases of `frameworks`, and of `fuzz`, `waits` and `races`
+  part     one of these parts: `part stacks`";
 
 fn main() -> ExitCode {
     let task = std::env::args().nth(1).unwrap_or_default();
@@ -173,7 +174,8 @@ fn main() -> ExitCode {
         "soak" => soak(std::env::args().nth(2)),
         "night" => shell().and_then(|sh| night::night(&sh, std::env::args().nth(2).as_ref())),
         "nightly" => shell().and_then(|sh| nightly::nightly(&sh)),
-        "all" => all(),
+        "all" => gate::all(),
+        "part" => gate::part(&std::env::args().nth(2).unwrap_or_default()),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);
@@ -191,41 +193,6 @@ fn main() -> ExitCode {
 /// Whether this stands behind the task.
 fn arguments_have(word: &str) -> bool {
     std::env::args().skip(2).any(|argument| argument == word)
-}
-
-/// The gate. How long each part took is said, so that one which grew is seen.
-fn all() -> Done {
-    type Part = (&'static str, fn() -> Done);
-    const PARTS: [Part; 9] = [
-        ("lint", lint),
-        ("test", test),
-        ("stacks", stacks_sample),
-        ("prove", prove_sample),
-        ("checks", || checks::sample(&shell()?)),
-        ("exports", || exports::sample(&shell()?)),
-        ("filed", || filing::sample(&shell()?)),
-        ("amd", || amd_tests::half(&shell()?)),
-        ("frameworks", || frameworks::sample(&shell()?)),
-    ];
-    for (name, part) in PARTS {
-        let (begun, busy) = (Instant::now(), processor_seconds());
-        let done = part();
-        let end = if done.is_ok() { "is done" } else { "failed" };
-        let busy = processor_seconds() - busy;
-        println!(
-            "ci all: {name} {end} after {} s, {busy} s of processors",
-            begun.elapsed().as_secs()
-        );
-        done.map_err(|error| format!("{name}: {error}"))?;
-    }
-    Ok(())
-}
-
-/// What the children that have ended used of processors, in seconds: `proc_pid_stat(5)` counts hundredths.
-fn processor_seconds() -> u64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() / 100
 }
 
 /// Builds the command and has [`STACK`] fetched. Returns the command.
@@ -288,6 +255,12 @@ fn test() -> Done {
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
         .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
         .run()?;
+    Ok(())
+}
+
+/// Kernels in the interpreter alone: the same each time, in less than a minute.
+fn kernels_sample() -> Done {
+    let sh = shell()?;
     kernels(&sh, KERNELS)?;
     kernels(&sh, FORMS)?;
     kernels(&sh, WAITS)?;

@@ -15,7 +15,7 @@ Examples:
   rocrepro run --cases-from small/case.yaml --fault kernel.drop                        what is left still fails
 
 The program of a case is made shorter while it fails in the same way three times and passes where it passed: by C-Vise or Shrink Ray
-where they are installed (--reducer), then by lines and blocks. The folder gets its text and case.yaml.
+where they are installed and the program passes somewhere (--reducer), then by lines and blocks. The folder gets its text and case.yaml.
 
 Of several trials the simplest one that fails is reduced. The folder gets case.yaml, minimise.json and the journal minimise.jsonl;
 other failures met on the way are kept there as other-N.yaml.
@@ -46,7 +46,8 @@ pub(crate) struct Minimise {
     #[arg(long, value_name = "STACK")]
     pub(crate) passes_on: Option<String>,
 
-    /// Of a program: what makes it smaller by its syntax, before its lines are tried. It runs as you do, like the program
+    /// Of a program: what makes it smaller by its syntax, before its lines are tried. It runs as you do, like the program. `auto` leaves
+    /// it out where the program passes nowhere, as a program that is wrong itself is then soon found
     #[arg(long, value_enum, value_name = "NAME", default_value_t = Reducer::Auto)]
     pub(crate) reducer: Reducer,
 

@@ -17,6 +17,7 @@ use super::super::{
     setup::setup,
     subject::{Subject, first_failing, run},
 };
+use super::reducer::Reducer;
 use crate::{
     CaseLibrary, Selected, Session, Stop,
     args::Minimise,
@@ -114,7 +115,12 @@ pub(super) fn minimise(
     let folder = evidence::folder(args.out.as_deref(), &subject.selected.case.id)?;
     let is_cpp = matches!(program.what, What::Cpp { .. });
     let ending = if is_cpp { "cpp" } else { "py" };
-    let by = match args.reducer.find(is_cpp)? {
+    let wanted = match (args.reducer, &search.passes) {
+        // By its syntax a program is soon made into one that is wrong itself, which nothing would tell here.
+        (Reducer::Auto, Passes::Nowhere) => Reducer::None,
+        (wanted, _) => wanted,
+    };
+    let by = match wanted.find(is_cpp)? {
         None => None,
         Some(reducer) => {
             let name = format!("program.{ending}");

@@ -1,0 +1,104 @@
+//! The gate: everything that guards the project, in parts, each of which says how long it took, so that one that grew is seen.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{Read, Seek, stdout},
+    process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
+};
+
+use crate::{
+    Done, amd_tests, checks, exports, filing, frameworks, kernels_sample, lint, prove_sample,
+    shell, stacks_sample, test,
+};
+
+type Part = (&'static str, fn() -> Done);
+
+/// They use every processor by themselves, and the second one is what runs first of all that is built.
+const FIRST: [Part; 2] = [("lint", lint), ("test", test)];
+
+/// Many of these run one program after the other, so two parts at once leave no processor idle. What takes longest comes first.
+const THEN: [Part; 8] = [
+    ("stacks", stacks_sample),
+    ("frameworks", || frameworks::sample(&shell()?)),
+    ("prove", prove_sample),
+    ("filed", || filing::sample(&shell()?)),
+    ("amd", || amd_tests::half(&shell()?)),
+    ("kernels", kernels_sample),
+    ("checks", || checks::sample(&shell()?)),
+    ("exports", || exports::sample(&shell()?)),
+];
+
+const AT_ONCE: usize = 2;
+
+pub(crate) fn all() -> Done {
+    FIRST.iter().try_for_each(|(name, _)| part(name))?;
+    let (mut waiting, mut running) = (VecDeque::from(THEN), Vec::<Running>::new());
+    let mut failed = Vec::new();
+    while !running.is_empty() || failed.is_empty() && !waiting.is_empty() {
+        while failed.is_empty() && running.len() < AT_ONCE {
+            let Some((name, _)) = waiting.pop_front() else { break };
+            running.push(Running::start(name)?);
+        }
+        sleep(Duration::from_millis(100));
+        let mut still = Vec::new();
+        for mut part in running {
+            match part.child.try_wait()? {
+                None => still.push(part),
+                Some(status) => {
+                    part.show()?;
+                    failed.extend((!status.success()).then_some(part.name));
+                }
+            }
+        }
+        running = still;
+    }
+    match failed.is_empty() {
+        true => Ok(()),
+        false => Err(format!("{} failed", failed.join(" and ")).into()),
+    }
+}
+
+/// A part that runs in a process of its own. What it prints is shown when it is over, so that two do not mix.
+struct Running {
+    name: &'static str,
+    child: Child,
+    output: File,
+}
+
+impl Running {
+    fn start(name: &'static str) -> std::io::Result<Running> {
+        let output = tempfile::tempfile()?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["part", name]).stdin(Stdio::null());
+        let child = command.stdout(output.try_clone()?).stderr(output.try_clone()?).spawn()?;
+        Ok(Running { name, child, output })
+    }
+
+    fn show(&mut self) -> std::io::Result<()> {
+        self.output.rewind()?;
+        std::io::copy(&mut self.output.by_ref(), &mut stdout())?;
+        Ok(())
+    }
+}
+
+/// Runs a part here, and says how long it took.
+pub(crate) fn part(name: &str) -> Done {
+    let named = FIRST.iter().chain(&THEN).find(|(part, _)| *part == name);
+    let (name, part) = named.ok_or_else(|| format!("the gate has no part `{name}`"))?;
+    let (begun, busy) = (Instant::now(), processor_seconds());
+    let done = part();
+    let end = if done.is_ok() { "is done" } else { "failed" };
+    let (busy, wall) = (processor_seconds() - busy, begun.elapsed().as_secs());
+    println!("ci all: {name} {end} after {wall} s, {busy} s of processors");
+    done.map_err(|error| format!("{name}: {error}").into())
+}
+
+/// What the children that have ended used of processors, in seconds: `proc_pid_stat(5)` counts hundredths.
+fn processor_seconds() -> u64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() / 100
+}
