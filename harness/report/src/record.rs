@@ -322,7 +322,9 @@ pub fn to_line(record: &Record) -> Result<String, RecordError> {
 pub fn parse(line: &str) -> Result<Record, RecordError> {
     match Line::parse(line)? {
         Line::Trial(record) => Ok(*record),
-        Line::Opened(_) | Line::Begun(_) | Line::Over(_) => Err(RecordError::NoTrial),
+        Line::Opened(_) | Line::Begun(_) | Line::Ended(_) | Line::Over(_) => {
+            Err(RecordError::NoTrial)
+        }
     }
 }
 
