@@ -116,8 +116,8 @@ impl Before {
         }
         describe(record, &self.cards, &cards());
         let linux = rustix::system::uname().release().to_string_lossy().into_owned();
-        record.device.driver =
-            card::driver(Path::new("/"), &mut Vec::new()).words(&format!("Linux {linux}"));
+        let driver = card::driver(Path::new("/"), &mut Vec::new());
+        record.device.driver = driver.name(&format!("Linux {linux}")).unwrap_or_default();
     }
 }
 
