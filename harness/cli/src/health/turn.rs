@@ -175,8 +175,8 @@ impl Session {
         Ok(if again || others.iter().any(open) { Blamed::NotYet } else { Blamed::Nobody })
     }
 
-    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. `tell` is called first, and
-    /// by then others know of the suspect: who is ended in between has this trial run again, and no other one on a GPU that it broke.
+    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. `tell` is called first.
+    /// By then others know of the suspect: whoever is ended in between has this trial run again, and no other one on a GPU that it broke.
     pub(crate) fn look_at_the_gpu(
         &self,
         record: &Record,

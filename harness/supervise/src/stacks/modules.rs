@@ -43,7 +43,7 @@ struct Symbol {
 }
 
 /// Bytes of the longest name that is told, with templates in it.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 1 << 16;
 
 /// A part of a file that may be executed, as `/proc/PID/maps` has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ fn symbols(file: &File) -> Vec<Symbol> {
         for symbol in table.iter().filter(|one| one.is_definition(endian, table.strings())) {
             let start = symbol.st_value(endian);
             let end = start.saturating_add(symbol.st_size(endian));
-            let name = names.sh_offset(endian) + u64::from(symbol.st_name(endian));
+            let name = names.sh_offset(endian).saturating_add(symbol.st_name(endian).into());
             if start < end && symbol.st_name(endian) != 0 {
                 symbols.entry((start, end)).or_insert(name);
             }
@@ -196,7 +196,7 @@ fn symbols(file: &File) -> Vec<Symbol> {
 
 /// The name that begins there in a file.
 fn name(file: &File, at: u64) -> Option<String> {
-    let mut bytes = [0; LONGEST];
+    let mut bytes = vec![0; LONGEST];
     let read = file.read_at(&mut bytes, at).ok()?;
     let name = bytes[..read].split(|byte| *byte == 0).next()?;
     String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())
