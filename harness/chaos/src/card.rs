@@ -295,7 +295,7 @@ fn stopped(
     };
     let number: usize = culprit.parse().map_err(|_| format!("`{culprit}` is no trial"))?;
     let told = fates[number];
-    if mends && !told.stays() && told.action != "poisons-and-killed-in-check" {
+    if mends && !told.stays() {
         return Err("it stopped, although the card was mended".to_owned());
     }
     let blamed = format!("`card/t[n={culprit}]` of run ");
@@ -380,6 +380,7 @@ fn blame(record: &Value, fate: &Fate, name: &str, mends: bool) -> Option<String>
         "pass" => after.is_empty(),
         // It has no end, so nobody looked after it.
         _ if lost => after.is_empty(),
+        _ if fate.is_not_looked_after() => after.starts_with("not known: the run was ended"),
         _ if !fate.breaks => after == "it worked: the health check passed",
         _ if mends && !fate.stays() => {
             after.starts_with("it did not work: the health check passed only after `sh -c ")

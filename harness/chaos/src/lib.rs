@@ -23,7 +23,7 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
@@ -49,11 +49,12 @@ const LONG_CARDS: (u64, usize) = (500, 700);
 /// Runs the table and the mixtures on a built command, with the arguments of libtest.
 pub fn main(program: PathBuf) -> ExitCode {
     let mut arguments = Arguments::from_args();
-    if arguments.test_threads.is_none() {
-        // Half of the rows wait for a limit, and the command waits for what it starts.
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        arguments.test_threads = Some(3 * processors);
-    }
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    // Half of the rows wait for a limit, and the command waits for what it starts.
+    let at_once = arguments.test_threads.unwrap_or(3 * processors);
+    // On a pretended card nine tenths of the time are waits for limits, so those runs may have all threads and rows may not.
+    arguments.test_threads = Some(arguments.test_threads.unwrap_or(8 * processors));
+    let places = Arc::new(Places::new(at_once));
     let mixtures = match std::env::var(VARIABLE).map(|text| text.parse()) {
         Err(_) => MIXTURES,
         Ok(Ok(number)) => number,
@@ -64,16 +65,18 @@ pub fn main(program: PathBuf) -> ExitCode {
     };
     let tools = Arc::new(Lazy { program, made: OnceLock::new() });
     let rows = table::rows().map(|row| {
-        let tools = Arc::clone(&tools);
+        let (tools, places) = (Arc::clone(&tools), Arc::clone(&places));
         let here = mixtures >= LONG || !row.long;
         Trial::ignorable_test(row.name, move || match here {
-            true => check_row(tools.get(), row),
+            true => places.during(|| check_row(tools.get(), row)),
             false => Ok(not_run("for the long form, `ci -- chaos`")),
         })
     });
     let mixed = (0..mixtures).map(|seed| {
-        let tools = Arc::clone(&tools);
-        Trial::ignorable_test(format!("mixture/{seed}"), move || check_mixture(tools.get(), seed))
+        let (tools, places) = (Arc::clone(&tools), Arc::clone(&places));
+        Trial::ignorable_test(format!("mixture/{seed}"), move || {
+            places.during(|| check_mixture(tools.get(), seed))
+        })
     });
     let (runs, night) = if mixtures >= LONG { LONG_CARDS } else { CARDS };
     let cards = Arc::new(Cards::new(tools.program.clone()));
@@ -112,6 +115,36 @@ pub fn soak(program: PathBuf, minutes: u64) -> ExitCode {
             eprintln!("{wrong}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Keeps what computes to so many at once.
+struct Places {
+    free: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A place that is taken, until this is dropped.
+struct Place<'p>(&'p Places);
+
+impl Places {
+    fn new(free: usize) -> Places {
+        Places { free: Mutex::new(free.max(1)), freed: Condvar::new() }
+    }
+
+    fn during<T>(&self, run: impl FnOnce() -> T) -> T {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = self.freed.wait_while(free, |free| *free == 0);
+        *free.unwrap_or_else(PoisonError::into_inner) -= 1;
+        let _place = Place(self);
+        run()
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        *self.0.free.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.freed.notify_one();
     }
 }
 
@@ -165,4 +198,32 @@ fn on_card(run: impl FnOnce() -> Result<(), String>) -> Result<Completion, Faile
 
 fn not_run(reason: &str) -> Completion {
     Completion::ignored_with(format!("not run: {reason}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    /// Also where one of them panics, as a row does whose tools cannot be made.
+    #[test]
+    fn no_more_are_at_once_than_there_are_places() {
+        let (places, now, most) = (Places::new(2), AtomicUsize::new(0), AtomicUsize::new(0));
+        let run = |n: usize| {
+            places.during(|| {
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                std::thread::yield_now();
+                now.fetch_sub(1, Ordering::SeqCst);
+                assert!(!n.is_multiple_of(5), "one of five ends so");
+            });
+        };
+        let ended = std::thread::scope(|scope| {
+            let run = &run;
+            let all: Vec<_> = (0..20).map(|n| scope.spawn(move || run(n))).collect();
+            all.into_iter().filter_map(|one| one.join().ok()).count()
+        });
+        assert_eq!((ended, *places.free.lock().unwrap()), (16, 2));
+        assert!(most.into_inner() <= 2);
+    }
 }

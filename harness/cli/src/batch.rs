@@ -8,7 +8,7 @@ use std::{
 };
 
 use device::Planted;
-use report::{Begun, Line, Over, Record, count};
+use report::{Begun, Ended, Line, Over, Record, count};
 use serde::Serialize;
 use supervise::{Cancel, Journal, for_each, in_order};
 
@@ -19,7 +19,7 @@ use crate::{
     rerun::again,
     stop::chain,
     ticker::Ticker,
-    trial::{Job, not_run as not_run_record, run_trial},
+    trial::{Job, not_run as not_run_record, run_trial_and_tell},
 };
 
 /// Runs the jobs and returns their records in the order of the jobs.
@@ -170,10 +170,17 @@ pub(crate) fn run_batch(
                     return None;
                 }
                 ticker.begins(number, job.id());
-                let record = run_trial(session, job, &cancel);
+                let judged = |record: Record| {
+                    let mut record = Record { number, ..record };
+                    patience.known.judge(&mut record);
+                    record
+                };
+                let tell = |record: Record| {
+                    journal.keep(|| ended(judged(record)), &cancel);
+                };
+                let record = run_trial_and_tell(session, job, &tell, &cancel);
                 ticker.ends(number);
-                let mut record = Record { number, ..record? };
-                patience.known.judge(&mut record);
+                let mut record = judged(record?);
                 // Before the next trial begins: whatever ends this program then has ended that one and no other.
                 if !course.over(&record) {
                     return None;
@@ -248,6 +255,12 @@ fn begun(session: &Session, job: &Job<'_>, number: u64) -> Begun {
         pid: std::process::id(),
         boot: machine::boot(),
     }
+}
+
+fn ended(record: Record) -> Ended {
+    let (format, run) = (report::FORMAT, record.run.clone());
+    let (number, record) = (record.number, Box::new(record));
+    Ended { format, ended: report::date(SystemTime::now()), run, number, record }
 }
 
 fn over(session: &Session) -> Over {

@@ -21,8 +21,17 @@ const HARDWARE: &str = "no-verdict:hardware";
 /// That of a trial on another GPU than its own.
 const OTHER: &str = "no-verdict:another-gpu";
 
-/// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure the GPU is looked at.
-pub(crate) fn on_gpu(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
+/// What is known of the GPU until somebody has looked at it.
+const NOT_LOOKED: &str = "not known: the run was ended before the health check was over";
+
+/// Runs a trial when its turn on the GPU has come, and not where the GPU is broken. After a failure `told` hears how it ended, and the
+/// GPU is looked at.
+pub(crate) fn on_gpu(
+    session: &Session,
+    job: &Job<'_>,
+    told: &dyn Fn(Record),
+    cancel: &Cancel,
+) -> Option<Record> {
     let gate = match session.turn(job.case.needs.alone, cancel) {
         Ok(turn) => turn?,
         Err(error) => {
@@ -39,8 +48,8 @@ pub(crate) fn on_gpu(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Optio
         return None;
     };
     if let Some(ended) = may_have_broken(&record) {
-        let bdf = &record.device.bdf;
-        record.gpu_after = session.look_at_the_gpu(&record.trial, ended, bdf, turn, cancel);
+        let tell = || told(Record { gpu_after: NOT_LOOKED.to_owned(), ..record.clone() });
+        record.gpu_after = session.look_at_the_gpu(&record, ended, &tell, turn, cancel);
     }
     Some(record)
 }
@@ -107,8 +116,8 @@ impl Before {
         }
         describe(record, &self.cards, &cards());
         let linux = rustix::system::uname().release().to_string_lossy().into_owned();
-        record.device.driver =
-            card::driver(Path::new("/"), &mut Vec::new()).words(&format!("Linux {linux}"));
+        let driver = card::driver(Path::new("/"), &mut Vec::new());
+        record.device.driver = driver.name(&format!("Linux {linux}")).unwrap_or_default();
     }
 }
 

@@ -158,6 +158,17 @@ fn each<'s, 'a: 's, With, T>(
 /// Runs one trial in a fresh process and judges it; a trial whose needs the stack does not meet is skipped. None
 /// where the run was cancelled before the trial was over.
 pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Record> {
+    run_trial_and_tell(session, job, &|_| {}, cancel)
+}
+
+/// The same. Where the GPU is looked at after the trial, `ended` is told before that how it ended: whoever is ended while it looks
+/// loses nothing.
+pub(crate) fn run_trial_and_tell(
+    session: &Session,
+    job: &Job<'_>,
+    ended: &dyn Fn(Record),
+    cancel: &Cancel,
+) -> Option<Record> {
     let unmet = unmet(job.case, session.rocm.as_ref(), session.gfx())
         .or_else(|| too_few(job.case, session.devices_for(job.case)))
         .or_else(|| chooses(&job.lowered.plan.environment, &session.slots))
@@ -171,7 +182,7 @@ pub fn run_trial(session: &Session, job: &Job<'_>, cancel: &Cancel) -> Option<Re
     }
     match session.device {
         DeviceChoice::Emulated(_) => run_at_once(session, job, None, cancel),
-        DeviceChoice::Gpu => on_gpu(session, job, cancel),
+        DeviceChoice::Gpu => on_gpu(session, job, ended, cancel),
     }
 }
 

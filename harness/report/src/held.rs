@@ -1,11 +1,11 @@
 //! What a record file holds of one run, which may have been ended and resumed: what it was to do, what is over, what is left.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use judge::{Kind, Location, Outcome, Verdict, VerdictKind};
 use shell_words::quote;
 
-use crate::{Asked, Begun, Line, Opened, Record, RecordError};
+use crate::{Asked, Begun, Ended, Line, Opened, Record, RecordError};
 
 /// A run and those that resumed it.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,8 @@ pub struct Held {
     pub opened: Opened,
     /// The trials that are over, by their numbers.
     pub records: BTreeMap<u64, Record>,
+    /// The numbers of those of which it was written how they ended, and no more: whoever looked at their GPU then was ended.
+    pub not_looked: BTreeSet<u64>,
     /// The trials that began and have no record, each as it began last, by their numbers.
     pub lost: BTreeMap<u64, Begun>,
 }
@@ -34,13 +36,22 @@ impl Held {
                     let before = opened.resumes.as_ref().and_then(|run| places.get(run)).copied();
                     places.insert(opened.run.clone(), before.unwrap_or(all.len()));
                     if before.is_none() {
-                        all.push(Held { opened, records: BTreeMap::new(), lost: BTreeMap::new() });
+                        all.push(Held::new(opened));
                         begins.push(Vec::new());
                     }
                 }
                 Line::Begun(begun) => {
                     if let Some(&at) = places.get(&begun.run) {
                         begins[at].push(begun);
+                    }
+                }
+                Line::Ended(Ended { run, number, record, .. }) => {
+                    if let Some(&at) = places.get(&run) {
+                        begins[at].retain(|begun| begun.number != number);
+                        if !all[at].records.contains_key(&number) {
+                            all[at].not_looked.insert(number);
+                            all[at].records.insert(number, *record);
+                        }
                     }
                 }
                 // What such a run had begun it gave up.
@@ -63,6 +74,11 @@ impl Held {
         all
     }
 
+    fn new(opened: Opened) -> Held {
+        let (records, not_looked, lost) = Default::default();
+        Held { opened, records, not_looked, lost }
+    }
+
     /// The last run of a record file; where it is a shard, the last ones of the other shards too.
     pub fn last(text: &str) -> Vec<Held> {
         let mut all = Held::all(text);
@@ -80,7 +96,7 @@ impl Held {
     fn ends(&mut self, record: Record) {
         let number = record.number;
         let passed = |r: &Record| r.verdict.kind == VerdictKind::Pass;
-        if self.records.get(&number).is_none_or(passed) {
+        if self.not_looked.remove(&number) || self.records.get(&number).is_none_or(passed) {
             self.records.insert(number, record);
         }
     }
@@ -354,6 +370,40 @@ mod tests {
         assert_eq!(lost(&text), []);
     }
 
+    /// Whoever was ended while it looked at the GPU after a trial has lost nothing of that trial, and what it finds comes in its place.
+    #[test]
+    fn how_a_trial_ended_counts_until_its_gpu_was_looked_at() {
+        let failed = |gpu_after: &str| {
+            let (run, gpu_after) = ("p".to_owned(), gpu_after.to_owned());
+            Record { run, number: 1, gpu_after, ..failed("copies/a") }
+        };
+        let ended = Ended {
+            format: FORMAT,
+            ended: "2026-11-22T01:02:03Z".to_owned(),
+            run: "p".to_owned(),
+            number: 1,
+            record: Box::new(failed("not known")),
+        };
+        let ended = serde_json::to_string(&ended).unwrap();
+        let opened = serde_json::to_string(&opened("p", None, None)).unwrap();
+        let check = |lines: &[&str], after: &str, not_looked: &[u64]| {
+            let text = [&[&*opened, &*begun("p", 1)][..], lines].concat().join("\n");
+            let held = Held::all(&text).pop().expect("a run");
+            assert_eq!(held.lost, BTreeMap::new());
+            assert_eq!(held.records[&1].gpu_after, after);
+            assert_eq!(held.not_looked, not_looked.iter().copied().collect());
+            assert_eq!(odd_lines(&text), []);
+            let records = crate::records(&text).expect("records");
+            assert_eq!(records, held.records.into_values().collect::<Vec<_>>());
+            assert_eq!(crate::unfinished(text.lines()), []);
+        };
+        check(&[&ended], "not known", &[1]);
+        check(&[&ended, &ended], "not known", &[1]);
+        let looked = to_line(&failed("it worked")).unwrap();
+        check(&[&ended, &looked], "it worked", &[]);
+        check(&[&looked, &ended], "it worked", &[]);
+    }
+
     #[test]
     fn odd_lines_are_told_with_their_places() {
         let whole = trial("p", 0);
@@ -413,7 +463,7 @@ mod tests {
     fn shares_of_one_run_are_complete_and_disjoint() {
         let held = |name: &str, shard: Option<&str>, digest: &str| {
             let opened = Opened { digest: digest.to_owned(), ..opened(name, None, shard) };
-            (name.to_owned(), Held { opened, records: BTreeMap::new(), lost: BTreeMap::new() })
+            (name.to_owned(), Held::new(opened))
         };
         let check = |files: &[(String, Held)], told: Option<&str>| {
             assert_eq!(shards(files).err().map(|e| e.to_string()).as_deref(), told);

@@ -58,7 +58,7 @@ pub use record::{
     Device, FORMAT, Lateness, Library, Record, RecordError, Stack, confined, date, found, parse,
     schema, stderr_tail, to_line,
 };
-pub use run::{Begun, Line, Opened, Over, records, unfinished};
+pub use run::{Begun, Ended, Line, Opened, Over, records, unfinished};
 pub use search_page::{Dot, SearchPage, Stretch, Tested};
 pub use sink::{note, print};
 pub use table::{Rows, run_view, sentence};

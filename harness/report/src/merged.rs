@@ -175,7 +175,10 @@ mod tests {
                     (n, Record { run: opened.run.clone(), number: n, ..passed(trial) })
                 };
                 let records = opened.all().map(record).collect();
-                (format!("part-{number}"), Held { records, opened, lost: BTreeMap::new() })
+                (
+                    format!("part-{number}"),
+                    Held { records, opened, not_looked: BTreeSet::new(), lost: BTreeMap::new() },
+                )
             })
             .collect()
     }

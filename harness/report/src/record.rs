@@ -253,7 +253,7 @@ pub struct Device {
     /// Errors that the GPU's hardware counted during the trial, by unit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<Errors>,
-    /// The driver of the GPU and the release of the kernel that runs it.
+    /// The driver of the GPU and the release of the kernel that runs it; nothing where none is loaded.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub driver: String,
     /// The emulated device's own statement, with its configuration.
@@ -322,7 +322,9 @@ pub fn to_line(record: &Record) -> Result<String, RecordError> {
 pub fn parse(line: &str) -> Result<Record, RecordError> {
     match Line::parse(line)? {
         Line::Trial(record) => Ok(*record),
-        Line::Opened(_) | Line::Begun(_) | Line::Over(_) => Err(RecordError::NoTrial),
+        Line::Opened(_) | Line::Begun(_) | Line::Ended(_) | Line::Over(_) => {
+            Err(RecordError::NoTrial)
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The lines of a record file: that a trial begins, what came of it, that its run is over.
+//! The lines of a record file: that a trial begins, how it ended, what came of it, that its run is over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,6 +62,22 @@ pub struct Begun {
     pub boot: String,
 }
 
+/// How a trial ended after which its GPU is looked at. Its [`Record`] with what was found follows; where whoever looked was ended
+/// meanwhile none does, and this one counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Ended {
+    /// Version of this format, 1.
+    pub format: u32,
+    /// When, RFC 3339 in UTC.
+    pub ended: String,
+    /// The run that the trial belongs to.
+    pub run: String,
+    /// Its number in the run.
+    pub number: u64,
+    /// The record, as far as it is known.
+    pub record: Box<Record>,
+}
+
 /// That a run is over, in good order or by an interruption that it saw: what it began and has no record was given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Over {
@@ -73,7 +89,7 @@ pub struct Over {
     pub run: String,
 }
 
-/// A line of a record file. Which one it is shows by its fields `opened`, `begun` and `over`.
+/// A line of a record file. Which one it is shows by its fields `opened`, `begun`, `ended` and `over`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Line {
@@ -81,6 +97,8 @@ pub enum Line {
     Opened(Opened),
     /// A trial begins.
     Begun(Begun),
+    /// A trial ended, and its GPU is looked at.
+    Ended(Ended),
     /// A run is over.
     Over(Over),
     /// A trial is over.
@@ -98,6 +116,7 @@ impl Line {
             format: u32,
             opened: Option<serde::de::IgnoredAny>,
             begun: Option<serde::de::IgnoredAny>,
+            ended: Option<serde::de::IgnoredAny>,
             over: Option<serde::de::IgnoredAny>,
         }
         // The format first: a line of a later one may lack what this one must have.
@@ -108,6 +127,7 @@ impl Line {
         Ok(match head {
             Head { opened: Some(_), .. } => Line::Opened(serde_json::from_str(line)?),
             Head { begun: Some(_), .. } => Line::Begun(serde_json::from_str(line)?),
+            Head { ended: Some(_), .. } => Line::Ended(serde_json::from_str(line)?),
             Head { over: Some(_), .. } => Line::Over(serde_json::from_str(line)?),
             Head { .. } => Line::Trial(Box::new(serde_json::from_str(line)?)),
         })
@@ -119,13 +139,21 @@ impl Line {
 /// # Errors
 /// The first line that is none of a record file.
 pub fn records(text: &str) -> Result<Vec<Record>, RecordError> {
-    let lines = text.lines().filter(|line| !line.trim().is_empty()).map(Line::parse);
-    let trial = |line| match line {
-        Ok(Line::Trial(record)) => Some(Ok(*record)),
-        Ok(Line::Opened(_) | Line::Begun(_) | Line::Over(_)) => None,
-        Err(error) => Some(Err(error)),
-    };
-    lines.filter_map(trial).collect()
+    let (mut records, mut ended) = (Vec::new(), Vec::new());
+    for line in text.lines().filter(|line| !line.trim().is_empty()) {
+        match Line::parse(line)? {
+            Line::Trial(record) => records.push(*record),
+            Line::Ended(Ended { record, .. }) => ended.push(*record),
+            Line::Opened(_) | Line::Begun(_) | Line::Over(_) => {}
+        }
+    }
+    let same = |a: &Record, b: &Record| (&a.run, a.number) == (&b.run, b.number);
+    for one in ended {
+        if !records.iter().any(|record| same(&one, record)) {
+            records.push(one);
+        }
+    }
+    Ok(records)
 }
 
 /// The trials that began and have neither a record nor the end of their run, in the order in which they began. A record of a run

@@ -341,7 +341,7 @@ fn merged(parts: &[&Held]) -> Held {
         parts.iter().map(|held| (held.opened.run.clone(), (*held).clone())).collect();
     let Merged { opened, records, .. } = Merged::of(&parts).expect("one run");
     let records = records.into_iter().map(|record| (record.number, record)).collect();
-    Held { opened, records, lost: BTreeMap::new() }
+    Held { opened, records, not_looked: BTreeSet::new(), lost: BTreeMap::new() }
 }
 
 /// All orders of things.

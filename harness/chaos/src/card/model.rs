@@ -37,6 +37,8 @@ impl Fate {
 /// Nothing happens.
 pub(super) const HEALTHY: &Fate = &fate("passes", "pass", "pass", 0);
 
+const KILLED_IN_CHECK: &str = "poisons-and-killed-in-check";
+
 const FATES: [Fate; 12] = [
     fate("fails", "news-fail", "wrong-data:*", 14),
     fate("crashes", "news-fail", "crash:*", 10),
@@ -46,8 +48,9 @@ const FATES: [Fate; 12] = [
     // Its process stays whatever the card does, so it is not known what still happens there.
     fate("cannot-be-killed", "news-fail", "hang:*", 1).breaks(),
     fate("holds-and-works", "news-fail", "hang:*", 1).breaks(),
-    // The runner was killed before it could write how the trial ended, and the machine was started again after it.
-    fate("poisons-and-killed-in-check", "no-verdict", "no-verdict:*", 6),
+    // The runner was killed when it looked at the card: it knew how the trial had ended, so that is told and the trial does not run
+    // again. Once more on a card that was mended it would break that again, and whoever kills the runner for it would have no end.
+    fate(KILLED_IN_CHECK, "news-fail", "hang:*", 6).breaks(),
     fate("counts", "pass", "pass", 8),
     fate("counts-and-fails", "no-verdict", "no-verdict:hardware", 8),
     Fate { begins: 2, ..fate("killed", "pass", "pass", 8) },
@@ -63,6 +66,11 @@ impl Fate {
     /// Whether its process stays, so that nothing mends the card.
     pub(super) fn stays(&self) -> bool {
         self.action.contains("be-killed") || self.action.contains("holds")
+    }
+
+    /// Whether the runner is killed before it knows what came of the card.
+    pub(super) fn is_not_looked_after(&self) -> bool {
+        self.action == KILLED_IN_CHECK
     }
 
     /// Whether it concerns nothing besides the card that its trial runs on.

@@ -33,7 +33,7 @@ fn each_machine_is_described() {
             .into_iter()
             .collect();
         let advice = advice(root.path(), &gpus, &driver, &set);
-        let words = driver.words("Linux 6.14.0");
+        let words = driver.name("Linux 6.14.0");
         let here = root.path().display().to_string();
         let access: Vec<_> = driver.access.iter().map(|text| text.replace(&here, "")).collect();
         let said = serde_json::json!({

@@ -91,16 +91,17 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         merged: Vec::new(),
     };
     let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
-    let Resumed { records: held, lost, jobs } = match held {
+    let Resumed { records: held, not_looked, lost, jobs } = match held {
         Some(held) => resume(&session, &opened, held, jobs)?,
-        None => Resumed { records: Vec::new(), lost: Vec::new(), jobs: jobs.collect() },
+        None => Resumed { jobs: jobs.collect(), ..Resumed::default() },
     };
-    let lost_lines = lost.iter().map(|record| Line::Trial(Box::new(record.clone())));
-    let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lost_lines).collect();
+    let lines = not_looked.iter().chain(&lost);
+    let lines = lines.map(|record| Line::Trial(Box::new(record.clone())));
+    let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lines).collect();
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &args.patience(known), &head, journal, Record::let_go)?;
     // In front, without a copy of the others where there are none.
-    records.splice(0..0, held.into_iter().chain(lost));
+    records.splice(0..0, held.into_iter().chain(not_looked).chain(lost));
 
     let rows = if args.trials { Rows::Trials } else { Rows::Cases };
     let view = report::run_view(&records, rows, Some(wall.elapsed()));
@@ -212,9 +213,12 @@ fn digest(session: &Session, jobs: &[Job<'_>], repeat: u32, known: &str) -> Stri
 }
 
 /// What is left of a run.
+#[derive(Default)]
 struct Resumed<'j> {
     /// What was over before.
     records: Vec<Record>,
+    /// What was over before and has no record yet, as the run was ended while it looked at the GPU.
+    not_looked: Vec<Record>,
     /// Trials during which the machine went down.
     lost: Vec<Record>,
     /// The others, with their numbers.
@@ -265,7 +269,11 @@ fn resume<'j>(
             ),
         }
     ));
-    Ok(Resumed { records: held.records.into_values().collect(), lost, jobs })
+    let (not_looked, records): (Vec<_>, Vec<_>) =
+        held.records.into_iter().partition(|(number, _)| held.not_looked.contains(number));
+    let [records, not_looked] =
+        [records, not_looked].map(|all| all.into_iter().map(|(_, record)| record).collect());
+    Ok(Resumed { records, not_looked, lost, jobs })
 }
 
 impl Emulation {

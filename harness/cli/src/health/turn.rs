@@ -7,6 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use report::Record;
 use supervise::{Cancel, Limits};
 
 use super::{After, Check, Checked, Gate, Health, Suspect};
@@ -174,24 +175,26 @@ impl Session {
         Ok(if again || others.iter().any(open) { Blamed::NotYet } else { Blamed::Nobody })
     }
 
-    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. `bdf` is that of the GPU
-    /// that the trial says it ran on: its environment may have hidden others.
+    /// Looks whether the GPU works after a trial that failed, and says so; nothing where that cannot be told. `tell` is called first.
+    /// By then others know of the suspect: whoever is ended in between has this trial run again, and no other one on a GPU that it broke.
     pub(crate) fn look_at_the_gpu(
         &self,
-        trial: &str,
+        record: &Record,
         ended: String,
-        bdf: &str,
+        tell: &dyn Fn(),
         Turn { slot, locks }: Turn<'_>,
         cancel: &Cancel,
     ) -> String {
         let stuck = self.processes.take_stuck(slot.first_lock());
-        let own = slots::of_card(slot, &card::cards(Path::new("/")), bdf);
+        // Its environment may have hidden others.
+        let own = slots::of_card(slot, &card::cards(Path::new("/")), &record.device.bdf);
         let health = self.health(&own);
-        let suspect = Suspect::new(trial.to_owned(), self.run.clone(), ended);
+        let suspect = Suspect::new(record.trial.clone(), self.run.clone(), ended);
         let look = || -> io::Result<Option<After>> {
             if !health.suspect(&suspect, stuck)? {
                 return Ok(None);
             }
+            tell();
             let _alone = match self.takes_turns() {
                 true => locks,
                 false => {
@@ -241,7 +244,13 @@ impl Session {
         let Some(Check { case, trial, lowered }) = &*CHECK else { return Checked::NotRun };
         let job = Job { case, trial, lowered: lowered.clone(), run: 0, faults: Vec::new() };
         let Limits { total, quiet, .. } = self.limits;
-        let limits = Limits { total: total.min(TOTAL), quiet: quiet.min(QUIET), ..self.limits };
+        // Nobody is told where it stood, and to ask takes longer than the check itself.
+        let limits = Limits {
+            total: total.min(TOTAL),
+            quiet: quiet.min(QUIET),
+            stacks: false,
+            ..self.limits
+        };
         let Some(record) = run_here(self, &job, &limits, Some(slot), cancel) else {
             return Checked::NotRun;
         };

@@ -4,6 +4,8 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    thread::sleep,
+    time::Duration,
 };
 
 use report::Record;
@@ -75,11 +77,15 @@ impl Pretended {
     }
 
     fn run(&self, more: &[&str]) -> Output {
+        self.command(more).output().expect("it starts")
+    }
+
+    fn command(&self, more: &[&str]) -> Command {
         let mut command = rocrepro(&["run", "copies/small-sizes", "--device", "gpu"]);
         command.args(["--quiet-timeout", "1", "--record"]).arg(self.at("records"));
         command.arg("--rocm").arg(self.at("stack")).arg("--worker").arg(self.at("worker"));
         command.env("XDG_CACHE_HOME", self.at("cache")).args(more);
-        command.output().expect("it starts")
+        command
     }
 }
 
@@ -117,6 +123,48 @@ fn nothing_runs_on_a_gpu_that_a_trial_broke() {
         "{text}"
     );
     assert_eq!(records(&pretended.at("records")).len(), 1);
+}
+
+/// How the trial before the check ended was known when the runner was killed. Run again on a GPU that was mended it would break that
+/// again, for ever where whoever kills the runner does it for that.
+#[test]
+fn who_is_killed_during_the_health_check_loses_no_result_and_repeats_no_trial() {
+    let pretended = Pretended::new();
+    pretended.passed_once();
+    let mut command = pretended.command(&[]);
+    let mut runner =
+        command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+    while pretended.starts() < 2 {
+        assert!(runner.try_wait().expect("a child").is_none(), "it ended without a check");
+        sleep(Duration::from_millis(10));
+    }
+    runner.kill().expect("it is there");
+    runner.wait().expect("it ends");
+    let path = pretended.at("records");
+    let done = records(&path);
+    let [suspect] = done.as_slice() else { panic!("{done:?}") };
+    // How it ended, with where it stood then.
+    assert_eq!(suspect.outcome.signature, "no-verdict:worker", "{suspect:?}");
+    assert!(!suspect.stacks.is_empty(), "{suspect:?}");
+    assert!(suspect.gpu_after.starts_with("not known: the run was ended"), "{suspect:?}");
+    let text = fs::read_to_string(&path).expect("a record file");
+    assert_eq!(report::unfinished(text.lines()), []);
+
+    // The trial and the check of then; the check once more; the command; the check after that.
+    let output = pretended.run(&["--resume", "--recover", "true"]);
+    let text = said(&output);
+    assert_eq!((output.status.code(), pretended.starts()), (Some(3), 4), "{text}");
+    for wanted in [
+        "1 trial over",
+        &format!("`{}` of run {} is the suspect", suspect.trial, suspect.run),
+        "stopped: 0 of ",
+    ] {
+        assert!(text.contains(wanted), "no `{wanted}` in: {text}");
+    }
+    assert_eq!(records(&path), done);
+    let lines = fs::read_to_string(&path).expect("a record file");
+    let whole = |line: &&str| matches!(report::Line::parse(line), Ok(report::Line::Trial(_)));
+    assert_eq!(lines.lines().filter(whole).count(), 1, "{lines}");
 }
 
 #[test]

@@ -249,13 +249,19 @@ impl Environment {
 }
 
 impl Driver {
-    /// In one line, with the kernel, to which an amdgpu without a version of its own belongs.
-    pub fn words(&self, kernel: &str) -> String {
+    /// By what it is told from others, with the kernel, to which an amdgpu without a version of its own belongs; none where none is
+    /// loaded: a known window of `amdgpu*` is not of a machine without one.
+    pub fn name(&self, kernel: &str) -> Option<String> {
         match (&self.amdgpu, self.loaded) {
-            (Some(version), _) => format!("amdgpu {version} on {kernel}"),
-            (None, true) => format!("amdgpu of {kernel}"),
-            (None, false) => "amdgpu is not loaded".to_owned(),
+            (Some(version), _) => Some(format!("amdgpu {version} on {kernel}")),
+            (None, true) => Some(format!("amdgpu of {kernel}")),
+            (None, false) => None,
         }
+    }
+
+    /// In one line, for people.
+    fn words(&self, kernel: &str) -> String {
+        self.name(kernel).unwrap_or_else(|| "amdgpu is not loaded".to_owned())
     }
 }
 
@@ -321,6 +327,17 @@ mod tests {
         };
         insta::assert_snapshot!(example().redacted(&who).text());
         insta::assert_snapshot!(Environment::default().text());
+    }
+
+    #[test]
+    fn a_driver_that_is_not_there_has_no_name() {
+        let name = |amdgpu: Option<&str>, loaded: bool| {
+            let amdgpu = amdgpu.map(str::to_owned);
+            Driver { amdgpu, loaded, access: Vec::new() }.name("Linux 6.14.0")
+        };
+        assert_eq!(name(Some("6.16.6"), true).as_deref(), Some("amdgpu 6.16.6 on Linux 6.14.0"));
+        assert_eq!(name(None, true).as_deref(), Some("amdgpu of Linux 6.14.0"));
+        assert_eq!(name(None, false), None);
     }
 
     #[test]

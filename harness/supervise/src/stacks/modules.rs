@@ -11,7 +11,8 @@ use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, Unwinder};
 use object::elf::PF_X;
 use object::read::ReadCache;
-use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SegmentFlags};
+use object::read::elf::{ElfFile64, SectionHeader, Sym};
+use object::{Endianness, Object, ObjectSection, ObjectSegment, SegmentFlags};
 
 use super::stopped::Registers;
 
@@ -34,11 +35,15 @@ struct Mapped {
     symbols: OnceCell<Vec<Symbol>>,
 }
 
-/// A function and where it is in its file.
+/// A function and where it is in its file. Few of them are asked for their names.
 struct Symbol {
     at: Range<u64>,
-    name: String,
+    /// Where its name begins in the file.
+    name: u64,
 }
+
+/// Bytes of the longest name that is told, with templates in it.
+const LONGEST: usize = 1 << 16;
 
 /// A part of a file that may be executed, as `/proc/PID/maps` has it.
 #[derive(Debug, PartialEq, Eq)]
@@ -99,8 +104,10 @@ impl Modules {
         let before = symbols.partition_point(|symbol| symbol.at.start <= inside);
         let symbol = symbols[..before].iter().rev().find(|symbol| symbol.at.contains(&inside));
         match symbol {
-            Some(symbol) => format!("{} ({})", plain(&symbol.name), file.name),
-            None => format!("{}+{inside:#x}", file.name),
+            Some(symbol) if let Some(name) = name(&file.file, symbol.name) => {
+                format!("{} ({})", plain(&name), file.name)
+            }
+            _ => format!("{}+{inside:#x}", file.name),
         }
     }
 }
@@ -170,15 +177,29 @@ fn read(part: &Part, file: File) -> Option<(Module<Vec<u8>>, Mapped)> {
 /// The functions of a file, in the order of their addresses.
 fn symbols(file: &File) -> Vec<Symbol> {
     let cache = ReadCache::new(file);
-    let Ok(elf) = object::File::parse(&cache) else { return Vec::new() };
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&cache) else { return Vec::new() };
+    let endian = elf.endian();
     let mut symbols = BTreeMap::new();
-    for symbol in elf.dynamic_symbols().chain(elf.symbols()) {
-        let at = symbol.address()..symbol.address() + symbol.size();
-        if let (false, true, Ok(name)) = (at.is_empty(), symbol.is_definition(), symbol.name()) {
-            symbols.entry((at.start, at.end)).or_insert_with(|| name.to_owned());
+    for table in [elf.elf_dynamic_symbol_table(), elf.elf_symbol_table()] {
+        let Ok(names) = elf.elf_section_table().section(table.string_section()) else { continue };
+        for symbol in table.iter().filter(|one| one.is_definition(endian, table.strings())) {
+            let start = symbol.st_value(endian);
+            let end = start.saturating_add(symbol.st_size(endian));
+            let name = names.sh_offset(endian).saturating_add(symbol.st_name(endian).into());
+            if start < end && symbol.st_name(endian) != 0 {
+                symbols.entry((start, end)).or_insert(name);
+            }
         }
     }
     symbols.into_iter().map(|((start, end), name)| Symbol { at: start..end, name }).collect()
+}
+
+/// The name that begins there in a file.
+fn name(file: &File, at: u64) -> Option<String> {
+    let mut bytes = vec![0; LONGEST];
+    let read = file.read_at(&mut bytes, at).ok()?;
+    let name = bytes[..read].split(|byte| *byte == 0).next()?;
+    String::from_utf8(name.to_vec()).ok().filter(|name| !name.is_empty())
 }
 
 #[cfg(test)]
