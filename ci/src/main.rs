@@ -234,7 +234,7 @@ fn lint() -> Done {
         .env("CARGO_TARGET_DIR", target())
         .run()?;
     if cmd!(sh, "cargo deny --version").quiet().ignore_stdout().ignore_stderr().run().is_err() {
-        cmd!(sh, "cargo install --quiet --locked cargo-deny").run()?;
+        cmd!(sh, "cargo install --quiet --locked --debug cargo-deny").run()?;
     }
     // The advisory database is fetched from the network; a machine without it says so and fails in
     // the workflow, where it is always there.
