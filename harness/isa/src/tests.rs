@@ -9,6 +9,7 @@ mod matrix;
 mod memory;
 mod rounding;
 mod scoreboard;
+mod sync;
 
 use device::Arch::{self, *};
 use proptest::prelude::*;
