@@ -8,6 +8,7 @@ mod malformed;
 mod matrix;
 mod memory;
 mod rounding;
+mod saturation;
 mod scoreboard;
 mod sync;
 
