@@ -135,6 +135,7 @@ pub(crate) fn run(
             descriptor: packet.kernel_object,
             packet: packet_address,
             queue: queue.device_address(),
+            sync: queue.sync(),
             kernarg,
             grid: packet.grid.map(|n| n.max(1)),
             workgroup: packet.workgroup.map(|n| u32::from(n.max(1))),

@@ -15,6 +15,7 @@ use std::{
 };
 
 use device::Fault;
+use isa::WaveSync;
 
 use crate::{
     abi::{
@@ -30,6 +31,9 @@ use crate::{
 
 /// Bytes of one packet.
 const PACKET: usize = 64;
+
+/// HSA_QUEUE_TYPE_COOPERATIVE.
+const COOPERATIVE: u32 = 2;
 
 /// How far behind the front a packet may overtake others.
 pub(crate) const WINDOW: usize = 64;
@@ -56,6 +60,8 @@ pub(crate) struct Queue {
     /// Where the packet was that somebody needed last.
     needed: AtomicU64,
     units: Mutex<units::Mask>,
+    /// A cooperative queue has it.
+    sync: Option<WaveSync>,
 }
 
 // SAFETY: `data` is opaque here and only handed back to the callback, which the interface requires
@@ -75,6 +81,11 @@ impl Queue {
     /// For kernels that read the queue.
     pub(crate) fn device_address(&self) -> u64 {
         self.address()
+    }
+
+    /// Where waves of all workgroups of its dispatches meet.
+    pub(crate) fn sync(&self) -> Option<&WaveSync> {
+        self.sync.as_ref()
     }
 
     pub(crate) fn id(&self) -> u64 {
@@ -374,6 +385,7 @@ extern "C" fn hsa_queue_create(
         overtook: Mutex::new(BTreeSet::new()),
         needed: AtomicU64::new(0),
         units: Mutex::new(units::Mask::all()),
+        sync: (kind == COOPERATIVE).then(WaveSync::default),
     });
     if schedule::is_eager() {
         let own = Arc::clone(&queue);

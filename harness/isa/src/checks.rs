@@ -225,6 +225,7 @@ impl Checks {
         }
         let before = self.late.then(|| Before::of(&checked.effect, wave));
         checked.exec.run(wave, machine)?;
+        let synced = machine.synced.take();
         if checked.effect.acts() {
             let lanes = (running, in_lds);
             let producer = (&checked.origin, writes);
@@ -238,8 +239,16 @@ impl Checks {
             if let Some(mut between) = machine.between.take() {
                 between.settle(&mut |address| byte(machine, address));
                 let waits = |wait: &(Counter, usize)| *wait == (Counter::Loads, 0);
+                let worker = &mut self.workers[index];
                 if checked.effect.waits.iter().any(waits) {
-                    Between::waited(&mut self.workers[index]);
+                    Between::waited(worker);
+                }
+                if checked.effect.waits.contains(&(Counter::Local, 0)) {
+                    between.passes(worker);
+                }
+                if let Some(synced) = synced {
+                    let outstanding = self.boards[index].outstanding();
+                    between.syncs(worker, &checked.origin, &synced, outstanding);
                 }
                 machine.between = Some(between);
             }

@@ -170,6 +170,7 @@ impl Grid<'_> {
 
     fn work(&self, threads: u64) -> Part {
         let mut machine = Machine::new(self.space);
+        machine.sync = self.launch.sync;
         if self.space.is_watched() {
             let groups = self.groups.iter().product();
             let between = Between::new(self.launch.arch, groups, self.items.len());
@@ -293,7 +294,7 @@ fn start(
 ) -> Result<(), Trap> {
     wave.scalar = [0; register::COUNT];
     wave.pc = descriptor.entry;
-    wave.state = State::Running;
+    (wave.state, wave.awaits) = (State::Running, None);
     wave.executed = 0;
     wave.set_detour(INDEXING, false);
     wave.index = items.wave;

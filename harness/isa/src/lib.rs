@@ -26,6 +26,7 @@ mod residents;
 mod rounding;
 mod scalar;
 mod source;
+mod sync;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -47,6 +48,7 @@ pub use audit::{Audit, Opcode, Place, listing};
 pub use checks::access::Kind as AccessKind;
 pub use finding::Finding;
 pub use launch::{LARGEST_LDS, LARGEST_WORKGROUP, lds_granule};
+pub use sync::WaveSync;
 pub use written::Written;
 
 /// Memory that kernels may touch.
@@ -152,6 +154,8 @@ pub struct Launch<'a> {
     pub packet: u64,
     /// Address of the `amd_queue_t`, for kernels that read it.
     pub queue: u64,
+    /// The global wave sync of the queue, where it has that.
+    pub sync: Option<&'a WaveSync>,
     /// Address of the kernel argument segment.
     pub kernarg: u64,
     /// Grid size, in work-items.

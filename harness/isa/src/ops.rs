@@ -22,6 +22,7 @@ mod scalar_float;
 pub(crate) mod scalar_memory;
 mod scratch;
 mod special;
+pub(crate) mod sync;
 mod transpose;
 pub(crate) mod typed;
 mod vector_compare;

@@ -27,7 +27,8 @@ pub(crate) struct Instruction {
     pub(crate) exec: Box<dyn Exec>,
     pub(crate) site: Site,
     pub(crate) text: Box<str>,
-    /// Whether it may direct the wave elsewhere, stop it, or change what instructions do. None but scalar ones does.
+    /// Whether it may direct the wave elsewhere, stop it, or change what instructions do. None but scalar ones does, and those at
+    /// which waves of all workgroups meet.
     pub(crate) directs: bool,
 }
 
@@ -168,7 +169,7 @@ impl Page {
             .ok_or_else(|| unnamed(bytes))?;
         let exec = if self.checked { watch(exec, &text, &site) } else { exec };
         let exec = exec.map_err(|Unsupported| Missing::Unimplemented(text.clone()))?;
-        let directs = text.starts_with("s_");
+        let directs = text.starts_with("s_") || text.starts_with("ds_gws_");
         Ok(Instruction { exec, site, text: text.into_boxed_str(), directs })
     }
 }

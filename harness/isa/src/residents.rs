@@ -80,7 +80,7 @@ fn mixed(start: u64, bytes: &[u8]) -> u64 {
 
 /// A number that is the same for the same registers of a wave.
 fn state(wave: &Wave, rows: usize) -> u64 {
-    let mut all = wave.pc ^ (wave.state as u64) << 62;
+    let mut all = wave.pc ^ (wave.state as u64) << 61;
     let mut add = |word: u32| {
         all = (all.rotate_left(5) ^ u64::from(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     };
@@ -294,11 +294,14 @@ impl<'a, 'b> Residents<'a, 'b> {
     /// Who waits, and for what.
     fn hang(&mut self) -> Failed {
         let present = self.present.len();
-        let waits = |one: &Resident| {
-            one.waves.iter().position(|wave| matches!(wave.state, State::Running | State::Resting))
+        let find = |states: &[State]| {
+            let waits =
+                |one: &Resident| one.waves.iter().position(|wave| states.contains(&wave.state));
+            let mut present = self.present.iter().enumerate();
+            present.find_map(|(index, one)| Some((index, waits(one)?)))
         };
-        let found = self.present.iter().enumerate();
-        let found = found.filter_map(|(index, one)| Some((index, waits(one)?))).next();
+        // One that looks for something says more than those that wait until it comes.
+        let found = find(&[State::Running, State::Resting]).or_else(|| find(&[State::AtSync]));
         let (index, wave) = found.unwrap_or_default();
         let Some(mut one) = self.present.remove(index) else {
             return Box::new((0, Trap::InvalidLaunch { reason: "no workgroup".to_owned() }));

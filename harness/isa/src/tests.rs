@@ -8,7 +8,9 @@ mod malformed;
 mod matrix;
 mod memory;
 mod rounding;
+mod saturation;
 mod scoreboard;
+mod sync;
 
 use device::Arch::{self, *};
 use proptest::prelude::*;

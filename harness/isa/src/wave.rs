@@ -6,6 +6,7 @@ use crate::{
     AddressSpace,
     checks::{Checks, Found, between::Between},
     ops::ROUND,
+    sync::{Awaits, Synced, WaveSync},
     text::register,
 };
 
@@ -38,6 +39,8 @@ pub(crate) enum State {
     /// It sleeps until the others have had a turn.
     Resting,
     AtBarrier,
+    /// At a resource of global wave sync, for what [`Wave::awaits`] says.
+    AtSync,
     Ended,
 }
 
@@ -53,6 +56,7 @@ pub(crate) struct Wave {
     pub(crate) pc: u64,
     pub(crate) lanes: usize,
     pub(crate) state: State,
+    pub(crate) awaits: Option<Awaits>,
     pub(crate) executed: u64,
     /// Scratch of all lanes, with the dwords of the lanes interleaved as hardware does.
     pub(crate) scratch: Vec<u8>,
@@ -85,6 +89,7 @@ impl Wave {
             pc: 0,
             lanes,
             state: State::Ended,
+            awaits: None,
             executed: 0,
             scratch: Vec::new(),
             permuted: [[[0; HALF]; 2]; 2],
@@ -270,6 +275,10 @@ pub(crate) struct Machine<'a> {
     pub(crate) lds: Vec<u8>,
     /// What it asked for, in bytes.
     pub(crate) lds_asked: u64,
+    /// The global wave sync of the queue.
+    pub(crate) sync: Option<&'a WaveSync>,
+    /// What the instruction that is being executed did to it.
+    pub(crate) synced: Option<Synced>,
     space: &'a dyn AddressSpace,
     /// The ranges used last, newest first: most accesses go to a handful of buffers.
     recent: [Range<u64>; 4],
@@ -289,6 +298,8 @@ impl<'a> Machine<'a> {
         Machine {
             lds: Vec::new(),
             lds_asked: 0,
+            sync: None,
+            synced: None,
             space,
             recent: [0..0, 0..0, 0..0, 0..0],
             checks: space.is_watched().then(|| Box::new(Checks::new(true, false))),
@@ -390,6 +401,14 @@ impl<'a> Machine<'a> {
     pub(crate) fn lds(&mut self, offset: u64, bytes: usize) -> Option<&mut [u8]> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         self.lds.get_mut(start..start.saturating_add(bytes))
+    }
+
+    /// Whether a wave that waits for others at global wave sync goes on.
+    pub(crate) fn lets_go(&self, awaits: Option<Awaits>) -> bool {
+        match (self.sync, awaits) {
+            (Some(sync), Some(awaits)) => sync.lets_go(awaits),
+            _ => true,
+        }
     }
 
     /// Nanoseconds since the launch began: the clock that `s_memtime` shows.

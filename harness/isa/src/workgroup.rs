@@ -75,7 +75,7 @@ pub(crate) enum Pause {
     Ended,
     /// It has executed enough for now.
     Tired,
-    /// Its waves sleep, or wait at a barrier for those that do.
+    /// Its waves sleep, wait for other workgroups, or wait at a barrier for those that do.
     Rests,
 }
 
@@ -94,7 +94,12 @@ impl Group<'_> {
         let mut spent = 0;
         loop {
             for wave in &mut self.waves {
-                if wave.state == State::Resting {
+                let goes_on = match wave.state {
+                    State::Resting => true,
+                    State::AtSync => self.machine.lets_go(wave.awaits),
+                    State::Running | State::AtBarrier | State::Ended => false,
+                };
+                if goes_on {
                     wave.state = State::Running;
                 }
             }
@@ -125,7 +130,7 @@ impl Group<'_> {
                         wave.state = State::Running;
                     }
                 }
-            } else if all(&[State::Ended, State::AtBarrier, State::Resting]) {
+            } else if all(&[State::Ended, State::AtBarrier, State::Resting, State::AtSync]) {
                 return Ok(Pause::Rests);
             }
             if spent >= budget {
@@ -153,6 +158,9 @@ impl Group<'_> {
     /// before the loop begins again.
     pub(crate) fn waits_at(&mut self, index: usize) -> (At, Option<u64>) {
         let mut found = (At::default(), None);
+        if self.waves[index].state == State::AtSync {
+            return (self.at_sync(self.waves[index].pc), None);
+        }
         let first = self.waves[index].pc;
         for _ in 0..LOOP {
             let pc = self.waves[index].pc;
@@ -185,6 +193,14 @@ impl Group<'_> {
         }
         self.machine.found.clear();
         found
+    }
+
+    /// The instruction of global wave sync that a wave is behind; all of them have as many bytes.
+    fn at_sync(&mut self, behind: u64) -> At {
+        let pc = behind.wrapping_sub(8);
+        let Ok(page) = self.code.page(pc) else { return At::default() };
+        let Ok(instruction) = page.instruction(pc) else { return At::default() };
+        at(&instruction.text, pc, self.entry)
     }
 
     fn turn<const WATCHED: bool>(&mut self, index: usize, length: u64) -> Result<(), Trap> {

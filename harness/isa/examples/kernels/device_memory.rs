@@ -194,7 +194,9 @@ impl Device {
         };
         space.ranges.extend_from_slice(ranges);
         space.ranges.extend([self.code.range(), mapped(&kernarg), mapped(&packet), mapped(&queue)]);
+        let sync = isa::WaveSync::default();
         let launch = Launch {
+            sync: Some(&sync),
             kernel_name: name,
             descriptor,
             packet: mapped(&packet).start,

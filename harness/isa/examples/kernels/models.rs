@@ -360,6 +360,40 @@ pub(crate) fn ops(arch: Arch) -> Vec<Op> {
             if value.is_nan() { 0 } else { value as i64 as u64 & 0xffff_ffff }
         })),
     ];
+    // Where one factor is zero, so is the product.
+    let old = by(gfx11, "v_mul_dx9_zero_f32", "v_mul_legacy_f32");
+    if !matches!(arch.generation(), Generation::Cdna3) {
+        let product = op!(old, &[F32; 2], F32, |[a, b, _]| match (f(a), f(b)) {
+            (0.0, _) | (_, 0.0) => 0,
+            (a, b) => single(a * b),
+        });
+        // GFX90A has it in 64 bits alone.
+        list.push(if arch.generation() == Generation::Cdna2 { product } else { short(product) });
+    }
+    if gfx9 && !matches!(arch.generation(), Generation::Cdna3) {
+        list.push(op!("v_mad_legacy_f32", &[F32; 3], F32, |[a, b, c]| match (f(a), f(b)) {
+            (0.0, _) | (_, 0.0) => single(0.0 + f(c)),
+            (a, b) => single(a * b + f(c)),
+        }));
+    }
+    if !gfx9 {
+        list.push(op!("v_mullit_f32", &[F32; 3], F32, |[a, b, c]| {
+            let dark = f(b) <= -f32::MAX || f(b).is_nan() || f(c).is_nan() || f(c) <= 0.0;
+            match (f(a), f(b)) {
+                _ if dark => single(-f32::MAX),
+                (0.0, _) | (_, 0.0) => 0,
+                (a, b) => single(a * b),
+            }
+        }));
+    }
+    list.push(op!("v_sad_u16", &[U32; 3], U32, |[a, b, c]| {
+        (0..2).map(|i| (a >> (16 * i) & 0xffff).abs_diff(b >> (16 * i) & 0xffff)).sum::<u64>() + c
+    }));
+    list.push(op!("v_msad_u8", &[U32; 3], U32, |[a, b, c]| {
+        let byte = |x: u64, i: u64| x >> (8 * i) & 0xff;
+        let seen = (0..4).filter(|i| byte(b, *i) != 0);
+        seen.map(|i| byte(a, i).abs_diff(byte(b, i))).sum::<u64>() + c
+    }));
     if gfx9 {
         list.push(op!("v_mad_u32_u24", &[U32; 3], U32, |[a, b, c]| (a & 0xff_ffff)
             * (b & 0xff_ffff)

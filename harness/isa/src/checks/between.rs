@@ -5,19 +5,21 @@
 //! one lets go of what it did before and waited for, and of what it knows; a wave that reads the place by one knows that from
 //! then on, for plain reads once it has dropped the lines of its caches. So each wave has a clock of what is ordered before
 //! what it does next, whichever order the workgroups are executed in. The waves of a workgroup learn of each other at
-//! barriers, and by atomics on the LDS.
+//! barriers, and by atomics on the LDS. Global wave sync orders as synchronising accesses do, once a wave has waited for it.
 //!
 //! Where in doubt two accesses are ordered. What is found is told when the launch ends: only then it is known which places
 //! others touched by atomics.
 
 mod cells;
 mod clock;
+mod meetings;
 mod rivals;
 
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use cells::{Cells, Part};
 use clock::{Clock, Entry, Time};
+use meetings::Meeting;
 pub(crate) use rivals::{Race, Why};
 use rivals::{Rival, Rivals};
 
@@ -106,6 +108,8 @@ pub(crate) struct Worker {
     /// The last write that it heard of.
     heard_of: Time,
     last: Option<u32>,
+    /// The resource of global wave sync that it has come to and not waited for yet.
+    comes_to: Option<usize>,
 }
 
 /// What is remembered of a launch.
@@ -119,6 +123,7 @@ pub(crate) struct Between {
     by_pc: HashMap<u64, u32>,
     points: Vec<Point>,
     places: HashMap<u64, Place>,
+    meetings: HashMap<usize, Meeting>,
     cells: Cells,
     /// Entries of clocks that were written down.
     entries: usize,
@@ -150,6 +155,7 @@ impl Between {
             by_pc: HashMap::new(),
             points: Vec::new(),
             places: HashMap::new(),
+            meetings: HashMap::new(),
             cells: Cells::default(),
             entries: 0,
             rivals: Rivals::default(),
@@ -222,6 +228,7 @@ impl Between {
             self.rivals.settle(&self.cells);
             self.events.truncate(1);
             (self.points, self.places) = (Vec::new(), HashMap::new());
+            self.meetings.clear();
             (self.cells, self.entries) = (Cells::default(), 0);
             self.era += 1;
         }

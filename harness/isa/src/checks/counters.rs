@@ -12,7 +12,7 @@ use device::{Arch, Generation};
 
 use super::access::{Kind, Piece};
 use crate::{
-    ops::{image, memory::Transfer},
+    ops::{image, memory::Transfer, sync},
     text::{Base, Text, register},
 };
 
@@ -392,6 +392,10 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
             // In turn with the LDS from GFX10 on (LLVM, `hasFlatLgkmVMemCountInOrder`).
             let order = if way == Way::Gfx9 { Order::Any } else { Order::Turns };
             vec![vector(Domain::Memory), raise(Counter::Local, order, Domain::Lds)]
+        }
+        // Of the counter all is done, in any order with what concerns the LDS (LLVM's SIInsertWaitcnts, `GDS_ACCESS`).
+        Some(("ds", rest)) if sync::is_sync(rest) => {
+            vec![raise(Counter::Local, Order::Any, Domain::All)]
         }
         Some(("ds", rest)) if rest != "nop" => {
             vec![raise(Counter::Local, Order::Turns, Domain::All)]

@@ -45,6 +45,16 @@ pub(crate) fn caches(arch: Arch) -> u8 {
 }
 
 impl Scope {
+    /// Of an instruction that touches no memory.
+    pub(crate) const NOTHING: Scope = Scope {
+        load: Strength::Plain,
+        store: Strength::Plain,
+        stays: false,
+        swaps: false,
+        drops: 0,
+        writes_back: false,
+    };
+
     pub(crate) fn of(text: &Text) -> Scope {
         use Strength::{Plain, Synchronising, Unsaid};
         let (name, generation) = (text.mnemonic.as_str(), text.site.arch.generation());

@@ -3,6 +3,7 @@
 use super::{Table, operations};
 use crate::{
     exec::Binder,
+    float8::Float8,
     float16::{Bf16, F16},
     text::{Constant, Text, Unsupported},
     value::Value,
@@ -178,6 +179,18 @@ fn halves(a: u32, b: u32, c: f32, wide: fn(u16) -> f32) -> f32 {
     wide((a >> 16) as u16).mul_add(wide((b >> 16) as u16), low)
 }
 
+/// `v_dot4_f32_fp8_bf8` and its kin: the products, which are exact, are added to the addend one after the other, the lowest first.
+fn bytes(a: &'static str, b: &'static str) -> Binder {
+    Box::new(move |text: &Text| {
+        let format = |name| Float8::named(name, text.site.arch).ok_or(Unsupported);
+        let (a_is, b_is) = (format(a)?, format(b)?);
+        dot::<u32, _>(8, move |a: u32, b: u32, c: f32| {
+            let parts = a.to_le_bytes().into_iter().zip(b.to_le_bytes());
+            parts.fold(c, |sum, (a, b)| a_is.to_f32(a).mul_add(b_is.to_f32(b), sum))
+        })(text)
+    })
+}
+
 fn wide_f16(bits: u16) -> f32 {
     F16(bits).to_f32()
 }
@@ -196,6 +209,10 @@ pub(crate) fn register(table: &mut Table) {
     operations! { table;
         "v_dot4_i32_iu8" => mixed_signs(8);
         "v_dot8_i32_iu4" => mixed_signs(4);
+        "v_dot4_f32_fp8_fp8" => bytes("fp8", "fp8");
+        "v_dot4_f32_fp8_bf8" => bytes("fp8", "bf8");
+        "v_dot4_f32_bf8_fp8" => bytes("bf8", "fp8");
+        "v_dot4_f32_bf8_bf8" => bytes("bf8", "bf8");
         "v_dot2_f32_f16" | "v_dot2c_f32_f16" | "v_dot2acc_f32_f16" =>
             dot::<Halves, _>(16, |a: u32, b: u32, c: f32| halves(a, b, c, wide_f16));
         "v_dot2_f32_bf16" | "v_dot2c_f32_bf16" | "v_dot2acc_f32_bf16" =>

@@ -120,6 +120,16 @@ fn legacy(a: f32, b: f32) -> f32 {
     if a == 0.0 || b == 0.0 { 0.0 } else { a * b }
 }
 
+/// The ISA guides, `V_MULLIT_F32`: a product for lighting, which is the least number where a factor or the third source
+/// makes no light.
+fn light(a: f32, b: f32, c: f32) -> f32 {
+    if b == -f32::MAX || b == f32::NEG_INFINITY || b.is_nan() || c <= 0.0 || c.is_nan() {
+        -f32::MAX
+    } else {
+        legacy(a, b)
+    }
+}
+
 /// `v_sin` and `v_cos` take revolutions.
 fn turns(x: f32, f: fn(f64) -> f64) -> f32 {
     let x = f64::from(x);
@@ -236,6 +246,12 @@ pub(crate) fn register(table: &mut Table) {
         "v_fma_legacy_f32" | "v_fma_dx9_zero_f32" => ternary(|a: f32, b: f32, c: f32| {
             if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }
         });
+        "v_fmac_legacy_f32" | "v_fmac_dx9_zero_f32" => accumulate(|a: f32, b: f32, c: f32| {
+            if a == 0.0 || b == 0.0 { c } else { a.mul_add(b, c) }
+        });
+        "v_mad_legacy_f32" => ternary(|a: f32, b: f32, c: f32| legacy(a, b) + c);
+        "v_mac_legacy_f32" => accumulate(|a: f32, b: f32, c: f32| legacy(a, b) + c);
+        "v_mullit_f32" => ternary(light);
         "v_rcp_f32" | "v_rcp_iflag_f32" => unary(|a: f32| 1.0 / a);
         "v_rsq_f32" => unary(|a: f32| (1.0 / f64::from(a).sqrt()) as f32);
         "v_sqrt_f32" => unary(|a: f32| a.sqrt());

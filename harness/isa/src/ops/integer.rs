@@ -122,6 +122,28 @@ fn subtract_borrow(a: u32, b: u32, borrow: u32) -> (u32, bool) {
     (rest, first | second)
 }
 
+/// A product and a sum of 16 bits that stop at the greatest and the least number.
+pub(super) fn mad_u16(a: u16, b: u16, c: u16) -> u16 {
+    let sum = u64::from(a) * u64::from(b) + u64::from(c);
+    u16::try_from(sum).unwrap_or(u16::MAX)
+}
+
+pub(super) fn mad_i16(a: i16, b: i16, c: i16) -> i16 {
+    let sum = i64::from(a) * i64::from(b) + i64::from(c);
+    sum.clamp(i16::MIN.into(), i16::MAX.into()) as i16
+}
+
+/// The sum or difference as it is, or what it stops at under `clamp` where there is a carry or borrow.
+fn stopped(
+    f: impl Fn(u32, u32, u32) -> (u32, bool) + Copy,
+    limit: u32,
+) -> impl Fn(u32, u32, u32) -> (u32, bool) + Copy {
+    move |a, b, carry| match f(a, b, carry) {
+        (_, true) => (limit, true),
+        (result, false) => (result, false),
+    }
+}
+
 /// A product of 64 bits and a sum, in 32-bit words: for these the processor has vectors of eight.
 struct WideMad<const SIGNED: bool> {
     a: Source,
@@ -247,6 +269,12 @@ pub(crate) fn register(table: &mut Table) {
         "v_sub_co_u32" | "v_subb_co_u32" | "v_sub_co_ci_u32" => carry(subtract_borrow);
         "v_subrev_co_u32" | "v_subbrev_co_u32" | "v_subrev_co_ci_u32" =>
             carry(|a, b, borrow| subtract_borrow(b, a, borrow));
+        "v_add_co_u32 clamp" | "v_addc_co_u32 clamp" | "v_add_co_ci_u32 clamp" =>
+            carry(stopped(add_carry, u32::MAX));
+        "v_sub_co_u32 clamp" | "v_subb_co_u32 clamp" | "v_sub_co_ci_u32 clamp" =>
+            carry(stopped(subtract_borrow, 0));
+        "v_subrev_co_u32 clamp" | "v_subbrev_co_u32 clamp" | "v_subrev_co_ci_u32 clamp" =>
+            carry(stopped(|a, b, borrow| subtract_borrow(b, a, borrow), 0));
         "v_mul_lo_u32" => binary(|a: u32, b: u32| a.wrapping_mul(b));
         "v_mul_hi_u32" => binary(|a: u32, b: u32| ((u64::from(a) * u64::from(b)) >> 32) as u32);
         "v_mul_hi_i32" => binary(|a: i32, b: i32| ((i64::from(a) * i64::from(b)) >> 32) as i32);
@@ -258,6 +286,14 @@ pub(crate) fn register(table: &mut Table) {
             ternary(|a: u32, b: u32, c: u32| u24(a).wrapping_mul(u24(b)).wrapping_add(c));
         "v_mad_i32_i24" =>
             ternary(|a: u32, b: u32, c: i32| i24(a).wrapping_mul(i24(b)).wrapping_add(c));
+        "v_mad_u32_u24 clamp" => ternary(|a: u32, b: u32, c: u32| {
+            let sum = u64::from(u24(a)) * u64::from(u24(b)) + u64::from(c);
+            u32::try_from(sum).unwrap_or(u32::MAX)
+        });
+        "v_mad_i32_i24 clamp" => ternary(|a: u32, b: u32, c: i32| {
+            let sum = i64::from(i24(a)) * i64::from(i24(b)) + i64::from(c);
+            sum.clamp(i32::MIN.into(), i32::MAX.into()) as i32
+        });
         "v_mad_u32" => ternary(|a: u32, b: u32, c: u32| a.wrapping_mul(b).wrapping_add(c));
         "v_mad_u64_u32" | "v_mad_co_u64_u32" => wide_mad::<false>();
         "v_mad_i64_i32" | "v_mad_co_i64_i32" => wide_mad::<true>();
@@ -310,6 +346,14 @@ pub(crate) fn register(table: &mut Table) {
         "v_max_i16" => binary(|a: i16, b: i16| a.max(b));
         "v_mad_u16" | "v_mad_i16" | "v_mad_legacy_u16" | "v_mad_legacy_i16" =>
             ternary(|a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c));
+        "v_mad_u16 clamp" | "v_mad_legacy_u16 clamp" => ternary(mad_u16);
+        "v_mad_i16 clamp" | "v_mad_legacy_i16 clamp" => ternary(mad_i16);
+        "v_mad_u32_u16 clamp" => ternary(|a: u16, b: u16, c: u32| {
+            (u32::from(a) * u32::from(b)).saturating_add(c)
+        });
+        "v_mad_i32_i16 clamp" => ternary(|a: i16, b: i16, c: i32| {
+            (i32::from(a) * i32::from(b)).saturating_add(c)
+        });
         "v_mad_u32_u16" => ternary(|a: u16, b: u16, c: u32| {
             (u32::from(a) * u32::from(b)).wrapping_add(c)
         });

@@ -4,6 +4,7 @@ use super::{
     atomic::Atomic,
     gather::{inside_lds, load_lds, store_lds},
     memory::{Location, Transfer},
+    sync,
 };
 use crate::{
     exec::{Bound, on_machine, on_wave},
@@ -43,8 +44,9 @@ pub(crate) fn bind(text: &Text) -> Bound {
     match name {
         "bpermute_b32" | "bpermute_fi_b32" | "permute_b32" => return permute(text, name),
         "swizzle_b32" => return swizzle(text),
-        "nop" | "gws_barrier" => return Err(Unsupported),
+        "nop" => return Err(Unsupported),
         "consume" | "append" => return count(text, name == "append"),
+        _ if sync::is_sync(name) => return sync::bind(text, name),
         _ => {}
     }
     text.only(&["offset", "offset0", "offset1"])?;

@@ -105,6 +105,8 @@ struct Multiply<T, const N: usize, const SPARSE: bool> {
     /// Denormals of A, B, C and D count as zeros.
     flush: bool,
     clamp: bool,
+    /// Which of A, B and C have their signs changed.
+    negate: [bool; 3],
     of: PhantomData<fn(T)>,
 }
 
@@ -234,6 +236,14 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                 *lanes = std::array::from_fn(|lane| lanes[self.share.lane(lane)]);
             }
         }
+        for (negate, lanes) in [(self.negate[0], &mut a[..]), (self.negate[1], &mut b[..])] {
+            if negate {
+                lanes
+                    .as_flattened_mut()
+                    .iter_mut()
+                    .for_each(|element| *element = element.negated());
+            }
+        }
         if self.flush {
             let least = if self.a.1 == Input::F16 { LEAST_F16 } else { f32::MIN_POSITIVE };
             for lanes in a.iter_mut().chain(&mut b) {
@@ -251,6 +261,9 @@ impl<T: Accumulator, const N: usize, const SPARSE: bool> Multiply<T, N, SPARSE> 
                 let (row, block) = self.places[index * groups + group];
                 let mut sum = [T::ZERO; N];
                 sum.copy_from_slice(&addend[group * N..][..N]);
+                if self.negate[2] {
+                    sum = sum.map(T::negated);
+                }
                 if self.flush {
                     flush(&mut sum, f32::MIN_POSITIVE);
                 }
@@ -357,8 +370,16 @@ pub(crate) fn bind(text: &Text) -> Bound {
 }
 
 fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
-    // Where A is sparse, two of these fields choose an index.
-    text.only(if sparse { &["cbsz", "abid"] } else { &["cbsz", "abid", "blgp"] })?;
+    // Where A is sparse, two of these fields choose an index. From GFX940 on the field of `blgp` has the signs of doubles (LLVM,
+    // `printBLGP` in AMDGPUInstPrinter.cpp).
+    let doubles = name.input == "f64" && text.site.arch.generation() == Generation::Cdna3;
+    text.only(match (sparse, doubles) {
+        (true, _) => &["cbsz", "abid"],
+        (false, true) => &["cbsz", "abid", "neg"],
+        (false, false) => &["cbsz", "abid", "blgp"],
+    })?;
+    let signs = text.list("neg").unwrap_or_default();
+    let negate = [0, 1, 2].map(|source| signs.get(source) == Some(&1));
     let (input, _) = inputs(name.input, text.site.arch).ok_or(Unsupported)?;
     let (a_row, words) = registers(text, 1)?;
     let values = words * 32 / input.bits();
@@ -402,6 +423,7 @@ fn mfma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         flush: text.site.arch.generation() == Generation::Cdna2
             && matches!(input, Input::F16 | Input::Bf16),
         clamp: false,
+        negate,
     };
     match (name.output, size) {
         ("f32", 32) => multiply::<f32, 32>(text, shape),
@@ -480,6 +502,7 @@ fn wmma(text: &Text, name: &Name<'_>, sparse: bool) -> Bound {
         places,
         flush: false,
         clamp: text.has("clamp"),
+        negate: [false; 3],
     };
     match name.output {
         "f32" | "f16" | "bf16" if !shape.clamp => multiply::<f32, 16>(text, shape),
@@ -511,6 +534,7 @@ struct Shape {
     places: Vec<(usize, usize)>,
     flush: bool,
     clamp: bool,
+    negate: [bool; 3],
 }
 
 fn multiply<T: Accumulator + Value, const N: usize>(text: &Text, shape: Shape) -> Bound {
@@ -568,6 +592,7 @@ fn bind_multiply<T: Accumulator + Value, const N: usize, const SPARSE: bool>(
         places: shape.places,
         flush: shape.flush,
         clamp: shape.clamp,
+        negate: shape.negate,
         of: PhantomData,
     })
 }

@@ -220,6 +220,8 @@ pub(crate) fn register(table: &mut Table) {
         "v_pk_mul_lo_u16" => two(|a: u16, b: u16| a.wrapping_mul(b));
         "v_pk_mad_u16" | "v_pk_mad_i16" =>
             three(false, |a: u16, b: u16, c: u16| a.wrapping_mul(b).wrapping_add(c));
+        "v_pk_mad_u16 clamp" => three(false, super::integer::mad_u16);
+        "v_pk_mad_i16 clamp" => three(false, super::integer::mad_i16);
         "v_pk_min_u16" => two(|a: u16, b: u16| a.min(b));
         "v_pk_max_u16" => two(|a: u16, b: u16| a.max(b));
         "v_pk_min_i16" => two(|a: i16, b: i16| a.min(b));

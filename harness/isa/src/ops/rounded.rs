@@ -94,6 +94,9 @@ fn register_single(table: &mut Table, r: Rounding) {
         "v_fma_legacy_f32" | "v_fma_dx9_zero_f32" => ternary(move |a: F, b: F, c: F| {
             if a == 0.0 || b == 0.0 { c } else { r.multiply_add(a, b, c, 0) }
         });
+        "v_fmac_legacy_f32" | "v_fmac_dx9_zero_f32" => accumulate(move |a: F, b: F, c: F| {
+            if a == 0.0 || b == 0.0 { c } else { r.multiply_add(a, b, c, 0) }
+        });
         "v_mad_f32" | "v_madak_f32" | "v_madmk_f32" => ternary(mad::<F>(r));
         "v_mac_f32" => accumulate(mad::<F>(r));
         "v_div_fmas_f32" =>

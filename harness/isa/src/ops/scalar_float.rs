@@ -2,7 +2,7 @@
 
 use super::{
     Table,
-    float::{max_f32, min_f32},
+    float::{max_f32, maximum_f32, min_f32, minimum_f32},
     half::via,
     operations,
 };
@@ -65,6 +65,8 @@ pub(crate) fn register(table: &mut Table) {
         "s_mul_f32" => binary(|a: f32, b: f32| a * b);
         "s_min_f32" | "s_min_num_f32" => binary(min_f32);
         "s_max_f32" | "s_max_num_f32" => binary(max_f32);
+        "s_minimum_f32" => binary(minimum_f32);
+        "s_maximum_f32" => binary(maximum_f32);
         "s_fmac_f32" => ternary(0, |a: f32, b: f32, c: f32| a.mul_add(b, c));
         "s_fmaak_f32" | "s_fmamk_f32" => ternary(3, |a: f32, b: f32, c: f32| a.mul_add(b, c));
         "s_ceil_f32" => unary(|a: f32| a.ceil());
@@ -86,6 +88,8 @@ pub(crate) fn register(table: &mut Table) {
         "s_mul_f16" => halves(|a, b| a * b);
         "s_min_f16" | "s_min_num_f16" => halves(min_f32);
         "s_max_f16" | "s_max_num_f16" => halves(max_f32);
+        "s_minimum_f16" => halves(minimum_f32);
+        "s_maximum_f16" => halves(maximum_f32);
         "s_fmac_f16" => ternary(0, |a: F16, b: F16, c: F16| a.mul_add(b, c));
         "s_ceil_f16" => half(f32::ceil);
         "s_floor_f16" => half(f32::floor);

@@ -382,7 +382,7 @@ pub(crate) fn register(table: &mut Table) {
         "v_div_fmas_f64" => fused(|a: f64, b: f64, c: f64| a.mul_add(b, c), fused_scaled_f64);
         "v_div_fixup_f32" => ternary(fixup_f32);
         "v_div_fixup_f64" => ternary(fixup_f64);
-        "v_div_fixup_f16" => ternary(|q: F16, d: F16, n: F16| {
+        "v_div_fixup_f16" | "v_div_fixup_legacy_f16" => ternary(|q: F16, d: F16, n: F16| {
             F16::from_f32(fixup_f32(q.to_f32(), d.to_f32(), n.to_f32()))
         });
         "v_trig_preop_f64" => crate::vector::binary(trig_preop);

@@ -8,7 +8,7 @@ use std::ops::Range;
 use device::Arch::{self, Gfx90a, Gfx906, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201};
 
 use crate::{
-    AddressSpace,
+    AddressSpace, WaveSync,
     checks::{
         Checks,
         between::{Between, Why},
@@ -40,7 +40,9 @@ fn run(arch: Arch, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let memory = Memory(start..start + 1024);
+    let sync = WaveSync::default();
     let mut machine = Machine::new(&memory);
+    machine.sync = Some(&sync);
     machine.give_lds(256, 1);
     machine.between = Between::new(arch, GROUPS as u64, WAVES).map(Box::new);
     let between = machine.between.as_ref().expect("several workgroups are watched");
@@ -279,4 +281,62 @@ fn what_a_wave_knows_it_hands_on() {
     // And by atomics on the LDS.
     let local = format!("0.1: {WRITE}; 0.1: ds_add_u32 v0, v9; {told}");
     on(&[Gfx90a], &local, &[]);
+}
+
+/// The code of `__ockl_grid_sync`: a release, the barrier, and an acquire behind the wait for the barrier.
+#[test]
+fn global_wave_sync_orders_those_who_wait_for_it() {
+    for (archs, stored, waited, drops) in [
+        (
+            &[Gfx906, Gfx90a][..],
+            "s_waitcnt vmcnt(0) # 0f70",
+            "s_waitcnt lgkmcnt(0) # c07f",
+            &["buffer_wbinvl1_vol"][..],
+        ),
+        (
+            &[Gfx1030],
+            "s_waitcnt_vscnt null, 0x0 # 0",
+            "s_waitcnt lgkmcnt(0) # c07f",
+            &["buffer_gl0_inv", "buffer_gl1_inv"],
+        ),
+        (
+            &[Gfx1100],
+            "s_waitcnt_vscnt null, 0x0 # 0",
+            "s_waitcnt lgkmcnt(0) # fc07",
+            &["buffer_gl1_inv", "buffer_gl0_inv"],
+        ),
+    ] {
+        let lines = |who: &str, lines: &[&str]| {
+            lines.iter().map(|line| format!("{who}: {line}; ")).collect::<String>()
+        };
+        // v9 of the first wave is 1: two waves come.
+        let init = lines("0", &["ds_gws_init v9 gds"]);
+        let barrier = "ds_gws_barrier v8 gds";
+        let write = lines("0", &[WRITE]);
+        let release = lines("0", &[stored]);
+        let both = lines("0", &[barrier]) + &lines("1", &[barrier]);
+        let (wait, acquire, read) = (lines("1", &[waited]), lines("1", drops), lines("1", &[READ]));
+        let all = [&init, &write, &release, &both, &wait, &acquire, &read];
+        check(archs, &all.map(String::as_str).concat(), &[]);
+        let last = 6 + drops.len() as u64;
+        let without = |parts: &[&String], why, at: u64| {
+            let text: String = parts.iter().map(|part| part.as_str()).collect();
+            check(archs, &text, &[(why, 1, at)]);
+        };
+        without(&[&init, &write, &both, &wait, &acquire, &read], Why::NotCome, last - 1);
+        without(&[&init, &write, &release, &both, &acquire, &read], Why::Unordered, last - 1);
+        without(&[&init, &write, &release, &both, &wait, &read], Why::Stale, 6);
+        // What is written behind the barrier is not ordered by it.
+        let late = [&init, &release, &both, &write, &wait, &acquire, &read];
+        check(archs, &late.map(String::as_str).concat(), &[(Why::Unordered, 4, last)]);
+    }
+}
+
+#[test]
+fn a_semaphore_orders_who_gives_before_who_takes() {
+    let (stored, waited) = ("s_waitcnt vmcnt(0) # 0f70", "s_waitcnt lgkmcnt(0) # c07f");
+    let given = format!("0: {WRITE}; 0: {stored}; 0: ds_gws_sema_v gds; 1: ds_gws_sema_p gds");
+    let taken = format!("1: {waited}; 1: buffer_wbinvl1_vol; 1: {READ}");
+    check(&[Gfx90a], &format!("{given}; {taken}"), &[]);
+    check(&[Gfx90a], &format!("{given}; 2: {READ}"), &[(Why::Unordered, 0, 4)]);
 }

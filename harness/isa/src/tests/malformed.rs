@@ -117,6 +117,7 @@ fn fields_that_no_encoding_has_are_refused() {
 /// A launch of 8192 work-items in 128 workgroups.
 fn launch_of(descriptor: u64) -> Launch<'static> {
     Launch {
+        sync: None,
         kernel_name: "k",
         descriptor,
         packet: 0,

@@ -47,6 +47,8 @@ pub(super) trait Accumulator: Copy + Send + Sync + 'static {
     fn multiply_add(self, a: Self, b: Self) -> Self;
     /// For `clamp`, which only integers have.
     fn saturating_add(self, other: Self) -> Self;
+    /// With the other sign.
+    fn negated(self) -> Self;
 }
 
 impl Accumulator for f32 {
@@ -80,6 +82,10 @@ impl Accumulator for f32 {
     fn saturating_add(self, other: f32) -> f32 {
         self + other
     }
+    #[inline(always)]
+    fn negated(self) -> f32 {
+        -self
+    }
 }
 
 impl Accumulator for f64 {
@@ -103,6 +109,10 @@ impl Accumulator for f64 {
     }
     fn saturating_add(self, other: f64) -> f64 {
         self + other
+    }
+    #[inline(always)]
+    fn negated(self) -> f64 {
+        -self
     }
 }
 
@@ -134,5 +144,9 @@ impl Accumulator for i32 {
     }
     fn saturating_add(self, other: i32) -> i32 {
         i32::saturating_add(self, other)
+    }
+    #[inline(always)]
+    fn negated(self) -> i32 {
+        self.wrapping_neg()
     }
 }

@@ -1,0 +1,72 @@
+//! Instructions of global wave sync.
+
+use super::*;
+use crate::{WaveSync, wave::State};
+
+/// Executes one instruction by a wave of one lane, whose v1 and M0 are given, and says whether it waits.
+fn waits(sync: &WaveSync, arch: Arch, m0: u32, value: u32, line: &str) -> Wave {
+    let mut wave = wave(arch);
+    // The value is that of the first lane that runs.
+    wave.set_pair(EXEC, 0b1100);
+    wave.set_lane(1, 2, value);
+    wave.set_lane(1, 3, 77);
+    wave.scalar[usize::from(crate::text::register::M0)] = m0;
+    let mut machine = Machine::new(&Nothing);
+    machine.sync = Some(sync);
+    let Ok(exec) = bind(line, &Site::of(arch)) else { panic!("not bound: {line}") };
+    exec.run(&mut wave, &mut machine).unwrap_or_else(|stop| panic!("{line}: {stop:?}"));
+    wave
+}
+
+#[test]
+fn waves_wait_at_the_resource_that_m0_and_the_offset_name() {
+    for arch in [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100] {
+        let sync = WaveSync::default();
+        let at = |m0, value, line: &str| waits(&sync, arch, m0, value, line);
+        // M0[21:16] is 2, so this is resource 5; the rest of M0 says nothing.
+        at(0xffc2_ffff, 1, "ds_gws_init v1 offset:3 gds");
+        let first = at(5 << 16, 1, "ds_gws_barrier v1 gds");
+        assert_eq!(first.state, State::AtSync, "{arch}");
+        let mut machine = Machine::new(&Nothing);
+        machine.sync = Some(&sync);
+        assert!(!machine.lets_go(first.awaits));
+        // Another resource is another one.
+        assert_eq!(at(0, 0, "ds_gws_barrier v1 offset:6 gds").awaits, None, "{arch}");
+        assert!(!machine.lets_go(first.awaits));
+        // Numbers have six bits.
+        assert_eq!(at(63 << 16, 1, "ds_gws_barrier v1 offset:6 gds").awaits, None);
+        assert!(machine.lets_go(first.awaits), "{arch}");
+    }
+}
+
+#[test]
+fn semaphores_let_waves_through() {
+    let sync = WaveSync::default();
+    let at = |value, line: &str| waits(&sync, Gfx90a, 0, value, line);
+    let mut machine = Machine::new(&Nothing);
+    machine.sync = Some(&sync);
+    let waiting: Vec<_> = (0..4).map(|_| at(0, "ds_gws_sema_p gds").awaits).collect();
+    let through = || waiting.iter().filter(|awaits| machine.lets_go(**awaits)).count();
+    assert_eq!(through(), 0);
+    at(0, "ds_gws_sema_v gds");
+    assert_eq!(through(), 1);
+    at(2, "ds_gws_sema_br v1 gds");
+    assert_eq!(through(), 3);
+    at(0, "ds_gws_sema_release_all gds");
+    assert_eq!(through(), 4);
+    at(0, "ds_gws_sema_v offset:1 gds");
+    assert_eq!(at(0, "ds_gws_sema_p offset:1 gds").awaits, None);
+}
+
+#[test]
+fn a_queue_without_it_is_a_gap_and_no_lane_asks_for_nothing() {
+    let mut wave = wave(Gfx90a);
+    let Ok(exec) = bind("ds_gws_barrier v1 gds", &Site::of(Gfx90a)) else { panic!("not bound") };
+    let mut machine = Machine::new(&Nothing);
+    assert!(
+        matches!(exec.run(&mut wave, &mut machine), Err(stop) if matches!(*stop, crate::wave::Stop::Gap(_)))
+    );
+    wave.set_pair(EXEC, 0);
+    assert!(exec.run(&mut wave, &mut machine).is_ok() && wave.state != State::AtSync);
+    assert!(bind("ds_gws_barrier v1", &Site::of(Gfx90a)).is_err(), "it is for `gds` alone");
+}
