@@ -52,7 +52,7 @@ impl AddressSpace for Space {
             && let Some(step) = trace.lock().expect("not poisoned").last_mut()
         {
             let Range { start, end } = range;
-            step.touched.push(Touched { local: false, kind, start, end });
+            step.touched.push(Touched { local: false, kind, start, end, value: None });
         }
         Ok(())
     }

@@ -29,8 +29,8 @@ pub(crate) use worker::serve;
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
 /// Decoded code is kept for the life of a process, so after as many seeds another one comes.
 const SEEDS: usize = 16;
-/// Differences of which the smallest form is looked for; a mistake that shows in every kernel is shown by a few.
-const SHRUNK: usize = 12;
+/// Differences of which the smallest form is looked for, usually; a mistake that shows in every kernel is shown by a few.
+const SHRUNK: u64 = 12;
 
 /// What is asked for on the command line.
 pub(crate) struct Options {
@@ -43,12 +43,14 @@ pub(crate) struct Options {
     jobs: u64,
     /// After so many minutes no other seed is begun.
     minutes: Option<u64>,
+    /// Of so many differences the smallest form is looked for.
+    shrink: u64,
     /// Where kernels that differ are written, and which opcodes were executed.
     keep: Option<PathBuf>,
 }
 
 impl Options {
-    /// `seed=1 batches=10 kernels=64 jobs=1 minutes=N keep=FOLDER gfx90a ...`, all of them optional.
+    /// `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`, all of them optional.
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
         let mut options = Options {
             architectures: Vec::new(),
@@ -57,6 +59,7 @@ impl Options {
             kernels: 64,
             jobs: 1,
             minutes: None,
+            shrink: SHRUNK,
             keep: None,
         };
         for word in words {
@@ -68,12 +71,13 @@ impl Options {
                 Some(("kernels", text)) => options.kernels = number(text)?.clamp(1, 256),
                 Some(("jobs", text)) => options.jobs = number(text)?.max(1),
                 Some(("minutes", text)) => options.minutes = Some(number(text)?),
+                Some(("shrink", text)) => options.shrink = number(text)?,
                 Some(("keep", folder)) => options.keep = Some(folder.into()),
                 _ => match word.parse() {
                     Ok(arch) => options.architectures.push(arch),
                     Err(_) => {
                         return Err(format!(
-                            "`{word}` is no architecture; seed=N, batches=N, kernels=N, jobs=N, minutes=N and \
+                            "`{word}` is no architecture; seed=N, batches=N, kernels=N, jobs=N, minutes=N, shrink=N and \
                              keep=FOLDER may stand beside"
                         ));
                     }
@@ -347,7 +351,7 @@ impl Bench<'_> {
             ));
             let mut shrunk = 0;
             self.note(|tally| shrunk = tally.different.len() + all.len());
-            if shrunk > SHRUNK {
+            if shrunk as u64 > self.options.shrink {
                 continue;
             }
             let text = say(self.ask(&job("shrink")), "text").unwrap_or_default();
@@ -369,13 +373,13 @@ impl Bench<'_> {
         let levels: BTreeSet<&str> = shown.iter().map(|target| target.level).collect();
         let asked: BTreeSet<Arch> = all.iter().map(|target| target.arch).collect();
         let what = if shown.len() == all.len() {
-            "everywhere: the text means something else to the two compilers, or all share a mistake"
+            "everywhere: the text means something else to the two compilers, or the interpreter has a mistake for all"
         } else if levels.len() == LEVELS.len() {
             "at every level of these architectures: most likely the interpreter"
         } else if architectures.len() == asked.len() && asked.len() > 1 {
-            "at these levels of all architectures: most likely the compiler of the GPU"
+            "at these levels alone: the compiler of the GPU, or the interpreter in what these levels alone choose"
         } else {
-            "not at all levels: an instruction that these levels alone choose, or the compiler of the GPU"
+            "at these levels of these architectures alone: the compiler of the GPU, or an instruction that they alone choose"
         };
         format!("the host agrees with itself at all levels; {what}")
     }

@@ -6,12 +6,12 @@
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [jobs=2] [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [loads=3] [gfx90a ...]
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels races [-O3] [gfx90a ...]
 //!
 //! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
-//! takes one wait, barrier or fence at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form
+//! takes one wait, barrier or fence at a time out of the kernels, or makes a store of a load, which the sanitizer must see. `forms` tries every operand form
 //! of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random, against what `cc` makes of the
 //! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
@@ -162,13 +162,17 @@ fn all_forms(names: &[String]) -> ExitCode {
 
 /// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.
 fn without_waits(words: &[String]) -> ExitCode {
-    let (levels, architectures) = match places(words, &["-O3", "-O1"]) {
+    let (loads, words): (Vec<String>, Vec<String>) =
+        words.iter().cloned().partition(|word| word.starts_with("loads="));
+    // Of so many loads one is tried.
+    let loads = loads.first().and_then(|word| word[6..].parse().ok()).unwrap_or(1);
+    let (levels, architectures) = match places(&words, &["-O3", "-O1"]) {
         Ok(places) => places,
         Err(code) => return code,
     };
     let mut proven = true;
     for arch in architectures {
-        let table = waits::check(arch, &levels);
+        let table = waits::check(arch, &levels, loads);
         print!("{arch}\n{table}");
         table.problems.iter().for_each(|line| println!("    {line}"));
         // Nothing reported proves nothing.

@@ -134,6 +134,13 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     Some(words)
 }
 
+/// Two waves that need an order.
+pub(super) enum Meets {
+    /// They are of one workgroup, and what they touch is memory: such pairs the sanitizer does not follow.
+    InMemory(String),
+    Else(String),
+}
+
 /// Pairs of accesses that are looked at one by one before it is taken for missed.
 const MOST_PAIRS: usize = 400;
 
@@ -161,7 +168,7 @@ impl Changed<'_> {
     }
 
     /// Why nothing is to be said of the stores at an address; else an access of another wave that meets one without an order.
-    pub(super) fn reason(&self, changed: u64) -> Result<String, String> {
+    pub(super) fn reason(&self, changed: u64) -> Result<String, Meets> {
         // By word of memory, who touches it, as places in the list.
         let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -178,43 +185,67 @@ impl Changed<'_> {
                     let all = by_word.get(&(place(step, touched), word)).into_iter().flatten();
                     let others = all.copied().filter(|other| {
                         let other = &self.steps[*other];
-                        wave(other) != wave(step) && other.touched.iter().any(|t| t.meets(touched))
+                        let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
+                        wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
                     });
                     pairs.extend(others.map(|other| (at.min(other), at.max(other))));
                 }
             }
         }
         if pairs.is_empty() {
-            return Ok("no other wave touches what it writes".to_owned());
+            return Ok("no other wave touches what it writes, unless to write the same".to_owned());
         }
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_unstable();
-        // Of each two instructions of each two waves the first and the last time.
-        let mut looked = 0;
+        let intervals = self.intervals();
+        let (mut looked, mut in_memory) = (0, None);
         for (first, second) in pairs {
             let (one, two) = (&self.steps[first], &self.steps[second]);
             if self.may_be_atomic(one, two) {
                 reasons.insert("it and all that meets it may be atomic");
                 continue;
             }
+            // A barrier of the workgroup is between, which is seen at once.
+            if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
+                reasons.insert("barriers or atomics are between it and all that meets it");
+                continue;
+            }
             looked += 1;
             if looked > MOST_PAIRS {
-                return Err("too many pairs of accesses to look at".to_owned());
+                let many = || Meets::Else("too many pairs of accesses to look at".to_owned());
+                return Err(in_memory.map_or_else(many, Meets::InMemory));
             }
-            if !self.is_ordered(first, second) {
-                return Err(format!(
-                    "`{}` of wave {} of workgroup {} meets `{}` of wave {} of workgroup {}",
-                    self.text(one),
-                    one.wave,
-                    one.workgroup,
-                    self.text(two),
-                    two.wave,
-                    two.workgroup
-                ));
+            if self.is_ordered(first, second) {
+                reasons.insert("barriers or atomics are between it and all that meets it");
+                continue;
             }
-            reasons.insert("barriers or atomics are between it and all that meets it");
+            let side = |step: &Step| {
+                let Step { wave, workgroup, .. } = step;
+                format!("`{}` of wave {wave} of workgroup {workgroup}", self.text(step))
+            };
+            let told = format!("{} meets {}", side(one), side(two));
+            let local = [one, two].iter().any(|step| step.touched.iter().any(|t| t.local));
+            if local || !one.is_of_workgroup(two) {
+                return Err(Meets::Else(told));
+            }
+            in_memory.get_or_insert(told);
         }
-        Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
+        match in_memory {
+            Some(told) => Err(Meets::InMemory(told)),
+            None => Ok(reasons.into_iter().collect::<Vec<_>>().join("; ")),
+        }
+    }
+
+    /// How many barriers the wave of each step has passed before it.
+    fn intervals(&self) -> Vec<usize> {
+        let mut passed: HashMap<Wave, usize> = HashMap::new();
+        let number = |step: &Step| {
+            let passed = passed.entry(wave(step)).or_default();
+            let before = *passed;
+            *passed += usize::from(is_barrier(self.text(step)));
+            before
+        };
+        self.steps.iter().map(number).collect()
     }
 
     /// Whether two accesses to memory have the marks of atomic ones, as far as their architecture has marks for stores.
