@@ -198,7 +198,7 @@ impl Bench<'_> {
         for one in taken(start, &places) {
             if one.kind == Kind::Load {
                 table.loads += 1;
-                if table.loads % table.one_in != 0 {
+                if !table.loads.is_multiple_of(table.one_in) {
                     continue;
                 }
             }

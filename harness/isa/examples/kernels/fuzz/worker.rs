@@ -80,24 +80,32 @@ fn say(line: &str) {
     let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
 }
 
+/// The kernels of a seed, and what the host makes of them.
+struct Known {
+    seed: u64,
+    of: u64,
+    kernels: Vec<Kernel>,
+    expected: Result<Vec<Results>, String>,
+}
+
 /// The life of a worker.
 pub(crate) fn serve() -> ExitCode {
-    let mut known: Option<(u64, u64, Vec<Kernel>, Result<Vec<Results>, String>)> = None;
+    let mut known: Option<Known> = None;
     for line in std::io::stdin().lock().lines() {
         let Some(job) = line.ok().and_then(|line| Job::parse(&line)) else {
             return ExitCode::from(2);
         };
         let stage = |what: &str| say(&format!("stage {what}"));
-        if known.as_ref().is_none_or(|(seed, of, ..)| (*seed, *of) != (job.seed, job.of)) {
+        if known.as_ref().is_none_or(|known| (known.seed, known.of) != (job.seed, job.of)) {
             stage("host");
             let begun = Instant::now();
             let kernels = compare::kernels(job.seed, 0..job.of);
             let expected = compare::on_host(&kernels, job.seed, compare::HOST_LEVEL);
             say(&format!("time host {}", begun.elapsed().as_secs_f64()));
-            known = Some((job.seed, job.of, kernels, expected));
+            known = Some(Known { seed: job.seed, of: job.of, kernels, expected });
         }
-        if let Some((_, _, kernels, expected)) = &known {
-            answer(&job, kernels, expected, &stage);
+        if let Some(known) = &known {
+            answer(&job, &known.kernels, &known.expected, &stage);
         }
         say("end");
     }

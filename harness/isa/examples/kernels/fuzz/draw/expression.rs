@@ -269,7 +269,7 @@ impl Writer {
             }
             47 => {
                 let [f] = self.some(FLOATS[1], depth);
-                let mask = self.draw.below(1024) & 0x3fc | 3 * self.draw.below(2);
+                let mask = (self.draw.below(1024) & 0x3fc) | (3 * self.draw.below(2));
                 match self.draw.below(2) {
                     0 => format!("class32({f}, {mask:#x})"),
                     _ => format!("exponent32({f})"),
