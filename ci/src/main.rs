@@ -68,7 +68,7 @@ const SLOW: &[&str] =
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
 const SAMPLE: &[&str] = &["seed=1", "batches=2", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
-const WAITS: &[&str] = &["waits", "-O3", "loads=2", "gfx90a", "gfx1151"];
+const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Those whose workgroups touch the same memory.
 const RACES: &[&str] = &["races", "-O3"];
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
