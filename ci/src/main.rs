@@ -66,16 +66,16 @@ const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
-const SAMPLE: &[&str] = &["seed=1", "kernels=8", "gfx90a", "gfx1151"];
-/// The kernels that lose their waits and barriers in the gate, and those that are run as they are.
-const WAITS: &[&str] = &["waits", "-O3", "gfx90a", "gfx1151"];
+const SAMPLE: &[&str] = &["seed=1", "batches=2", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
+/// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
+const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Those whose workgroups touch the same memory.
 const RACES: &[&str] = &["races", "-O3"];
 const KERNELS: &[&str] = &["gfx908", "gfx90a", "gfx1151", "gfx1201"];
 /// The operand forms of instructions, each beside a model of one lane.
 const FORMS: &[&str] = &["forms", "gfx908"];
-/// And in `fuzz`: some 45 000 comparisons.
-const FUZZ: &[&str] = &["seed=1000", "batches=100"];
+/// And in `fuzz`: some 100 000 comparisons, more than an hour of one processor.
+const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
 /// Programs drawn for the order of work; `cargo test` alone draws more, and `ci -- order` many.
 const ORDERED: &str = "150";
@@ -116,7 +116,8 @@ usage: cargo run -p ci -- TASK
   order    programs drawn at random: what `check` accepts shows no race on any schedule
   fuzz     kernels drawn at random, on every architecture at every level: the emulated device computes what the host does
   mutants  every line of plan, judge and case changed, or of the ones that are named: a test of the crate notices; takes hours
-  waits    kernels without one of their waits or barriers, on every architecture: the sanitizer sees each that mattered
+  waits    kernels without one of their waits or barriers, or with a store for a load, on every architecture: the sanitizer
+           sees each that mattered
   races    kernels whose workgroups touch the same memory, on every architecture: the sanitizer tells those that are wrong
   chaos    every kind of trouble around the command, and 3000 mixtures of them
   launchers  trials below a Slurm of one node, ssh, bubblewrap, podman and sudo, which must be installed; needs root

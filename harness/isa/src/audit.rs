@@ -1,10 +1,13 @@
 //! Which instructions of a piece of code the interpreter would execute, by the way that it decodes them itself.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
+};
 
 use device::Arch;
 
-use crate::program::{Decoded, decode};
+use crate::program::{Decoded, decode, decoded};
 
 /// An instruction of a piece of code.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +34,24 @@ pub fn listing(arch: Arch, code: &[u8]) -> Result<Vec<Place>, String> {
         offset += size;
     }
     Ok(places)
+}
+
+/// The opcodes of what waves have executed of code for an architecture that still lies in memory, each once.
+///
+/// # Safety
+/// The range must be mapped and readable.
+pub unsafe fn executed(arch: Arch, code: Range<u64>) -> BTreeSet<String> {
+    let length = (code.end - code.start) as usize;
+    let bytes = std::ptr::with_exposed_provenance::<u8>(code.start as usize);
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, length) };
+    let mut opcodes = BTreeSet::new();
+    decoded(arch, code.start, bytes, |text| {
+        // Two that are issued at once are two.
+        let names = text.split(" :: ").filter_map(|one| one.split_whitespace().next());
+        opcodes.extend(names.map(str::to_owned));
+    });
+    opcodes
 }
 
 /// What was found of one opcode.

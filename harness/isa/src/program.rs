@@ -58,6 +58,24 @@ pub(crate) enum Missing {
 type Pages = HashMap<(Arch, usize, bool, u64), Arc<Page>>;
 static PAGES: LazyLock<Mutex<Pages>> = LazyLock::new(Mutex::default);
 
+/// Tells the texts of the instructions that waves have come by in this code, which they decode one by one as they do.
+pub(crate) fn decoded(arch: Arch, start: u64, code: &[u8], mut tell: impl FnMut(&str)) {
+    let end = start + code.len() as u64;
+    let pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
+    for page in pages.values().filter(|page| page.arch == arch) {
+        let (from, to) = (start.max(page.base), end.min(page.base + PAGE));
+        if from >= to {
+            continue;
+        }
+        // Of code that lay here before, the page may still tell.
+        let here = &code[(from - start) as usize..(to - start) as usize];
+        let there = &page.bytes[(from - page.base) as usize..(to - page.base) as usize];
+        if here == there {
+            page.slots.iter().filter_map(OnceLock::get).for_each(|one| tell(&one.text));
+        }
+    }
+}
+
 /// The pages that one launch uses, each checked once against memory.
 pub(crate) struct Code<'a> {
     arch: Arch,

@@ -52,7 +52,7 @@ impl AddressSpace for Space {
             && let Some(step) = trace.lock().expect("not poisoned").last_mut()
         {
             let Range { start, end } = range;
-            step.touched.push(Touched { local: false, kind, start, end });
+            step.touched.push(Touched { local: false, kind, start, end, value: None });
         }
         Ok(())
     }
@@ -118,6 +118,8 @@ pub(crate) struct Device {
     /// What was executed so far, in so many launches.
     pub(crate) trace: RefCell<Vec<Step>>,
     pub(crate) launches: Cell<usize>,
+    /// Whether a launch came to no end.
+    pub(crate) trapped: Cell<bool>,
     /// What the sanitizer found so far.
     pub(crate) findings: RefCell<Vec<Finding>>,
 }
@@ -139,6 +141,7 @@ impl Device {
             look: Cell::default(),
             trace: RefCell::default(),
             launches: Cell::default(),
+            trapped: Cell::default(),
             findings: RefCell::default(),
         }
     }
@@ -220,6 +223,7 @@ impl Device {
             self.trace.borrow_mut().extend(trace.into_inner().expect("not poisoned"));
         }
         self.findings.borrow_mut().extend(space.findings.into_inner().expect("not poisoned"));
+        self.trapped.set(self.trapped.get() || executed.is_err());
         let executed = executed?;
         self.executed.borrow_mut().instructions += executed.instructions;
         self.executed.borrow_mut().waves += executed.waves;

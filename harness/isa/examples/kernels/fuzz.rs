@@ -2,52 +2,35 @@
 //! compiler `cc`: the results are the same, bit for bit.
 //!
 //! What differs is a mistake of the interpreter, of one of the compilers, or of the text in `prelude.h`. It is told with
-//! its seed, in the smallest form that still shows it, and with all architectures and levels that show it: a mistake that
-//! one level alone makes, on all architectures, is mostly the compiler's.
+//! its seed, in the smallest form that still shows it, with all architectures and levels that show it, and with what the
+//! host's compiler says at its other levels: these vote on whose mistake it is. Compilers work in processes of their own
+//! ([`worker`]), and one that dies or hangs is told by the seed.
 
+mod compare;
 mod draw;
+mod worker;
 
 use std::{
-    ffi::CString,
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use device::Arch;
-use draw::{Draw, GROUPS, INPUTS, ITEMS, Kernel, SHARED};
+use worker::{Died, Job, Worker};
 
-use crate::{
-    code_object::CodeObject,
-    device_memory::{Device, mapped},
-    hiprtc,
-};
+pub(crate) use worker::serve;
 
-const PRELUDE: &str = include_str!("fuzz/prelude.h");
 const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
-/// Instructions of one wave; what is drawn ends after a few thousand.
-const STEPS: u64 = 10_000_000;
-
-/// For the host. Each operation of half floats is rounded by itself, as GPUs do.
-const HOST: [&str; 13] = [
-    "-x",
-    "c",
-    "-O1",
-    "-march=x86-64-v3",
-    "-ffp-contract=off",
-    "-fexcess-precision=16",
-    "-fwrapv",
-    "-fno-strict-aliasing",
-    "-fno-math-errno",
-    "-fPIC",
-    "-shared",
-    "-static-libgcc",
-    "-w",
-];
-const GPU: [&str; 4] = ["-w", "-ffp-contract=off", "-fwrapv", "-fno-strict-aliasing"];
-
-/// What a kernel leaves: the words of each work-item, and those that all count in.
-type Results = [Vec<u32>; 2];
+/// Decoded code is kept for the life of a process, so after as many seeds another one comes.
+const SEEDS: usize = 16;
+/// Differences of which the smallest form is looked for, usually; a mistake that shows in every kernel is shown by a few.
+const SHRUNK: u64 = 12;
 
 /// What is asked for on the command line.
 pub(crate) struct Options {
@@ -56,27 +39,46 @@ pub(crate) struct Options {
     batches: u64,
     /// How many share a module.
     kernels: u64,
-    /// Where kernels that differ are written.
+    /// Processes that compile and run.
+    jobs: u64,
+    /// After so many minutes no other seed is begun.
+    minutes: Option<u64>,
+    /// Of so many differences the smallest form is looked for.
+    shrink: u64,
+    /// Where kernels that differ are written, and which opcodes were executed.
     keep: Option<PathBuf>,
 }
 
 impl Options {
-    /// `seed=1 batches=10 kernels=16 keep=FOLDER gfx90a ...`, all of them optional.
+    /// `seed=1 batches=10 kernels=64 jobs=1 minutes=N shrink=12 keep=FOLDER gfx90a ...`, all of them optional.
     pub(crate) fn parse(words: &[String]) -> Result<Options, String> {
-        let mut options =
-            Options { architectures: Vec::new(), seed: 1, batches: 1, kernels: 16, keep: None };
+        let mut options = Options {
+            architectures: Vec::new(),
+            seed: 1,
+            batches: 1,
+            kernels: 64,
+            jobs: 1,
+            minutes: None,
+            shrink: SHRUNK,
+            keep: None,
+        };
         for word in words {
-            let number = |text: &str| text.parse().map_err(|_| format!("`{word}` has no number"));
+            let number =
+                |text: &str| text.parse::<u64>().map_err(|_| format!("`{word}` has no number"));
             match word.split_once('=') {
                 Some(("seed", text)) => options.seed = number(text)?,
                 Some(("batches", text)) => options.batches = number(text)?,
-                Some(("kernels", text)) => options.kernels = number(text)?,
+                Some(("kernels", text)) => options.kernels = number(text)?.clamp(1, 256),
+                Some(("jobs", text)) => options.jobs = number(text)?.max(1),
+                Some(("minutes", text)) => options.minutes = Some(number(text)?),
+                Some(("shrink", text)) => options.shrink = number(text)?,
                 Some(("keep", folder)) => options.keep = Some(folder.into()),
                 _ => match word.parse() {
                     Ok(arch) => options.architectures.push(arch),
                     Err(_) => {
                         return Err(format!(
-                            "`{word}` is no architecture; seed=N, batches=N, kernels=N and keep=FOLDER may stand beside"
+                            "`{word}` is no architecture; seed=N, batches=N, kernels=N, jobs=N, minutes=N, shrink=N and \
+                             keep=FOLDER may stand beside"
                         ));
                     }
                 },
@@ -104,49 +106,81 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// Draws, runs and compares; how many comparisons there were, and what differed.
-pub(crate) fn check(options: &Options) -> (usize, Vec<String>) {
-    let (mut compared, mut different) = (0, Vec::new());
-    for seed in options.seed..options.seed + options.batches {
-        let kernels: Vec<_> = (0..options.kernels)
-            .map(|index| Kernel::draw(format!("k{index}"), seed << 8 | index))
-            .collect();
-        let expected = match on_host(&kernels, seed) {
-            Ok(expected) => expected,
-            Err(problem) => {
-                different.push(format!("seed={seed}: {problem}"));
-                continue;
-            }
-        };
-        let mut found: Vec<(usize, Target, String)> = Vec::new();
-        for target in targets(&options.architectures, seed) {
-            let differences = compare(&kernels, &expected, target, seed);
-            compared += kernels.len();
-            found.extend(differences.into_iter().map(|(index, what)| (index, target, what)));
+/// What was done and found.
+#[derive(Default)]
+pub(crate) struct Tally {
+    kernels: u64,
+    pub(crate) compared: u64,
+    by_target: BTreeMap<(Arch, &'static str), u64>,
+    /// By architecture, the opcodes that were executed and the seed of the first time.
+    opcodes: BTreeMap<Arch, BTreeMap<String, u64>>,
+    /// Compilers that died or hung, each with its seed.
+    crashes: Vec<String>,
+    pub(crate) different: Vec<String>,
+    /// By what it was spent on, in seconds.
+    spent: BTreeMap<String, f64>,
+}
+
+impl std::fmt::Display for Tally {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (arch, opcodes) in &self.opcodes {
+            let of = |level: &&str| self.by_target.get(&(*arch, *level)).copied().unwrap_or(0);
+            let each: Vec<_> = LEVELS.iter().map(|l| format!("{} at {l}", of(l))).collect();
+            let all: u64 = LEVELS.iter().map(of).sum();
+            writeln!(
+                f,
+                "{arch}: {all} comparisons ({}), {} opcodes executed",
+                each.join(", "),
+                opcodes.len()
+            )?;
         }
-        for (index, kernel) in kernels.iter().enumerate() {
-            let of_it: Vec<_> = found.iter().filter(|(at, ..)| *at == index).collect();
-            if let Some((_, target, what)) = of_it.first() {
-                let all: Vec<_> = of_it.iter().map(|(_, target, _)| target.to_string()).collect();
-                let text = shrink(kernel.clone(), *target, seed);
-                different.push(format!(
-                    "seed={seed} {}: {what}\n    on {}",
-                    kernel.name,
-                    all.join(", ")
-                ));
-                match &options.keep {
-                    Some(folder) => keep(folder, &format!("{seed}-{index}.txt"), &text),
-                    None => different.push(text),
-                }
-            }
-        }
-        println!("seed={seed}: {compared} comparisons, {} differ", different.len());
-        different
-            .iter()
-            .skip(different.len().saturating_sub(2))
-            .for_each(|line| println!("    {line}"));
+        let spent: Vec<_> =
+            self.spent.iter().map(|(what, seconds)| format!("{what} {seconds:.0}")).collect();
+        writeln!(f, "seconds: {}", spent.join(", "))?;
+        write!(
+            f,
+            "{} kernels, {} comparisons, {} crashes of compilers, {} findings",
+            self.kernels,
+            self.compared,
+            self.crashes.len(),
+            self.different.len()
+        )
     }
-    (compared, different)
+}
+
+/// Draws, runs and compares. The root is the stack's.
+pub(crate) fn check(options: &Options, root: &Path) -> Tally {
+    let tally = Mutex::new(Tally::default());
+    let next = AtomicU64::new(options.seed);
+    let begun = Instant::now();
+    let ends = options.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+    std::thread::scope(|scope| {
+        for _ in 0..options.jobs {
+            scope.spawn(|| {
+                let mut bench = Bench { options, root, tally: &tally, worker: None };
+                for number in 1.. {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    let late = ends.is_some_and(|end| begun.elapsed() > end);
+                    if late || seed >= options.seed + options.batches {
+                        break;
+                    }
+                    bench.batch(seed);
+                    if number % SEEDS == 0 {
+                        bench.worker = None;
+                    }
+                }
+            });
+        }
+    });
+    let tally = tally.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(folder) = &options.keep {
+        for (arch, opcodes) in &tally.opcodes {
+            let all: String =
+                opcodes.iter().map(|(opcode, seed)| format!("{opcode} {seed}\n")).collect();
+            keep(folder, &format!("opcodes-{arch}.txt"), &all);
+        }
+    }
+    tally
 }
 
 fn keep(folder: &Path, name: &str, text: &str) {
@@ -162,151 +196,191 @@ fn targets(architectures: &[Arch], seed: u64) -> impl Iterator<Item = Target> {
         .flat_map(move |arch| LEVELS.map(|level| Target { arch: *arch, level, wave64 }))
 }
 
-fn inputs(seed: u64) -> Vec<u32> {
-    let mut draw = Draw(!seed);
-    (0..GROUPS * ITEMS * INPUTS).map(|_| draw.word()).collect()
+/// One after the other, by a worker.
+struct Bench<'a> {
+    options: &'a Options,
+    root: &'a Path,
+    tally: &'a Mutex<Tally>,
+    worker: Option<Worker>,
 }
 
-fn empty(kernel: &Kernel) -> Results {
-    [vec![0; GROUPS * ITEMS * kernel.outputs().len()], vec![0; GROUPS * SHARED]]
-}
+/// A kernel that differs, by its number, and how.
+type Found = (u64, Target, String);
 
-fn source(kernels: &[Kernel], for_gpu: bool) -> String {
-    let each = kernels.iter().map(|kernel| kernel.text(for_gpu));
-    std::iter::once(PRELUDE.to_owned()).chain(each).collect()
-}
+/// The word that an answer begins with, and the rest.
+type Answer = Vec<(String, String)>;
 
-/// What the host computes.
-fn on_host(kernels: &[Kernel], seed: u64) -> Result<Vec<Results>, String> {
-    let folder = tempfile::tempdir().map_err(|error| format!("no folder: {error}"))?;
-    let (text, library) = (folder.path().join("kernels.c"), folder.path().join("kernels.so"));
-    fs::write(&text, source(kernels, false)).map_err(|error| error.to_string())?;
-    let mut cc = Command::new("cc");
-    cc.args(HOST).arg("-o").arg(&library).arg(&text).arg("-lm").env_remove("LD_LIBRARY_PATH");
-    let output = cc.output().map_err(|error| format!("no C compiler `cc`: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("`cc` refuses it: {}", String::from_utf8_lossy(&output.stderr)));
-    }
-    let path = CString::new(library.display().to_string()).map_err(|error| error.to_string())?;
-    // SAFETY: a plain dlopen of what was just made.
-    let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };
-    if handle.is_null() {
-        return Err("what `cc` made cannot be loaded".to_owned());
-    }
-    let input = inputs(seed);
-    let run = |kernel: &Kernel| {
-        let name = CString::new(kernel.name.clone()).expect("a plain name");
-        let [mut out, mut all] = empty(kernel);
-        // SAFETY: the function is the one of `Kernel::host`, and the buffers have the sizes that it counts on.
-        unsafe {
-            let symbol = libc::dlsym(handle, name.as_ptr());
-            assert!(!symbol.is_null(), "no {}", kernel.name);
-            let function: extern "C" fn(*const u32, *mut u32, *mut u32) =
-                std::mem::transmute(symbol);
-            function(input.as_ptr(), out.as_mut_ptr(), all.as_mut_ptr());
-        }
-        [out, all]
-    };
-    let results = kernels.iter().map(run).collect();
-    // SAFETY: nothing of the library is used any more.
-    unsafe { libc::dlclose(handle) };
-    Ok(results)
-}
-
-fn compile(kernels: &[Kernel], target: Target) -> Result<Vec<u8>, String> {
-    let mut options: Vec<_> = GPU.to_vec();
-    options.push(target.level);
-    if target.wave64 && target.arch.wave_size() == 32 {
-        options.push("-mwavefrontsize64");
-    }
-    hiprtc::compile(&source(kernels, true), target.arch.name(), &options)
-}
-
-/// The kernels whose results differ, by their places, with the first word that does.
-fn compare(
-    kernels: &[Kernel],
-    expected: &[Results],
-    target: Target,
-    seed: u64,
-) -> Vec<(usize, String)> {
-    let code = match compile(kernels, target) {
-        Ok(code) => code,
-        Err(log) if kernels.len() == 1 => {
-            return vec![(0, format!("{target}: does not compile: {log}"))];
-        }
-        Err(_) => {
-            let each = kernels.iter().zip(expected).enumerate();
-            let alone = |(index, (kernel, expected)): (usize, (&Kernel, &Results))| {
-                let found = compare(
-                    std::slice::from_ref(kernel),
-                    std::slice::from_ref(expected),
-                    target,
-                    seed,
-                );
-                found.into_iter().next().map(|(_, what)| (index, what))
-            };
-            return each.filter_map(alone).collect();
-        }
-    };
-    let device = Device::new(target.arch, CodeObject::load(&code));
-    device.step_limit.set(STEPS);
-    let mut input = inputs(seed);
-    let differs = |(index, (kernel, expected)): (usize, (&Kernel, &Results))| {
-        let [mut out, mut all] = empty(kernel);
-        let ranges = [mapped(&input), mapped(&out), mapped(&all)];
-        let arguments = [(&mut input).into(), (&mut out).into(), (&mut all).into()];
-        let (groups, items) = ([GROUPS as u32, 1, 1], [ITEMS as u32, 1, 1]);
-        let run = device.launch(&kernel.name, groups, items, 0, &arguments, &ranges);
-        let what = match run {
-            Err(trap) => trap.to_string(),
-            Ok(()) => first_difference(kernel, &[out, all], expected)?,
+impl Bench<'_> {
+    fn ask(&mut self, job: &Job) -> Result<Answer, Died> {
+        let mut worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => {
+                Worker::start(self.root).map_err(|how| Died { stage: "begin".to_owned(), how })?
+            }
         };
-        Some((index, format!("{target}: {what}")))
-    };
-    kernels.iter().zip(expected).enumerate().filter_map(differs).collect()
-}
-
-fn first_difference(kernel: &Kernel, got: &Results, expected: &Results) -> Option<String> {
-    let (names, [out, all]) = (kernel.outputs(), got);
-    let at = |got: &[u32], want: &[u32]| got.iter().zip(want).position(|(got, want)| got != want);
-    let of_item = at(out, &expected[0]).map(|place| {
-        let (item, name) = (place / names.len(), &names[place % names.len()]);
-        format!(
-            "{name} of work-item {item} is {:#x}, on the host {:#x}",
-            out[place], expected[0][place]
-        )
-    });
-    of_item.or_else(|| {
-        let place = at(all, &expected[1])?;
-        Some(format!(
-            "shared word {place} is {:#x}, on the host {:#x}",
-            all[place], expected[1][place]
-        ))
-    })
-}
-
-/// The smallest kernel that still differs, as text for both.
-fn shrink(mut kernel: Kernel, target: Target, seed: u64) -> String {
-    let differs = |kernel: &Kernel| {
-        let one = std::slice::from_ref(kernel);
-        on_host(one, seed).ok().and_then(|expected| compare(one, &expected, target, seed).pop())
-    };
-    let mut what = differs(&kernel);
-    let mut number = 0;
-    while number < kernel.statements() {
-        let less = kernel.without(number);
-        match differs(&less) {
-            Some((_, now)) => (kernel, what) = (less, Some((0, now))),
-            None => number += 1,
-        }
+        let answer = worker.ask(job)?;
+        self.worker = Some(worker);
+        Ok(answer)
     }
-    number = 0;
-    while let Some(less) = kernel.simpler(number) {
-        match differs(&less) {
-            Some((_, now)) => (kernel, what) = (less, Some((0, now))),
-            None => number += 1,
-        }
+
+    fn note(&self, what: impl FnOnce(&mut Tally)) {
+        what(&mut self.tally.lock().unwrap_or_else(PoisonError::into_inner));
     }
-    let what = what.map_or_else(|| "alone it does not differ".to_owned(), |(_, what)| what);
-    format!("// {what}\n{}", kernel.text(true))
+
+    /// All kernels of a seed.
+    fn batch(&mut self, seed: u64) {
+        let of = self.options.kernels;
+        let (mut found, mut crashes, mut fresh): (Vec<Found>, _, _) =
+            (Vec::new(), Vec::new(), BTreeSet::new());
+        let (mut compared, begun) = (0, Instant::now());
+        'targets: for target in targets(&self.options.architectures, seed) {
+            let mut parts = vec![(0, of)];
+            while let Some((from, to)) = parts.pop() {
+                match self.ask(&Job { what: "compare", seed, of, from, to, target }) {
+                    Ok(answer) => {
+                        if let Some((_, problem)) = answer.iter().find(|(word, _)| word == "host") {
+                            found.push((0, target, problem.clone()));
+                            break 'targets;
+                        }
+                        compared += to - from;
+                        self.take(seed, target, to - from, answer, &mut found, &mut fresh);
+                    }
+                    Err(Died { stage, how }) => match stage.split_once(' ') {
+                        // The interpreter, in the kernel of that number.
+                        Some(("run", number)) => {
+                            let at = from + number.parse().unwrap_or(0);
+                            found.push((
+                                at,
+                                target,
+                                format!("{target}: the interpreter ends: {how}"),
+                            ));
+                            compared += 1;
+                            parts.extend([(from, at), (at + 1, to)].iter().filter(|(a, b)| a < b));
+                        }
+                        _ if stage == "compile" && to - from > 1 => {
+                            let middle = from.midpoint(to);
+                            parts.extend([(middle, to), (from, middle)]);
+                        }
+                        _ if stage == "compile" => {
+                            crashes.push(format!(
+                                "seed={seed} k{from}: {target}: the compiler ends: {how}"
+                            ));
+                        }
+                        _ => {
+                            found.push((from, target, format!("{stage}: {how}")));
+                            break 'targets;
+                        }
+                    },
+                }
+            }
+        }
+        let different = self.told(seed, &found);
+        println!(
+            "seed={seed}: {compared} comparisons, {} opcodes for the first time, {} crashes, {} differ, {:.1} s",
+            fresh.len(),
+            crashes.len(),
+            different.len(),
+            begun.elapsed().as_secs_f64()
+        );
+        crashes.iter().chain(&different).for_each(|line| println!("    {line}"));
+        self.note(|tally| {
+            tally.kernels += of;
+            tally.compared += compared;
+            tally.crashes.extend(crashes);
+            tally.different.extend(different);
+        });
+    }
+
+    /// Takes note of what a worker answers.
+    fn take(
+        &self,
+        seed: u64,
+        target: Target,
+        number: u64,
+        answer: Answer,
+        found: &mut Vec<Found>,
+        fresh: &mut BTreeSet<(Arch, String)>,
+    ) {
+        self.note(|tally| {
+            *tally.by_target.entry((target.arch, target.level)).or_default() += number;
+            for (word, rest) in answer {
+                match (word.as_str(), rest.split_once(' ')) {
+                    ("differs", Some((index, what))) => {
+                        let index = index.parse().unwrap_or(0);
+                        found.push((index, target, what.to_owned()));
+                    }
+                    ("time", Some((what, seconds))) => {
+                        let spent = tally.spent.entry(what.to_owned()).or_default();
+                        *spent += seconds.parse().unwrap_or(0.0);
+                    }
+                    ("opcodes", _) => {
+                        let known = tally.opcodes.entry(target.arch).or_default();
+                        for opcode in rest.split_whitespace() {
+                            if let Entry::Vacant(place) = known.entry(opcode.to_owned()) {
+                                place.insert(seed);
+                                fresh.insert((target.arch, opcode.to_owned()));
+                            }
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        });
+    }
+
+    /// What is told of the kernels that differ.
+    fn told(&mut self, seed: u64, found: &[Found]) -> Vec<String> {
+        let of = self.options.kernels;
+        let mut all = Vec::new();
+        let places: BTreeSet<u64> = found.iter().map(|(at, ..)| *at).collect();
+        for from in places {
+            let of_it: Vec<_> = found.iter().filter(|(at, ..)| *at == from).collect();
+            let Some((_, target, what)) = of_it.first() else { continue };
+            let job = |what| Job { what, seed, of, from, to: from + 1, target: *target };
+            let say = |answer: Result<Answer, Died>, word: &str| match answer {
+                Ok(answer) => answer.into_iter().find(|(of, _)| of == word).map(|(_, rest)| rest),
+                Err(Died { stage, how }) => Some(format!("{stage}: {how}")),
+            };
+            let votes = say(self.ask(&job("votes")), "votes").unwrap_or_default();
+            let shown: Vec<Target> = of_it.iter().map(|(_, target, _)| *target).collect();
+            let verdict = self.verdict(seed, &shown, &votes);
+            let on: Vec<_> = shown.iter().map(Target::to_string).collect();
+            all.push(format!(
+                "seed={seed} k{from}: {what}\n    on {}\n    {verdict}",
+                on.join(", ")
+            ));
+            let mut shrunk = 0;
+            self.note(|tally| shrunk = tally.different.len() + all.len());
+            if shrunk as u64 > self.options.shrink {
+                continue;
+            }
+            let text = say(self.ask(&job("shrink")), "text").unwrap_or_default();
+            match &self.options.keep {
+                Some(folder) => keep(folder, &format!("{seed}-{from}.txt"), &text),
+                None => all.extend([text]),
+            }
+        }
+        all
+    }
+
+    /// Whose mistake it is, by those that show it and those that do not.
+    fn verdict(&self, seed: u64, shown: &[Target], votes: &str) -> String {
+        if !votes.is_empty() {
+            return format!("the host's compiler itself has other results at {votes}");
+        }
+        let all: Vec<Target> = targets(&self.options.architectures, seed).collect();
+        let architectures: BTreeSet<Arch> = shown.iter().map(|target| target.arch).collect();
+        let levels: BTreeSet<&str> = shown.iter().map(|target| target.level).collect();
+        let asked: BTreeSet<Arch> = all.iter().map(|target| target.arch).collect();
+        let what = if shown.len() == all.len() {
+            "everywhere: the text means something else to the two compilers, or the interpreter has a mistake for all"
+        } else if levels.len() == LEVELS.len() {
+            "at every level of these architectures: most likely the interpreter"
+        } else if architectures.len() == asked.len() && asked.len() > 1 {
+            "at these levels alone: the compiler of the GPU, or the interpreter in what these levels alone choose"
+        } else {
+            "at these levels of these architectures alone: the compiler of the GPU, or an instruction that they alone choose"
+        };
+        format!("the host agrees with itself at all levels; {what}")
+    }
 }

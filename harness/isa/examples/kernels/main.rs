@@ -4,14 +4,14 @@
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels [gfx90a ...]
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels forms [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels fuzz [seed=1] [batches=10] [jobs=2] [gfx90a ...]
 //!
-//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [gfx90a ...]
+//!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels waits [-O3] [loads=3] [gfx90a ...]
 //!
 //!     ROCREPRO_ROCM_ROOT=/path/to/root cargo run --release -p isa --example kernels races [-O3] [gfx90a ...]
 //!
 //! `races` runs kernels whose workgroups touch the same memory, which the sanitizer must tell from those that are right. `waits`
-//! takes one wait, barrier or fence at a time out of the kernels, which the sanitizer must see. `forms` tries every operand form
+//! takes one wait, barrier or fence at a time out of the kernels, or makes a store of a load, which the sanitizer must see. `forms` tries every operand form
 //! of vector instructions instead, against a model of one lane; `fuzz` kernels drawn at random, against what `cc` makes of the
 //! same text for the host.
 //! The root is an unpacked ROCm user space, with a loader of its own or without. No GPU is needed.
@@ -49,6 +49,11 @@ fn main() -> ExitCode {
         println!("SKIPPED: nothing ran; set {ROOT} to an unpacked ROCm user space");
         return ExitCode::from(4);
     };
+    let words: Vec<String> = env::args().skip(1).collect();
+    if words.first().is_some_and(|name| name == "fuzz") {
+        // Its workers run inside the root.
+        return drawn(&words[1..], &root);
+    }
     let status = command(&root).args(env::args_os().skip(1)).env(INSIDE, "1").status();
     match status.map(|status| status.code()) {
         Ok(Some(code)) => ExitCode::from(code as u8),
@@ -83,7 +88,7 @@ fn inside() -> ExitCode {
         return all_forms(&names[1..]);
     }
     if names.first().is_some_and(|name| name == "fuzz") {
-        return drawn(&names[1..]);
+        return fuzz::serve();
     }
     if names.first().is_some_and(|name| name == "races") {
         return between_workgroups(&names[1..]);
@@ -157,13 +162,17 @@ fn all_forms(names: &[String]) -> ExitCode {
 
 /// Kernels with a wait less, on all architectures or on these, at -O3 and -O1 or at these levels.
 fn without_waits(words: &[String]) -> ExitCode {
-    let (levels, architectures) = match places(words, &["-O3", "-O1"]) {
+    let (loads, words): (Vec<String>, Vec<String>) =
+        words.iter().cloned().partition(|word| word.starts_with("loads="));
+    // Of so many loads one is tried.
+    let loads = loads.first().and_then(|word| word[6..].parse().ok()).unwrap_or(1);
+    let (levels, architectures) = match places(&words, &["-O3", "-O1"]) {
         Ok(places) => places,
         Err(code) => return code,
     };
     let mut proven = true;
     for arch in architectures {
-        let table = waits::check(arch, &levels);
+        let table = waits::check(arch, &levels, loads);
         print!("{arch}\n{table}");
         table.problems.iter().for_each(|line| println!("    {line}"));
         // Nothing reported proves nothing.
@@ -211,7 +220,7 @@ fn places<'a>(
 }
 
 /// Kernels drawn at random, as the words ask.
-fn drawn(words: &[String]) -> ExitCode {
+fn drawn(words: &[String], root: &Path) -> ExitCode {
     let options = match fuzz::Options::parse(words) {
         Ok(options) => options,
         Err(problem) => {
@@ -219,11 +228,11 @@ fn drawn(words: &[String]) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let (compared, different) = fuzz::check(&options);
-    different.iter().for_each(|line| println!("{line}"));
-    println!("{compared} comparisons, {} findings", different.len());
+    let tally = fuzz::check(&options, root);
+    println!("{tally}");
     // Nothing compared proves nothing.
-    if different.is_empty() && compared > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let is_right = tally.different.is_empty() && tally.compared > 0;
+    if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Processor time of this process: other work on the machine does not count.

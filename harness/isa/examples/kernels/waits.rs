@@ -1,10 +1,12 @@
-//! What the sanitizer says of real code with one wait, barrier or fence less: of each kernel each is taken out once.
+//! What the sanitizer says of real code with one wait, barrier or fence less: of each kernel each is taken out once. And of code
+//! in which one load is a store of the same width to the same address.
 //!
 //! What is not reported needs a reason of its own, which a walk through what the kernel executed finds ([`reasons`]). It shares
 //! nothing with the sanitizer. Kernels that work alone are also run without the wait while results come as late as may be. What
 //! has no reason, or wrong numbers then, was missed.
 
 mod reasons;
+mod stores;
 pub(crate) mod trace;
 
 use std::{
@@ -23,6 +25,7 @@ use crate::{
     hiprtc, races,
 };
 use reasons::{Run, is_fence};
+use stores::{Changed, Meets};
 use trace::Step;
 
 /// What becomes of code without one of its waits.
@@ -33,6 +36,8 @@ enum Fate {
     NotRun,
     /// It is not needed in this run, and it is known why.
     Exempt,
+    /// Waves of one workgroup touch the same bytes of memory without an order, which no check of the sanitizer is about.
+    NotFollowed,
     /// Nobody knows why it would not be needed, or the numbers are wrong where results come late.
     Missed,
 }
@@ -43,6 +48,12 @@ enum Kind {
     Wait,
     Barrier,
     Fence,
+    /// It becomes a store.
+    Load,
+}
+
+impl Kind {
+    const ALL: [Kind; 4] = [Kind::Wait, Kind::Barrier, Kind::Fence, Kind::Load];
 }
 
 impl fmt::Display for Kind {
@@ -51,6 +62,7 @@ impl fmt::Display for Kind {
             Kind::Wait => "waits",
             Kind::Barrier => "barriers",
             Kind::Fence => "fences",
+            Kind::Load => "loads",
         })
     }
 }
@@ -59,6 +71,9 @@ impl fmt::Display for Kind {
 #[derive(Default)]
 pub(crate) struct Table {
     counts: BTreeMap<(Kind, Fate), usize>,
+    one_in: usize,
+    /// Loads that were met.
+    loads: usize,
     /// What is reported of code that is as the compiler made it, and what was missed.
     pub(crate) problems: Vec<String>,
     /// What is exempt, one by one, with its reason.
@@ -67,18 +82,23 @@ pub(crate) struct Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for kind in [Kind::Wait, Kind::Barrier, Kind::Fence] {
+        for kind in Kind::ALL {
             let count = |fate| self.counts.get(&(kind, fate)).copied().unwrap_or(0);
             let all: usize =
                 self.counts.iter().filter(|((of, _), _)| *of == kind).map(|(_, n)| n).sum();
-            writeln!(
+            write!(
                 f,
-                "{all} {kind} taken out: {} reported, {} exempt, {} not run, {} missed",
+                "{all} {kind} {}: {} reported, {} exempt, {} not run, {} missed",
+                if kind == Kind::Load { "turned into stores" } else { "taken out" },
                 count(Fate::Reported),
                 count(Fate::Exempt),
                 count(Fate::NotRun),
                 count(Fate::Missed),
             )?;
+            match count(Fate::NotFollowed) {
+                0 => writeln!(f)?,
+                n => writeln!(f, ", {n} race in memory within a workgroup, which is not followed")?,
+            }
         }
         self.exempt.iter().try_for_each(|line| writeln!(f, "    {line}"))
     }
@@ -88,7 +108,7 @@ impl Table {
     /// Whether of each kind anything was taken out and reported.
     pub(crate) fn proves(&self) -> bool {
         let reported = |kind| self.counts.get(&(kind, Fate::Reported)).is_some_and(|n| *n > 0);
-        [Kind::Wait, Kind::Barrier, Kind::Fence].into_iter().all(reported)
+        Kind::ALL.into_iter().all(reported)
     }
 }
 
@@ -99,8 +119,9 @@ const LEFT_OUT: [&str; 8] =
 type Check<'a> = &'a dyn Fn(&Device) -> Result<(), String>;
 
 /// All kernels, compiled at these levels.
-pub(crate) fn check(arch: Arch, levels: &[&str]) -> Table {
-    let mut table = Table::default();
+/// Of so many loads one becomes a store.
+pub(crate) fn check(arch: Arch, levels: &[&str], loads: usize) -> Table {
+    let mut table = Table { one_in: loads.max(1), ..Table::default() };
     for level in levels {
         let compile = |source| hiprtc::compile(source, arch.name(), &[level]);
         let sources = [include_str!("kernels.hip"), include_str!("races.hip")];
@@ -147,7 +168,7 @@ struct Bench<'a> {
     late: bool,
 }
 
-/// An instruction that is taken out.
+/// An instruction that is taken out, or becomes another one.
 struct Taken {
     address: u64,
     size: usize,
@@ -175,13 +196,19 @@ impl Bench<'_> {
         let texts: HashMap<u64, String> =
             places.iter().map(|place| (start + place.offset as u64, place.text.clone())).collect();
         for one in taken(start, &places) {
+            if one.kind == Kind::Load {
+                table.loads += 1;
+                if !table.loads.is_multiple_of(table.one_in) {
+                    continue;
+                }
+            }
             let (fate, reason) = self.fate(&one, &trace, &texts, start);
             *table.counts.entry((one.kind, fate)).or_default() += 1;
             let Taken { address, text, place, .. } = one;
             let line = format!("{name}: `{text}` at +{:#x}, {place}: {reason}", address - start);
             match fate {
                 Fate::Missed => table.problems.push(line),
-                Fate::Exempt => table.exempt.push(line),
+                Fate::Exempt | Fate::NotFollowed => table.exempt.push(line),
                 Fate::Reported | Fate::NotRun => {}
             }
         }
@@ -219,6 +246,9 @@ impl Bench<'_> {
         texts: &HashMap<u64, String>,
         start: u64,
     ) -> (Fate, String) {
+        if one.kind == Kind::Load {
+            return self.fate_of_store(one, trace, texts);
+        }
         self.take_out(one);
         if !self.findings(Look::Watched).is_empty() {
             return (Fate::Reported, String::new());
@@ -239,18 +269,84 @@ impl Bench<'_> {
         }
     }
 
+    /// What becomes of a load that is a store. Numbers are wrong then anyway, and say nothing.
+    fn fate_of_store(
+        &self,
+        one: &Taken,
+        trace: &[Step],
+        texts: &HashMap<u64, String>,
+    ) -> (Fate, String) {
+        if trace.iter().all(|step| step.pc != one.address) {
+            return (Fate::NotRun, String::new());
+        }
+        let (arch, old) = (self.device.arch, self.words(one));
+        let Some(new) = stores::store_of(arch, &one.text, &old) else {
+            return (Fate::Missed, "no store is known for it".to_owned());
+        };
+        let bytes: Vec<u8> = new.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let listed = isa::listing(arch, &bytes).expect("the stack has a disassembler");
+        let text = match &listed[..] {
+            [one] if one.size == bytes.len() && is_store(&one.text) => one.text.clone(),
+            other => return (Fate::Missed, format!("it becomes {other:?}")),
+        };
+        // It may wait in vain for what it would have read.
+        let mut by_wave: HashMap<_, u64> = HashMap::new();
+        trace
+            .iter()
+            .for_each(|s| *by_wave.entry((s.launch, s.workgroup, s.wave)).or_default() += 1);
+        let most = by_wave.values().max().copied().unwrap_or(0);
+        let limits = (self.device.step_limit.get(), self.device.patience.get());
+        self.device.step_limit.set(4 * most + 1000);
+        self.device.patience.set(Duration::from_millis(500));
+        self.write(one.address, &new);
+        self.device.findings.take();
+        self.device.trapped.take();
+        // Wrong numbers are no report.
+        let _ = self.passes(Look::Traced);
+        let reported = !self.device.findings.take().is_empty() || self.device.trapped.take();
+        let steps = self.device.trace.take();
+        self.device.step_limit.set(limits.0);
+        self.device.patience.set(limits.1);
+        if reported {
+            return (Fate::Reported, String::new());
+        }
+        let mut texts = texts.clone();
+        texts.insert(one.address, text);
+        let changed = Changed { arch, steps: &steps, texts: &texts };
+        match changed.reason(one.address) {
+            Ok(reason) => (Fate::Exempt, reason),
+            Err(Meets::InMemory(reason)) => (Fate::NotFollowed, format!("as a store, {reason}")),
+            Err(Meets::Else(reason)) => (Fate::Missed, format!("as a store, {reason}")),
+        }
+    }
+
+    fn words(&self, one: &Taken) -> Vec<u32> {
+        let at = |word| std::ptr::with_exposed_provenance::<u32>(one.address as usize + 4 * word);
+        // SAFETY: dwords of the image that the device holds, of which no kernel runs.
+        (0..one.size / 4).map(|word| unsafe { at(word).read() }).collect()
+    }
+
+    /// Until the image is restored.
+    fn write(&self, address: u64, words: &[u32]) {
+        for (place, word) in words.iter().enumerate() {
+            let at = std::ptr::with_exposed_provenance_mut::<u32>(address as usize + 4 * place);
+            // SAFETY: a dword of the image that the device holds, of which no kernel runs.
+            unsafe { at.write(*word) };
+        }
+    }
+
     /// Until the image is restored.
     fn take_out(&self, one: &Taken) {
-        for word in 0..one.size / 4 {
-            let address = one.address as usize + 4 * word;
-            let at = std::ptr::with_exposed_provenance_mut::<u32>(address);
-            // SAFETY: a dword of the image that the device holds, of which no kernel runs.
-            unsafe { at.write(S_NOP) };
-        }
+        self.write(one.address, &vec![S_NOP; one.size / 4]);
     }
 }
 
-/// The waits, barriers and fences of code.
+fn is_store(text: &str) -> bool {
+    let mnemonic = text.split_whitespace().next().unwrap_or_default();
+    mnemonic.contains("_store_") || mnemonic.starts_with("ds_write")
+}
+
+/// The waits, barriers, fences and loads of code.
 fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
     let kind = |text: &str| {
         let name = text.split_whitespace().next().unwrap_or_default();
@@ -260,6 +356,7 @@ fn taken(start: u64, places: &[Place]) -> Vec<Taken> {
             "s_barrier" | "s_barrier_wait" => Some(Kind::Barrier),
             _ if waits && !other.contains(&name) => Some(Kind::Wait),
             _ if is_fence(name) => Some(Kind::Fence),
+            _ if stores::is_load(text) => Some(Kind::Load),
             _ => None,
         }
     };

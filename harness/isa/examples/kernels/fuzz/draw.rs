@@ -13,8 +13,9 @@ pub(crate) const GROUPS: usize = 2;
 pub(crate) const INPUTS: usize = 16;
 pub(crate) const SHARED: usize = 32;
 
-/// Statements of a phase, about; more would keep compilers busy.
-const STATEMENTS: usize = 12;
+/// Words of global memory that each work-item has for itself, and words of a workgroup with those that all count in.
+pub(crate) const OWN: usize = 4;
+pub(crate) const ALL: usize = SHARED + OWN * ITEMS;
 
 /// A sequence that the seed decides (splitmix64).
 pub(crate) struct Draw(pub(crate) u64);
@@ -230,6 +231,22 @@ struct Phase {
     across: Vec<Across>,
 }
 
+/// How large a kernel is. Compilers take most of the time, and many small kernels meet more than a few large ones.
+#[derive(Clone, Copy)]
+struct Size {
+    phases: usize,
+    /// Statements of a phase, about.
+    statements: usize,
+    /// How deep expressions are.
+    depth: usize,
+    /// The most that are moved across lanes behind a phase.
+    across: usize,
+}
+
+const SMALL: Size = Size { phases: 1, statements: 4, depth: 2, across: 1 };
+const MEDIUM: Size = Size { phases: 2, statements: 4, depth: 3, across: 2 };
+const LARGE: Size = Size { phases: 3, statements: 12, depth: 3, across: 3 };
+
 /// A value of another lane.
 #[derive(Clone)]
 struct Across {
@@ -237,8 +254,8 @@ struct Across {
     from: String,
     /// For the GPU, with `@` for the value, `$` for the old one and `t` for the work-item.
     gpu: String,
-    /// For the host: the lane of the 32 around it, 32 for a zero, 64 and more for the old value.
-    lane: String,
+    /// For the host, which has the value of each work-item in `seen`.
+    host: String,
 }
 
 #[derive(Clone)]
@@ -262,9 +279,52 @@ impl Kernel {
             let name = |index| format!("s->{}_{index}", of.name());
             variables.extend((0..number).map(|index| Variable { of, name: name(index) }));
         }
-        let mut writer = Writer { draw, variables, phase: 0, left: 0, atomic: "" };
-        let phases = (0..1 + writer.draw.below(3)).map(|phase| writer.phase(phase)).collect();
+        let size = match draw.below(32) {
+            0 => LARGE,
+            1..=4 => MEDIUM,
+            _ => SMALL,
+        };
+        let mut writer =
+            Writer { draw, variables, size, phase: 0, left: 0, atomic: "", uniform: false };
+        let number = 1 + writer.draw.below(size.phases);
+        let phases = (0..number).map(|phase| writer.phase(phase)).collect();
         Kernel { name, variables: writer.variables, phases }
+    }
+
+    /// All that its work-items do, as text.
+    fn body(&self) -> String {
+        let mut all = String::new();
+        for phase in &self.phases {
+            phase.body.iter().for_each(|statement| statement.print(0, &mut all));
+            for Across { to, from, gpu, .. } in &phase.across {
+                let _ = writeln!(all, "{to} = {from} {gpu};");
+            }
+        }
+        all
+    }
+
+    /// The variables that it uses: what others are would only be compiled.
+    fn used(&self) -> Vec<&Variable> {
+        let body = self.body();
+        self.variables.iter().filter(|v| body.contains(&v.name)).collect()
+    }
+
+    /// Those that it changes.
+    fn changed(&self) -> Vec<&Variable> {
+        let body = self.body();
+        let changes = |v: &&Variable| {
+            body.lines().any(|line| {
+                let rest = line.trim_start().strip_prefix(v.name.as_str());
+                rest.is_some_and(|rest| rest.starts_with([' ', '[']))
+            })
+        };
+        self.variables.iter().filter(changes).collect()
+    }
+
+    /// Whether it has the array, its part of the LDS, and what all count in there.
+    fn has(&self) -> [bool; 3] {
+        let body = self.body();
+        ["s->array", "own", "both"].map(|name| body.contains(name))
     }
 
     pub(crate) fn statements(&self) -> usize {
@@ -302,26 +362,31 @@ impl Kernel {
     pub(crate) fn outputs(&self) -> Vec<String> {
         let words = |v: &Variable| {
             let each = v.of.bits.div_ceil(32) as usize * v.of.lanes;
-            (0..each).map(move |word| format!("{} word {word}", &v.name[3..])).collect::<Vec<_>>()
+            (0..each).map(|word| format!("{} word {word}", &v.name[3..])).collect::<Vec<_>>()
         };
-        let array = (0..8).map(|at| format!("array word {at}"));
-        self.variables.iter().flat_map(words).chain(array).collect()
+        let [array, own, both] = self.has();
+        let rest = [("array", 8 * usize::from(array)), ("LDS", 4 * usize::from(own))];
+        let rest = rest.into_iter().chain([("LDS of all", usize::from(both))]);
+        let rest = rest.flat_map(|(what, n)| (0..n).map(move |at| format!("{what} word {at}")));
+        self.changed().into_iter().flat_map(words).chain(rest).collect()
     }
 
     /// What both compilers read, and one of them for its part.
     pub(crate) fn text(&self, for_gpu: bool) -> String {
         let (name, mut out) = (&self.name, String::new());
+        let [array, own, both] = self.has();
         let _ = writeln!(out, "struct {name}_state {{");
-        for Variable { of, name } in &self.variables {
+        for Variable { of, name } in self.used() {
             let _ = writeln!(out, "  {} {};", of.name(), &name[3..]);
         }
-        let _ = writeln!(out, "  u32 array[8];\n}};");
+        if array {
+            let _ = writeln!(out, "  u32 array[8];");
+        }
+        let _ = writeln!(out, "  u32 none;\n}};");
         let _ = writeln!(out, "DEV void {name}_begin(struct {name}_state *s, const u32 *in) {{");
         let mut at = 0;
-        for v in &self.variables {
-            for lane in 0..v.of.lanes {
-                let place =
-                    if v.of.lanes > 1 { format!("{}[{lane}]", v.name) } else { v.name.clone() };
+        for v in self.used() {
+            for place in places(v) {
                 let word = |k: usize| format!("in[{}]", (at + k) % INPUTS);
                 let value = match (v.of.kind, v.of.bits) {
                     ('f', 16) => format!("as_f16((u16){})", word(0)),
@@ -334,15 +399,16 @@ impl Kernel {
                 at += 1 + at % 2;
             }
         }
-        let _ = writeln!(out, "  for (u32 i = 0; i < 8; i++) s->array[i] = in[i + 4] ^ i;\n}}");
+        if array {
+            let _ = writeln!(out, "  for (u32 i = 0; i < 8; i++) s->array[i] = in[i + 4] ^ i;");
+        }
         let _ = writeln!(
             out,
-            "DEV void {name}_end(struct {name}_state *s, u32 *out) {{\n  u32 at = 0;"
+            "}}\nDEV void {name}_end(struct {name}_state *s, u32 *out, const u32 *own, const u32 *both, u32 t) {{
+  u32 at = 0;"
         );
-        for v in &self.variables {
-            for lane in 0..v.of.lanes {
-                let place =
-                    if v.of.lanes > 1 { format!("{}[{lane}]", v.name) } else { v.name.clone() };
+        for v in self.changed() {
+            for place in places(v) {
                 let _ = match (v.of.kind, v.of.bits) {
                     ('f', 64) => writeln!(
                         out,
@@ -357,12 +423,21 @@ impl Kernel {
                 };
             }
         }
-        let _ = writeln!(out, "  for (u32 i = 0; i < 8; i++) out[at++] = s->array[i];\n}}");
+        if array {
+            let _ = writeln!(out, "  for (u32 i = 0; i < 8; i++) out[at++] = s->array[i];");
+        }
+        if own {
+            let _ = writeln!(out, "  for (u32 i = 0; i < 4; i++) out[at++] = own[t * 4 + i];");
+        }
+        if both {
+            let _ = writeln!(out, "  out[at++] = both[t & {}];", SHARED - 1);
+        }
+        let _ = writeln!(out, "}}");
         for (number, phase) in self.phases.iter().enumerate() {
             let how = if phase.called { "CALLED" } else { "DEV" };
             let _ = writeln!(
                 out,
-                "{how} void {name}_{number}(struct {name}_state *s, u32 *own, const u32 *other, u32 *both, u32 *all, u32 t) {{"
+                "{how} void {name}_{number}(struct {name}_state *s, {PARAMETERS}) {{"
             );
             phase.body.iter().for_each(|statement| statement.print(2, &mut out));
             let _ = writeln!(out, "}}");
@@ -375,72 +450,99 @@ impl Kernel {
         out
     }
 
+    /// Where a phase writes, where it reads, what all count in, the words in global memory, and what all work-items are given.
+    fn arguments(number: usize, group: &str) -> String {
+        let [own, other] = halves(number);
+        format!(
+            "lds + {own}, lds + {other}, lds + {BOTH}, all + {group} * {ALL}, \
+             all + {group} * {ALL} + {SHARED} + t * {OWN}, in + {group} * {}, t",
+            ITEMS * INPUTS
+        )
+    }
+
     fn gpu(&self, out: &mut String) {
-        let (name, words) = (&self.name, self.outputs().len());
+        let (name, words, last) =
+            (&self.name, self.outputs().len(), halves(self.phases.len() + 1)[0]);
         let _ = writeln!(
             out,
-            "extern \"C\" __global__ void __launch_bounds__({ITEMS}) {name}(const u32 *in, u32 *out, u32 *all) {{
-  __shared__ __attribute__((aligned(16))) u32 lds[{}];
+            "extern \"C\" __global__ void __launch_bounds__({ITEMS}) {name}(const u32 *__restrict__ in, u32 *out, u32 *all) {{
+  __shared__ __attribute__((aligned(16))) u32 lds[{LDS}];
   u32 t = threadIdx.x, item = blockIdx.x * {ITEMS} + t;
-  struct {name}_state state, *s = &state;
-  for (u32 i = t; i < {}; i += {ITEMS}) lds[i] = 0;
-  {name}_begin(s, in + item * {INPUTS});
-  __syncthreads();",
-            LDS, LDS
+  struct {name}_state state, *s = &state;"
         );
+        if self.uses_lds() {
+            let _ = writeln!(out, "  for (u32 i = t; i < {LDS}; i += {ITEMS}) lds[i] = 0;");
+        }
+        let _ = writeln!(out, "  {name}_begin(s, in + item * {INPUTS});\n  __syncthreads();");
         for (number, phase) in self.phases.iter().enumerate() {
-            let [own, other] = halves(number);
-            let _ = writeln!(
-                out,
-                "  {name}_{number}(s, lds + {own}, lds + {other}, lds + {BOTH}, all + blockIdx.x * {SHARED}, t);"
-            );
-            let _ = writeln!(out, "  __syncthreads();");
+            let arguments = Self::arguments(number, "blockIdx.x");
+            let _ = writeln!(out, "  {name}_{number}(s, {arguments});\n  __syncthreads();");
             for Across { to, from, gpu, .. } in &phase.across {
                 let text = gpu.replace('@', from).replace('$', to);
                 let _ = writeln!(out, "  {to} = {text};");
             }
         }
-        let _ = writeln!(out, "  {name}_end(s, out + item * {words});\n}}");
+        let _ = writeln!(
+            out,
+            "  {name}_end(s, out + item * {words}, lds + {last}, lds + {BOTH}, t);\n}}"
+        );
+    }
+
+    fn uses_lds(&self) -> bool {
+        let body = self.body();
+        ["own", "other", "both"].iter().any(|name| body.contains(name))
     }
 
     fn host(&self, out: &mut String) {
-        let (name, words) = (&self.name, self.outputs().len());
+        let (name, words, last) =
+            (&self.name, self.outputs().len(), halves(self.phases.len() + 1)[0]);
         let _ = writeln!(
             out,
             "void {name}(const u32 *in, u32 *out, u32 *all) {{
   for (u32 group = 0; group < {GROUPS}; group++) {{
-    __attribute__((aligned(16))) u32 lds[{}] = {{0}};
+    __attribute__((aligned(16))) u32 lds[{LDS}] = {{0}};
     struct {name}_state states[{ITEMS}];
     u32 seen[{ITEMS}], t;
-    for (t = 0; t < {ITEMS}; t++) {name}_begin(states + t, in + (group * {ITEMS} + t) * {INPUTS});",
-            LDS
+    for (t = 0; t < {ITEMS}; t++) {name}_begin(states + t, in + (group * {ITEMS} + t) * {INPUTS});"
         );
         for (number, phase) in self.phases.iter().enumerate() {
-            let [own, other] = halves(number);
+            let arguments = Self::arguments(number, "group");
             let _ = writeln!(
                 out,
-                "    for (t = 0; t < {ITEMS}; t++) {name}_{number}(states + t, lds + {own}, lds + {other}, lds + {BOTH}, all + group * {SHARED}, t);"
+                "    for (t = 0; t < {ITEMS}; t++) {name}_{number}(states + t, {arguments});"
             );
-            for Across { to, from, lane, .. } in &phase.across {
+            for Across { to, from, host, .. } in &phase.across {
                 let _ = writeln!(
                     out,
                     "    for (t = 0; t < {ITEMS}; t++) {{ struct {name}_state *s = states + t; seen[t] = {from}; }}
     for (t = 0; t < {ITEMS}; t++) {{
       struct {name}_state *s = states + t;
-      u32 lane = {lane};
-      {to} = lane >= 64 ? {to} : lane >= 32 ? 0 : seen[(t & ~31u) | lane];
+      {to} = {host};
     }}"
                 );
             }
         }
         let _ = writeln!(
             out,
-            "    for (t = 0; t < {ITEMS}; t++) {name}_end(states + t, out + (group * {ITEMS} + t) * {words});
+            "    for (t = 0; t < {ITEMS}; t++) {{
+      {name}_end(states + t, out + (group * {ITEMS} + t) * {words}, lds + {last}, lds + {BOTH}, t);
+    }}
   }}
 }}"
         );
     }
 }
+
+/// A variable, or each element of it.
+fn places(v: &Variable) -> Vec<String> {
+    match v.of.lanes {
+        1 => vec![v.name.clone()],
+        lanes => (0..lanes).map(|lane| format!("{}[{lane}]", v.name)).collect(),
+    }
+}
+
+const PARAMETERS: &str =
+    "u32 *own, const u32 *other, u32 *both, u32 *all, u32 *far, const u32 *uni, u32 t";
 
 /// Words of the LDS: four for each work-item, twice, and what all count in.
 const LDS: usize = BOTH + SHARED;
@@ -454,24 +556,27 @@ fn halves(phase: usize) -> [usize; 2] {
 struct Writer {
     draw: Draw,
     variables: Vec<Variable>,
+    size: Size,
     phase: usize,
     /// Statements that may still come.
     left: usize,
     /// What the atomics of this phase do.
     atomic: &'static str,
+    /// Whether an expression is the same for all work-items of a workgroup, so that GPUs compute it once.
+    uniform: bool,
 }
 
 impl Writer {
     fn phase(&mut self, phase: usize) -> Phase {
         self.phase = phase;
-        self.left = 1 + self.draw.below(STATEMENTS);
+        self.left = 1 + self.draw.below(self.size.statements);
         self.atomic = self.draw.of(&["", "Add", "Or", "Xor", "Min", "Max", "And"]);
         let mut body = Vec::new();
         while self.left > 0 {
             body.push(self.statement(0, false));
         }
         let called = self.draw.one_in(4);
-        let across = (0..self.draw.below(4)).map(|_| self.across()).collect();
+        let across = (0..self.draw.below(self.size.across + 1)).map(|_| self.across()).collect();
         Phase { body, called, across }
     }
 
@@ -480,12 +585,13 @@ impl Writer {
             self.variables.iter().filter(|v| v.of == U32).map(|v| v.name.clone()).collect();
         let mut word = || words[self.draw.below(words.len())].clone();
         let (to, from, by) = (word(), word(), word());
-        let (gpu, lane) = match self.draw.below(3) {
+        let lane_of = |lane: &str| format!("lane_of(seen, t, {lane}, {to})");
+        let (gpu, host) = match self.draw.below(6) {
             0 => {
                 let lane = format!("(({by} + t) & 31)");
                 (
                     format!("(u32)__builtin_amdgcn_ds_bpermute((((t & ~31u) | {lane}) << 2), @)"),
-                    lane,
+                    lane_of(&lane),
                 )
             }
             1 => {
@@ -493,7 +599,24 @@ impl Writer {
                 let pattern = and | or << 5 | xor << 10;
                 (
                     format!("(u32)__builtin_amdgcn_ds_swizzle(@, {pattern})"),
-                    format!("(((t & 31 & {and}) | {or}) ^ {xor})"),
+                    lane_of(&format!("(((t & 31 & {and}) | {or}) ^ {xor})")),
+                )
+            }
+            2 => {
+                let bit = self.draw.below(32);
+                (format!("BALLOT(@ >> {bit} & 1)"), format!("ballot_of(seen, t, {bit})"))
+            }
+            3 => {
+                let lane = self.draw.below(32).to_string();
+                (format!("READ_LANE(@, {lane})"), lane_of(&lane))
+            }
+            4 => {
+                let choice = [(); 2].map(|()| format!("{:#x}u", self.draw.next() as u32));
+                let [low, high] = &choice;
+                let other = self.draw.below(2);
+                (
+                    format!("PERM_LANE{other}(@, {low}, {high})"),
+                    lane_of(&format!("perm_lane{other}(t, {low}, {high})")),
                 )
             }
             _ => {
@@ -508,11 +631,11 @@ impl Writer {
                     format!(
                         "(u32)__builtin_amdgcn_update_dpp($, @, {control}, {rows}, {banks}, {zero})"
                     ),
-                    format!("dpp_source(t & 31, {control}, {rows}, {banks}, {zero})"),
+                    lane_of(&format!("dpp_source(t & 31, {control}, {rows}, {banks}, {zero})")),
                 )
             }
         };
-        Across { to, from, gpu, lane }
+        Across { to, from, gpu, host }
     }
 
     fn statements(&mut self, most: usize, depth: usize, in_loop: bool) -> Vec<Statement> {
@@ -548,7 +671,8 @@ impl Writer {
             };
         }
         let word = self.expression(U32, 2);
-        Statement::Line(match self.draw.below(20) {
+        let depth = self.size.depth;
+        Statement::Line(match self.draw.below(22) {
             0 => format!("s->array[({word}) & 7] = {};", self.expression(U32, 2)),
             1 => format!("*(u64 *)(own + t * 4 + 2) = {};", self.expression(scalar('u', 64), 2)),
             2 => format!(
@@ -565,6 +689,7 @@ impl Writer {
                 let place = self.draw.of(&["both", "all"]);
                 format!("ATOMIC_{name}({place} + (({word}) & {}), {value});", SHARED - 1)
             }
+            20 => self.exchange(&word),
             7 if in_loop => {
                 let what = self.draw.of(&["break", "continue"]);
                 format!("if ({}) {what};", self.condition(1))
@@ -573,16 +698,55 @@ impl Writer {
                 let number = self.draw.below(self.variables.len());
                 let Variable { of, name } = self.variables[number].clone();
                 if of.lanes > 1 && self.draw.one_in(3) {
-                    let value = self.expression(of.element(), 3);
+                    let value = self.expression(of.element(), depth);
                     let lane = self.draw.below(of.lanes).to_string();
                     let any = format!("({word}) & {}", of.lanes - 1);
                     let lane = if self.draw.one_in(3) { any } else { lane };
                     format!("{name}[{lane}] = {value};")
                 } else {
-                    format!("{name} = {};", self.expression(of, 3))
+                    format!("{name} = {};", self.expression(of, depth))
                 }
             }
         })
+    }
+
+    /// An atomic on a word that no other work-item has, so that what was there before is known.
+    fn exchange(&mut self, word: &str) -> String {
+        let place = self.draw.of(&["own + t * 4", "far"]);
+        let what = self
+            .draw
+            .of(&["Add", "Sub", "And", "Or", "Xor", "Min", "Max", "Exch", "CAS", "Inc", "Dec"]);
+        let [of, at] = match self.draw.below(3) {
+            0 => ["u64", "2"],
+            1 => ["i32", "3"],
+            _ => ["u32", "3"],
+        };
+        // Of 64 bits there is one in the upper half, and signed ones differ where they are compared.
+        let (what, place) = match of {
+            "u64" if ["Inc", "Dec", "Sub"].contains(&what) => {
+                ("Add", format!("(u64 *)({place} + 2)"))
+            }
+            "u64" => (what, format!("(u64 *)({place} + 2)")),
+            "i32" if !["Min", "Max", "Add"].contains(&what) => {
+                ("Min", format!("(i32 *)({place} + (({word}) & {at}))"))
+            }
+            _ => (what, format!("({of} *)({place} + (({word}) & {at}))")),
+        };
+        let type_of = match of {
+            "u64" => scalar('u', 64),
+            "i32" => scalar('i', 32),
+            _ => U32,
+        };
+        let value = self.expression(type_of, 1);
+        let to = self.draw.below(3);
+        let all = if what == "CAS" {
+            let other = self.expression(type_of, 1);
+            format!("OLD_{what}({of}, {place}, {value}, {other})")
+        } else {
+            format!("OLD_{what}({of}, {place}, {value})")
+        };
+        let high = if of == "u64" { " >> 7" } else { "" };
+        format!("s->u32_{to} = (u32)({all}{high});")
     }
 }
 

@@ -212,6 +212,171 @@ DEV u32 capped_plus(u32 a, u32 b) { return a + b < a ? 0xffffffffu : a + b; }
 DEV u16 capped_plus16(u16 a, u16 b) { return (u16)(a + b) < a ? 0xffff : (u16)(a + b); }
 DEV u32 floored_minus(u32 a, u32 b) { return a > b ? a - b : 0; }
 
+// The same for each element. Compilers make packed instructions of it.
+#define EACH_VECTOR(type, lanes) \
+  DEV type##x##lanes vmin_##type##x##lanes(type##x##lanes a, type##x##lanes b) { EACH_LANE(lanes, min_##type(a[i], b[i])) } \
+  DEV type##x##lanes vmax_##type##x##lanes(type##x##lanes a, type##x##lanes b) { EACH_LANE(lanes, max_##type(a[i], b[i])) } \
+  DEV type##x##lanes vplus_##type##x##lanes(type##x##lanes a, type##x##lanes b) { \
+    VECTOR_BUILTIN(__builtin_elementwise_add_sat(a, b)) \
+    EACH_LANE(lanes, plus_##type(a[i], b[i])) \
+  } \
+  DEV type##x##lanes vminus_##type##x##lanes(type##x##lanes a, type##x##lanes b) { \
+    VECTOR_BUILTIN(__builtin_elementwise_sub_sat(a, b)) \
+    EACH_LANE(lanes, minus_##type(a[i], b[i])) \
+  }
+#define EACH_LANE(lanes, text) \
+  for (u32 i = 0; i < lanes; i++) a[i] = text; \
+  return a;
+#if defined(__HIP__) && __clang_major__ >= 19
+#define VECTOR_BUILTIN(text) return text;
+#else
+#define VECTOR_BUILTIN(text)
+#endif
+EACH_VECTOR(u8, 4)
+EACH_VECTOR(u16, 2)
+EACH_VECTOR(i16, 2)
+EACH_VECTOR(u16, 4)
+EACH_VECTOR(u32, 2)
+EACH_VECTOR(i32, 2)
+EACH_VECTOR(u32, 4)
+#define EACH_FLOAT_VECTOR(type, bits, lanes) \
+  DEV type##x##lanes vmin_##type##x##lanes(type##x##lanes a, type##x##lanes b) { EACH_LANE(lanes, min##bits(a[i], b[i])) } \
+  DEV type##x##lanes vmax_##type##x##lanes(type##x##lanes a, type##x##lanes b) { EACH_LANE(lanes, max##bits(a[i], b[i])) } \
+  DEV type##x##lanes vfma_##type##x##lanes(type##x##lanes a, type##x##lanes b, type##x##lanes c) { \
+    EACH_LANE(lanes, fma##bits(a[i], b[i], c[i])) \
+  }
+EACH_FLOAT_VECTOR(f16, 16, 2)
+EACH_FLOAT_VECTOR(f16, 16, 4)
+EACH_FLOAT_VECTOR(f32, 32, 2)
+EACH_FLOAT_VECTOR(f32, 32, 4)
+
+// Sums of products, of which some architectures have some; without a limit or up to the ends of the type.
+#if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx942__) || defined(__gfx1030__)
+#define SIGNED_DOT(n, a, b, c, clamp, host) __builtin_amdgcn_sdot##n((i32)(a), (i32)(b), c, clamp)
+#define OLDER_DOT(gpu, host) gpu
+#else
+#define SIGNED_DOT(n, a, b, c, clamp, host) ON_GPU(__builtin_amdgcn_sudot##n(1, (i32)(a), 1, (i32)(b), c, clamp), host)
+#define OLDER_DOT(gpu, host) host
+#endif
+#define EACH_DOT(n, bits, clamp, unsigned_end, signed_end) \
+  DEV u32 udot##n##_of_##clamp(u32 a, u32 b, u32 c) { \
+    u64 sum = c; \
+    for (u32 i = 0; i < 32; i += bits) sum += (u64)(a >> i & ((1u << bits) - 1)) * (b >> i & ((1u << bits) - 1)); \
+    return unsigned_end; \
+  } \
+  DEV i32 sdot##n##_of_##clamp(u32 a, u32 b, i32 c) { \
+    i64 sum = c; \
+    for (u32 i = 0; i < 32; i += bits) { \
+      sum += (i64)((i32)(a << (32 - bits - i)) >> (32 - bits)) * ((i32)(b << (32 - bits - i)) >> (32 - bits)); \
+    } \
+    return signed_end; \
+  }
+#define EACH_DOT_TWICE(n, bits) \
+  EACH_DOT(n, bits, 0, (u32)sum, (i32)sum) \
+  EACH_DOT(n, bits, 1, sum > 0xffffffffull ? 0xffffffffu : (u32)sum, \
+           sum > 2147483647ll ? 2147483647 : sum < -2147483648ll ? (-2147483647 - 1) : (i32)sum)
+EACH_DOT_TWICE(2, 16)
+EACH_DOT_TWICE(4, 8)
+EACH_DOT_TWICE(8, 4)
+#define DOTS(clamp) \
+  DEV u32 udot4_##clamp(u32 a, u32 b, u32 c) { return ON_GPU(__builtin_amdgcn_udot4(a, b, c, clamp), udot4_of_##clamp(a, b, c)); } \
+  DEV u32 udot8_##clamp(u32 a, u32 b, u32 c) { return ON_GPU(__builtin_amdgcn_udot8(a, b, c, clamp), udot8_of_##clamp(a, b, c)); } \
+  DEV i32 sdot4_##clamp(u32 a, u32 b, i32 c) { return SIGNED_DOT(4, a, b, c, clamp, sdot4_of_##clamp(a, b, c)); } \
+  DEV i32 sdot8_##clamp(u32 a, u32 b, i32 c) { return SIGNED_DOT(8, a, b, c, clamp, sdot8_of_##clamp(a, b, c)); } \
+  DEV u32 udot2_##clamp(u32 a, u32 b, u32 c) { \
+    return OLDER_DOT(__builtin_amdgcn_udot2(pair_u16(a), pair_u16(b), c, clamp), udot2_of_##clamp(a, b, c)); \
+  } \
+  DEV i32 sdot2_##clamp(u32 a, u32 b, i32 c) { \
+    return OLDER_DOT(__builtin_amdgcn_sdot2(pair_i16(a), pair_i16(b), c, clamp), sdot2_of_##clamp(a, b, c)); \
+  }
+#ifdef __HIP__
+typedef u16 pair_of_u16 __attribute__((ext_vector_type(2)));
+typedef i16 pair_of_i16 __attribute__((ext_vector_type(2)));
+DEV pair_of_u16 pair_u16(u32 x) { pair_of_u16 y; __builtin_memcpy(&y, &x, 4); return y; }
+DEV pair_of_i16 pair_i16(u32 x) { pair_of_i16 y; __builtin_memcpy(&y, &x, 4); return y; }
+#endif
+DOTS(0)
+DOTS(1)
+
+DEV u32 lerp_of(u32 a, u32 b, u32 c) {
+  u32 all = 0;
+  for (u32 i = 0; i < 32; i += 8) all |= ((a >> i & 255) + (b >> i & 255) + (c >> i & 1)) >> 1 << i;
+  return all;
+}
+DEV u32 lerp8(u32 a, u32 b, u32 c) { return ON_GPU(__builtin_amdgcn_lerp(a, b, c), lerp_of(a, b, c)); }
+DEV u32 sad16(u32 a, u32 b, u32 c) {
+  return ON_GPU(__builtin_amdgcn_sad_u16(a, b, c), sad32(a & 0xffff, b & 0xffff, sad32(a >> 16, b >> 16, c)));
+}
+DEV u32 sad_high8(u32 a, u32 b, u32 c) { return ON_GPU(__builtin_amdgcn_sad_hi_u8(a, b, c), (sad8(a, b, 0) << 16) + c); }
+DEV u32 msad_of(u32 a, u32 b, u32 c) {
+  for (u32 i = 0; i < 32; i += 8) {
+    u32 x = a >> i & 255, y = b >> i & 255;
+    if (y) c += x > y ? x - y : y - x;
+  }
+  return c;
+}
+DEV u32 msad8(u32 a, u32 b, u32 c) { return ON_GPU(__builtin_amdgcn_msad_u8(a, b, c), msad_of(a, b, c)); }
+DEV u32 bits_u32(u32 x, u32 at, u32 n) {
+  at &= 31, n &= 31;
+  return ON_GPU(__builtin_amdgcn_ubfe(x, at, n), x >> at & ((1u << n) - 1));
+}
+DEV i32 bits_i32(i32 x, u32 at, u32 n) {
+  at &= 31, n &= 31;
+  return ON_GPU(__builtin_amdgcn_sbfe(x, at, n),
+                !n ? 0 : at + n < 32 ? (i32)((u32)x << (32 - at - n)) >> (32 - n) : x >> at);
+}
+DEV u64 reverse64(u64 x) {
+  return ON_GPU(__builtin_bitreverse64(x), (u64)reverse32((u32)x) << 32 | reverse32((u32)(x >> 32)));
+}
+DEV u32 sign_bits(i32 x) { return (u32)__builtin_clrsb(x); }
+// Two halves, rounded to zero.
+DEV u32 to_zero(f32 x) {
+  f16 y = (f16)x;
+  u32 z = of_f16(y);
+  f32 size = __builtin_fabsf(x), back = __builtin_fabsf((f32)y);
+  return back > size ? z - 1 : z;
+}
+DEV u32 pack_to_zero(f32 a, f32 b) {
+  a = a != a ? 1.0f : a, b = b != b ? 2.0f : b;
+#ifdef __HIP__
+  auto pair = __builtin_amdgcn_cvt_pkrtz(a, b);
+  u32 all;
+  __builtin_memcpy(&all, &pair, 4);
+  return all;
+#else
+  return to_zero(a) | to_zero(b) << 16;
+#endif
+}
+DEV u32 class_of(f32 x) {
+  u32 y = of_f32(x), size = y & 0x7fffffff, negative = y >> 31;
+  if (size > 0x7f800000) return 3;
+  if (size == 0x7f800000) return negative ? 4 : 0x200;
+  if (size >= 0x00800000) return negative ? 8 : 0x100;
+  if (size) return negative ? 0x10 : 0x80;
+  return negative ? 0x20 : 0x40;
+}
+DEV u32 class32(f32 x, u32 mask) { return ON_GPU((u32)__builtin_amdgcn_classf(x, (i32)mask), (class_of(x) & mask) != 0); }
+// Of what is no finite number nobody promises either.
+DEV f32 finite32(f32 x) { return (class_of(x) & 0x207) ? 5.0f : x; }
+#ifdef __HIP__
+DEV i32 exponent32(f32 x) { return __builtin_amdgcn_frexp_expf(finite32(x)); }
+DEV f32 mantissa32(f32 x) { return __builtin_amdgcn_frexp_mantf(finite32(x)); }
+DEV f32 fract32(f32 x) { return __builtin_amdgcn_fractf(finite32(x)); }
+DEV f32 med32(f32 a, f32 b, f32 c) { return __builtin_amdgcn_fmed3f(finite32(a), finite32(b), finite32(c)) + 0.0f; }
+#else
+DEV i32 exponent32(f32 x) { i32 n; __builtin_frexpf(finite32(x), &n); return n; }
+DEV f32 mantissa32(f32 x) { i32 n; return __builtin_frexpf(finite32(x), &n); }
+DEV f32 fract32(f32 x) {
+  x = finite32(x) - __builtin_floorf(finite32(x));
+  return x < as_f32(0x3f7fffff) ? x : as_f32(0x3f7fffff);
+}
+DEV f32 med32(f32 a, f32 b, f32 c) {
+  a = finite32(a), b = finite32(b), c = finite32(c);
+  f32 least = a < b ? a : b, most = a < b ? b : a;
+  return (c < least ? least : c > most ? most : c) + 0.0f;
+}
+#endif
+
 // Which lane a lane reads, of the 32 around it; the lane itself where it keeps what it has, 32 for a zero.
 DEV u32 dpp_source(u32 lane, u32 control, u32 rows, u32 banks, u32 zero) {
   u32 row = lane & ~15u, at = lane & 15, source = 32;
@@ -224,6 +389,67 @@ DEV u32 dpp_source(u32 lane, u32 control, u32 rows, u32 banks, u32 zero) {
   else source = (lane & ~7u) | (7 - (lane & 7));
   return source != 33 ? source : zero ? 32 : lane + 64;
 }
+
+#ifdef __HIP__
+#if __has_builtin(__builtin_amdgcn_wavefrontsize)
+#define WAVE __builtin_amdgcn_wavefrontsize()
+#else
+#define WAVE __AMDGCN_WAVEFRONT_SIZE
+#endif
+// The 32 lanes around, whatever the size of the wave.
+#define BALLOT(x) ((u32)(__ballot((i32)(x)) >> (WAVE == 64 ? t & 32 : 0)))
+DEV u32 read_lane(u32 low, u32 high, u32 t) { return t & 32 ? high : low; }
+#define READ_LANE(x, n) \
+  read_lane((u32)__builtin_amdgcn_readlane((i32)(x), n), \
+            (u32)__builtin_amdgcn_readlane((i32)(x), n + WAVE - 32), t)
+#else
+DEV u32 lane_of(const u32 *seen, u32 t, u32 lane, u32 old) {
+  return lane >= 64 ? old : lane >= 32 ? 0 : seen[(t & ~31u) | lane];
+}
+DEV u32 ballot_of(const u32 *seen, u32 t, u32 bit) {
+  u32 all = 0;
+  for (u32 i = 0; i < 32; i++) all |= (seen[(t & ~31u) | i] >> bit & 1) << i;
+  return all;
+}
+#endif
+// Rows of 16 lanes, each lane with a choice of four bits; from its own row or from the other one.
+DEV u32 perm_lane0(u32 t, u32 low, u32 high) { return (t & 16) | ((t & 8 ? high : low) >> (t & 7) * 4 & 15); }
+DEV u32 perm_lane1(u32 t, u32 low, u32 high) { return perm_lane0(t ^ 16, low, high); }
+#if defined(__HIP__) && (defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__))
+#define PERM_LANE0(x, low, high) (u32)__builtin_amdgcn_permlane16(x, x, low, high, 0, 0)
+#define PERM_LANE1(x, low, high) (u32)__builtin_amdgcn_permlanex16(x, x, low, high, 0, 0)
+#else
+#define PERM_LANE0(x, low, high) (u32)__builtin_amdgcn_ds_bpermute(((t & 32) | perm_lane0(t, low, high)) << 2, x)
+#define PERM_LANE1(x, low, high) (u32)__builtin_amdgcn_ds_bpermute(((t & 32) | perm_lane1(t, low, high)) << 2, x)
+#endif
+
+// Of a word of the work-item's own: what was there before.
+#define EACH_OLD(type) \
+  DEV type before_Add_##type(type *at, type x) { type y = *at; *at = (type)((u64)y + (u64)x); return y; } \
+  DEV type before_Sub_##type(type *at, type x) { type y = *at; *at = (type)((u64)y - (u64)x); return y; } \
+  DEV type before_And_##type(type *at, type x) { type y = *at; *at = y & x; return y; } \
+  DEV type before_Or_##type(type *at, type x) { type y = *at; *at = y | x; return y; } \
+  DEV type before_Xor_##type(type *at, type x) { type y = *at; *at = y ^ x; return y; } \
+  DEV type before_Min_##type(type *at, type x) { type y = *at; *at = x < y ? x : y; return y; } \
+  DEV type before_Max_##type(type *at, type x) { type y = *at; *at = x > y ? x : y; return y; } \
+  DEV type before_Exch_##type(type *at, type x) { type y = *at; *at = x; return y; } \
+  DEV type before_Inc_##type(type *at, type x) { type y = *at; *at = y >= x ? 0 : y + 1; return y; } \
+  DEV type before_Dec_##type(type *at, type x) { type y = *at; *at = y == 0 || y > x ? x : y - 1; return y; } \
+  DEV type before_CAS_##type(type *at, type is, type x) { type y = *at; *at = y == is ? x : y; return y; }
+EACH_OLD(u32)
+EACH_OLD(i32)
+EACH_OLD(u64)
+#define OLD_Add(type, at, x) ON_GPU(atomicAdd(at, x), before_Add_##type(at, x))
+#define OLD_Sub(type, at, x) ON_GPU(atomicSub(at, x), before_Sub_##type(at, x))
+#define OLD_And(type, at, x) ON_GPU(atomicAnd(at, x), before_And_##type(at, x))
+#define OLD_Or(type, at, x) ON_GPU(atomicOr(at, x), before_Or_##type(at, x))
+#define OLD_Xor(type, at, x) ON_GPU(atomicXor(at, x), before_Xor_##type(at, x))
+#define OLD_Min(type, at, x) ON_GPU(atomicMin(at, x), before_Min_##type(at, x))
+#define OLD_Max(type, at, x) ON_GPU(atomicMax(at, x), before_Max_##type(at, x))
+#define OLD_Exch(type, at, x) ON_GPU(atomicExch(at, x), before_Exch_##type(at, x))
+#define OLD_Inc(type, at, x) ON_GPU(atomicInc(at, x), before_Inc_##type(at, x))
+#define OLD_Dec(type, at, x) ON_GPU(atomicDec(at, x), before_Dec_##type(at, x))
+#define OLD_CAS(type, at, is, x) ON_GPU(atomicCAS(at, is, x), before_CAS_##type(at, is, x))
 
 // All work-items of a phase use the same of these, so that their order does not matter.
 #define ATOMIC_Add(at, value) ON_GPU(atomicAdd(at, value), *(at) += (value))

@@ -132,7 +132,7 @@ fn result(text: &str) -> BTreeSet<Register> {
     }
 }
 
-fn is_barrier(text: &str) -> bool {
+pub(super) fn is_barrier(text: &str) -> bool {
     matches!(text.split_whitespace().next(), Some("s_barrier" | "s_barrier_wait"))
 }
 
@@ -421,11 +421,11 @@ fn does_as_much(text: &str, fence: &str) -> bool {
 }
 
 /// Whether a load has the bits of atomic and volatile ones.
-fn is_marked(text: &str) -> bool {
+pub(super) fn is_marked(text: &str) -> bool {
     ["glc", "sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
 
-fn is_marked_store(text: &str) -> bool {
+pub(super) fn is_marked_store(text: &str) -> bool {
     ["sc0", "sc1", "scope:", "_atomic_"].iter().any(|mark| text.contains(mark))
 }
 

@@ -10,9 +10,17 @@ pub(crate) struct Touched {
     pub(crate) kind: AccessKind,
     pub(crate) start: u64,
     pub(crate) end: u64,
+    /// What a store to the LDS writes there.
+    pub(crate) value: Option<u128>,
 }
 
 impl Touched {
+    /// Whether both write the same to the same place.
+    pub(crate) fn agrees(&self, other: &Touched) -> bool {
+        let place = |touched: &Touched| (touched.local, touched.start, touched.end);
+        self.value.is_some() && self.value == other.value && place(self) == place(other)
+    }
+
     /// Whether two waves that touch both need an order.
     pub(crate) fn meets(&self, other: &Touched) -> bool {
         let writes = |touched: &Touched| touched.kind != AccessKind::Load;
@@ -96,7 +104,13 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
     } else {
         AccessKind::Atomic
     };
-    let touched = |start: u64, bytes: u64| Touched { local: true, kind, start, end: start + bytes };
+    let touched = |start: u64, bytes: u64| Touched {
+        local: true,
+        kind,
+        start,
+        end: start + bytes,
+        value: None,
+    };
     if mnemonic.starts_with("flat_") {
         let index = usize::from(reads || kind == AccessKind::Atomic && operands.len() > 2);
         let Some(row) = word(index).and_then(row) else { return Vec::new() };
@@ -120,9 +134,20 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
     } else {
         vec![number(text, "offset")]
     };
+    let value = |place: usize, lane: usize| {
+        let first = (kind == AccessKind::Store).then(|| word(1 + place).and_then(self::row))??;
+        let all = (0..bytes.div_ceil(4) as usize).map(|at| executing.vector(first + at, lane));
+        let all = all.enumerate().fold(0, |all, (at, word)| all | u128::from(word) << (32 * at));
+        Some(all & (u128::MAX >> (128 - 8 * bytes)))
+    };
     lanes
-        .flat_map(|lane| offsets.iter().map(move |offset| (lane, *offset)))
-        .map(|(lane, offset)| touched(u64::from(executing.vector(row, lane)) + offset, bytes))
+        .flat_map(|lane| {
+            offsets.iter().enumerate().map(move |(place, offset)| (lane, place, *offset))
+        })
+        .map(|(lane, place, offset)| Touched {
+            value: value(place, lane),
+            ..touched(u64::from(executing.vector(row, lane)) + offset, bytes)
+        })
         .collect()
 }
 

@@ -49,6 +49,23 @@ const ENDS: [u64; 16] = [
 
 impl Writer {
     pub(super) fn condition(&mut self, depth: usize) -> String {
+        self.perhaps_uniform(5, |this| this.any_condition(depth))
+    }
+
+    /// What is drawn is in one of so many cases the same for all work-items.
+    fn perhaps_uniform(
+        &mut self,
+        one_in: usize,
+        draw: impl FnOnce(&mut Writer) -> String,
+    ) -> String {
+        let before = self.uniform;
+        self.uniform |= self.draw.one_in(one_in);
+        let text = draw(self);
+        self.uniform = before;
+        text
+    }
+
+    fn any_condition(&mut self, depth: usize) -> String {
         if depth > 0 && self.draw.one_in(4) {
             let (a, b) = (self.condition(depth - 1), self.condition(depth - 1));
             let what = self.draw.of(&["&&", "||", "!=", "=="]);
@@ -67,11 +84,11 @@ impl Writer {
         if depth == 0 || self.draw.one_in(6) {
             return self.leaf(of);
         }
-        let text = match (of.lanes, of.is_float()) {
-            (1, false) => self.integer(of, depth - 1),
-            (1, true) => self.float(of, depth - 1),
-            _ => self.vector(of, depth - 1),
-        };
+        let text = self.perhaps_uniform(8, |this| match (of.lanes, of.is_float()) {
+            (1, false) => this.integer(of, depth - 1),
+            (1, true) => this.float(of, depth - 1),
+            _ => this.vector(of, depth - 1),
+        });
         format!("({text})")
     }
 
@@ -80,10 +97,28 @@ impl Writer {
         [(); N].map(|()| self.expression(of, depth))
     }
 
+    /// What all work-items of a workgroup are given, or a constant.
+    fn uniform_leaf(&mut self, of: Type) -> String {
+        if self.draw.one_in(4) {
+            return self.literal(of);
+        }
+        let (at, name) = (self.draw.below(ITEMS), of.name());
+        match (of.is_float(), of.bits) {
+            (true, 16) => format!("as_f16((u16)uni[{at}])"),
+            (true, 32) => format!("as_f32(uni[{at}])"),
+            (true, _) => format!("(f64)as_f32(uni[{at}])"),
+            (false, 64) => format!("({name})((u64)uni[{}] << 32 | uni[{}])", at | 1, at & !1),
+            _ => format!("({name})uni[{at}]"),
+        }
+    }
+
     fn leaf(&mut self, of: Type) -> String {
+        if self.uniform && of.lanes == 1 {
+            return self.uniform_leaf(of);
+        }
         let known: Vec<_> =
             self.variables.iter().filter(|v| v.of == of).map(|v| v.name.clone()).collect();
-        if !known.is_empty() && self.draw.below(4) > 0 {
+        if !self.uniform && !known.is_empty() && self.draw.below(4) > 0 {
             return known[self.draw.below(known.len())].clone();
         }
         if of.lanes > 1 {
@@ -212,7 +247,34 @@ impl Writer {
         let [p, q] = self.some(scalar('i', 64), depth);
         let [i, j, k] = self.some(scalar('i', 32), depth);
         let [a, b, c] = self.some(U32, depth);
-        let text = match self.draw.below(32) {
+        let clamp = self.draw.below(2);
+        let text = match self.draw.below(48) {
+            32 => format!("udot4_{clamp}({a}, {b}, {c})"),
+            33 => format!("sdot4_{clamp}({a}, {b}, {i})"),
+            34 => format!("udot8_{clamp}({a}, {b}, {c})"),
+            35 => format!("sdot8_{clamp}({a}, {b}, {i})"),
+            36 => format!("udot2_{clamp}({a}, {b}, {c})"),
+            37 => format!("sdot2_{clamp}({a}, {b}, {i})"),
+            38 => format!("lerp8({a}, {b}, {c})"),
+            39 => format!("sad16({a}, {b}, {c})"),
+            40 => format!("sad_high8({a}, {b}, {c})"),
+            41 => format!("msad8({a}, {b}, {c})"),
+            42 => format!("bits_u32({a}, {b}, {c})"),
+            43 => format!("bits_i32({i}, {b}, {c})"),
+            44 => format!("reverse64({x})"),
+            45 => format!("sign_bits({i})"),
+            46 => {
+                let [f, g] = self.some(FLOATS[1], depth);
+                format!("pack_to_zero({f}, {g})")
+            }
+            47 => {
+                let [f] = self.some(FLOATS[1], depth);
+                let mask = (self.draw.below(1024) & 0x3fc) | (3 * self.draw.below(2));
+                match self.draw.below(2) {
+                    0 => format!("class32({f}, {mask:#x})"),
+                    _ => format!("exponent32({f})"),
+                }
+            }
             0 => format!("rotate32({a}, {b})"),
             1 => format!("rotate64({x}, {a})"),
             2 => format!("clz32({a})"),
@@ -300,7 +362,12 @@ impl Writer {
                 match (bits, self.draw.below(3)) {
                     (16, _) => format!("as_f16((u16){word})"),
                     (32, 0) => format!("bf16_f32((u16){word})"),
-                    (32, 1) => format!("sign32({a}, {b})"),
+                    (32, 1) => match self.draw.below(4) {
+                        0 => format!("sign32({a}, {b})"),
+                        1 => format!("med32({a}, {b}, {c})"),
+                        2 => format!("fract32({a})"),
+                        _ => format!("mantissa32({a})"),
+                    },
                     (_, _) => format!("ldexp{bits}({a}, {n})"),
                 }
             }
@@ -314,7 +381,20 @@ impl Writer {
             let all = vec![value; of.lanes].join(", ");
             format!("({name}){{{all}}}")
         };
-        match self.draw.below(10) {
+        match self.draw.below(14) {
+            10.. if of.is_float() && of.bits < 64 => {
+                let [c] = self.some(of, depth);
+                match self.draw.below(4) {
+                    0 => format!("vmin_{name}({a}, {b})"),
+                    1 => format!("vmax_{name}({a}, {b})"),
+                    2 => format!("vfma_{name}({a}, -{b}, {c})"),
+                    _ => format!("vfma_{name}({a}, {b}, {c})"),
+                }
+            }
+            10.. if !of.is_float() && of.bits < 64 => {
+                let what = self.draw.of(&["vmin", "vmax", "vplus", "vminus"]);
+                format!("{what}_{name}({a}, {b})")
+            }
             0..=3 => {
                 let what: &[&str] = if of.is_float() {
                     &["+", "-", "*", "/", "+", "*"]

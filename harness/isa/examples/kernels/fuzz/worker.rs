@@ -1,0 +1,286 @@
+//! A process that compiles and runs what it is told to, so that a compiler that dies or hangs is an outcome like others.
+//!
+//! It gets one job in a line and answers with lines that begin with `@`, the last of them `@end`. What it is about to do is
+//! told first, so that the one who asks knows what it died of.
+
+use std::{
+    cell::RefCell,
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, Write},
+    path::Path,
+    process::{Child, ChildStdin, ExitCode, Stdio},
+    sync::mpsc::{Receiver, RecvTimeoutError, channel},
+    time::{Duration, Instant},
+};
+
+use super::{
+    Target,
+    compare::{self, Notes, Results},
+    draw::Kernel,
+};
+
+/// What a worker does: kernels `from..to` of a seed that has `of`.
+#[derive(Clone)]
+pub(super) struct Job {
+    /// `compare`, `shrink` the first of them, or ask the host's compiler at its other levels: `votes`.
+    pub(super) what: &'static str,
+    pub(super) seed: u64,
+    pub(super) of: u64,
+    pub(super) from: u64,
+    pub(super) to: u64,
+    pub(super) target: Target,
+}
+
+impl Job {
+    /// How long it may compute or sleep.
+    fn limit(&self) -> Duration {
+        match self.what {
+            "shrink" => Duration::from_secs(300),
+            _ => Duration::from_secs(60 + (self.to - self.from)),
+        }
+    }
+
+    fn line(&self) -> String {
+        let Job { what, seed, of, from, to, target } = self;
+        let Target { arch, level, wave64 } = target;
+        format!("{what} {seed} {of} {from} {to} {arch} {level} {wave64}\n")
+    }
+
+    fn parse(line: &str) -> Option<Job> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [what, seed, of, from, to, arch, level, wave64] = words[..] else { return None };
+        let what = *["compare", "shrink", "votes"].iter().find(|known| **known == what)?;
+        let level = *super::LEVELS.iter().find(|known| **known == level)?;
+        let target = Target { arch: arch.parse().ok()?, level, wave64: wave64.parse().ok()? };
+        let number = |text: &str| text.parse().ok();
+        let (seed, of, from, to) = (number(seed)?, number(of)?, number(from)?, number(to)?);
+        Some(Job { what, seed, of, from, to, target })
+    }
+}
+
+/// Text as one line, and back.
+fn folded(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n")
+}
+
+fn unfolded(text: &str) -> String {
+    let (mut all, mut letters) = (String::new(), text.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => all.push(if letters.next() == Some('n') { '\n' } else { '\\' }),
+            other => all.push(other),
+        }
+    }
+    all
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // Nobody is left to read it where this fails, and the next job will not come.
+    let _ = writeln!(out, "@{line}").and_then(|()| out.flush());
+}
+
+/// The kernels of a seed, and what the host makes of them.
+struct Known {
+    seed: u64,
+    of: u64,
+    kernels: Vec<Kernel>,
+    expected: Result<Vec<Results>, String>,
+}
+
+/// The life of a worker.
+pub(crate) fn serve() -> ExitCode {
+    let mut known: Option<Known> = None;
+    for line in std::io::stdin().lock().lines() {
+        let Some(job) = line.ok().and_then(|line| Job::parse(&line)) else {
+            return ExitCode::from(2);
+        };
+        let stage = |what: &str| say(&format!("stage {what}"));
+        if known.as_ref().is_none_or(|known| (known.seed, known.of) != (job.seed, job.of)) {
+            stage("host");
+            let begun = Instant::now();
+            let kernels = compare::kernels(job.seed, 0..job.of);
+            let expected = compare::on_host(&kernels, job.seed, compare::HOST_LEVEL);
+            say(&format!("time host {}", begun.elapsed().as_secs_f64()));
+            known = Some(Known { seed: job.seed, of: job.of, kernels, expected });
+        }
+        if let Some(known) = &known {
+            answer(&job, &known.kernels, &known.expected, &stage);
+        }
+        say("end");
+    }
+    ExitCode::SUCCESS
+}
+
+fn answer(
+    job: &Job,
+    kernels: &[Kernel],
+    expected: &Result<Vec<Results>, String>,
+    stage: &dyn Fn(&str),
+) {
+    let expected = match expected {
+        Ok(expected) => expected,
+        Err(problem) => return say(&format!("host {}", folded(problem))),
+    };
+    let part = job.from as usize..job.to as usize;
+    let first = &kernels[part.start];
+    match job.what {
+        "shrink" => {
+            let text = compare::shrink(first.clone(), job.target, job.seed, stage);
+            say(&format!("text {}", folded(&text)));
+        }
+        "votes" => {
+            stage("host");
+            say(&format!("votes {}", compare::host_votes(first, job.seed).join(" ")));
+        }
+        _ => {
+            let mut notes = Notes::default();
+            let (kernels, expected) = (&kernels[part.clone()], &expected[part]);
+            let found =
+                compare::compare(kernels, expected, job.target, job.seed, &mut notes, stage);
+            for (index, what) in found {
+                say(&format!("differs {} {}", job.from + index as u64, folded(&what)));
+            }
+            for opcodes in notes.opcodes.values() {
+                let all: Vec<&str> = opcodes.iter().map(String::as_str).collect();
+                say(&format!("opcodes {}", all.join(" ")));
+            }
+            say(&format!("time compile {}", notes.compiling));
+            say(&format!("time run {}", notes.running));
+        }
+    }
+}
+
+/// How long a process has computed or slept. Time in which it is ready to run and others do is none, as on a busy machine one
+/// that is of less weight waits for minutes.
+struct Clock {
+    process: u32,
+    begun: Option<Duration>,
+    asleep: Duration,
+}
+
+impl Clock {
+    const TICK: Duration = Duration::from_secs(1);
+
+    fn new(process: u32) -> Clock {
+        let begun = Clock::look(process).map(|(_, computed)| computed);
+        Clock { process, begun, asleep: Duration::ZERO }
+    }
+
+    /// Whether it sleeps, and its processor time: `proc_pid_stat(5)`, in hundredths.
+    fn look(process: u32) -> Option<(bool, Duration)> {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+        let ticks = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some((fields.first() == Some(&"S"), Duration::from_millis(10 * (ticks(11)? + ticks(12)?))))
+    }
+
+    /// Is asked once each tick.
+    fn spent(&mut self) -> Duration {
+        let Some((sleeps, computed)) = Clock::look(self.process) else { return Duration::MAX };
+        if sleeps {
+            // As it does while the host's compiler works, too.
+            self.asleep += Clock::TICK / 4;
+        }
+        let begun = *self.begun.get_or_insert(computed);
+        computed.saturating_sub(begun) + self.asleep
+    }
+}
+
+/// Why there is no answer.
+pub(super) struct Died {
+    /// What it was about to do.
+    pub(super) stage: String,
+    pub(super) how: String,
+}
+
+/// A worker, from the other side.
+pub(super) struct Worker {
+    child: Child,
+    input: ChildStdin,
+    lines: Receiver<String>,
+    /// What it says on its standard error.
+    errors: RefCell<File>,
+}
+
+impl Worker {
+    pub(super) fn start(root: &Path) -> Result<Worker, String> {
+        let errors = tempfile::tempfile().map_err(|error| format!("no file: {error}"))?;
+        let copy = errors.try_clone().map_err(|error| format!("no file: {error}"))?;
+        let mut command = crate::command(root);
+        command.args(["fuzz", "worker"]).env(crate::INSIDE, "1").stderr(copy);
+        // What is drawn is compiled once, so that keeping it would only fill the disk.
+        if std::env::var_os("AMD_COMGR_CACHE").is_none() {
+            command.env("AMD_COMGR_CACHE", "0");
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("no worker: {error}"))?;
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("a worker without pipes".to_owned());
+        };
+        let (tell, lines) = channel();
+        // Ends with the worker, whose output it reads.
+        std::thread::spawn(move || {
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Some(line) = line.strip_prefix('@')
+                    && tell.send(line.to_owned()).is_err()
+                {
+                    break;
+                }
+            }
+        });
+        Ok(Worker { child, input, lines, errors: RefCell::new(errors) })
+    }
+
+    /// The lines of its answer, word and rest. Without one the worker has ended.
+    pub(super) fn ask(&mut self, job: &Job) -> Result<Vec<(String, String)>, Died> {
+        let mut clock = Clock::new(self.child.id());
+        let (mut stage, mut answer) = ("begin".to_owned(), Vec::new());
+        if let Err(error) = self.input.write_all(job.line().as_bytes()) {
+            return Err(self.died(stage, &format!("takes no job: {error}")));
+        }
+        loop {
+            match self.lines.recv_timeout(Clock::TICK) {
+                Ok(line) => {
+                    let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
+                    match word {
+                        "end" => return Ok(answer),
+                        "stage" => stage = rest.to_owned(),
+                        _ => answer.push((word.to_owned(), unfolded(rest))),
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) if clock.spent() < job.limit() => {}
+                Err(RecvTimeoutError::Timeout) => {
+                    let how = format!("no end in {} s of its own", job.limit().as_secs());
+                    return Err(self.died(stage, &how));
+                }
+                Err(RecvTimeoutError::Disconnected) => return Err(self.died(stage, "")),
+            }
+        }
+    }
+
+    /// Ends it, and says how it ended.
+    fn died(&mut self, stage: String, how: &str) -> Died {
+        if !how.is_empty() {
+            // Where it has ended already there is nothing to end.
+            let _ = self.child.kill();
+        }
+        let status = self.child.wait().map_or_else(|error| error.to_string(), |s| s.to_string());
+        let mut said = Vec::new();
+        let errors = &mut *self.errors.borrow_mut();
+        let _ = errors.rewind().and_then(|()| errors.read_to_end(&mut said));
+        let said = String::from_utf8_lossy(&said);
+        let known = ["LLVM ERROR", "Assertion", "panicked", "fatal error", "UNREACHABLE"];
+        let telling = said.lines().find(|line| known.iter().any(|word| line.contains(word)));
+        let how = if how.is_empty() { status } else { how.to_owned() };
+        let how = telling.map_or(how.clone(), |line| format!("{how}: {}", line.trim()));
+        Died { stage, how }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,318 @@
+//! Loads that become stores of the same width to the same address, and why it does no harm that nothing is said of one.
+//!
+//! The reasons come from the list of what the changed kernel executed, as those of [`super::reasons`] do: who else touched the
+//! bytes, and whether barriers, or atomics on the way from one wave to the other, order the two. Where in doubt they are ordered.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    ops::Range,
+};
+
+use device::{Arch, Generation};
+use isa::AccessKind;
+
+use super::{
+    reasons::{is_barrier, is_marked, is_marked_store},
+    trace::{Step, Touched},
+};
+
+/// How many bytes a load brings for each lane, and where from: the memory that the name says, or two places of the LDS.
+struct Load<'a> {
+    space: &'a str,
+    bytes: u32,
+    /// Of two places, in steps of 64 elements or of one.
+    two: Option<bool>,
+}
+
+impl Load<'_> {
+    fn of(text: &str) -> Option<Load<'_>> {
+        let mnemonic = text.split_whitespace().next()?;
+        let (space, rest) = mnemonic.split_once('_')?;
+        let is_lds = space == "ds";
+        let what = match (is_lds, rest.split_once('_')) {
+            (true, Some(("read" | "load", what))) => (what, None),
+            (true, Some(("read2" | "load_2addr", what))) => (what, Some(false)),
+            (true, Some(("read2st64", what))) => (what, Some(true)),
+            (false, Some(("load", what))) if ["global", "flat"].contains(&space) => (what, None),
+            _ => return None,
+        };
+        let (what, two) = match what.0.strip_prefix("2addr_") {
+            Some(what) => match what.strip_prefix("stride64_") {
+                Some(what) => (what, Some(true)),
+                None => (what, Some(false)),
+            },
+            None => what,
+        };
+        let bytes = match what {
+            "dword" | "b32" => 4,
+            "dwordx2" | "b64" => 8,
+            "dwordx3" | "b96" => 12,
+            "dwordx4" | "b128" => 16,
+            _ if ["byte", "u8", "i8"].iter().any(|name| what.contains(name)) => 1,
+            _ if ["short", "u16", "i16", "b16"].iter().any(|name| what.contains(name)) => 2,
+            _ => return None,
+        };
+        Some(Load { space, bytes, two })
+    }
+}
+
+/// Whether it can become a store.
+pub(super) fn is_load(text: &str) -> bool {
+    Load::of(text).is_some()
+}
+
+/// The words of the store for the load of this text and these words: RDNA and CDNA ISA guides, "Microcode Formats", and the
+/// numbers of the operations beside them. Whoever asks has the disassembler read it.
+pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>> {
+    let load = Load::of(text)?;
+    let generation = arch.generation();
+    let mut words = words.to_vec();
+    if load.space == "ds" {
+        let operation: u32 = match (load.bytes, load.two) {
+            (1, None) => 30,
+            (2, None) => 31,
+            (4, None) => 13,
+            (4, Some(false)) => 14,
+            (4, Some(true)) => 15,
+            (8, None) => 77,
+            (8, Some(false)) => 78,
+            (8, Some(true)) => 79,
+            (12, None) => 222,
+            (16, None) => 223,
+            _ => return None,
+        };
+        let at = if generation.is_gfx9() { 17 } else { 18 };
+        let [first, second] = &mut words[..] else { return None };
+        *first = *first & !(0xff << at) | operation << at;
+        let (address, result) = (*second & 0xff, *second >> 24);
+        let next = if load.two.is_some() { result + load.bytes / 4 } else { 0 };
+        *second = address | result << 8 | next << 16;
+        return Some(words);
+    }
+    let old = generation.is_gfx9() || generation == Generation::Rdna2;
+    let operation = match (load.bytes, old) {
+        (1, _) => 24,
+        (2, true) => 26,
+        (4, true) => 28,
+        (8, true) => 29,
+        // The one with three words and the one with four have changed places on GFX10.
+        (12, true) => {
+            if generation.is_gfx9() {
+                30
+            } else {
+                31
+            }
+        }
+        (16, true) => {
+            if generation.is_gfx9() {
+                31
+            } else {
+                30
+            }
+        }
+        (2, false) => 25,
+        (4, false) => 26,
+        (8, false) => 27,
+        (12, false) => 28,
+        (16, false) => 29,
+        _ => return None,
+    };
+    match &mut words[..] {
+        [first, second] => {
+            *first = *first & !(0x7f << 18) | operation << 18;
+            let result = *second >> 24;
+            *second = *second & 0x00ff_00ff | result << 8;
+        }
+        // GFX12.
+        [first, second, _] => {
+            *first = *first & !(0xff << 14) | operation << 14;
+            let result = *second & 0xff;
+            *second = *second & !(0xff | 0xff << 23) | result << 23;
+        }
+        _ => return None,
+    }
+    Some(words)
+}
+
+/// Two waves that need an order.
+pub(super) enum Meets {
+    /// They are of one workgroup, and what they touch is memory: such pairs the sanitizer does not follow.
+    InMemory(String),
+    Else(String),
+}
+
+/// Pairs of accesses that are looked at one by one before it is taken for missed.
+const MOST_PAIRS: usize = 400;
+
+/// What a changed kernel executed.
+pub(super) struct Changed<'a> {
+    pub(super) arch: Arch,
+    pub(super) steps: &'a [Step],
+    pub(super) texts: &'a HashMap<u64, String>,
+}
+
+type Wave = (usize, u64, u32);
+
+fn wave(step: &Step) -> Wave {
+    (step.launch, step.workgroup, step.wave)
+}
+
+/// Whose bytes they are: those of the LDS belong to a workgroup.
+fn place(step: &Step, touched: &Touched) -> (usize, Option<u64>) {
+    (step.launch, touched.local.then_some(step.workgroup))
+}
+
+impl Changed<'_> {
+    fn text(&self, step: &Step) -> &str {
+        self.texts.get(&step.pc).map_or("", String::as_str)
+    }
+
+    /// Why nothing is to be said of the stores at an address; else an access of another wave that meets one without an order.
+    pub(super) fn reason(&self, changed: u64) -> Result<String, Meets> {
+        // By word of memory, who touches it, as places in the list.
+        let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            for touched in &step.touched {
+                for word in words(touched) {
+                    by_word.entry((place(step, touched), word)).or_default().push(at);
+                }
+            }
+        }
+        let (mut pairs, mut reasons) = (HashSet::new(), BTreeSet::new());
+        for (at, step) in self.steps.iter().enumerate().filter(|(_, step)| step.pc == changed) {
+            for touched in &step.touched {
+                for word in words(touched) {
+                    let all = by_word.get(&(place(step, touched), word)).into_iter().flatten();
+                    let others = all.copied().filter(|other| {
+                        let other = &self.steps[*other];
+                        let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
+                        wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
+                    });
+                    pairs.extend(others.map(|other| (at.min(other), at.max(other))));
+                }
+            }
+        }
+        if pairs.is_empty() {
+            return Ok("no other wave touches what it writes, unless to write the same".to_owned());
+        }
+        let mut pairs: Vec<_> = pairs.into_iter().collect();
+        pairs.sort_unstable();
+        let intervals = self.intervals();
+        let (mut looked, mut in_memory) = (0, None);
+        for (first, second) in pairs {
+            let (one, two) = (&self.steps[first], &self.steps[second]);
+            if self.may_be_atomic(one, two) {
+                reasons.insert("it and all that meets it may be atomic");
+                continue;
+            }
+            // A barrier of the workgroup is between, which is seen at once.
+            if one.is_of_workgroup(two) && intervals[first] != intervals[second] {
+                reasons.insert("barriers or atomics are between it and all that meets it");
+                continue;
+            }
+            looked += 1;
+            if looked > MOST_PAIRS {
+                let many = || Meets::Else("too many pairs of accesses to look at".to_owned());
+                return Err(in_memory.map_or_else(many, Meets::InMemory));
+            }
+            if self.is_ordered(first, second) {
+                reasons.insert("barriers or atomics are between it and all that meets it");
+                continue;
+            }
+            let side = |step: &Step| {
+                let Step { wave, workgroup, .. } = step;
+                format!("`{}` of wave {wave} of workgroup {workgroup}", self.text(step))
+            };
+            let told = format!("{} meets {}", side(one), side(two));
+            let local = [one, two].iter().any(|step| step.touched.iter().any(|t| t.local));
+            if local || !one.is_of_workgroup(two) {
+                return Err(Meets::Else(told));
+            }
+            in_memory.get_or_insert(told);
+        }
+        match in_memory {
+            Some(told) => Err(Meets::InMemory(told)),
+            None => Ok(reasons.into_iter().collect::<Vec<_>>().join("; ")),
+        }
+    }
+
+    /// How many barriers the wave of each step has passed before it.
+    fn intervals(&self) -> Vec<usize> {
+        let mut passed: HashMap<Wave, usize> = HashMap::new();
+        let number = |step: &Step| {
+            let passed = passed.entry(wave(step)).or_default();
+            let before = *passed;
+            *passed += usize::from(is_barrier(self.text(step)));
+            before
+        };
+        self.steps.iter().map(number).collect()
+    }
+
+    /// Whether two accesses to memory have the marks of atomic ones, as far as their architecture has marks for stores.
+    fn may_be_atomic(&self, one: &Step, two: &Step) -> bool {
+        let says = matches!(self.arch.generation(), Generation::Cdna3 | Generation::Rdna4);
+        let may_be = |step: &Step| {
+            let text = self.text(step);
+            let stores = text.contains("_store_");
+            if stores { !says || is_marked_store(text) } else { is_marked(text) }
+        };
+        let local = |step: &Step| step.touched.iter().any(|touched| touched.local);
+        !local(one) && !local(two) && may_be(one) && may_be(two)
+    }
+
+    /// Whether the wave of the second step has heard of the first one: word of it goes by barriers, and by places that one wave
+    /// writes with the marks of an atomic and another one reads so.
+    fn is_ordered(&self, first: usize, second: usize) -> bool {
+        let begin = &self.steps[first];
+        let mut knowing = HashSet::from([wave(begin)]);
+        let mut told: HashSet<((usize, Option<u64>), u64)> = HashSet::new();
+        // How many barriers each wave has passed, and which of them somebody who knows came to.
+        let mut passed: HashMap<Wave, usize> = HashMap::new();
+        let mut met: HashSet<(usize, u64, usize)> = HashSet::new();
+        for (at, step) in self.steps[..=second].iter().enumerate() {
+            let text = self.text(step);
+            if is_barrier(text) {
+                let number = passed.entry(wave(step)).or_default();
+                let barrier = (step.launch, step.workgroup, *number);
+                *number += 1;
+                if at > first && knowing.contains(&wave(step)) {
+                    met.insert(barrier);
+                }
+                continue;
+            }
+            if at <= first {
+                continue;
+            }
+            // It has passed a barrier that one who knows came to before.
+            let number = passed.get(&wave(step)).copied().unwrap_or(0);
+            let heard = number > 0 && met.contains(&(step.launch, step.workgroup, number - 1));
+            if at == second {
+                return heard || knowing.contains(&wave(step));
+            }
+            if heard {
+                knowing.insert(wave(step));
+            }
+            // What waits in the LDS has no marks.
+            let marked = |touched: &&Touched| {
+                touched.local
+                    || touched.kind == AccessKind::Atomic
+                    || is_marked(text)
+                    || touched.kind == AccessKind::Store
+            };
+            for touched in step.touched.iter().filter(marked) {
+                let own = || words(touched).map(|word| (place(step, touched), word));
+                if touched.kind != AccessKind::Store && own().any(|word| told.contains(&word)) {
+                    knowing.insert(wave(step));
+                }
+                if touched.kind != AccessKind::Load && knowing.contains(&wave(step)) {
+                    told.extend(own());
+                }
+            }
+        }
+        false
+    }
+}
+
+fn words(touched: &Touched) -> Range<u64> {
+    touched.start / 4..touched.end.div_ceil(4)
+}
