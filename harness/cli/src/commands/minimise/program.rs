@@ -346,10 +346,10 @@ mod tests {
         let kept = whole.without(case, &shorter).unwrap();
         assert_eq!(kept, "title: A\nprogram:\n  python: |\n    two $n\nfaults: [copy.zero]\n");
         assert_eq!(block(None, "other\n").without(case, &shorter).as_deref(), Some(case));
-        let other = whole.replaced(case, "if a:\n  b = '$x'\n\nc").unwrap();
+        let other = whole.replaced(case, "if a: b = '$x'\n\nc").unwrap();
         assert_eq!(
             other,
-            "title: A\nprogram:\n  python: |\n    if a:\n      b = '$$x'\n\n    c\nfaults: [copy.zero]\n"
+            "title: A\nprogram:\n  python: |\n    if a: b = '$$x'\n\n    c\nfaults: [copy.zero]\n"
         );
         // It stands there in another form.
         let flow = block(Some(0), "one\n");
