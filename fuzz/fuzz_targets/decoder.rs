@@ -43,6 +43,7 @@ fn launch(flags: u8, items: u8, fields: &[u8; FIELDS], body: &[u8]) -> Result<Ex
         descriptor: code.range().start,
         packet: arguments.range().start,
         queue: arguments.range().start,
+        sync: None,
         kernarg: arguments.range().start,
         grid: [u32::from(items) + 1, 1, 1],
         workgroup: [u32::from(items % 160) + 1, 1, 1],
