@@ -357,6 +357,14 @@ fn axis(
             axis.label(0)
         )));
     }
+    if let (Kind::Package { name, .. }, Subject::Trial { case, .. }) = (&axis.kind, subject)
+        && packages::unrelated(name, &subject.imports()?)
+    {
+        let id = &case.id;
+        return Err(Stop::usage(format!(
+            "error: `{id}` has no program whose `packages` name {name}, so no version of it changes anything there"
+        )));
+    }
     if let (Kind::Parameter(name), Subject::Trial { case, trial, .. }) = (&axis.kind, subject)
         && trial.value(name).is_none()
     {

@@ -159,6 +159,14 @@ fn versions_of_a_package_are_searched() {
             &["--source", "pypi:no-such", "--good", "1", "--bad", "2", "--", "true"],
             "pip finds no versions of `no-such`",
         ),
+        (
+            &[
+                "copies/small-sizes[bytes=2,host=pageable,api=memcpy]",
+                "--axis",
+                "pypi:tiny=1.0,1.10",
+            ],
+            "has no program whose `packages`",
+        ),
         (&["--axis", "pypi:tiny=1.0,1.3", "--program", "/bin/true"], "behind `--`"),
     ] {
         let output = rocrepro(cache, &[&["bisect"], words].concat());

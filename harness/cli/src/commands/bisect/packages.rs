@@ -54,6 +54,12 @@ pub(super) fn wanted(kind: &Kind, version: &str, imports: &[String]) -> Vec<Stri
     all
 }
 
+/// Why a case tells nothing of a package: its program has to name it among others, all of which an environment then gets.
+pub(super) fn unrelated(package: &str, imports: &[String]) -> bool {
+    let name = |text: &str| normal(text.split("==").next().unwrap_or(text));
+    !imports.iter().any(|import| name(import) == normal(package))
+}
+
 /// The environment that was made of just these, or a new one: its name.
 pub(super) fn environment(wanted: &[String]) -> Result<String, Refused> {
     let plain = |stop: &Stop| stop.to_string().trim_start_matches("error: ").to_owned();
@@ -131,6 +137,7 @@ mod tests {
         let kind = Kind::Package { name: "Some_Thing".to_owned(), beside: vec!["b==2".to_owned()] };
         let imports = ["some-thing==1".to_owned(), "numpy".to_owned(), "b==2".to_owned()];
         assert_eq!(wanted(&kind, "3", &imports), ["Some_Thing==3", "numpy", "b==2"]);
+        assert!(!unrelated("Some_Thing", &imports) && unrelated("other", &imports));
     }
 
     #[test]

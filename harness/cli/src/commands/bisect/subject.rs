@@ -292,7 +292,6 @@ fn exec(
     words.extend(wanted.device.iter().cloned());
     words.extend(options.environment.iter().map(|(name, value)| format!("--env={name}={value}")));
     words.extend(options.packages_in.iter().map(|name| format!("--in={name}")));
-    words.extend(options.with.iter().map(|name| format!("--with={name}")));
     words.push("--".to_owned());
     words.extend(program.map(|program| program.display().to_string()));
     words.extend(wanted.words.iter().cloned());
