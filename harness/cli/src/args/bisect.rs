@@ -16,7 +16,7 @@ Examples:
   rocrepro bisect --axis venv=/envs/1,/envs/2,/envs/3 -- sh -c '$ROCREPRO_VALUE/bin/python repro.py'
   rocrepro bisect --program ./repro --good debian:6.4.3 --bad debian:7.2.4 -- 4096     a HIP program of yours
   rocrepro bisect --good debian:6.4.3 --bad debian:7.2.4 --match 'invalid device' -- python3 repro.py
-  rocrepro bisect programs/triton-atomics --source pypi:triton --good 3.5.0 --bad 3.9.0 --gfx gfx942
+  rocrepro bisect mine --cases-from mine.yaml --trust --source pypi:triton --good 3.5.0 --bad last    a program case of yours
   rocrepro bisect --source pypi:triton --good 3.5.0 --bad last --packages numpy -- python3 repro.py
   rocrepro bisect --replay rocrepro-long-chain/bisect.jsonl           the decisions once more; nothing runs
 
