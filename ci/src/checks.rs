@@ -28,7 +28,7 @@ const RELEASES: Places = [
     ("7.2.4", ALL),
 ];
 
-/// Each architecture once, on one of the releases that the stacks are not run with.
+/// Each architecture once, on one of the releases; `cargo test` has gfx1151.
 const SAMPLE: Places = [
     ("5.2.3", &["gfx906", "gfx1030"]),
     ("5.7.1", &["gfx942"]),

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use xshell::{Shell, cmd};
 
-use crate::{Done, SLOW, STACK, THIRD, every, product};
+use crate::{Done, SIXTH, SLOW, STACK, every, product};
 
 /// A case of each family for the stack's own clang, which takes seconds for a program: expected failures, host and device
 /// memory, a library with kernels of its own, graphs, arithmetic.
@@ -28,12 +28,12 @@ pub(crate) fn exports(sh: &Shell) -> Done {
     verify(sh, &["--all".to_owned()], ARCHITECTURES)
 }
 
-/// A third of the library for hipRTC, and the sample for hipcc on one architecture.
+/// A sixth of the library for hipRTC, and the sample for hipcc on one architecture.
 pub(crate) fn sample(sh: &Shell) -> Done {
     let program = product(sh)?;
-    let third =
-        every(sh, &program, THIRD, |case| !case.starts_with("programs/") && !SLOW.contains(&case))?;
-    verify(sh, &third, &ARCHITECTURES[1..])
+    let sixth =
+        every(sh, &program, SIXTH, |case| !case.starts_with("programs/") && !SLOW.contains(&case))?;
+    verify(sh, &sixth, &ARCHITECTURES[1..])
 }
 
 fn verify(sh: &Shell, cases: &[String], architectures: &[&str]) -> Done {

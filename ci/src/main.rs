@@ -66,7 +66,7 @@ const SLOW: &[&str] =
     &["programs/rocblas-shapes", "programs/eigenvectors-through-lds", "capture/every-call"];
 
 /// What is drawn in the gate: the same kernels each time, in less than half a minute.
-const SAMPLE: &[&str] = &["seed=1", "batches=2", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
+const SAMPLE: &[&str] = &["seed=1", "batches=1", "kernels=32", "jobs=2", "gfx90a", "gfx1151"];
 /// The kernels that lose their waits and barriers in the gate, or store where they load, and those that are run as they are.
 const WAITS: &[&str] = &["waits", "-O3", "loads=4", "gfx90a", "gfx1151"];
 /// Those whose workgroups touch the same memory.
@@ -78,12 +78,10 @@ const FORMS: &[&str] = &["forms", "gfx908"];
 const FUZZ: &[&str] = &["seed=1000", "batches=50", "jobs=2"];
 
 /// Programs drawn for the order of work; `cargo test` alone draws more, and `ci -- order` many.
-const ORDERED: &str = "150";
+const ORDERED: &str = "75";
 
-/// Of so many cases the gate exports one.
-const THIRD: usize = 3;
-/// Of so many it proves the faults of one.
-const FIFTH: usize = 5;
+/// Of so many cases the gate exports one, and it proves the faults of one.
+const SIXTH: usize = 6;
 /// And of so many it mutates one.
 const TWENTIETH: usize = 20;
 
@@ -124,8 +122,8 @@ usage: cargo run -p ci -- TASK
   soak     command after command for an hour, or for as many minutes as are given: no process, file or folder is left
   night    a run of 10 000 trials, or as many as are given: its memory, and its own time for each beside nextest and libtest-mimic
   nightly  the newest build on this machine's GPU: news only, new failures bisected
-  all      the gate: lint, test, and of the others a sample, two at a time: of `stacks` each trial on one of the older releases, of `prove` a
-           fifth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` a third,
+  all      the gate: lint, test, and of the others a sample, two at a time: of `stacks` half of the trials, each on one of the older releases, of
+           `prove` a sixth of the cases and of `mutate` a twentieth, of `checks` each architecture on one release, of `exports` a sixth,
            `filed`, half of `amd`, three cases of `frameworks`, and of `fuzz`, `waits` and `races`
   part     one of these parts: `part stacks`";
 
@@ -299,11 +297,11 @@ fn stacks() -> Done {
     on_stacks(|_| Vec::new())
 }
 
-/// The large libraries on the newest release, and on each older one a part of the trials: each trial on one of them.
+/// The large libraries on the newest release, and half of the trials on the older ones, each on one of them.
 fn stacks_sample() -> Done {
     on_stacks(|older| match older {
         0 => Vec::new(),
-        part => vec!["--shard".to_owned(), format!("{part}/{}", STACKS.len() - 1)],
+        part => vec!["--shard".to_owned(), format!("{part}/{}", 2 * (STACKS.len() - 1))],
     })
 }
 
@@ -329,7 +327,7 @@ fn prove() -> Done {
 fn prove_sample() -> Done {
     let sh = shell()?;
     let program = product(&sh)?;
-    let sample = every(&sh, &program, FIFTH, |case| !SLOW.contains(&case))?;
+    let sample = every(&sh, &program, SIXTH, |case| !SLOW.contains(&case))?;
     cmd!(sh, "{program} prove --device emulated {HANGS...} {sample...} {PACKAGED...}").run()?;
     // Of a program nothing is taken away.
     let sample = every(&sh, &program, TWENTIETH, |case| !case.starts_with("programs/"))?;

@@ -20,9 +20,10 @@ use crate::{
     exec::processor_lacks,
     ops::SWIZZLE_ENABLE,
     program::{Code, Detours},
+    registers::ROWS,
     residents::{Failed, Progress, Resident, Residents},
     text::{PRIVATE_APERTURE, register},
-    wave::{HALF, INDEXING, Machine, ROWS, Row, State, Wave, active},
+    wave::{HALF, INDEXING, Machine, Row, State, Wave, active},
     workgroup::{Clock, Group, race_between},
 };
 
@@ -222,6 +223,7 @@ impl Grid<'_> {
         // However it ended.
         let told = self.tell_races(&mut residents);
         told.and(result).map_err(stop)?;
+        residents.keep();
         Ok(executed)
     }
 

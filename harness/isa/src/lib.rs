@@ -22,6 +22,7 @@ mod launch;
 mod masks;
 mod ops;
 mod program;
+mod registers;
 mod residents;
 mod rounding;
 mod scalar;

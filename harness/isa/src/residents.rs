@@ -228,6 +228,12 @@ impl<'a, 'b> Residents<'a, 'b> {
         Ok(!self.present.is_empty())
     }
 
+    /// The launch has ended: keeps the registers for another.
+    pub(crate) fn keep(self) {
+        let waves = self.present.into_iter().chain(self.spare).flat_map(|one| one.waves);
+        waves.for_each(|wave| wave.vector.keep(self.rows));
+    }
+
     /// What is known of the workgroups that there were, on a launch that is watched.
     pub(crate) fn checks(&mut self) -> impl Iterator<Item = &mut Checks> {
         let all = self.present.iter_mut().chain(&mut self.spare);

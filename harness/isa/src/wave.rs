@@ -1,11 +1,12 @@
 //! The registers of a wave, and what the instructions of a workgroup share.
 
-use std::{mem::ManuallyDrop, ops::Range};
+use std::ops::Range;
 
 use crate::{
     AddressSpace,
     checks::{Checks, Found, between::Between},
     ops::ROUND,
+    registers::RegisterFile,
     sync::{Awaits, Synced, WaveSync},
     text::register,
 };
@@ -15,9 +16,6 @@ pub(crate) const HALF: usize = 32;
 pub(crate) type Half = [u32; HALF];
 /// One vector register: all lanes.
 pub(crate) type Row = [Half; 2];
-
-/// Rows of a wave: `v0` to `v255`, then `a0` to `a255`.
-pub(crate) const ROWS: usize = 512;
 
 /// Why an instruction did not complete.
 #[derive(Debug)]
@@ -51,7 +49,7 @@ pub(crate) const ROUNDING: u8 = 2;
 
 pub(crate) struct Wave {
     pub(crate) scalar: [u32; register::COUNT],
-    pub(crate) vector: Vec<Row>,
+    pub(crate) vector: RegisterFile,
     /// Address of the next instruction.
     pub(crate) pc: u64,
     pub(crate) lanes: usize,
@@ -70,22 +68,11 @@ pub(crate) struct Wave {
     pub(crate) detours: u8,
 }
 
-/// A register file of zeros in untouched pages, so that registers which no kernel uses cost nothing. `vec!` of rows would write
-/// each of them: the library takes arrays of this length for anything but zeros.
-fn zeros() -> Vec<Row> {
-    let words = vec![0u32; ROWS * size_of::<Row>() / size_of::<u32>()];
-    assert_eq!(words.capacity(), words.len(), "`vec!` takes what it was asked for");
-    let mut words = ManuallyDrop::new(words);
-    // SAFETY: the allocation is that of a `Vec` whose capacity was just seen to be `ROWS` rows in words; a row is an array of words, so
-    // it has their alignment; all words are initialised; and nobody else has the allocation, as `words` is not dropped.
-    unsafe { Vec::from_raw_parts(words.as_mut_ptr().cast::<Row>(), ROWS, ROWS) }
-}
-
 impl Wave {
     pub(crate) fn new(lanes: usize) -> Wave {
         Wave {
             scalar: [0; register::COUNT],
-            vector: zeros(),
+            vector: RegisterFile::new(),
             pc: 0,
             lanes,
             state: State::Ended,

@@ -111,7 +111,7 @@ pub(crate) struct Raise {
 }
 
 /// Register halves: two for each row of the vector file, low half first, then two for each scalar register.
-pub(crate) const HALVES: usize = 2 * (crate::wave::ROWS + register::COUNT);
+pub(crate) const HALVES: usize = 2 * (crate::registers::ROWS + register::COUNT);
 pub(crate) const WORDS: usize = HALVES.div_ceil(64);
 
 /// The halves of registers that belong together, as words of bits of which most are zero.
@@ -161,7 +161,7 @@ impl Set {
     fn add(&mut self, base: &Base, which: &[usize]) {
         let (first, count) = match *base {
             Base::Vector { first, count } => (usize::from(first), count),
-            Base::Scalar { first, count } => (usize::from(first) + crate::wave::ROWS, count),
+            Base::Scalar { first, count } => (usize::from(first) + crate::registers::ROWS, count),
             _ => return,
         };
         for register in first..first + usize::from(count) {
@@ -438,7 +438,7 @@ fn waits(text: &Text) -> Vec<(Counter, usize)> {
 
 /// A half of a register, as the assembler calls it.
 pub(crate) fn register_name(half: usize) -> String {
-    let rows = crate::wave::ROWS;
+    let rows = crate::registers::ROWS;
     let accumulation = usize::from(register::ACCUMULATION);
     match half / 2 {
         row if row < accumulation => format!("v{row}"),

@@ -6,7 +6,10 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use super::counters::{COUNTERS, Counter, Domain, Effect, Order, Raise, Set, WORDS, register_name};
-use crate::wave::{HALF, ROWS, Row, Wave, active};
+use crate::{
+    registers::ROWS,
+    wave::{HALF, Row, Wave, active},
+};
 
 /// A register that is used while its result is on the way.
 #[derive(Clone, Debug)]

@@ -3,10 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use super::flow::{Flow, Register, Rule};
-use crate::{
-    text::register,
-    wave::{ROWS, Wave},
-};
+use crate::{registers::ROWS, text::register, wave::Wave};
 
 /// What a scalar register or a byte of the LDS holds: 0 is clean; else the number of an [`Origin`] plus one, and whether it was
 /// computed with.

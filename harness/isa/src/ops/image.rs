@@ -106,7 +106,7 @@ impl Access {
         let mut rows = rows(text, 1)?;
         if let (true, [first, ..]) = (text.is_gfx9(), &rows[..]) {
             // The instruction does not say how many there are, and the disassembler takes them for one.
-            rows = (*first..(first + 12).min(crate::wave::ROWS / 2)).collect();
+            rows = (*first..(first + 12).min(crate::registers::ROWS / 2)).collect();
         }
         let dmask = u8::try_from(text.number("dmask")?).map_err(|_| Unsupported)?;
         let d16 = text.has("d16");

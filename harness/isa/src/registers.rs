@@ -1,0 +1,89 @@
+//! The vector registers of a wave.
+
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{Mutex, PoisonError},
+};
+
+use memmap2::{MmapMut, UncheckedAdvice};
+
+use crate::wave::{HALF, Row};
+
+/// Rows of a wave: `v0` to `v255`, then `a0` to `a255`.
+pub(crate) const ROWS: usize = 512;
+
+const BYTES: usize = ROWS * size_of::<Row>();
+const PAGE: usize = 4096;
+
+/// Register files of launches that have ended, all zeros.
+static SPARE: Mutex<Vec<RegisterFile>> = Mutex::new(Vec::new());
+
+/// So many are kept: those of two large workgroups.
+const KEPT: usize = 64;
+
+/// All rows, at first zeros. A kernel uses few of them, and those that it does not use cost nothing: the file is a mapping of its own,
+/// whose pages come with the first write, where an allocator would clear all of its 128 KiB.
+pub(crate) struct RegisterFile(MmapMut);
+
+impl RegisterFile {
+    pub(crate) fn new() -> RegisterFile {
+        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        spare.unwrap_or_else(|| {
+            let map = MmapMut::map_anon(BYTES);
+            RegisterFile(map.expect("the system has memory for the registers of a wave"))
+        })
+    }
+
+    /// Keeps the file for another launch. This one's kernel uses the first `rows` of it, if it keeps to what it says of itself.
+    pub(crate) fn keep(mut self, rows: usize) {
+        let rows = rows.next_multiple_of(PAGE / size_of::<Row>());
+        self[..rows].fill([[0; HALF]; 2]);
+        let others = rows * size_of::<Row>();
+        // SAFETY: the range lies within the mapping, of which `self` has the only view; what it held is wanted no more, and reads as zeros
+        // from now on, since the mapping is private and anonymous (madvise(2)).
+        let cleared = unsafe {
+            self.0.unchecked_advise_range(UncheckedAdvice::DontNeed, others, BYTES - others)
+        };
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if cleared.is_ok() && spare.len() < KEPT {
+            spare.push(self);
+        }
+    }
+}
+
+impl Deref for RegisterFile {
+    type Target = [Row; ROWS];
+
+    #[inline(always)]
+    fn deref(&self) -> &[Row; ROWS] {
+        // SAFETY: the mapping has `BYTES` bytes, begins at a page and is initialised: the kernel gives zeros. A row is words, for which
+        // any bytes do. The mapping lives and is borrowed as long as `self`.
+        unsafe { &*self.0.as_ptr().cast::<[Row; ROWS]>() }
+    }
+}
+
+impl DerefMut for RegisterFile {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut [Row; ROWS] {
+        // SAFETY: as above; and nobody else has it, since `self` is borrowed for as long and alone has the mapping.
+        unsafe { &mut *self.0.as_mut_ptr().cast::<[Row; ROWS]>() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_used_again_is_all_zeros() {
+        let is_zero =
+            |file: &RegisterFile| file.as_flattened().as_flattened().iter().all(|word| *word == 0);
+        for rows in [0, 1, 16, 24, 255, 511, ROWS] {
+            let mut file = RegisterFile::new();
+            assert!(is_zero(&file), "before {rows} rows");
+            file.as_flattened_mut().as_flattened_mut().fill(!0);
+            file.keep(rows);
+            assert!(is_zero(&RegisterFile::new()), "after {rows} rows");
+        }
+    }
+}
