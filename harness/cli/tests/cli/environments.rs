@@ -143,6 +143,19 @@ fn versions_of_a_package_are_searched() {
     let made = check(cache, &["env", "list"], 0, "");
     assert_eq!(made.lines().filter(|line| line.contains("tiny==1.10")).count(), 1, "{made}");
 
+    // A matrix has a column for each of them.
+    let named = |what: &str| made.lines().find(|line| line.contains(what)).map(first).unwrap();
+    let (right, wrong) = (named("tiny==1.0"), named("tiny==1.10"));
+    let (both, out) = (format!("{right},{wrong}"), at.join("matrix").display().to_string());
+    let matrix = ["matrix", "--cases-from", &case, "--trust", "--in", &both, "--out", &out];
+    let output = rocrepro(cache, &[&matrix[..], &on].concat());
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    for (name, result) in [(right, "1 passed"), (wrong, "0 passed, 1 failed")] {
+        let column = format!("gfx1151 in {name}: 1 trial of 1 case: {result}");
+        assert!(told.contains(&column), "{column}: {told}");
+    }
+
     // An environment is named for a run, too: whatever version it has.
     let name = made.lines().find(|line| line.contains("tiny==1.10")).map(first).unwrap();
     let run = ["run", "--cases-from", &case, "--trust", "--in", &name];

@@ -287,7 +287,7 @@ impl Kernel {
         let mut writer =
             Writer { draw, variables, size, phase: 0, left: 0, atomic: "", uniform: false };
         let number = 1 + writer.draw.below(size.phases);
-        let phases = (0..number).map(|phase| writer.phase(phase)).collect();
+        let phases = (0..number).map(|phase| writer.phase(phase, seed)).collect();
         Kernel { name, variables: writer.variables, phases }
     }
 
@@ -553,6 +553,7 @@ fn halves(phase: usize) -> [usize; 2] {
     if phase.is_multiple_of(2) { [0, 4 * ITEMS] } else { [4 * ITEMS, 0] }
 }
 
+mod basics;
 mod expression;
 mod writer;
 

@@ -47,6 +47,9 @@ const ENDS: [u64; 16] = [
     1 << 63,
 ];
 
+/// How many forms [`Writer::known`] has.
+pub(super) const KNOWN: usize = 48;
+
 impl Writer {
     pub(super) fn condition(&mut self, depth: usize) -> String {
         self.perhaps_uniform(5, |this| this.any_condition(depth))
@@ -225,7 +228,10 @@ impl Writer {
             10 => format!("med_{name}({a}, {b}, {c})"),
             11 => format!("({name})(({wide})(({wide}){a} * ({wide}){b}) + ({wide}){c})"),
             12 => self.unary(of, depth),
-            _ => self.known(of, depth),
+            _ => {
+                let which = self.draw.below(KNOWN);
+                self.known(which, of, depth)
+            }
         }
     }
 
@@ -240,15 +246,15 @@ impl Writer {
         }
     }
 
-    /// What GPUs have an instruction for.
-    fn known(&mut self, of: Type, depth: usize) -> String {
+    /// What GPUs have an instruction for, one of [`KNOWN`].
+    pub(super) fn known(&mut self, which: usize, of: Type, depth: usize) -> String {
         let name = of.name();
         let [x, y] = self.some(scalar('u', 64), depth);
         let [p, q] = self.some(scalar('i', 64), depth);
         let [i, j, k] = self.some(scalar('i', 32), depth);
         let [a, b, c] = self.some(U32, depth);
         let clamp = self.draw.below(2);
-        let text = match self.draw.below(48) {
+        let text = match which {
             32 => format!("udot4_{clamp}({a}, {b}, {c})"),
             33 => format!("sdot4_{clamp}({a}, {b}, {i})"),
             34 => format!("udot8_{clamp}({a}, {b}, {c})"),

@@ -17,11 +17,15 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn phase(&mut self, phase: usize) -> Phase {
+    /// A phase of the kernel of that number.
+    pub(super) fn phase(&mut self, phase: usize, number: u64) -> Phase {
         self.phase = phase;
         self.left = 1 + self.draw.below(self.size.statements);
         self.atomic = self.draw.of(&["", "Add", "Or", "Xor", "Min", "Max", "And"]);
         let mut body = Vec::new();
+        if phase == 0 {
+            body.extend(self.basics(number).into_iter().map(Statement::Line));
+        }
         while self.left > 0 {
             body.push(self.statement(0, false));
         }
