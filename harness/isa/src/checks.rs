@@ -1,6 +1,6 @@
 //! The sanitizer of kernels: what the waves of a launch do is looked at instruction by instruction.
 //!
-//! Four mistakes are found: races in the LDS ([`races`]), races of workgroups in memory ([`between`]), registers that are used
+//! Four mistakes are found: races in the LDS ([`races`]), races in memory ([`between`]), registers that are used
 //! before their result has come ([`scoreboard`]), and work with memory that nobody ever wrote. The latter follows the
 //! rule of LLVM's MemorySanitizer: to read and to copy such memory is no mistake, since padding and unused lanes are read all
 //! the time. It is one when a kernel stores what it computed from it, branches on it, uses it as an address, or changes it by
@@ -201,7 +201,7 @@ impl Checks {
     /// All waves of the workgroup have come to a barrier.
     pub(crate) fn barrier(&mut self, between: Option<&mut Between>) {
         if let Some(between) = between {
-            between.meet(&mut self.workers);
+            between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
         }
         self.races.barrier(self.boards.iter().map(|board| board.local().1));
     }
@@ -358,7 +358,10 @@ impl Checks {
                 outstanding: self.boards[index].outstanding(),
             };
             let ranges = self.ranges.iter().map(|(_, range)| range.clone());
-            let now = between.touch(worker, &access, ranges, &mut |address| byte(machine, address));
+            let space = machine.space();
+            let waits = |pc| looks(space, &checked.site, pc).waits;
+            let mut read = |address| byte(machine, address);
+            let now = between.touch(worker, &access, ranges, &mut read, &waits);
             writes = if piece.kind == Kind::Load { 0 } else { now };
         }
         if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
@@ -368,7 +371,8 @@ impl Checks {
             matches!(touch.at, Location::Lds(_)) && checked.pieces[touch.piece].kind == Kind::Atomic
         };
         if self.touches.iter().any(in_lds) {
-            between.meet(&mut self.workers);
+            // Whether it waited for what it wrote to memory nobody asks then.
+            between.meet(&mut self.workers, std::iter::empty());
         }
         machine.between = Some(between);
         writes

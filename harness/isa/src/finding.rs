@@ -80,14 +80,13 @@ pub enum Finding {
         /// The access that may come before it.
         read: LdsAccess,
     },
-    /// Waves of two workgroups of the launch touch the same byte of memory, one of them writes, one is not atomic, and nothing
-    /// orders them.
+    /// Two waves of the launch touch the same byte of memory, one of them writes, one is not atomic, and nothing orders them.
     MemoryRace {
         /// The first byte that both touch.
         address: u64,
         /// What is missing, in words.
         why: &'static str,
-        /// The access of the workgroup with the lower number.
+        /// The access of the workgroup with the lower number, or of one workgroup that of the wave with the lower number.
         first: MemoryAccess,
         /// The other one.
         second: MemoryAccess,
@@ -135,10 +134,10 @@ impl Finding {
             }
             Finding::MemoryRace { first, second, .. } => {
                 let (first, second) = (&first.instruction, &second.instruction);
-                // Whichever workgroup has the lower number.
+                // Whichever wave has the lower number.
                 let turned = (first.offset, &first.text) > (second.offset, &second.text);
                 let [one, other] = if turned { [second, first] } else { [first, second] };
-                format!("race of workgroups {one} {other}")
+                format!("race in memory {one} {other}")
             }
             Finding::Unordered { accesses, instruction } => {
                 format!("unordered {instruction} {}", accesses.rival)
@@ -188,7 +187,9 @@ impl fmt::Display for Finding {
                  them"
             ),
             Finding::MemoryRace { address, why, first, second } => {
-                write!(f, "race of workgroups at {address:#x}, {why}: {first}; {second}")
+                let same = first.workgroup == second.workgroup;
+                let who = if same { "waves of a workgroup" } else { "workgroups" };
+                write!(f, "race of {who} at {address:#x}, {why}: {first}; {second}")
             }
             Finding::Unordered { accesses, instruction } => {
                 let Unordered { address, this, other, .. } = accesses;

@@ -174,7 +174,8 @@ impl Grid<'_> {
         machine.sync = self.launch.sync;
         if self.space.is_watched() {
             let groups = self.groups.iter().product();
-            let between = Between::new(self.launch.arch, groups, self.items.len());
+            let (arch, apart) = (self.launch.arch, self.descriptor.has_two_units());
+            let between = Between::new(arch, apart, groups, self.items.len());
             machine.between = between.map(Box::new);
         }
         if self.launch.late_results {
@@ -282,6 +283,11 @@ impl Descriptor {
     /// GRANULATED_WORKITEM_VGPR_COUNT).
     fn rows(&self) -> usize {
         ROWS.min(((self.rsrc1 as usize & 63) + 1) * 8)
+    }
+
+    /// Whether a workgroup has both units of a pair, each of which has a cache (ENABLE_WGP_MODE of GFX10 and later; 0 before).
+    fn has_two_units(&self) -> bool {
+        self.rsrc1 >> 29 & 1 == 1
     }
 }
 

@@ -320,7 +320,7 @@ impl fmt::Display for LdsAccess {
     }
 }
 
-/// One side of a race of workgroups.
+/// One side of a race in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// `read`, `write` or `atomic`.

@@ -2,6 +2,7 @@
 
 use std::{
     cell::{Cell, RefCell},
+    collections::BTreeSet,
     ops::{ControlFlow, Range},
     sync::Mutex,
     time::Duration,
@@ -26,6 +27,16 @@ pub(crate) struct Space {
     findings: Mutex<Vec<Finding>>,
     /// Of a launch of this number, what its waves execute.
     trace: Option<(usize, Mutex<Vec<Step>>)>,
+}
+
+impl Space {
+    /// The dword of a quarter of its address, and what it holds.
+    fn held(&self, word: u64) -> Option<(u64, u32)> {
+        self.range(4 * word).filter(|all| all.end >= 4 * word + 4)?;
+        let at = std::ptr::with_exposed_provenance::<u32>(4 * word as usize);
+        // SAFETY: an aligned dword of a mapped range, and the one thread of the launch is here.
+        Some((word, unsafe { at.read() }))
+    }
 }
 
 impl AddressSpace for Space {
@@ -53,6 +64,7 @@ impl AddressSpace for Space {
         {
             let Range { start, end } = range;
             step.touched.push(Touched { local: false, kind, start, end, value: None });
+            step.held.extend((start / 4..end.div_ceil(4)).filter_map(|word| self.held(word)));
         }
         Ok(())
     }
@@ -219,8 +231,12 @@ impl Device {
             late_results: self.look.get() == Look::Late,
         };
         let executed = isa::launch(&launch, &space);
-        if let Some((_, trace)) = space.trace {
-            self.trace.borrow_mut().extend(trace.into_inner().expect("not poisoned"));
+        if let Some((launch, trace)) = &space.trace {
+            let steps = std::mem::take(&mut *trace.lock().expect("not poisoned"));
+            let words: BTreeSet<u64> =
+                steps.iter().flat_map(|step| &step.held).map(|(word, _)| *word).collect();
+            let last = Step::end(*launch, words.into_iter().filter_map(|word| space.held(word)));
+            self.trace.borrow_mut().extend(steps.into_iter().chain([last]));
         }
         self.findings.borrow_mut().extend(space.findings.into_inner().expect("not poisoned"));
         self.trapped.set(self.trapped.get() || executed.is_err());

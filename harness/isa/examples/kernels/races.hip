@@ -1,4 +1,4 @@
-// What workgroups do to each other in memory, and waves in the LDS: each way right, and with what orders it left out. `turned` makes the last workgroup
+// What workgroups, and the waves of one, do to each other in memory, and waves in the LDS: each way right, and with what orders it left out. `turned` makes the last workgroup
 // do what the first one does, so that both orders of execution are seen.
 #define K extern "C" __global__ void
 typedef unsigned int u32;
@@ -74,7 +74,7 @@ K tells_plainly(u32 *o, u32 turned) {
     behind;                                                                             \
     u32 sum = 0;                                                                        \
     for (u32 i = threadIdx.x; i < n * blockDim.x; i += blockDim.x) sum += o[64 + i];    \
-    o[8 + threadIdx.x % 8] = 0; atomicAdd(o + 8 + threadIdx.x % 8, sum);                \
+    atomicAdd(o + 8 + threadIdx.x % 8, sum);                                            \
   }
 LAST(comes_last, __syncthreads(), __threadfence(), __threadfence())
 LAST(comes_last_alone, , __threadfence(), __threadfence())
@@ -109,8 +109,38 @@ LOCKS(locks_by_store, TAKE; __threadfence(), __hip_atomic_store(o, 0u, __ATOMIC_
 LOCKS(locks_nothing, , )
 LOCKS(locks_unfenced, TAKE, asm volatile("" ::: "memory"); atomicExch(o, 0u))
 
-// What waves of a workgroup do to each other in the LDS, without barriers where they need none.
+// What waves of a workgroup do to each other in memory.
+#define SWAPS(name, meet)                                                               \
+  K name(u32 *o, u32 turned) {                                                          \
+    u32 *p = o + me(turned) * blockDim.x, i = threadIdx.x, n = blockDim.x;              \
+    p[i] = i + 1; meet;                                                                 \
+    u32 v = p[n - 1 - i]; __syncthreads(); o[2048 + (p - o) + i] = v;                   \
+  }
+SWAPS(group_swap, __syncthreads())
+SWAPS(group_swap_at_once, )
+K group_write_one(u32 *o, u32 turned) { o[64 + me(turned)] = threadIdx.x; }
+K group_write_over(u32 *o, u32 turned) {
+  u32 *p = o + me(turned) * blockDim.x, i = threadIdx.x, v = p[blockDim.x - 1 - i];
+  p[i] = v + i + 1;
+}
 #define WORKGROUP __HIP_MEMORY_SCOPE_WORKGROUP
+// The first wave lets the others know, by a flag that is of no concern to other workgroups.
+#define FLAGS(name, flag, seen)                                                         \
+  K name(u32 *o, u32 turned) {                                                          \
+    u32 b = me(turned), *p = o + 64 + b * 32, i = threadIdx.x, w = i / warpSize, l = i % warpSize; \
+    if (l != 0) return;                                                                 \
+    if (w == 0) { p[0] = b + 7; flag; return; }                                         \
+    seen;                                                                               \
+    o[2048 + b * 32 + w] = p[0];                                                        \
+  }
+FLAGS(group_flag, __hip_atomic_store(p + 1, 1, __ATOMIC_RELEASE, WORKGROUP),
+      while (!__hip_atomic_load(p + 1, __ATOMIC_ACQUIRE, WORKGROUP)) {})
+FLAGS(group_flag_volatile, __threadfence_block(); *(volatile u32 *)(p + 1) = 1,
+      while (!*(volatile u32 *)(p + 1)) {} __threadfence_block())
+FLAGS(group_flag_count, __threadfence_block(); atomicAdd(p + 1, 1u), while (!atomicAdd(p + 1, 0u)) {} __threadfence_block())
+FLAGS(group_flag_nothing, , )
+
+// And in the LDS, without barriers where they need none.
 #define WAVES u32 b = me(turned), l = threadIdx.x % warpSize, w = threadIdx.x / warpSize, n = blockDim.x / warpSize
 K waves_take_turns(u32 *o, u32 turned) {
   __shared__ u32 turn, sum[64];

@@ -25,7 +25,7 @@ use crate::{
     hiprtc, races,
 };
 use reasons::{Run, is_fence};
-use stores::{Changed, Meets};
+use stores::Changed;
 use trace::Step;
 
 /// What becomes of code without one of its waits.
@@ -36,8 +36,6 @@ enum Fate {
     NotRun,
     /// It is not needed in this run, and it is known why.
     Exempt,
-    /// Waves of one workgroup touch the same bytes of memory without an order, which no check of the sanitizer is about.
-    NotFollowed,
     /// Nobody knows why it would not be needed, or the numbers are wrong where results come late.
     Missed,
 }
@@ -86,7 +84,7 @@ impl fmt::Display for Table {
             let count = |fate| self.counts.get(&(kind, fate)).copied().unwrap_or(0);
             let all: usize =
                 self.counts.iter().filter(|((of, _), _)| *of == kind).map(|(_, n)| n).sum();
-            write!(
+            writeln!(
                 f,
                 "{all} {kind} {}: {} reported, {} exempt, {} not run, {} missed",
                 if kind == Kind::Load { "turned into stores" } else { "taken out" },
@@ -95,10 +93,6 @@ impl fmt::Display for Table {
                 count(Fate::NotRun),
                 count(Fate::Missed),
             )?;
-            match count(Fate::NotFollowed) {
-                0 => writeln!(f)?,
-                n => writeln!(f, ", {n} race in memory within a workgroup, which is not followed")?,
-            }
         }
         self.exempt.iter().try_for_each(|line| writeln!(f, "    {line}"))
     }
@@ -208,7 +202,7 @@ impl Bench<'_> {
             let line = format!("{name}: `{text}` at +{:#x}, {place}: {reason}", address - start);
             match fate {
                 Fate::Missed => table.problems.push(line),
-                Fate::Exempt | Fate::NotFollowed => table.exempt.push(line),
+                Fate::Exempt => table.exempt.push(line),
                 Fate::Reported | Fate::NotRun => {}
             }
         }
@@ -315,8 +309,7 @@ impl Bench<'_> {
         let changed = Changed { arch, steps: &steps, texts: &texts };
         match changed.reason(one.address) {
             Ok(reason) => (Fate::Exempt, reason),
-            Err(Meets::InMemory(reason)) => (Fate::NotFollowed, format!("as a store, {reason}")),
-            Err(Meets::Else(reason)) => (Fate::Missed, format!("as a store, {reason}")),
+            Err(reason) => (Fate::Missed, format!("as a store, {reason}")),
         }
     }
 

@@ -1,11 +1,15 @@
-//! Races between workgroups of a launch: accesses to the same bytes of memory by waves of two of them, one of them a write and
-//! one of them not atomic, with nothing that orders the two.
+//! Races of the waves of a launch: accesses to the same bytes of memory by two of them, one of them a write and one of them not
+//! atomic, with nothing that orders the two.
 //!
-//! What orders waves of different workgroups are synchronising accesses ([`scope`](super::scope)): a wave that writes a place by
+//! What orders waves are synchronising accesses ([`scope`](super::scope)): a wave that writes a place by
 //! one lets go of what it did before and waited for, and of what it knows; a wave that reads the place by one knows that from
 //! then on, for plain reads once it has dropped the lines of its caches. So each wave has a clock of what is ordered before
 //! what it does next, whichever order the workgroups are executed in. The waves of a workgroup learn of each other at
 //! barriers, and by atomics on the LDS. Global wave sync orders as synchronising accesses do, once a wave has waited for it.
+//!
+//! The waves of a workgroup share a unit and its caches: what one of them hears of another has come, and is seen. Where a workgroup
+//! has two units of RDNA (WGP mode), each has a cache of its own, and the wait and the dropped lines are needed there, too. A read
+//! that waits for a wave of its workgroup ([`polls`](super::polls)) hears of it whatever its bits say.
 //!
 //! Where in doubt two accesses are ordered. What is found is told when the launch ends: only then it is known which places
 //! others touched by atomics.
@@ -13,19 +17,21 @@
 mod cells;
 mod clock;
 mod meetings;
+mod order;
 mod rivals;
 
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{cell::OnceCell, collections::HashMap, ops::Range, sync::Arc};
 
 use cells::{Cells, Part};
 use clock::{Clock, Entry, Time};
 use meetings::Meeting;
+use order::{Look, Order, Visit};
 pub(crate) use rivals::{Race, Why};
 use rivals::{Rival, Rivals};
 
 use super::{
     access::Kind,
-    scope::{Scope, Strength, caches},
+    scope::{NEAR, Scope, Strength, caches},
     scoreboard::Origin,
 };
 
@@ -45,6 +51,8 @@ struct Site {
     kind: Kind,
     strength: Strength,
     swaps: bool,
+    /// It reads the same place until another wave changes it, as far as somebody had to ask.
+    waits: OnceCell<bool>,
 }
 
 impl Site {
@@ -60,6 +68,12 @@ impl Site {
             (Kind::Store, Kind::Load) => plain(self) || plain(other),
             (Kind::Store, Kind::Store) => !(synchronising(self) && synchronising(other)),
         }
+    }
+}
+
+impl Site {
+    fn waits(&self, look: &dyn Fn(u64) -> bool) -> bool {
+        self.kind == Kind::Load && *self.waits.get_or_init(|| look(self.origin.pc))
     }
 }
 
@@ -102,6 +116,11 @@ pub(crate) struct Worker {
     /// The caches that it has not dropped since it last heard something.
     stale: u8,
     met: Time,
+    /// By wave of the workgroup, its first write that had not come when they met.
+    not_come: Arc<[Time]>,
+    /// What it knew when it last dropped the lines of the nearest cache: when it had met the others, and what it had heard.
+    fresh: Time,
+    near: Arc<Clock>,
     /// The first of its writes that stay in a cache, of those that are being written back and of those behind them.
     stays: [Option<Time>; 2],
     writes_back: bool,
@@ -116,6 +135,8 @@ pub(crate) struct Worker {
 pub(crate) struct Between {
     /// Waves of a workgroup.
     waves: u32,
+    /// The waves of a workgroup may have caches of their own.
+    apart: bool,
     caches: u8,
     era: u32,
     events: Vec<Event>,
@@ -142,12 +163,18 @@ pub(crate) struct Access<'a> {
 }
 
 impl Between {
-    /// For a launch of so many workgroups of so many waves; nothing where there is but one, or more than can be told apart.
-    pub(crate) fn new(arch: device::Arch, groups: u64, waves: usize) -> Option<Between> {
+    /// For a launch of so many workgroups of so many waves; nothing where there is but one wave, or more than can be told apart.
+    pub(crate) fn new(
+        arch: device::Arch,
+        apart: bool,
+        groups: u64,
+        waves: usize,
+    ) -> Option<Between> {
         let waves = u32::try_from(waves).ok().filter(|waves| *waves > 0)?;
         let all = groups.checked_mul(waves.into())?;
-        (groups > 1 && u32::try_from(all).is_ok()).then(|| Between {
+        (all > 1 && u32::try_from(all).is_ok()).then(|| Between {
             waves,
+            apart,
             caches: caches(arch),
             era: 0,
             events: vec![Event { wave: u32::MAX, site: 0, point: 0 }],
@@ -170,9 +197,18 @@ impl Between {
             .collect()
     }
 
-    /// The waves of a workgroup have met: each knows what the others did and know.
-    pub(crate) fn meet(&mut self, workers: &mut [Worker]) {
+    /// The waves of a workgroup have met: each knows what the others did and know. Of each the first of its writes that may not
+    /// have come to memory is given.
+    pub(crate) fn meet(
+        &mut self,
+        workers: &mut [Worker],
+        outstanding: impl Iterator<Item = Option<Time>>,
+    ) {
         let now = self.events.len() as Time - 1;
+        let not_come: Arc<[Time]> = match self.apart {
+            true => outstanding.map(|first| first.unwrap_or(Time::MAX)).collect(),
+            false => Arc::default(),
+        };
         workers.iter_mut().for_each(|worker| self.renew(worker));
         let (mut known, mut heard) = (Arc::default(), Arc::default());
         for worker in workers.iter() {
@@ -183,6 +219,7 @@ impl Between {
         for worker in workers {
             (worker.known, worker.heard) = (known.clone(), heard.clone());
             (worker.met, worker.stale) = (now, stale);
+            worker.not_come = not_come.clone();
         }
     }
 
@@ -195,6 +232,9 @@ impl Between {
     /// The wave has dropped lines of caches, or has asked for what it wrote to be written back.
     pub(crate) fn caches(&mut self, worker: &mut Worker, scope: &Scope) {
         self.renew(worker);
+        if scope.drops & NEAR != 0 {
+            (worker.fresh, worker.near) = (worker.met, worker.heard.clone());
+        }
         if worker.stale & scope.drops != 0 {
             worker.stale &= !scope.drops;
             if worker.stale == 0 {
@@ -234,13 +274,15 @@ impl Between {
         }
     }
 
-    /// Notes what an instruction is about to touch, and returns when that is. `read` gives the bytes that are there.
+    /// Notes what an instruction is about to touch, and returns when that is. `read` gives the bytes that are there, and `waits`
+    /// says whether the read at an address in the code waits for others.
     pub(crate) fn touch(
         &mut self,
         worker: &mut Worker,
         access: &Access<'_>,
         ranges: impl Iterator<Item = Range<u64>>,
         read: &mut dyn FnMut(u64) -> Option<u8>,
+        waits: &dyn Fn(u64) -> bool,
     ) -> Time {
         self.forget_all_where_there_is_much();
         self.renew(worker);
@@ -249,7 +291,8 @@ impl Between {
         let point = if access.kind == Kind::Load { 0 } else { self.point(worker, access, now) };
         self.events.push(Event { wave: worker.number, site, point });
         let first = worker.number / self.waves * self.waves;
-        let mut visit = Visit { now, site, own: first..first + self.waves, settled: 0, mine: now };
+        let own = first..first + self.waves;
+        let mut visit = Visit { now, site, own, settled: 0, mine: now, waits };
         for range in ranges {
             let mut start = range.start;
             while start < range.end {
@@ -274,7 +317,8 @@ impl Between {
                 Kind::Atomic => Strength::Synchronising,
             };
             let (kind, swaps) = (access.kind, access.scope.swaps);
-            sites.push(Site { origin: origin.clone(), kind, strength, swaps });
+            let waits = OnceCell::new();
+            sites.push(Site { origin: origin.clone(), kind, strength, swaps, waits });
             sites.len() as u32 - 1
         })
     }
@@ -313,13 +357,13 @@ impl Between {
         }
     }
 
-    /// What was let go of at a place, by the write of then and by the atomics before it.
-    fn released(&mut self, address: u64, then: Time) -> Arc<Clock> {
+    /// What was let go of at a place, by the write of then and by the atomics before it, for a wave of its workgroup or another.
+    fn released(&mut self, address: u64, then: Time, is_own: bool) -> Arc<Clock> {
         let event = self.events[then as usize];
         let site = &self.sites[event.site as usize];
         let mut entries = Vec::new();
         match site.kind {
-            Kind::Store if site.strength == Strength::Plain => return Arc::default(),
+            Kind::Store if site.strength == Strength::Plain && !is_own => return Arc::default(),
             Kind::Store | Kind::Load => self.let_go(then, &mut entries),
             Kind::Atomic => {
                 let Some(place) = self.places.get(&address) else { return Arc::default() };
@@ -338,38 +382,41 @@ impl Between {
         clock
     }
 
-    /// The wave reads a place by a synchronising access.
-    fn hear(&mut self, worker: &mut Worker, address: u64, then: Time) {
+    /// The wave reads a place by a synchronising access, or waits for a wave of its workgroup.
+    fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
         if then == 0 || worker.heard_of == then {
             return;
         }
         worker.heard_of = then;
-        let released = self.released(address, then);
+        let is_own = visit.own.contains(&self.events[then as usize].wave);
+        let released = self.released(address, then, is_own);
         let heard = self.join(&worker.heard, &released);
         if !Arc::ptr_eq(&heard, &worker.heard) {
             (worker.heard, worker.stale) = (heard, self.caches);
         }
     }
 
-    fn load(&mut self, visit: &mut Visit, worker: &mut Worker, start: u64, end: u64) -> u64 {
+    fn load(&mut self, visit: &mut Visit<'_>, worker: &mut Worker, start: u64, end: u64) -> u64 {
         let synchronises = self.sites[visit.site as usize].strength == Strength::Synchronising;
-        let Between { cells, events, sites, rivals, .. } = self;
+        let Between { cells, events, sites, rivals, apart, .. } = self;
         let mut heard = Vec::new();
         let Part { start, size, cells, end } = cells.part(start, end);
         for (cell, address) in cells.iter_mut().zip((start..).step_by(size as usize)) {
             if cell.write != visit.settled {
-                let look = Look { events, sites, visit, worker };
-                match look.rival(cell.write) {
-                    Some(why) => rivals.add(look.rivals(cell.write, address, why)),
-                    None => visit.settled = cell.write,
+                let look = Look { events, sites, visit, worker, apart: *apart };
+                match look.order(cell.write) {
+                    // It may have written the same itself.
+                    Order::Not(_) if cell.agreed && look.is_own(cell.write) => {}
+                    Order::Not(why) => rivals.add(look.rival(cell.write, address, why)),
+                    Order::Waits => heard.push((address, cell.write)),
+                    Order::Before => visit.settled = cell.write,
                 }
             }
             if synchronises {
                 cell.synchronises = true;
-                if heard.last().is_none_or(|(_, then)| *then != cell.write) {
-                    heard.push((address, cell.write));
-                }
+                heard.push((address, cell.write));
             }
+            heard.dedup_by_key(|(_, then)| *then);
             let [first, second] = &mut cell.reads;
             let mine = *first == 0
                 || *first == visit.mine
@@ -382,56 +429,54 @@ impl Between {
             }
         }
         for (address, then) in heard {
-            self.hear(worker, address, then);
+            self.hear(visit, worker, address, then);
         }
         end
     }
 
     fn store(
         &mut self,
-        visit: &mut Visit,
+        visit: &mut Visit<'_>,
         worker: &Worker,
         start: u64,
         end: u64,
         read: &mut dyn FnMut(u64) -> Option<u8>,
     ) -> u64 {
-        let Between { cells, events, sites, rivals, places, .. } = self;
+        let Between { cells, events, sites, rivals, places, apart, .. } = self;
         let Part { start, size, cells, end } = cells.part(start, end);
         for (cell, address) in cells.iter_mut().zip((start..).step_by(size as usize)) {
             for then in [cell.write, cell.reads[0], cell.reads[1]] {
                 if then == visit.settled {
                     continue;
                 }
-                let look = Look { events, sites, visit, worker };
-                let Some(why) = look.rival(then) else {
-                    visit.settled = then;
-                    continue;
-                };
-                let rival = look.rivals(then, address, why);
-                if then == cell.write && rival.both_write() {
-                    let bytes = (address..address + size).map(&mut *read);
-                    rivals.add_if_it_changes(rival, bytes.collect());
-                } else {
-                    rivals.add(rival);
+                let look = Look { events, sites, visit, worker, apart: *apart };
+                match look.order(then) {
+                    Order::Not(why) => {
+                        let bytes = (address..address + size).map(&mut *read);
+                        let rival = look.rival(then, address, why);
+                        rivals.add_if_it_changes(rival, bytes.collect());
+                    }
+                    Order::Waits => {}
+                    Order::Before => visit.settled = then,
                 }
             }
             if cell.synchronises && !places.is_empty() {
                 places.remove(&address);
             }
-            (cell.write, cell.reads) = (visit.now, [0; 2]);
+            (cell.write, cell.reads, cell.agreed) = (visit.now, [0; 2], false);
         }
         end
     }
 
     fn atomic(
         &mut self,
-        visit: &mut Visit,
+        visit: &mut Visit<'_>,
         worker: &mut Worker,
         start: u64,
         end: u64,
         returns: bool,
     ) -> u64 {
-        let Between { cells, events, sites, rivals, .. } = self;
+        let Between { cells, events, sites, rivals, apart, .. } = self;
         let mut places = Vec::new();
         let Part { start, size, cells, end } = cells.part(start, end);
         for (cell, address) in cells.iter_mut().zip((start..).step_by(size as usize)) {
@@ -439,16 +484,17 @@ impl Between {
                 if then == visit.settled {
                     continue;
                 }
-                let look = Look { events, sites, visit, worker };
-                match look.rival(then) {
-                    Some(why) => rivals.add(look.rivals(then, address, why)),
-                    None => visit.settled = then,
+                let look = Look { events, sites, visit, worker, apart: *apart };
+                match look.order(then) {
+                    Order::Not(why) => rivals.add(look.rival(then, address, why)),
+                    Order::Waits => {}
+                    Order::Before => visit.settled = then,
                 }
             }
             places.push((address, cell.write));
             cell.synchronises = true;
             cell.is_swapped |= sites[visit.site as usize].swaps;
-            (cell.write, cell.reads) = (visit.now, [0; 2]);
+            (cell.write, cell.reads, cell.agreed) = (visit.now, [0; 2], false);
         }
         for (address, then) in places {
             if then == visit.now {
@@ -456,7 +502,7 @@ impl Between {
                 continue;
             }
             if returns {
-                self.hear(worker, address, then);
+                self.hear(visit, worker, address, then);
             }
             self.goes_to(address, then, visit.now);
         }
@@ -468,7 +514,7 @@ impl Between {
         let goes_on = then == 0 || site_is_atomic(&self.sites, self.events[then as usize]);
         if !goes_on || self.places.get(&address).is_some_and(|place| place.since.len() > MOST_SINCE)
         {
-            let known = self.released(address, then);
+            let known = self.released(address, then, false);
             self.places.insert(address, Place { known, since: Vec::new() });
         }
         let entries = &mut self.entries;
@@ -482,7 +528,7 @@ impl Between {
 
     /// The instruction has run: writes that left all as it was do not count.
     pub(crate) fn settle(&mut self, read: &mut dyn FnMut(u64) -> Option<u8>) {
-        self.rivals.compare(read);
+        self.rivals.compare(&mut self.cells, read);
     }
 
     /// What was found.
@@ -494,55 +540,4 @@ impl Between {
 
 fn site_is_atomic(sites: &[Site], event: Event) -> bool {
     sites[event.site as usize].kind == Kind::Atomic
-}
-
-/// An instruction goes through the bytes that it touches.
-struct Visit {
-    now: Time,
-    site: u32,
-    /// The waves of its workgroup.
-    own: Range<u32>,
-    /// An access that is known to be no rival: neighbouring bytes mostly have the same history.
-    settled: Time,
-    /// A read that is known to be of the same wave, or none.
-    mine: Time,
-}
-
-/// What it takes to see a rival.
-struct Look<'a> {
-    events: &'a [Event],
-    sites: &'a [Site],
-    visit: &'a Visit,
-    worker: &'a Worker,
-}
-
-impl Look<'_> {
-    /// Whether the access of then is one that this one has no order with, and why not.
-    fn rival(&self, then: Time) -> Option<Why> {
-        let Look { events, sites, visit, worker } = self;
-        let event = events[then as usize];
-        if then == 0 || visit.own.contains(&event.wave) {
-            return None;
-        }
-        let (before, site) = (&sites[event.site as usize], &sites[visit.site as usize]);
-        let is_plain_read = site.kind == Kind::Load && site.strength == Strength::Plain;
-        let clock = if is_plain_read { &worker.known } else { &worker.heard };
-        let why = match clock.of(event.wave) {
-            Some(known) if before.kind == Kind::Load && known.made >= then => return None,
-            Some(known) if known.come >= then => return None,
-            Some(known) if known.made >= then => Why::NotCome,
-            _ => match worker.heard.of(event.wave) {
-                Some(heard) if heard.made >= then => Why::Stale,
-                _ => Why::Unordered,
-            },
-        };
-        before.conflicts(site).then_some(why)
-    }
-
-    fn rivals(&self, then: Time, address: u64, why: Why) -> Rival {
-        let Look { events, sites, visit, worker } = self;
-        let event = events[then as usize];
-        let side = |wave, site: u32| (wave, site, sites[site as usize].clone());
-        Rival::new(address, why, side(event.wave, event.site), side(worker.number, visit.site))
-    }
 }

@@ -36,11 +36,16 @@ pub(crate) struct Scope {
     pub(crate) writes_back: bool,
 }
 
-/// The caches that a load may find old lines in, a bit for each: on GFX10 and GFX11 two of them are dropped one by one.
+/// The cache that the waves of a workgroup may have apart on RDNA.
+pub(crate) const NEAR: u8 = 0b01;
+/// The one behind it, which other workgroups may have apart.
+const FAR: u8 = 0b10;
+
+/// The caches that a load may find old lines in, a bit for each: on RDNA two of them may be dropped one by one.
 pub(crate) fn caches(arch: Arch) -> u8 {
     match arch.generation() {
-        Rdna2 | Rdna3 | Rdna3_5 => 0b11,
-        Gcn5 | Cdna1 | Cdna2 | Cdna3 | Rdna4 => 0b1,
+        Rdna2 | Rdna3 | Rdna3_5 | Rdna4 => NEAR | FAR,
+        Gcn5 | Cdna1 | Cdna2 | Cdna3 => NEAR,
     }
 }
 
@@ -69,10 +74,11 @@ impl Scope {
             Gcn5 | Cdna1 | Cdna2 | Rdna2 | Rdna3 | Rdna3_5 => (text.has("glc"), false),
         };
         let drops = match (name, generation) {
-            ("buffer_gl0_inv", _) | ("buffer_wbinvl1" | "buffer_wbinvl1_vol", _) => 0b01,
-            ("buffer_gl1_inv", _) => 0b10,
-            ("buffer_inv", _) if says_sc1 => 0b01,
-            ("global_inv" | "global_wbinv", _) if device => 0b01,
+            ("buffer_gl0_inv", _) | ("buffer_wbinvl1" | "buffer_wbinvl1_vol", _) => NEAR,
+            ("buffer_gl1_inv", _) => FAR,
+            ("buffer_inv", _) if says_sc1 => NEAR,
+            ("global_inv" | "global_wbinv", _) if device => NEAR | FAR,
+            ("global_inv" | "global_wbinv", _) if wide => NEAR,
             _ => 0,
         };
         Scope {
@@ -147,7 +153,8 @@ mod tests {
         all(Gfx1201, &["global_inv scope:SCOPE_DEV"]);
         // Of the scope of a workgroup.
         assert_eq!(of(Gfx942, "buffer_inv sc0").drops, 0);
-        assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_SE").drops, 0);
+        assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_SE").drops, NEAR);
+        assert_eq!(of(Gfx1201, "global_inv scope:SCOPE_CU").drops, 0);
         assert!(of(Gfx942, "buffer_wbl2 sc1").writes_back);
     }
 }

@@ -35,8 +35,8 @@ const WAVES: usize = 2;
 
 /// Runs lines such as `2.1: instruction`, of wave 1 of workgroup 2, or `2: barrier`, and says what is found: why, and the lines.
 ///
-/// s[0:1] hold the start of the memory, v0 the offset 64, v8 zero, and v9 a number that each wave has for itself. One lane runs.
-fn run(arch: Arch, text: &str) -> Vec<(Why, u64, u64)> {
+/// The waves of a workgroup may be on two units, apart. s[0:1] hold the start of the memory, v0 the offset 64, v8 zero, and v9 a number that each wave has for itself. One lane runs.
+fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
     let memory = Memory(start..start + 1024);
@@ -44,7 +44,7 @@ fn run(arch: Arch, text: &str) -> Vec<(Why, u64, u64)> {
     let mut machine = Machine::new(&memory);
     machine.sync = Some(&sync);
     machine.give_lds(256, 1);
-    machine.between = Between::new(arch, GROUPS as u64, WAVES).map(Box::new);
+    machine.between = Between::new(arch, apart, GROUPS as u64, WAVES).map(Box::new);
     let between = machine.between.as_ref().expect("several workgroups are watched");
     let mut groups: Vec<(Option<Box<Checks>>, Vec<Wave>)> = (0..GROUPS)
         .map(|group| {
@@ -96,8 +96,14 @@ fn run(arch: Arch, text: &str) -> Vec<(Why, u64, u64)> {
 #[track_caller]
 fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
     for arch in archs {
-        assert_eq!(run(*arch, text), expected, "{arch}: {text}");
+        assert_eq!(run(*arch, false, text), expected, "{arch}: {text}");
     }
+}
+
+/// On two units.
+#[track_caller]
+fn check_apart(arch: Arch, text: &str, expected: &[(Why, u64, u64)]) {
+    assert_eq!(run(arch, true, text), expected, "{arch}: {text}");
 }
 
 const ALL: [Arch; 7] = [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
@@ -118,8 +124,6 @@ fn plain_accesses_of_two_workgroups_need_an_order() {
     // A read hides no other one, and is not forgotten when its own workgroup reads again.
     check(&ALL, &format!("0: {READ}; 1: {READ}; 1: {WRITE}"), &[unordered(0, 2)]);
     check(&ALL, &format!("0: {READ}; 0: {READ}; 2: {READ}; 0: {WRITE}"), &[unordered(2, 3)]);
-    // Within a workgroup they are no business of this check.
-    check(&ALL, &format!("0: {WRITE}; 0.1: {WRITE}; 0.1: {READ}"), &[]);
     // By the byte.
     let byte = "global_store_byte v0, v9, s[0:1]";
     check(&ALL, &format!("0: {byte}; 1: {byte} offset:1; 2: {byte} offset:2"), &[]);
@@ -146,6 +150,7 @@ fn atomics_race_with_plain_accesses_alone() {
     // A plain read begins a loop that compares and swaps.
     let swap = "global_atomic_cmpswap v0, v[8:9], s[0:1]";
     check(&ALL, &format!("0: {READ}; 0: {swap}; 1: {READ}; 1: {swap}"), &[]);
+    check(&SAID, &format!("0: {swap}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
     // A store may be an atomic one where its bits do not say.
     check(&UNSAID, &format!("0: {add}; 1: {WRITE}"), &[]);
     check(&SAID, &format!("0: {add}; 1: {WRITE}"), &[(Why::Unordered, 0, 1)]);
@@ -281,6 +286,87 @@ fn what_a_wave_knows_it_hands_on() {
     // And by atomics on the LDS.
     let local = format!("0.1: {WRITE}; 0.1: ds_add_u32 v0, v9; {told}");
     on(&[Gfx90a], &local, &[]);
+}
+
+#[test]
+fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
+    let unordered = |one, other| (Why::Unordered, one, other);
+    check(&ALL, &format!("0: {WRITE}; 0.1: {READ}"), &[unordered(0, 1)]);
+    check(&ALL, &format!("0: {READ}; 0.1: {WRITE}"), &[unordered(0, 1)]);
+    check(&ALL, &format!("0: {WRITE}; 0.1: {WRITE}; 0.1: {READ}"), &[unordered(0, 1)]);
+    check(&ALL, &format!("0: {WRITE}; 0: {READ}; 0: {WRITE}"), &[]);
+    check(&ALL, &format!("0: {WRITE}; 0: barrier; 0.1: {READ}; 0: barrier; 0: {WRITE}"), &[]);
+    check(&ALL, &format!("0: barrier; 0: {WRITE}; 0.1: {READ}; 0: barrier"), &[unordered(1, 2)]);
+    check(&ALL, &format!("0.1: {WRITE}; 0.1: ds_add_u32 v0, v9; 0: {READ}"), &[]);
+    // What changes nothing, before or after a read.
+    let zero = "global_store_dword v0, v8, s[0:1]";
+    check(&ALL, &format!("0: {READ}; 0.1: {zero}; 0: {zero}"), &[]);
+    check(&ALL, &format!("0: {zero}; 0.1: {zero}; 0: {READ}; 0.1: {READ}"), &[]);
+    check(
+        &ALL,
+        &format!("0: {zero}; 0.1: {zero}; 0: {WRITE}; 0.1: {READ}"),
+        &[unordered(1, 2), unordered(2, 3)],
+    );
+    // Of two that agree another workgroup is told.
+    check(&ALL, &format!("0: {zero}; 0.1: {zero}; 1: {READ}"), &[unordered(1, 2)]);
+    check(&ALL, &format!("0: {READ}; 1: {zero}"), &[]);
+    // By a flag with the bits of atomics, and without any wait or dropped lines.
+    for (arch, stores, loads) in [
+        (Gfx90a, "", "glc"),
+        (Gfx942, "sc0", "sc0"),
+        (Gfx1151, "", "glc"),
+        (Gfx1201, "scope:SCOPE_SE", "scope:SCOPE_SE"),
+    ] {
+        let flag = format!("0: {WRITE} offset:512 {stores}; 0.1: {READ} offset:512 {loads}");
+        check(&[arch], &format!("0: {WRITE}; {flag}; 0.1: {READ}"), &[]);
+        check(&[arch], &format!("{flag}; 0: {WRITE}; 0.1: {READ}"), &[unordered(2, 3)]);
+    }
+    let add = "global_atomic_add v0, v9, s[0:1]";
+    check(&ALL, &format!("0: {add}; 0.1: {add}"), &[]);
+    check(&ALL, &format!("0: {add}; 0.1: {READ}"), &[unordered(0, 1)]);
+}
+
+/// By the code of fences of a workgroup and of what waits for others, which each of its two units needs (WGP mode).
+#[test]
+fn two_units_of_a_workgroup_need_waits_and_dropped_lines() {
+    for (arch, wait, drops, marks) in [
+        (Gfx1030, "s_waitcnt_vscnt null, 0x0 # 0", "buffer_gl0_inv", "glc"),
+        (Gfx1151, "s_waitcnt_vscnt null, 0x0 # 0", "buffer_gl0_inv", "glc"),
+        (Gfx1201, "s_wait_storecnt 0x0 # 0", "global_inv scope:SCOPE_SE", "scope:SCOPE_SE"),
+    ] {
+        let program =
+            |parts: &[&str]| parts.iter().map(|part| format!("{part}; ")).collect::<String>();
+        let (write, read) = (format!("0: {WRITE}"), format!("0.1: {READ}"));
+        let (wait, drops) = (format!("0: {wait}"), format!("0.1: {drops}"));
+        let told = |parts: &[&str], expected: &[(Why, u64, u64)]| {
+            check_apart(arch, &program(parts), expected);
+        };
+        let barrier = "0: barrier";
+        told(&[&write, &wait, barrier, &drops, &read], &[]);
+        told(&[&write, barrier, &drops, &read], &[(Why::NotCome, 0, 3)]);
+        told(&[&write, &wait, barrier, &read], &[(Why::Stale, 0, 3)]);
+        told(&[&write, &wait, &drops, barrier, &read], &[(Why::Stale, 0, 4)]);
+        told(&[&write, barrier, &wait, barrier, &drops, &read], &[]);
+        // What was read has been read, and a write needs nothing dropped.
+        told(&[&read, barrier, &write], &[]);
+        let other = format!("0.1: {WRITE}");
+        told(&[&write, &wait, barrier, &other], &[]);
+        told(&[&write, barrier, &other], &[(Why::NotCome, 0, 2)]);
+        // A read past that cache.
+        let past = format!("{read} {marks}");
+        told(&[&write, &wait, barrier, &past], &[]);
+        // A flag.
+        let (flag, seen) = (
+            format!("0: {WRITE} offset:512 {}", if arch == Gfx1201 { marks } else { "" }),
+            format!("0.1: {READ} offset:512 {marks}"),
+        );
+        told(&[&write, &wait, &flag, &seen, &drops, &read], &[]);
+        told(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
+        told(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
+        // One unit needs none of that.
+        check(&[arch], &program(&[&write, barrier, &read]), &[]);
+        check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
+    }
 }
 
 /// The code of `__ockl_grid_sync`: a release, the barrier, and an acquire behind the wait for the barrier.

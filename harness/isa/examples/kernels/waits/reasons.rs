@@ -276,7 +276,11 @@ impl Run<'_> {
     fn others_touch(&self, wrote: usize, waited: usize) -> Option<String> {
         let writer = &self.steps[wrote];
         let meets = |step: &&Step| {
-            let near = |touched: &&Touched| !touched.local || step.is_of_workgroup(writer);
+            // Before RDNA the waves of a workgroup share all caches, and see what is on its way to memory.
+            let shared = self.arch.generation().is_gfx9() && step.is_of_workgroup(writer);
+            let near = |touched: &&Touched| {
+                if touched.local { step.is_of_workgroup(writer) } else { !shared }
+            };
             let mut touched = step.touched.iter().filter(near);
             touched.any(|one| writer.touched.iter().any(|other| one.meets(other)))
         };

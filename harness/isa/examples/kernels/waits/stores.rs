@@ -134,15 +134,8 @@ pub(super) fn store_of(arch: Arch, text: &str, words: &[u32]) -> Option<Vec<u32>
     Some(words)
 }
 
-/// Two waves that need an order.
-pub(super) enum Meets {
-    /// They are of one workgroup, and what they touch is memory: such pairs the sanitizer does not follow.
-    InMemory(String),
-    Else(String),
-}
-
 /// Pairs of accesses that are looked at one by one before it is taken for missed.
-const MOST_PAIRS: usize = 400;
+const MOST_PAIRS: usize = 4000;
 
 /// What a changed kernel executed.
 pub(super) struct Changed<'a> {
@@ -168,7 +161,7 @@ impl Changed<'_> {
     }
 
     /// Why nothing is to be said of the stores at an address; else an access of another wave that meets one without an order.
-    pub(super) fn reason(&self, changed: u64) -> Result<String, Meets> {
+    pub(super) fn reason(&self, changed: u64) -> Result<String, String> {
         // By word of memory, who touches it, as places in the list.
         let mut by_word: HashMap<_, Vec<usize>> = HashMap::new();
         for (at, step) in self.steps.iter().enumerate() {
@@ -178,6 +171,7 @@ impl Changed<'_> {
                 }
             }
         }
+        let unchanged = self.unchanged();
         let (mut pairs, mut reasons) = (HashSet::new(), BTreeSet::new());
         for (at, step) in self.steps.iter().enumerate().filter(|(_, step)| step.pc == changed) {
             for touched in &step.touched {
@@ -187,6 +181,10 @@ impl Changed<'_> {
                         let other = &self.steps[*other];
                         let mut meeting = other.touched.iter().filter(|one| one.meets(touched));
                         wave(other) != wave(step) && meeting.any(|one| !one.agrees(touched))
+                    });
+                    // A write that leaves what is there meets nobody before it.
+                    let others = others.filter(|other| {
+                        touched.local || !unchanged.contains(&(at.max(*other), word))
                     });
                     pairs.extend(others.map(|other| (at.min(other), at.max(other))));
                 }
@@ -198,7 +196,7 @@ impl Changed<'_> {
         let mut pairs: Vec<_> = pairs.into_iter().collect();
         pairs.sort_unstable();
         let intervals = self.intervals();
-        let (mut looked, mut in_memory) = (0, None);
+        let mut looked = 0;
         for (first, second) in pairs {
             let (one, two) = (&self.steps[first], &self.steps[second]);
             if self.may_be_atomic(one, two) {
@@ -212,8 +210,7 @@ impl Changed<'_> {
             }
             looked += 1;
             if looked > MOST_PAIRS {
-                let many = || Meets::Else("too many pairs of accesses to look at".to_owned());
-                return Err(in_memory.map_or_else(many, Meets::InMemory));
+                return Err("too many pairs of accesses to look at".to_owned());
             }
             if self.is_ordered(first, second) {
                 reasons.insert("barriers or atomics are between it and all that meets it");
@@ -223,17 +220,28 @@ impl Changed<'_> {
                 let Step { wave, workgroup, .. } = step;
                 format!("`{}` of wave {wave} of workgroup {workgroup}", self.text(step))
             };
-            let told = format!("{} meets {}", side(one), side(two));
-            let local = [one, two].iter().any(|step| step.touched.iter().any(|t| t.local));
-            if local || !one.is_of_workgroup(two) {
-                return Err(Meets::Else(told));
+            return Err(format!("{} meets {}", side(one), side(two)));
+        }
+        Ok(reasons.into_iter().collect::<Vec<_>>().join("; "))
+    }
+
+    /// The stores that left a word of memory as it was: the next one who touches it finds there what they found.
+    fn unchanged(&self) -> HashSet<(usize, u64)> {
+        let mut last: HashMap<(usize, u64), (usize, u32)> = HashMap::new();
+        let mut unchanged = HashSet::new();
+        for (at, step) in self.steps.iter().enumerate() {
+            for (word, held) in &step.held {
+                let before = last.insert((step.launch, *word), (at, *held));
+                let stores = |step: &Step| self.text(step).contains("_store_");
+                if let Some((before, found)) = before
+                    && found == *held
+                    && stores(&self.steps[before])
+                {
+                    unchanged.insert((before, *word));
+                }
             }
-            in_memory.get_or_insert(told);
         }
-        match in_memory {
-            Some(told) => Err(Meets::InMemory(told)),
-            None => Ok(reasons.into_iter().collect::<Vec<_>>().join("; ")),
-        }
+        unchanged
     }
 
     /// How many barriers the wave of each step has passed before it.

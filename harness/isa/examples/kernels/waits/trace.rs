@@ -42,6 +42,8 @@ pub(crate) struct Step {
     pub(crate) pc: u64,
     pub(crate) lanes: u64,
     pub(crate) touched: Vec<Touched>,
+    /// What the dwords of memory held that it is about to touch, by a quarter of their address.
+    pub(crate) held: Vec<(u64, u32)>,
 }
 
 impl Step {
@@ -53,7 +55,14 @@ impl Step {
             pc: executing.pc,
             lanes: executing.lanes(),
             touched: in_lds(executing),
+            held: Vec::new(),
         }
+    }
+
+    /// What a launch left in memory, as a step of nobody.
+    pub(crate) fn end(launch: usize, held: impl Iterator<Item = (u64, u32)>) -> Step {
+        let (workgroup, held) = (u64::MAX, held.collect());
+        Step { launch, workgroup, wave: 0, pc: 0, lanes: 0, touched: Vec::new(), held }
     }
 
     pub(crate) fn is_of(&self, other: &Step) -> bool {
@@ -140,15 +149,21 @@ fn in_lds(executing: &Executing<'_>) -> Vec<Touched> {
         let all = all.enumerate().fold(0, |all, (at, word)| all | u128::from(word) << (32 * at));
         Some(all & (u128::MAX >> (128 - 8 * bytes)))
     };
-    lanes
+    let all = lanes
         .flat_map(|lane| {
             offsets.iter().enumerate().map(move |(place, offset)| (lane, place, *offset))
         })
         .map(|(lane, place, offset)| Touched {
             value: value(place, lane),
             ..touched(u64::from(executing.vector(row, lane)) + offset, bytes)
-        })
-        .collect()
+        });
+    // Of lanes that write one place the last one's value stays there.
+    let mut touched: Vec<Touched> = Vec::new();
+    for one in all {
+        touched.retain(|other| kind != AccessKind::Store || other.start != one.start);
+        touched.push(one);
+    }
+    touched
 }
 
 /// The upper half of a flat address of the LDS, as the emulated device has it.

@@ -15,6 +15,8 @@ pub(super) struct Cell {
     pub(super) synchronises: bool,
     /// An atomic that compares went here.
     pub(super) is_swapped: bool,
+    /// The last write put there what the one before it had, without an order of the two.
+    pub(super) agreed: bool,
 }
 
 const PAGE: u64 = 4096;
@@ -82,6 +84,14 @@ impl Cells {
             let page = &self.pages[*index as usize];
             page.cells[(address % PAGE / page.size) as usize]
         })
+    }
+
+    /// The last write of a byte put there what was there.
+    pub(super) fn agree(&mut self, address: u64) {
+        if let Some(index) = self.index.get(&(address / PAGE)) {
+            let page = &mut self.pages[*index as usize];
+            page.cells[(address % PAGE / page.size) as usize].agreed = true;
+        }
     }
 
     /// How many cells there are.

@@ -51,7 +51,7 @@ impl Rival {
         Rival { address, why, sides: [(before, first), (now, second)], sites }
     }
 
-    pub(super) fn both_write(&self) -> bool {
+    fn both_write(&self) -> bool {
         self.sides.iter().all(|(_, site)| site.kind == Kind::Store)
     }
 
@@ -60,8 +60,8 @@ impl Rival {
         let cell = cells.at(self.address);
         let has = |kind| self.sides.iter().any(|(_, site)| site.kind == kind);
         // Plain reads begin the loops that compilers make of atomics that the architecture lacks.
-        if has(Kind::Atomic) || has(Kind::Load) && cell.is_swapped {
-            return !cell.is_swapped;
+        if has(Kind::Load) && cell.is_swapped {
+            return false;
         }
         // Stores that may be atomic are, where others synchronise.
         let unsaid = |(_, site): &(u32, Site)| site.strength == Strength::Unsaid;
@@ -76,7 +76,7 @@ const EXAMPLES: usize = 16;
 pub(super) struct Rivals {
     /// By the two instructions.
     open: BTreeMap<[u32; 2], Vec<Rival>>,
-    /// Writes of the instruction that is being executed, with the bytes before it.
+    /// Those of the write that is being executed, with the bytes before it.
     fresh: Vec<(Rival, Vec<Option<u8>>)>,
     found: BTreeMap<[u32; 2], Rival>,
 }
@@ -91,17 +91,17 @@ impl Rivals {
     }
 
     pub(super) fn add_if_it_changes(&mut self, rival: Rival, bytes: Vec<Option<u8>>) {
-        if self.open.get(&rival.sites).is_none_or(|examples| examples.len() < EXAMPLES) {
-            self.fresh.push((rival, bytes));
-        }
+        self.fresh.push((rival, bytes));
     }
 
-    /// What the instruction has written is there.
-    pub(super) fn compare(&mut self, read: &mut dyn FnMut(u64) -> Option<u8>) {
+    /// What the instruction has written is there; where it is what another wave wrote, the two agree.
+    pub(super) fn compare(&mut self, cells: &mut Cells, read: &mut dyn FnMut(u64) -> Option<u8>) {
         for (rival, bytes) in std::mem::take(&mut self.fresh) {
             let after = (rival.address..).map(&mut *read);
             if bytes.iter().zip(after).any(|(before, after)| *before != after) {
                 self.add(rival);
+            } else if rival.both_write() {
+                cells.agree(rival.address);
             }
         }
     }

@@ -1,0 +1,80 @@
+//! Licences and sources of every package that enters the build, by the list in deny.toml. `cargo deny` says the same and more; the
+//! workflow asks it, which has the network for its advisories. To compile it takes a twentieth of the gate.
+
+use serde_json::Value;
+use spdx::{Expression, LicenseReq, Licensee, ParseMode};
+use xshell::{Shell, cmd};
+
+/// Where packages may come from, besides this repository.
+const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// Checks what the lock file names.
+///
+/// # Errors
+/// Every package with a licence or a source that is not allowed.
+pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
+    let list: toml::Table = sh.read_file("deny.toml")?.parse()?;
+    let allowed =
+        list["licenses"]["allow"].as_array().ok_or("deny.toml allows no list of licences")?;
+    let allowed = allowed.iter().filter_map(toml::Value::as_str).map(Licensee::parse);
+    let allowed = allowed.collect::<Result<Vec<Licensee>, _>>()?;
+    let metadata = cmd!(sh, "cargo metadata --format-version 1 --locked").quiet().read()?;
+    let metadata: Value = serde_json::from_str(&metadata)?;
+    let packages = metadata["packages"].as_array().ok_or("cargo metadata names no packages")?;
+    let problems: Vec<String> =
+        packages.iter().filter_map(|package| problem(package, &allowed)).collect();
+    if problems.is_empty() { Ok(()) } else { Err(problems.join("\n").into()) }
+}
+
+/// Why a package may not enter the build.
+fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
+    let name = format!("{} {}", package["name"], package["version"]);
+    let source = package["source"].as_str();
+    if source.is_some_and(|source| source != REGISTRY) {
+        return Some(format!("{name} comes from {}", package["source"]));
+    }
+    let Some(licence) = package["license"].as_str() else {
+        return Some(format!("{name} names no licence"));
+    };
+    let is_allowed = |wanted: &LicenseReq| allowed.iter().any(|one| one.satisfies(wanted));
+    match Expression::parse_mode(licence, ParseMode::LAX) {
+        Ok(terms) if terms.evaluate(is_allowed) => None,
+        Ok(_) => Some(format!("{name} has a licence that deny.toml does not allow: {licence}")),
+        Err(error) => Some(format!("{name} has a licence that nobody understands: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn licences_and_sources_that_nobody_allowed_are_told() {
+        let allowed = ["MIT", "Apache-2.0 WITH LLVM-exception"];
+        let allowed = allowed.map(|one| Licensee::parse(one).expect("a licence"));
+        let problem = |licence: Value, source: Value| {
+            let package =
+                json!({"name": "p", "version": "1.0.0", "license": licence, "source": source});
+            problem(&package, &allowed)
+        };
+        let ours = Value::Null;
+        assert_eq!(problem(json!("MIT"), json!(REGISTRY)), None);
+        assert_eq!(problem(json!("GPL-3.0-only OR MIT"), ours.clone()), None);
+        assert_eq!(problem(json!("MIT/Apache-2.0"), ours.clone()), None);
+        assert_eq!(problem(json!("Apache-2.0 WITH LLVM-exception"), ours.clone()), None);
+        let told = [
+            (json!("GPL-3.0-only"), ours.clone(), "does not allow"),
+            (json!("MIT AND GPL-3.0-only"), ours.clone(), "does not allow"),
+            (json!("Apache-2.0"), ours.clone(), "does not allow"),
+            (json!("of my own"), ours.clone(), "nobody understands"),
+            (Value::Null, ours, "names no licence"),
+            (json!("MIT"), json!("git+https://example.com/p"), "comes from"),
+        ];
+        for (licence, source, why) in told {
+            let said = problem(licence.clone(), source).expect("it is told");
+            assert!(said.contains(why), "{licence}: {said}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Whether an access is ordered before the one that is made.
+
+use std::ops::Range;
+
+use super::{Event, Kind, Rival, Site, Strength, Time, Why, Worker};
+
+/// An instruction goes through the bytes that it touches.
+pub(super) struct Visit<'a> {
+    pub(super) now: Time,
+    pub(super) site: u32,
+    /// The waves of its workgroup.
+    pub(super) own: Range<u32>,
+    /// An access that is known to be no rival: neighbouring bytes mostly have the same history.
+    pub(super) settled: Time,
+    /// A read that is known to be of the same wave, or none.
+    pub(super) mine: Time,
+    /// Whether the read at an address in the code waits for others.
+    pub(super) waits: &'a dyn Fn(u64) -> bool,
+}
+
+/// How two accesses are ordered.
+pub(super) enum Order {
+    Before,
+    /// The later one, or the earlier one, waits for the other, or may be taken for doing so.
+    Waits,
+    Not(Why),
+}
+
+/// What it takes to see a rival.
+pub(super) struct Look<'a> {
+    pub(super) events: &'a [Event],
+    pub(super) sites: &'a [Site],
+    pub(super) visit: &'a Visit<'a>,
+    pub(super) worker: &'a Worker,
+    pub(super) apart: bool,
+}
+
+impl Look<'_> {
+    /// Whether the access of then is ordered before this one, as far as the two would be a mistake without.
+    pub(super) fn order(&self, then: Time) -> Order {
+        let Look { events, sites, visit, worker, apart } = self;
+        let event = events[then as usize];
+        if then == 0 || event.wave == worker.number {
+            return Order::Before;
+        }
+        let (before, site) = (&sites[event.site as usize], &sites[visit.site as usize]);
+        let (is_own, is_read) = (self.is_own(then), before.kind == Kind::Load);
+        // What needs no wait to come.
+        let comes = is_read || is_own && !apart;
+        let is_plain_read = site.kind == Kind::Load && site.strength == Strength::Plain;
+        let (met, clock) = match is_plain_read {
+            true if !is_own => (0, &worker.known),
+            true if *apart => (worker.fresh, &worker.near),
+            _ => (worker.met, &worker.heard),
+        };
+        let has_met = is_own && then <= met;
+        let has_come = || {
+            let place = (event.wave - visit.own.start) as usize;
+            comes || worker.not_come.get(place).is_none_or(|first| then < *first)
+        };
+        if has_met && has_come() {
+            return Order::Before;
+        }
+        let known = clock.of(event.wave).filter(|known| known.made >= then);
+        let why = match known {
+            Some(known) if comes || known.come >= then => return Order::Before,
+            Some(_) => Why::NotCome,
+            None if has_met => Why::NotCome,
+            None if is_own && then <= worker.met => Why::Stale,
+            None => match worker.heard.of(event.wave) {
+                Some(heard) if heard.made >= then => Why::Stale,
+                _ => Why::Unordered,
+            },
+        };
+        match before.conflicts(site) {
+            false => Order::Before,
+            true if is_own && [before, site].iter().any(|site| site.waits(visit.waits)) => {
+                Order::Waits
+            }
+            true => Order::Not(why),
+        }
+    }
+
+    /// Whether the access of then was made by a wave of the same workgroup.
+    pub(super) fn is_own(&self, then: Time) -> bool {
+        self.visit.own.contains(&self.events[then as usize].wave)
+    }
+
+    pub(super) fn rival(&self, then: Time, address: u64, why: Why) -> Rival {
+        let Look { events, sites, visit, worker, .. } = self;
+        let event = events[then as usize];
+        let side = |wave, site: u32| (wave, site, sites[site as usize].clone());
+        Rival::new(address, why, side(event.wave, event.site), side(worker.number, visit.site))
+    }
+}
