@@ -210,7 +210,7 @@ fn races_of_workgroups_are_found() {
     assert!(found.contains("in wave 0 of workgroup "), "{found}");
     let counts = kernel("if (i < n) { dst[i] = src[i] + k; arrived += src[i] | 1; }", "");
     let found = report(&case, ("add_u32", &counts));
-    assert!(found.starts_with("kernel add_u32: race of workgroups at "), "{found}");
+    assert!(found.starts_with("kernel add_u32: race of waves of a workgroup at "), "{found}");
     assert!(found.contains("nothing orders them"), "{found}");
 }
 
