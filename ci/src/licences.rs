@@ -1,4 +1,4 @@
-//! Licences and sources of every package that enters the build, by the list in deny.toml. `cargo deny` says the same and more; the
+//! Licences and sources of every package that enters the build or its tests, by the list in deny.toml. `cargo deny` knows more; the
 //! workflow asks it, which has the network for its advisories. To compile it takes a twentieth of the gate.
 
 use serde_json::Value;
@@ -28,7 +28,8 @@ pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Why a package may not enter the build.
 fn problem(package: &Value, allowed: &[Licensee]) -> Option<String> {
-    let name = format!("{} {}", package["name"], package["version"]);
+    let text = |key: &str| package[key].as_str().unwrap_or_default();
+    let name = format!("{} {}", text("name"), text("version"));
     let source = package["source"].as_str();
     if source.is_some_and(|source| source != REGISTRY) {
         return Some(format!("{name} comes from {}", package["source"]));
