@@ -14,8 +14,8 @@ const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 /// Every package with a licence or a source that is not allowed.
 pub(crate) fn check(sh: &Shell) -> Result<(), Box<dyn std::error::Error>> {
     let list: toml::Table = sh.read_file("deny.toml")?.parse()?;
-    let allowed =
-        list["licenses"]["allow"].as_array().ok_or("deny.toml allows no list of licences")?;
+    let allowed = list.get("licenses").and_then(|licences| licences.get("allow")?.as_array());
+    let allowed = allowed.ok_or("deny.toml allows no list of licences")?;
     let allowed = allowed.iter().filter_map(toml::Value::as_str).map(Licensee::parse);
     let allowed = allowed.collect::<Result<Vec<Licensee>, _>>()?;
     let metadata = cmd!(sh, "cargo metadata --format-version 1 --locked").quiet().read()?;

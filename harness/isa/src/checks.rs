@@ -204,9 +204,14 @@ impl Checks {
     /// All waves of the workgroup have come to a barrier.
     pub(crate) fn barrier(&mut self, between: Option<&mut Between>) {
         if let Some(between) = between {
-            between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
+            self.meet(between);
         }
         self.races.barrier(self.boards.iter().map(|board| board.local().1));
+    }
+
+    /// Each wave of the workgroup knows what the others did, by what came of it to memory so far.
+    fn meet(&mut self, between: &mut Between) {
+        between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
     }
 
     /// What waves did to each other that is told when the launch has ended; all of its checks together know what is none.
@@ -240,6 +245,9 @@ impl Checks {
             self.changes.iter().for_each(|change| registers.apply(*change));
             self.races(checked, wave, machine);
             if let Some(mut between) = machine.between.take() {
+                if self.races.has_heard() {
+                    self.meet(&mut between);
+                }
                 between.settle(&mut |address| byte(machine, address));
                 let waits = |wait: &(Counter, usize)| *wait == (Counter::Loads, 0);
                 let worker = &mut self.workers[index];
@@ -374,8 +382,7 @@ impl Checks {
             matches!(touch.at, Location::Lds(_)) && checked.pieces[touch.piece].kind == Kind::Atomic
         };
         if self.touches.iter().any(in_lds) {
-            // Whether it waited for what it wrote to memory nobody asks then.
-            between.meet(&mut self.workers, std::iter::empty());
+            self.meet(&mut between);
         }
         machine.between = Some(between);
         writes

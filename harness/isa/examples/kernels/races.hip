@@ -139,6 +139,17 @@ FLAGS(group_flag_volatile, __threadfence_block(); *(volatile u32 *)(p + 1) = 1,
       while (!*(volatile u32 *)(p + 1)) {} __threadfence_block())
 FLAGS(group_flag_count, __threadfence_block(); atomicAdd(p + 1, 1u), while (!atomicAdd(p + 1, 0u)) {} __threadfence_block())
 FLAGS(group_flag_nothing, , )
+// By a flag in the LDS.
+K waves_flag_for_memory(u32 *o, u32 turned) {
+  __shared__ u32 flag;
+  u32 b = me(turned), *p = o + 64 + b * 32, i = threadIdx.x, w = i / warpSize;
+  if (i == 0) flag = 0;
+  __syncthreads();
+  if (i % warpSize != 0) return;
+  if (w == 0) { p[0] = b + 7; __hip_atomic_store(&flag, 1, __ATOMIC_RELEASE, WORKGROUP); return; }
+  while (!__hip_atomic_load(&flag, __ATOMIC_ACQUIRE, WORKGROUP)) {}
+  o[2048 + b * 32 + w] = p[0];
+}
 
 // And in the LDS, without barriers where they need none.
 #define WAVES u32 b = me(turned), l = threadIdx.x % warpSize, w = threadIdx.x / warpSize, n = blockDim.x / warpSize

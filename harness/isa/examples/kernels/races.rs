@@ -69,6 +69,7 @@ const KERNELS: &[(&str, Said)] = &[
     ("group_flag_volatile", Nothing),
     ("group_flag_count", Nothing),
     ("group_flag_nothing", Waves),
+    ("waves_flag_for_memory", Nothing),
     ("waves_take_turns", Nothing),
     ("waves_raise_a_flag", Nothing),
     ("waves_lock", Nothing),

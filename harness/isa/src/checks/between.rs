@@ -416,7 +416,6 @@ impl Between {
                 cell.synchronises = true;
                 heard.push((address, cell.write));
             }
-            heard.dedup_by_key(|(_, then)| *then);
             let [first, second] = &mut cell.reads;
             let mine = *first == 0
                 || *first == visit.mine

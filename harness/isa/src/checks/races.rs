@@ -111,6 +111,8 @@ pub(crate) struct Races {
     excused: HashSet<Excuse>,
     /// By wave, the instruction at which it waits, and the one that made what it saw last.
     waiting: Vec<Option<(u64, u64)>>,
+    /// A wave has waited for another one since somebody asked.
+    heard: bool,
 }
 
 type Look<'a> = &'a mut dyn FnMut(u64) -> Looks;
@@ -339,6 +341,11 @@ impl Races {
         known.0[by.wave as usize] = self.now;
     }
 
+    /// Whether a wave has waited for another one since this was asked: it knows what that one did in memory, too.
+    pub(crate) fn has_heard(&mut self) -> bool {
+        std::mem::take(&mut self.heard)
+    }
+
     /// A wave has waited for what another one wrote.
     fn hears(&mut self, place: u64, kind: Kind, other: &Touch, wave: u32) {
         let mut heard = match kind {
@@ -351,6 +358,7 @@ impl Races {
         // A clock says of its own wave what it was when they met.
         *last = (*last).max(other.time);
         self.clocks[wave as usize].join(&heard);
+        self.heard = true;
     }
 }
 

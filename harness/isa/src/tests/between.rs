@@ -35,7 +35,8 @@ const WAVES: usize = 2;
 
 /// Runs lines such as `2.1: instruction`, of wave 1 of workgroup 2, or `2: barrier`, and says what is found: why, and the lines.
 ///
-/// The waves of a workgroup may be on two units, apart. s[0:1] hold the start of the memory, v0 the offset 64, v8 zero, and v9 a number that each wave has for itself. One lane runs.
+/// The waves of a workgroup may be on two units, apart. s[0:1] hold the start of the memory, v0 the offset 64, v8 zero, and v9 a
+/// number that each wave has for itself. One lane runs.
 fn run(arch: Arch, apart: bool, text: &str) -> Vec<(Why, u64, u64)> {
     let mut words = vec![0u32; 256];
     let start = words.as_mut_ptr().expose_provenance() as u64;
@@ -98,12 +99,6 @@ fn check(archs: &[Arch], text: &str, expected: &[(Why, u64, u64)]) {
     for arch in archs {
         assert_eq!(run(*arch, false, text), expected, "{arch}: {text}");
     }
-}
-
-/// On two units.
-#[track_caller]
-fn check_apart(arch: Arch, text: &str, expected: &[(Why, u64, u64)]) {
-    assert_eq!(run(arch, true, text), expected, "{arch}: {text}");
 }
 
 const ALL: [Arch; 7] = [Gfx906, Gfx90a, Gfx942, Gfx1030, Gfx1100, Gfx1151, Gfx1201];
@@ -339,7 +334,8 @@ fn two_units_of_a_workgroup_need_waits_and_dropped_lines() {
         let (write, read) = (format!("0: {WRITE}"), format!("0.1: {READ}"));
         let (wait, drops) = (format!("0: {wait}"), format!("0.1: {drops}"));
         let told = |parts: &[&str], expected: &[(Why, u64, u64)]| {
-            check_apart(arch, &program(parts), expected);
+            let text = program(parts);
+            assert_eq!(run(arch, true, &text), expected, "{arch}: {text}");
         };
         let barrier = "0: barrier";
         told(&[&write, &wait, barrier, &drops, &read], &[]);
@@ -363,6 +359,11 @@ fn two_units_of_a_workgroup_need_waits_and_dropped_lines() {
         told(&[&write, &wait, &flag, &seen, &drops, &read], &[]);
         told(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
         told(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
+        // By an atomic on the LDS.
+        let add = "0: ds_add_u32 v0, v9";
+        told(&[&write, &wait, add, &drops, &read], &[]);
+        told(&[&write, add, &drops, &read], &[(Why::NotCome, 0, 3)]);
+        told(&[&write, &wait, add, &read], &[(Why::Stale, 0, 3)]);
         // One unit needs none of that.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);
