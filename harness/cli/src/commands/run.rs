@@ -221,7 +221,7 @@ struct Resumed<'j> {
     not_looked: Vec<Record>,
     /// Trials during which the machine went down.
     lost: Vec<Record>,
-    /// The others, with their numbers.
+    /// The others, with their numbers; last those during which the runner was ended, as one of them may end it again.
     jobs: Vec<(u64, Job<'j>)>,
 }
 
@@ -255,19 +255,19 @@ fn resume<'j>(
             None => jobs.push((number, job)),
         }
     }
+    let ended = |(number, _): &(u64, Job<'_>)| held.lost.contains_key(number);
+    jobs.sort_by_key(ended);
+    let during = |n: usize, what: &str| match n {
+        0 => String::new(),
+        n => format!("; {} {what} {}", count(n, "trial"), if n == 1 { "it" } else { "them" }),
+    };
     outputs::note(format!(
-        "run {}: {} over, {} to run{}",
+        "run {}: {} over, {} to run{}{}",
         held.opened.run,
         count(held.records.len(), "trial"),
         jobs.len(),
-        match lost.len() {
-            0 => String::new(),
-            n => format!(
-                "; {} not run again, as the machine may have gone down during {}",
-                count(n, "trial"),
-                if n == 1 { "it" } else { "them" }
-            ),
-        }
+        during(jobs.iter().filter(|job| ended(job)).count(), "last, as the run was killed during"),
+        during(lost.len(), "not run again, as the machine may have gone down during"),
     ));
     let (not_looked, records): (Vec<_>, Vec<_>) =
         held.records.into_iter().partition(|(number, _)| held.not_looked.contains(number));

@@ -167,6 +167,32 @@ fn an_interrupted_run_lost_nothing() {
     assert_eq!(unfinished.status.code(), Some(0), "{unfinished:?}");
 }
 
+/// A trial that kills its runner each time does not keep the others from being run.
+#[test]
+fn a_trial_during_which_the_run_was_killed_comes_last() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let record = folder.path().join("record");
+    assert!(run(&record, &[]).output().expect("it starts").status.success());
+    let kept = fs::read_to_string(&record).expect("a file");
+    let (opened, rest) = kept.split_once('\n').expect("lines");
+    let begun = rest.lines().find(|line| line.contains("\"begun\"")).expect("a trial began");
+    // As after a kill during the first trial.
+    let killed = format!("{opened}\n{begun}\n");
+    fs::write(&record, &killed).expect("a file");
+    let resumed = run(&record, &["--resume"]).output().expect("it starts");
+    assert!(resumed.status.success(), "{resumed:?}");
+    let said = text(&resumed.stderr);
+    assert!(said.contains("; 1 trial last, as the run was killed during it"), "{said}");
+    let kept = fs::read_to_string(&record).expect("a file");
+    let number = |line: &str| {
+        let line: serde_json::Value = serde_json::from_str(line).expect("a line");
+        line["begun"].is_string().then(|| line["number"].as_u64().expect("a number"))
+    };
+    let begins: Vec<u64> = kept[killed.len()..].lines().filter_map(number).collect();
+    assert!(begins.len() > 2 && Some(begins[begins.len() - 1]) == number(begun), "{begins:?}");
+    assert!(verdicts(&[&record]).values().all(|count| *count == 1));
+}
+
 /// A trial that took the machine down is not run again in silence; another run is not mixed with it.
 #[test]
 fn a_trial_during_which_the_machine_went_down_is_told() {
