@@ -115,6 +115,8 @@ struct Checked {
     origin: Origin,
     effect: Effect,
     scope: Option<Scope>,
+    /// It is an atomic that writes what does not hang on what was there.
+    swaps: bool,
     pieces: Vec<Piece>,
     address: Vec<Register>,
     flows: Vec<Flow>,
@@ -143,7 +145,10 @@ pub(crate) fn checked(exec: Bound, site: &Site, text: &str, parsed: &[Text]) -> 
         return Ok(exec);
     }
     let origin = Origin { pc: site.address, text: Arc::from(text) };
-    Ok(Box::new(Checked { exec, site: *site, origin, effect, scope, pieces, address, flows }))
+    let swaps = ["_cmpst", "_wrxchg", "_storexchg", "_cmpswap", "_swap"];
+    let swaps = parsed.iter().any(|text| swaps.iter().any(|name| text.mnemonic.contains(name)));
+    let site = *site;
+    Ok(Box::new(Checked { exec, site, origin, effect, scope, swaps, pieces, address, flows }))
 }
 
 /// What the code at an address does with what it reads there.
@@ -211,6 +216,7 @@ impl Checks {
 
     /// Each wave of the workgroup knows what the others did, by what came of it to memory so far.
     fn meet(&mut self, between: &mut Between) {
+        self.races.comes(self.boards.iter().map(|board| board.local().1));
         between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
     }
 
@@ -374,6 +380,11 @@ impl Checks {
             let mut read = |address| byte(machine, address);
             let now = between.touch(worker, &access, ranges, &mut read, &waits);
             writes = if piece.kind == Kind::Load { 0 } else { now };
+            let heard = between.take_heard();
+            heard.iter().for_each(|other| self.races.learns(index, *other as usize));
+            if !heard.is_empty() {
+                self.races.comes(self.boards.iter().map(|board| board.local().1));
+            }
         }
         if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
             between.caches(worker, scope);
@@ -424,7 +435,8 @@ impl Checks {
             let Some((was, rest)) = before.split_at_checked(now.len()) else { break };
             before = rest;
             let returns = piece.returned != Data::Nothing;
-            let access = races::By { kind: piece.kind, wave: wave.index, pc: *pc, number, returns };
+            let (kind, wave) = (piece.kind, wave.index);
+            let access = races::By { kind, wave, pc: *pc, number, returns, swaps: checked.swaps };
             self.races.touch(&access, *offset, (was, now), &mut looks, found);
         }
     }

@@ -124,8 +124,8 @@ pub(crate) struct Worker {
     /// The first of its writes that stay in a cache, of those that are being written back and of those behind them.
     stays: [Option<Time>; 2],
     writes_back: bool,
-    /// The last write that it heard of.
-    heard_of: Time,
+    /// The last write that it heard of, and where.
+    heard_of: (Time, u64),
     last: Option<u32>,
     /// The resource of global wave sync that it has come to and not waited for yet.
     comes_to: Option<usize>,
@@ -149,6 +149,8 @@ pub(crate) struct Between {
     /// Entries of clocks that were written down.
     entries: usize,
     rivals: Rivals,
+    /// The waves of its workgroup, by their numbers there, of which a wave has heard by its last access.
+    heard_own: Vec<u32>,
 }
 
 /// An instruction that is about to touch memory.
@@ -186,6 +188,7 @@ impl Between {
             cells: Cells::default(),
             entries: 0,
             rivals: Rivals::default(),
+            heard_own: Vec::new(),
         })
     }
 
@@ -384,16 +387,33 @@ impl Between {
 
     /// The wave reads a place by a synchronising access, or waits for a wave of its workgroup.
     fn hear(&mut self, visit: &Visit<'_>, worker: &mut Worker, address: u64, then: Time) {
-        if then == 0 || worker.heard_of == then {
+        let event = self.events[then as usize];
+        // What is let go of by atomics is another thing at each place, though one instruction went to several.
+        let is_same = (worker.heard_of.0 == then)
+            && (worker.heard_of.1 == address || !site_is_atomic(&self.sites, event));
+        if then == 0 || is_same {
             return;
         }
-        worker.heard_of = then;
-        let is_own = visit.own.contains(&self.events[then as usize].wave);
-        let released = self.released(address, then, is_own);
+        worker.heard_of = (then, address);
+        let is_own = visit.own.contains(&event.wave);
+        let mut released = self.released(address, then, is_own);
+        let of_own = |entry: &&Entry| visit.own.contains(&entry.wave);
+        let others = released.entries().iter().filter(of_own).map(|e| e.wave - visit.own.start);
+        self.heard_own.extend(others);
+        if is_own && !self.apart {
+            // What waves of one unit wrote has come for all of them.
+            let come = |e: &Entry| Entry { come: if of_own(&e) { e.made } else { e.come }, ..*e };
+            released = Arc::new(Clock::new(released.entries().iter().map(come).collect()));
+        }
         let heard = self.join(&worker.heard, &released);
         if !Arc::ptr_eq(&heard, &worker.heard) {
             (worker.heard, worker.stale) = (heard, self.caches);
         }
+    }
+
+    /// The waves of its workgroup, by their numbers there, of which the wave of the last access has heard by it.
+    pub(crate) fn take_heard(&mut self) -> Vec<u32> {
+        std::mem::take(&mut self.heard_own)
     }
 
     fn load(&mut self, visit: &mut Visit<'_>, worker: &mut Worker, start: u64, end: u64) -> u64 {

@@ -4,6 +4,7 @@
 //! guide: "ds_load" is what they all become). But compilers read a place anew in each turn of a loop only where the program says
 //! so: a plain read of what nothing in the loop can have changed is made once, before it. So a read at the same place
 //! in each turn of a loop without a barrier, whose value decides whether the loop goes on, is one that waits.
+//! Compilers put the first turn's read of such a loop before it, where it is a read of its own.
 
 use std::collections::HashSet;
 
@@ -37,6 +38,18 @@ struct Line {
     is_barrier: bool,
     ends: bool,
     parts: Vec<Part>,
+    load: Option<Load>,
+    /// It gives its first register the same value whenever it runs.
+    is_constant: bool,
+}
+
+/// A read, and where, but for the values of registers.
+#[derive(PartialEq, Eq)]
+struct Load {
+    mnemonic: String,
+    address: Vec<Place>,
+    /// Of the LDS as bytes of the instruction, of memory as text.
+    offset: (Option<u16>, Option<String>),
 }
 
 #[derive(Default)]
@@ -78,10 +91,31 @@ impl Looks {
             .filter_map(|l| Some((l.target.filter(|t| *t <= pc)?, l.address)))
             .collect();
         loops.sort_by_key(|(first, last)| last - first);
-        let waits =
-            loops.into_iter().any(|(begin, last)| is_waited_for(&read(begin, last, code), pc));
+        let waits = decides && is_first_look(&lines)
+            || loops.into_iter().any(|(begin, last)| is_waited_for(&read(begin, last, code), pc));
         Looks { waits, decides }
     }
+}
+
+/// Whether the first of these instructions reads what a loop behind it, with no barrier between, waits for.
+fn is_first_look(lines: &[Line]) -> bool {
+    let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
+    let lines = &lines[..barrier];
+    let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
+    let remade = |places: &[Place], before: &[Line]| {
+        let lines = before.iter().filter(|line| !line.is_constant);
+        lines.flat_map(|line| &line.parts).any(|p| p.targets.iter().any(|t| places.contains(t)))
+    };
+    let again = (1..lines.len()).filter(|at| {
+        lines[*at].load.as_ref() == Some(first) && !remade(&first.address, &lines[..*at])
+    });
+    let loops = |at: usize| {
+        let ends =
+            lines[at..].iter().enumerate().filter_map(move |(n, l)| Some((at + n, l.target?)));
+        let begins = move |target| lines[1..=at].iter().position(|line| line.address == target);
+        ends.filter_map(move |(end, target)| Some(&lines[begins(target)? + 1..=end]))
+    };
+    again.into_iter().any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
 }
 
 /// The instructions from one address to another, as far as they are any.
@@ -166,6 +200,26 @@ impl Line {
             is_barrier: matches!(name, "s_barrier" | "s_barrier_wait"),
             ends: matches!(name, "s_endpgm" | "s_setpc_b64"),
             parts: texts.iter().map(Part::of).collect(),
+            load: Load::of(text),
+            is_constant: texts.iter().all(|text| {
+                let moves = ["v_mov_b32", "v_dual_mov_b32"].contains(&&*text.mnemonic);
+                let from = text.operands.get(1).map(|operand| &operand.base);
+                moves && matches!(from, Some(Base::Constant(_) | Base::Bits(_)))
+            }),
+        })
+    }
+}
+
+impl Load {
+    fn of(text: &Text) -> Option<Load> {
+        let pieces = pieces(text).ok().filter(|pieces| !pieces.is_empty())?;
+        pieces.iter().all(|piece| piece.kind == Kind::Load).then(|| Load {
+            mnemonic: text.mnemonic.clone(),
+            address: address(text).into_iter().map(Place::from).collect(),
+            offset: (
+                text.mnemonic.starts_with("ds_").then_some(text.site.immediate),
+                text.value("offset").map(str::to_owned),
+            ),
         })
     }
 }
@@ -306,6 +360,35 @@ mod tests {
             1,
             true,
             true,
+        );
+    }
+
+    #[test]
+    fn the_first_look_of_a_loop_that_waits_waits() {
+        let poll = |between: &str, address: &str| {
+            format!(
+                "ds_load_b32 v2, v1 offset:4
+                v_cmp_ne_u32 vcc_lo, 0, v2
+                s_cbranch_vccnz 5
+                {between}
+                s_sleep 1
+                ds_load_b32 v2, {address} offset:4
+                v_cmp_eq_u32 vcc_lo, 0, v2
+                s_cbranch_vccnz -4
+                s_endpgm"
+            )
+        };
+        check(&poll("s_nop 0", "v1"), 0, true, true);
+        check(&poll("v_mov_b32 v1, 0", "v1"), 0, true, true);
+        // Of another place, or of what may be another one, or behind a barrier.
+        check(&poll("s_nop 0", "v3"), 0, false, true);
+        check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);
+        check(&poll("s_barrier", "v1"), 0, false, true);
+        check(
+            &poll("s_nop 0", "v1").replacen("v_cmp_ne_u32 vcc_lo, 0, v2", "s_nop 0", 1),
+            0,
+            false,
+            false,
         );
     }
 

@@ -13,7 +13,8 @@
 //!
 //! * a read that waits is an atomic or a volatile one. So is a write of what it waits for: a wave went on by it;
 //! * a read in front of an atomic of the same wave on the same place, for which it decides, is let pass: compilers begin loops that
-//!   compare and swap by one.
+//!   compare and swap by one;
+//! * so is a write beside an atomic that swaps once and whose wave decides by what was there: it opens the lock that the other tries.
 //!
 //! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads.
 
@@ -74,6 +75,8 @@ pub(crate) struct By {
     pub(crate) number: u32,
     /// An atomic gives back what was there.
     pub(crate) returns: bool,
+    /// It writes what does not hang on what was there.
+    pub(crate) swaps: bool,
 }
 
 /// Accesses without an order: a race, unless one of them turns out to be what excuses them.
@@ -105,6 +108,8 @@ pub(crate) struct Races {
     come: Vec<u32>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
+    /// The atomics that swap.
+    swapping: HashSet<u64>,
     /// The pairs of instructions that were told.
     told: HashSet<[u64; 2]>,
     suspects: Vec<Suspect>,
@@ -163,6 +168,21 @@ impl Races {
         self.come.extend(come);
     }
 
+    /// A wave has heard of another one otherwise; what has come by then needs no barrier.
+    pub(crate) fn comes(&mut self, come: impl Iterator<Item = u32>) {
+        for (known, now) in self.come.iter_mut().zip(come) {
+            *known = (*known).max(now);
+        }
+    }
+
+    /// A wave has heard in memory of what another one did: that one's accesses to the LDS were before, too.
+    pub(crate) fn learns(&mut self, wave: usize, of: usize) {
+        let mut heard = self.clocks[of].clone();
+        heard.0.resize(self.clocks.len(), 0);
+        heard.0[of] = self.now;
+        self.clocks[wave].join(&heard);
+    }
+
     /// Notes the text of an instruction that is about to touch the LDS.
     pub(crate) fn runs(&mut self, pc: u64, text: &Arc<str>) {
         self.now += 1;
@@ -204,6 +224,9 @@ impl Races {
         if self.waiting[by.wave as usize].is_some_and(|(pc, _)| pc != by.pc) {
             self.goes_on(by.wave as usize);
         }
+        if by.swaps && by.returns {
+            self.swapping.insert(by.pc);
+        }
         let mut seen = Touch::default();
         for (index, at) in (offset..offset + now.len() as u64).enumerate() {
             self.comes_early(by, at, found);
@@ -212,6 +235,7 @@ impl Races {
                 seen = if last.time > seen.time { *last } else { seen };
             }
             let changed = before[index] != now[index];
+            self.hears_one_of_several(by, at, look);
             let (byte, clock) = (&mut self.bytes[at as usize], &self.clocks[by.wave as usize]);
             let rivals = byte.add(by.kind, &touch, changed, |other| {
                 other.time == 0 || other.wave == touch.wave || clock.knows(other)
@@ -270,6 +294,18 @@ impl Races {
         if one_waits && kind != Kind::Store && own != Kind::Store {
             return false;
         }
+        let tries = match (kind, own) {
+            (Kind::Store, Kind::Atomic) if !this_waits => Some(touch.pc),
+            (Kind::Atomic, Kind::Store) if !other_waits => Some(other.pc),
+            _ => None,
+        };
+        let tries = tries.filter(|pc| self.swapping.contains(pc));
+        if tries.is_some_and(|pc| self.look(pc, look).decides) {
+            if own == Kind::Atomic {
+                self.hears(offset / 4, kind, &other, touch.wave);
+            }
+            return false;
+        }
         if !self.told.insert([other.pc, touch.pc]) {
             return true;
         }
@@ -288,6 +324,15 @@ impl Races {
             None => found.push(race),
         }
         true
+    }
+
+    /// A read that waits hears the last of several waves that wrote the same, though that is no conflict.
+    fn hears_one_of_several(&mut self, by: &By, at: u64, look: Look<'_>) {
+        let Byte { write, agreed, .. } = self.bytes[at as usize];
+        let is_news = write.wave != by.wave && !self.clocks[by.wave as usize].knows(&write);
+        if agreed && is_news && by.kind == Kind::Load && self.look(by.pc, look).waits {
+            self.hears(at / 4, Kind::Store, &write, by.wave);
+        }
     }
 
     fn access(&self, kind: Kind, touch: &Touch) -> Access {

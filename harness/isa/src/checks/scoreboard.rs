@@ -176,6 +176,7 @@ impl Scoreboard {
             self.local += u32::from(raise.counter == Counter::Local && raise.order == Order::Turns);
             // Of a FLAT access, this part may go nowhere.
             let goes = lanes != 0 || raise.domain == Domain::All;
+            let writes = if goes && raise.domain != Domain::Lds { writes } else { 0 };
             let late = before.as_ref().map(|before| before.late(&raise.result, wave));
             self.counters[index].push_back(Pending {
                 order: raise.order,

@@ -33,7 +33,7 @@ fn races_at(
             }
         };
         let bytes = (&[0][..], &[u8::from(changed)][..]);
-        let by = By { kind, wave, pc: place(index), number: 1, returns };
+        let by = By { kind, wave, pc: place(index), number: 1, returns, swaps: false };
         races.runs(by.pc, &Arc::from(""));
         races.touch(&by, *offset, bytes, &mut |pc| look(pc), &mut found);
     }
