@@ -88,6 +88,8 @@ pub(crate) struct Checks {
     /// By wave.
     registers: Vec<Registers>,
     boards: Vec<Scoreboard>,
+    /// By wave, the instruction behind those by which it waited for all of its accesses to the LDS.
+    waited: Vec<u64>,
     /// What each wave knows of other workgroups, on a launch of several.
     workers: Vec<Worker>,
     /// The accesses of the instruction that is being executed.
@@ -199,6 +201,8 @@ impl Checks {
         self.registers.iter_mut().for_each(Registers::clean);
         self.boards.clear();
         self.boards.resize_with(waves, Scoreboard::default);
+        self.waited.clear();
+        self.waited.resize(waves, 0);
     }
 
     /// What its waves know of other workgroups.
@@ -269,6 +273,12 @@ impl Checks {
                 }
                 machine.between = Some(between);
             }
+        }
+        let waits = checked.effect.waits.contains(&(Counter::Local, 0));
+        let goes_on =
+            self.waited[index] == checked.site.address && !checked.effect.waits.is_empty();
+        if waits || goes_on {
+            self.waited[index] = checked.site.address + checked.site.size;
         }
         Ok(())
     }
@@ -436,7 +446,8 @@ impl Checks {
             before = rest;
             let returns = piece.returned != Data::Nothing;
             let (kind, wave) = (piece.kind, wave.index);
-            let access = races::By { kind, wave, pc: *pc, number, returns, swaps: checked.swaps };
+            let (swaps, lets_go) = (checked.swaps, self.waited[wave as usize] == *pc);
+            let access = races::By { kind, wave, pc: *pc, number, returns, swaps, lets_go };
             self.races.touch(&access, *offset, (was, now), &mut looks, found);
         }
     }

@@ -19,6 +19,8 @@ use crate::text::{Base, Text, register};
 pub(crate) struct Looks {
     /// It reads the same place until the value changes.
     pub(crate) waits: bool,
+    /// A loop without a barrier goes on or not by what it reads, of whatever place.
+    pub(crate) turns: bool,
     /// Before the next barrier it decides by the value where to go, or changes the LDS by it.
     pub(crate) decides: bool,
 }
@@ -91,9 +93,13 @@ impl Looks {
             .filter_map(|l| Some((l.target.filter(|t| *t <= pc)?, l.address)))
             .collect();
         loops.sort_by_key(|(first, last)| last - first);
-        let waits = decides && is_first_look(&lines)
-            || loops.into_iter().any(|(begin, last)| is_waited_for(&read(begin, last, code), pc));
-        Looks { waits, decides }
+        let (mut waits, mut turns) = (decides && is_first_look(&lines), false);
+        for (begin, last) in loops {
+            let around = read(begin, last, code);
+            turns |= decides_a_turn(&around, pc).is_some();
+            waits |= is_waited_for(&around, pc);
+        }
+        Looks { waits, turns, decides }
     }
 }
 
@@ -102,12 +108,14 @@ fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    let remade = |places: &[Place], before: &[Line]| {
-        let lines = before.iter().filter(|line| !line.is_constant);
-        lines.flat_map(|line| &line.parts).any(|p| p.targets.iter().any(|t| places.contains(t)))
+    // A register that was given a constant last may have held that before.
+    let remade = |place: &Place, before: &[Line]| {
+        let gives = |line: &&Line| line.parts.iter().any(|part| part.targets.contains(place));
+        before.iter().rev().find(gives).is_some_and(|line| !line.is_constant)
     };
     let again = (1..lines.len()).filter(|at| {
-        lines[*at].load.as_ref() == Some(first) && !remade(&first.address, &lines[..*at])
+        lines[*at].load.as_ref() == Some(first)
+            && !first.address.iter().any(|place| remade(place, &lines[..*at]))
     });
     let loops = |at: usize| {
         let ends =
@@ -131,13 +139,16 @@ fn read(from: u64, last: u64, code: &dyn Fn(u64) -> Option<Vec<Text>>) -> Vec<Li
 
 /// Whether the instruction at `pc` looks at the same place in each turn of a loop, which goes on or not by what it gives.
 fn is_waited_for(lines: &[Line], pc: u64) -> bool {
-    if lines.iter().any(|line| line.is_barrier) {
-        return false;
-    }
-    let Some(at) = lines.iter().position(|line| line.address == pc) else { return false };
+    decides_a_turn(lines, pc).is_some_and(|line| has_same_address(lines, line))
+}
+
+/// The instruction at `pc`, if a loop without a barrier goes on or not by what it gives.
+fn decides_a_turn(lines: &[Line], pc: u64) -> Option<&Line> {
+    let at = lines.iter().position(|line| line.address == pc)?;
     // Behind it, and then from the beginning of the loop on.
     let around = lines[at..].iter().chain(&lines[..at]);
-    decides(&lines[at], around) && has_same_address(lines, &lines[at])
+    let is_apart = lines.iter().any(|line| line.is_barrier);
+    (!is_apart && decides(&lines[at], around)).then_some(&lines[at])
 }
 
 /// Whether one of these instructions decides by what the first of them gives.
@@ -303,6 +314,11 @@ mod tests {
     /// The instructions as in memory, each of four bytes; what becomes of the value of that one.
     #[track_caller]
     fn check(lines: &str, at: usize, waits: bool, decides: bool) {
+        check_in_turns(lines, at, waits, waits, decides);
+    }
+
+    #[track_caller]
+    fn check_in_turns(lines: &str, at: usize, waits: bool, turns: bool, decides: bool) {
         let lines: Vec<&str> = lines.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
         let code = |address: u64| {
             let line = lines.get(address as usize / 4)?;
@@ -312,7 +328,7 @@ mod tests {
                 Site { address, size: 4, immediate: immediate as u16, ..Site::of(Arch::Gfx1151) };
             Some(vec![Text::parse(line, &site).expect(line)])
         };
-        assert_eq!(Looks::at(at as u64 * 4, &code), Looks { waits, decides }, "{lines:#?}");
+        assert_eq!(Looks::at(at as u64 * 4, &code), Looks { waits, turns, decides }, "{lines:#?}");
     }
 
     #[test]
@@ -378,8 +394,11 @@ mod tests {
                 s_endpgm"
             )
         };
-        check(&poll("s_nop 0", "v1"), 0, true, true);
-        check(&poll("v_mov_b32 v1, 0", "v1"), 0, true, true);
+        check_in_turns(&poll("s_nop 0", "v1"), 0, true, false, true);
+        check_in_turns(&poll("v_mov_b32 v1, 0", "v1"), 0, true, false, true);
+        // Its own address is the result, and then made anew.
+        let over = poll("v_mov_b32 v1, 0", "v1").replacen("v2, v1", "v1, v1", 1);
+        check_in_turns(&over.replacen("0, v2", "0, v1", 1), 0, true, false, true);
         // Of another place, or of what may be another one, or behind a barrier.
         check(&poll("s_nop 0", "v3"), 0, false, true);
         check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);
@@ -395,7 +414,7 @@ mod tests {
     #[test]
     fn a_read_of_other_places_or_across_barriers_waits_for_nobody() {
         // A search: each turn looks elsewhere.
-        check(
+        check_in_turns(
             "ds_load_b32 v0, v1
             v_add_nc_u32 v1, 4, v1
             v_cmp_eq_u32 vcc_lo, 0, v0
@@ -404,8 +423,9 @@ mod tests {
             0,
             false,
             true,
+            true,
         );
-        check(
+        check_in_turns(
             "s_add_u32 s4, s4, 4
             v_mov_b32 v1, s4
             ds_load_b32 v0, v1
@@ -415,15 +435,17 @@ mod tests {
             2,
             false,
             true,
+            true,
         );
         // A chain: the next address is read itself.
-        check(
+        check_in_turns(
             "ds_load_b32 v1, v1
             v_cmp_eq_u32 vcc_lo, 0, v1
             s_cbranch_vccnz -3
             s_endpgm",
             0,
             false,
+            true,
             true,
         );
         // A sum, and a loop whose turns the waves begin together.

@@ -11,7 +11,8 @@
 //! Nothing tells an atomic read or write of the LDS from a plain one, so what may be one is told when the launch has ended, unless
 //! it has shown by then that it is:
 //!
-//! * a read that waits is an atomic or a volatile one. So is a write of what it waits for: a wave went on by it;
+//! * a read that waits is an atomic or a volatile one. So is a write of what it waits for: a wave went on by it, or it comes right
+//!   behind a wait for all that its wave did in the LDS. Where it does, a read by which a loop goes on waits for it, of whatever place;
 //! * a read in front of an atomic of the same wave on the same place, for which it decides, is let pass: compilers begin loops that
 //!   compare and swap by one;
 //! * so is a write beside an atomic that swaps once and whose wave decides by what was there: it opens the lock that the other tries.
@@ -77,6 +78,8 @@ pub(crate) struct By {
     pub(crate) returns: bool,
     /// It writes what does not hang on what was there.
     pub(crate) swaps: bool,
+    /// Right before it the wave has waited for all of its accesses to the LDS, as it must before it lets go of them.
+    pub(crate) lets_go: bool,
 }
 
 /// Accesses without an order: a race, unless one of them turns out to be what excuses them.
@@ -108,8 +111,9 @@ pub(crate) struct Races {
     come: Vec<u32>,
     texts: HashMap<u64, Arc<str>>,
     looks: HashMap<u64, Looks>,
-    /// The atomics that swap.
+    /// The atomics that swap, and the writes that let go.
     swapping: HashSet<u64>,
+    letting_go: HashSet<u64>,
     /// The pairs of instructions that were told.
     told: HashSet<[u64; 2]>,
     suspects: Vec<Suspect>,
@@ -227,6 +231,9 @@ impl Races {
         if by.swaps && by.returns {
             self.swapping.insert(by.pc);
         }
+        if by.lets_go && by.kind == Kind::Store {
+            self.letting_go.insert(by.pc);
+        }
         let mut seen = Touch::default();
         for (index, at) in (offset..offset + now.len() as u64).enumerate() {
             self.comes_early(by, at, found);
@@ -284,14 +291,21 @@ impl Races {
         look: Look<'_>,
         found: &mut Vec<Found>,
     ) -> bool {
-        let mut waits =
-            |kind: Kind, touch: &Touch| kind != Kind::Store && self.look(touch.pc, look).waits;
-        let (this_waits, other_waits) = (waits(own, &touch), waits(kind, &other));
+        let mut waits = |kind: Kind, touch: &Touch, of: &Touch| {
+            let Looks { waits, turns, .. } = match kind {
+                Kind::Store => Looks::default(),
+                Kind::Load | Kind::Atomic => self.look(touch.pc, look),
+            };
+            waits || turns && self.letting_go.contains(&of.pc)
+        };
+        let (this_waits, other_waits) = (waits(own, &touch, &other), waits(kind, &other, &touch));
         if this_waits {
             self.hears(offset / 4, kind, &other, touch.wave);
         }
         let one_waits = this_waits || other_waits;
-        if one_waits && kind != Kind::Store && own != Kind::Store {
+        let is_atomic =
+            |kind: Kind, touch: &Touch| kind != Kind::Store || self.letting_go.contains(&touch.pc);
+        if one_waits && is_atomic(kind, &other) && is_atomic(own, &touch) {
             return false;
         }
         let tries = match (kind, own) {

@@ -33,7 +33,8 @@ fn races_at(
             }
         };
         let bytes = (&[0][..], &[u8::from(changed)][..]);
-        let by = By { kind, wave, pc: place(index), number: 1, returns, swaps: false };
+        let by =
+            By { kind, wave, pc: place(index), number: 1, returns, swaps: false, lets_go: false };
         races.runs(by.pc, &Arc::from(""));
         races.touch(&by, *offset, bytes, &mut |pc| look(pc), &mut found);
     }
@@ -99,12 +100,16 @@ fn an_atomic_and_a_plain_read_need_a_barrier_between() {
 fn a_read_that_waits_or_guards_an_atomic_is_let_pass() {
     let waits = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
-        races(&list, |pc| Looks { waits: places.contains(&pc), decides: true })
+        races(&list, |pc| Looks { waits: places.contains(&pc), decides: true, turns: false })
     };
     // By the instructions of these addresses, of which those at 1 wait.
     let again = |list: &[Act], places: &[u64]| {
         let list: Vec<_> = list.iter().map(|act| (7, *act)).collect();
-        races_at(&list, |index| places[index], |pc| Looks { waits: pc == 1, decides: true })
+        races_at(
+            &list,
+            |index| places[index],
+            |pc| Looks { waits: pc == 1, decides: true, turns: false },
+        )
     };
     assert_eq!(waits(&[atomic(0), read(1)], &[1]), []);
     assert_eq!(waits(&[read(1), atomic(0)], &[0]), []);
@@ -144,7 +149,10 @@ fn atomics_and_what_waits_for_them_order_waves() {
     for flag in [atomic(0), write(0)] {
         let list =
             [(0, write(0)), (8, flag), (8, read(1)), (0, read(1)), (1, read(1)), (1, write(0))];
-        assert_eq!(races(&list, |pc| Looks { waits: pc == 2, decides: true }), [(4, 5)]);
+        assert_eq!(
+            races(&list, |pc| Looks { waits: pc == 2, decides: true, turns: false }),
+            [(4, 5)]
+        );
     }
 }
 
