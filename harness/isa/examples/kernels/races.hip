@@ -246,3 +246,87 @@ K waves_begin_early(u32 *o, u32 turned) {
   o[b * 64 + l] = w;
   if (l == 0) __hip_atomic_fetch_add(&turn, 1, __ATOMIC_RELEASE, WORKGROUP);
 }
+
+// As people write them: a loop that waits with a body, of which compilers read once before it; turns of unrolled loops; a lock that is tried once.
+#define ASLEEP(condition) while (!(condition)) __builtin_amdgcn_s_sleep(1)
+#define SEEN(p) __hip_atomic_load(p, __ATOMIC_ACQUIRE, WORKGROUP)
+#define TELL(p, v) __hip_atomic_store(p, v, __ATOMIC_RELEASE, WORKGROUP)
+#define WAVES_TELL(name, tell, wait)                                                    \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 flag, relay, data;                                                   \
+    WAVES;                                                                              \
+    if (threadIdx.x == 0) flag = relay = 0;                                             \
+    __syncthreads();                                                                    \
+    if (w == 0 && l == 0) data = b + 7;                                                 \
+    tell;                                                                               \
+    if (l != 0 || w == 0) return;                                                       \
+    wait;                                                                               \
+    o[64 + b * 32 + w] = data;                                                          \
+  }
+#define FIRST(tell) if (w == 0 && l == 0) tell
+WAVES_TELL(waves_wait_asleep, FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)))
+WAVES_TELL(waves_sleep_alone, FIRST(TELL(&flag, 1)), __builtin_amdgcn_s_sleep(9))
+WAVES_TELL(waves_look_and_wait, FIRST(TELL(&flag, 1)), if (!SEEN(&flag)) ASLEEP(SEEN(&flag)))
+// Two that say the same, of which another one hears.
+WAVES_TELL(waves_relay, FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)); if (w < 3) TELL(&relay, 1); ASLEEP(SEEN(&relay)))
+// A barrier that waits for nothing in front of the flag.
+WAVES_TELL(waves_meet_and_tell, __builtin_amdgcn_s_barrier(); FIRST(TELL(&flag, 1)), ASLEEP(SEEN(&flag)))
+#define WAVES_KEEP(name, take, give)                                                    \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 lock, serving, sum;                                                  \
+    WAVES;                                                                              \
+    if (threadIdx.x == 0) lock = serving = sum = 0;                                     \
+    __syncthreads();                                                                    \
+    if (l == 0) for (u32 i = 0; i < 2; i++) { u32 mine = 0; take { sum = sum + n; give; } } \
+    __syncthreads();                                                                    \
+    if (threadIdx.x == 0) o[b] = sum;                                                   \
+  }
+#define ONCE(order) __hip_atomic_compare_exchange_strong(&lock, &mine, 1u, order, __ATOMIC_RELAXED, WORKGROUP)
+WAVES_KEEP(waves_ticket, mine = atomicAdd(&lock, 1u); ASLEEP(SEEN(&serving) == mine);, TELL(&serving, mine + 1))
+WAVES_KEEP(waves_exchange, ASLEEP(!__hip_atomic_exchange(&lock, 1u, __ATOMIC_ACQUIRE, WORKGROUP));, TELL(&lock, 0))
+WAVES_KEEP(waves_try, if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
+WAVES_KEEP(waves_try_in_vain, ONCE(__ATOMIC_ACQUIRE);, TELL(&lock, 0))
+K waves_ring(u32 *o, u32 turned) {
+  __shared__ u32 head, tail, slots[4];
+  WAVES;
+  if (threadIdx.x == 0) head = tail = 0;
+  __syncthreads();
+  if (l != 0 || w > 1) return;
+  u32 sum = 0;
+  for (u32 i = 0; i < 12; i++)
+    if (w == 0) { while (i - SEEN(&tail) == 4) {} slots[i & 3] = i + b; TELL(&head, i + 1); }
+    else { while (SEEN(&head) == i) {} sum += slots[i & 3]; TELL(&tail, i + 1); }
+  o[b * 32 + w] = sum;
+}
+// The LDS, by a count in memory: of all waves, or of each its own.
+#define WAVES_BY_MEMORY(name, count)                                                    \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 part[64];                                                            \
+    WAVES;                                                                              \
+    if (l != 0) return;                                                                 \
+    part[w] = w + b;                                                                    \
+    u32 old = __hip_atomic_fetch_add(o + 1024 + b * 64 + count, 1u, __ATOMIC_ACQ_REL, WORKGROUP); \
+    if (old + 1 != n && w + 1 != n) return;                                             \
+    u32 sum = 0;                                                                        \
+    if (old + 1 == n || count) for (u32 i = 0; i < n; i++) sum += part[i];              \
+    o[b * 64 + w] = sum;                                                                \
+  }
+WAVES_BY_MEMORY(waves_count_in_memory, 0)
+WAVES_BY_MEMORY(waves_count_apart, w)
+// Others hear of the first group by way of a wave of it, and by two counts of one instruction.
+K group_passes_on(u32 *o, u32 turned) {
+  u32 b = me(turned), *p = o + 64, w = threadIdx.x / warpSize;
+  if (threadIdx.x % warpSize != 0) return;
+  if (b == 0 && w == 0) { p[0] = 7; TELL(p + 32, 1); }
+  else if (b == 0) { ASLEEP(SEEN(p + 32)); if (w == 1) __hip_atomic_store(p + 64, 1, __ATOMIC_RELEASE, AGENT); }
+  else if (w == 0) { ASLEEP(__hip_atomic_load(p + 64, __ATOMIC_ACQUIRE, AGENT)); o[1024 + b] = p[0]; }
+}
+K group_counts_twice(u32 *o, u32 turned) {
+  u32 b = me(turned), *p = o + 64, *count = o + 128, i = threadIdx.x;
+  if (b == 0 && i == 0) { p[0] = 7; __hip_atomic_fetch_add(count + 1, 1, __ATOMIC_RELEASE, AGENT); }
+  if (b == 1 && i < 2) __hip_atomic_fetch_add(count + i, 1, __ATOMIC_RELAXED, AGENT);
+  if (b < 2 || i != 0) return;
+  ASLEEP(__hip_atomic_load(count, __ATOMIC_ACQUIRE, AGENT) == 1);
+  ASLEEP(__hip_atomic_load(count + 1, __ATOMIC_ACQUIRE, AGENT) == 2);
+  o[1024 + b] = p[0];
+}

@@ -81,6 +81,20 @@ const KERNELS: &[(&str, Said)] = &[
     ("waves_sum_up_early", Waves),
     ("waves_sum_up_late", Waves),
     ("waves_begin_early", Waves),
+    ("waves_wait_asleep", Nothing),
+    ("waves_sleep_alone", Waves),
+    ("waves_look_and_wait", Nothing),
+    ("waves_relay", Nothing),
+    ("waves_meet_and_tell", Nothing),
+    ("waves_ticket", Nothing),
+    ("waves_exchange", Nothing),
+    ("waves_try", Nothing),
+    ("waves_try_in_vain", Waves),
+    ("waves_ring", Nothing),
+    ("waves_count_in_memory", Nothing),
+    ("waves_count_apart", Waves),
+    ("group_passes_on", Nothing),
+    ("group_counts_twice", Nothing),
 ];
 
 const GROUPS: u32 = 8;

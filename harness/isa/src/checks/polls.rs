@@ -46,7 +46,6 @@ struct Line {
 }
 
 /// A read, and where, but for the values of registers.
-#[derive(PartialEq, Eq)]
 struct Load {
     mnemonic: String,
     address: Vec<Place>,
@@ -108,14 +107,19 @@ fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    // A register that was given a constant last may have held that before.
-    let remade = |place: &Place, before: &[Line]| {
+    // Who gives a register its value, on the way to a line. A constant may be what was there before.
+    let given = |place: &Place, before: &'_ [Line]| -> Option<bool> {
         let gives = |line: &&Line| line.parts.iter().any(|part| part.targets.contains(place));
-        before.iter().rev().find(gives).is_some_and(|line| !line.is_constant)
+        before.iter().rev().find(gives).map(|line| line.is_constant)
     };
     let again = (1..lines.len()).filter(|at| {
-        lines[*at].load.as_ref() == Some(first)
-            && !first.address.iter().any(|place| remade(place, &lines[..*at]))
+        let Some(load) = &lines[*at].load else { return false };
+        let given = |place| given(place, &lines[..*at]);
+        let is_same = load.address == first.address
+            && load.address.iter().all(|place| given(place).unwrap_or(true));
+        let is_constant = || load.address.iter().all(|place| given(place) == Some(true));
+        let is_alike = (&load.mnemonic, &load.offset) == (&first.mnemonic, &first.offset);
+        is_alike && (is_same || is_constant())
     });
     let loops = |at: usize| {
         let ends =
@@ -399,6 +403,8 @@ mod tests {
         // Its own address is the result, and then made anew.
         let over = poll("v_mov_b32 v1, 0", "v1").replacen("v2, v1", "v1, v1", 1);
         check_in_turns(&over.replacen("0, v2", "0, v1", 1), 0, true, false, true);
+        // A constant in another register.
+        check_in_turns(&poll("v_mov_b32 v3, 0", "v3"), 0, true, false, true);
         // Of another place, or of what may be another one, or behind a barrier.
         check(&poll("s_nop 0", "v3"), 0, false, true);
         check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);
