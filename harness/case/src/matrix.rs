@@ -1,6 +1,7 @@
 use std::{
     collections::{BTreeMap, HashSet},
     fmt,
+    sync::Arc,
 };
 
 use crate::{
@@ -25,23 +26,23 @@ pub(crate) struct Axis {
 /// One point of a case's matrix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Axis and value, in the order of the matrix.
-    pub values: Vec<(String, String)>,
+    /// Axis and value, in the order of the matrix; all trials of a case share the words.
+    pub values: Vec<(Arc<str>, Arc<str>)>,
     shown: Vec<bool>,
 }
 
 impl Trial {
     /// The value on an axis.
     pub fn value(&self, axis: &str) -> Option<&str> {
-        self.values.iter().find(|(name, _)| name == axis).map(|(_, value)| value.as_str())
+        self.values.iter().find(|(name, _)| **name == *axis).map(|(_, value)| &**value)
     }
 
     /// The same point with another value on an axis, which need not be one of the matrix: a search goes between them. None
     /// where there is no such axis.
     pub fn with(&self, axis: &str, value: &str) -> Option<Trial> {
-        let at = self.values.iter().position(|(name, _)| name == axis)?;
+        let at = self.values.iter().position(|(name, _)| **name == *axis)?;
         let mut trial = self.clone();
-        trial.values[at].1 = value.to_owned();
+        trial.values[at].1 = value.into();
         trial.shown[at] = true;
         Some(trial)
     }
@@ -236,14 +237,16 @@ fn expand(axes: &[Axis], exclude: &[Selector]) -> Vec<Trial> {
     let most = if too_many(axes) { 1 } else { usize::MAX };
     let mut trials = vec![Trial { values: Vec::new(), shown: Vec::new() }];
     for axis in axes.iter().filter(|axis| !axis.values.is_empty()) {
+        let name: Arc<str> = axis.name.as_str().into();
+        let with_shown =
+            |value: &String| (value.as_str().into(), axis.default.as_ref() != Some(value));
+        let values: Vec<(Arc<str>, bool)> = axis.values.iter().take(most).map(with_shown).collect();
         trials = trials
             .iter()
             .flat_map(|trial| {
-                axis.values.iter().take(most).map(|value| {
-                    let mut trial = trial.clone();
-                    trial.values.push((axis.name.clone(), value.clone()));
-                    trial.shown.push(axis.default.as_ref() != Some(value));
-                    trial
+                values.iter().map(|(value, shown)| Trial {
+                    values: [&trial.values[..], &[(name.clone(), value.clone())]].concat(),
+                    shown: [&trial.shown[..], &[*shown]].concat(),
                 })
             })
             .collect();
@@ -267,7 +270,7 @@ impl NoValue {
                 "" => "`$` stands before the name of an axis".to_owned(),
                 axis => format!("the matrix has no axis `{axis}`"),
             },
-            help: suggest(&self.axis, trial.values.iter().map(|(axis, _)| axis.as_str())),
+            help: suggest(&self.axis, trial.values.iter().map(|(axis, _)| &**axis)),
         })
     }
 }

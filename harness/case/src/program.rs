@@ -119,7 +119,7 @@ fn read(reader: &mut Reader, case: &Case, trial: &Trial, root: &Node) -> Option<
         what,
         arguments: texts(reader, "args"),
         groups: case.needs.groups.clone(),
-        parameters: trial.values.iter().cloned().collect(),
+        parameters: trial.values.iter().map(|(a, v)| (a.to_string(), v.to_string())).collect(),
         stated,
         line: at.line,
     };

@@ -28,9 +28,14 @@ impl Selected<'_> {
 /// # Errors
 /// All selections that name nothing, each with what was perhaps meant.
 pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Selected<'a>>, Stop> {
+    if wanted.is_empty() {
+        let of =
+            |case: &'a Case| case.trials().into_iter().map(move |trial| Selected { case, trial });
+        return Ok(library.cases().flat_map(of).collect());
+    }
     let mut problems = Vec::new();
-    let mut picked: Vec<Vec<bool>> =
-        library.cases().map(|case| vec![wanted.is_empty(); case.trials().len()]).collect();
+    // By case, which of its trials; none where nothing names it, so that of many cases few are expanded.
+    let mut picked: Vec<Vec<bool>> = library.cases().map(|_| Vec::new()).collect();
     for text in wanted {
         match parse(text) {
             Ok(selection) => mark(library, text, &selection, &mut picked, &mut problems),
@@ -40,7 +45,8 @@ pub fn select<'a>(library: &'a CaseLibrary, wanted: &[String]) -> Result<Vec<Sel
     if !problems.is_empty() {
         return Err(Stop::usage(problems.join("\n")));
     }
-    let trials = library.cases().zip(picked).flat_map(|(case, picked)| {
+    let named = library.cases().zip(picked).filter(|(_, picked)| !picked.is_empty());
+    let trials = named.flat_map(|(case, picked)| {
         let trials = case.trials().into_iter().zip(picked).filter(|(_, picked)| *picked);
         trials.map(move |(trial, _)| Selected { case, trial })
     });
@@ -80,9 +86,12 @@ impl args::Selection {
             names => select(library, names),
         };
         let (mut selected, excluded) = Stop::both(select(library, &self.cases), excluded)?;
+        if excluded.is_empty() {
+            return Ok(selected);
+        }
         let excluded: HashSet<String> = excluded.iter().map(Selected::id).collect();
         selected.retain(|selected| !excluded.contains(&selected.id()));
-        if selected.is_empty() && !excluded.is_empty() {
+        if selected.is_empty() {
             return Err(Stop::nothing("error: every trial that is named is also left out"));
         }
         Ok(selected)
@@ -141,10 +150,12 @@ fn mark(
             continue;
         }
         cases += 1;
-        for (trial, picked) in case.trials().iter().zip(picked) {
+        let all = case.trials();
+        picked.resize(all.len(), false);
+        for (trial, picked) in all.iter().zip(picked) {
             for (axis, value) in &trial.values {
                 if seen.insert((axis.clone(), value.clone())) {
-                    axes.entry(axis.clone()).or_default().push(value.clone());
+                    axes.entry(axis.to_string()).or_default().push(value.to_string());
                 }
             }
             if selection.values.iter().all(|(axis, value)| trial.value(axis) == Some(value)) {

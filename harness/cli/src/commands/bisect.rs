@@ -260,7 +260,7 @@ fn subject<'a>(
     if let Some(first) = trials.first().map(|s| (s.case.id.clone(), s.trial.clone())) {
         let same = |s: &crate::Selected<'_>| {
             s.case.id == first.0
-                && s.trial.values.iter().zip(&first.1.values).all(|(a, b)| a.0 == free || a == b)
+                && s.trial.values.iter().zip(&first.1.values).all(|(a, b)| *a.0 == *free || a == b)
         };
         if trials.iter().all(|s| same(s)) {
             trials.truncate(1);

@@ -299,7 +299,7 @@ fn exec(
 }
 
 pub(super) fn no_axis(case: &Case, trial: &Trial, name: &str) -> Stop {
-    let names = trial.values.iter().map(|(axis, _)| axis.as_str());
+    let names = trial.values.iter().map(|(axis, _)| &**axis);
     let help = match trial.values.is_empty() {
         true => "it has no matrix".to_owned(),
         false => crate::select::meant(name, names),

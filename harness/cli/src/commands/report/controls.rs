@@ -73,7 +73,7 @@ fn difference(own: &Trial, other: &Trial) -> (usize, String) {
     let words: Vec<_> = other
         .values
         .iter()
-        .filter(|(axis, value)| own.value(axis) != Some(value.as_str()))
+        .filter(|(axis, value)| own.value(axis) != Some(value))
         .map(|(axis, value)| match own.value(axis) {
             Some(mine) => format!("{axis}={value} instead of {axis}={mine}"),
             None => format!("{axis}={value}"),
