@@ -108,11 +108,11 @@ fn is_first_look(lines: &[Line]) -> bool {
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
     // Who gives a register its value, on the way to a line. A constant may be what was there before.
-    let given = |place: &Place, before: &'_ [Line]| -> Option<bool> {
+    let given = |place: &Place, before: &[Line]| -> Option<bool> {
         let gives = |line: &&Line| line.parts.iter().any(|part| part.targets.contains(place));
         before.iter().rev().find(gives).map(|line| line.is_constant)
     };
-    let again = (1..lines.len()).filter(|at| {
+    let mut again = (1..lines.len()).filter(|at| {
         let Some(load) = &lines[*at].load else { return false };
         let given = |place| given(place, &lines[..*at]);
         let is_same = load.address == first.address
@@ -127,7 +127,7 @@ fn is_first_look(lines: &[Line]) -> bool {
         let begins = move |target| lines[1..=at].iter().position(|line| line.address == target);
         ends.filter_map(move |(end, target)| Some(&lines[begins(target)? + 1..=end]))
     };
-    again.into_iter().any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
+    again.any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
 }
 
 /// The instructions from one address to another, as far as they are any.

@@ -7,9 +7,15 @@ enum Act {
     Does(u32, Kind, bool),
     /// An atomic that gives back what was there.
     Takes(u32),
+    /// One that swaps, too.
+    Swaps(u32),
+    /// A write right behind a wait for what its wave did.
+    Tells(u32),
+    /// A wave hears of another one in memory.
+    Learns(usize, usize),
     Barrier,
 }
-use Act::{Barrier, Does, Takes};
+use Act::{Barrier, Does, Learns, Swaps, Takes, Tells};
 
 /// Accesses at offsets; which of them race, by their places in the list. `look` is of those places.
 fn races(list: &[(u64, Act)], look: impl Fn(u64) -> Looks) -> Vec<(u64, u64)> {
@@ -26,15 +32,20 @@ fn races_at(
     for (index, (offset, act)) in list.iter().enumerate() {
         let (wave, kind, changed, returns) = match *act {
             Does(wave, kind, changed) => (wave, kind, changed, false),
-            Takes(wave) => (wave, Atomic, true, true),
+            Takes(wave) | Swaps(wave) => (wave, Atomic, true, true),
+            Tells(wave) => (wave, Store, true, false),
+            Learns(wave, of) => {
+                races.learns(wave, of);
+                continue;
+            }
             Barrier => {
                 races.barrier([u32::MAX; 3].into_iter());
                 continue;
             }
         };
         let bytes = (&[0][..], &[u8::from(changed)][..]);
-        let by =
-            By { kind, wave, pc: place(index), number: 1, returns, swaps: false, lets_go: false };
+        let (swaps, lets_go) = (matches!(act, Swaps(_)), matches!(act, Tells(_)));
+        let by = By { kind, wave, pc: place(index), number: 1, returns, swaps, lets_go };
         races.runs(by.pc, &Arc::from(""));
         races.touch(&by, *offset, bytes, &mut |pc| look(pc), &mut found);
     }
@@ -161,8 +172,10 @@ fn atomics_and_what_waits_for_them_order_waves() {
 fn races_by_paths(list: &[(u64, Act)]) -> Vec<(u64, u64)> {
     let parts = |act: Act| match act {
         Does(wave, kind, _) => Some((wave, kind, false)),
-        Takes(wave) => Some((wave, Atomic, true)),
-        Barrier => None,
+        Takes(wave) | Swaps(wave) => Some((wave, Atomic, true)),
+        Tells(wave) => Some((wave, Store, false)),
+        // None is drawn.
+        Learns(..) | Barrier => None,
     };
     let is_of_the_wave = |from: usize, to: usize| match (parts(list[from].1), parts(list[to].1)) {
         (Some((one, ..)), Some((other, ..))) => one == other,
@@ -232,4 +245,36 @@ fn what_is_found_is_what_no_path_orders() {
         missed += usize::from(found.is_empty() && !expected.is_empty());
     }
     assert!((5000..18_000).contains(&racy) && missed < racy / 100, "{missed} of {racy}");
+}
+
+/// What nobody was seen to wait for.
+#[test]
+fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
+    let (data, word) = (0, 8);
+    let race = |list: &[(u64, Act)], waits: Looks| races(list, |_| waits);
+    let decides = Looks { decides: true, ..Looks::default() };
+    let turns = Looks { turns: true, ..decides };
+    let lock = |give, take| {
+        [(word, Swaps(0)), (data, write(0)), (word, give), (word, take), (data, write(1))]
+    };
+    assert_eq!(race(&lock(write(0), Swaps(1)), decides), []);
+    assert_eq!(race(&lock(write(0), Swaps(1)), Looks::default()), [(2, 3), (1, 4)]);
+    assert_eq!(race(&lock(write(0), Takes(1)), decides), [(2, 3), (1, 4)]);
+    // The one that tried in vain before.
+    assert_eq!(race(&[(word, Swaps(1)), (word, write(0))], decides), []);
+
+    let flag = |tell| [(data, write(0)), (word, tell), (word, read(1)), (data, read(1))];
+    assert_eq!(race(&flag(Tells(0)), turns), []);
+    assert_eq!(race(&flag(write(0)), turns), [(1, 2), (0, 3)]);
+    assert_eq!(race(&flag(Tells(0)), decides), [(1, 2), (0, 3)]);
+
+    // Two tell the same, and a third one hears of the first by the second.
+    let relay = |second| {
+        let told = [(data, write(0)), (word, Tells(0)), (word, read(1)), (16, Tells(0))];
+        [&told[..], &[(16, Does(second, Store, false)), (16, read(2)), (data, read(2))]].concat()
+    };
+    let waits = Looks { waits: true, ..decides };
+    assert_eq!(race(&relay(1), waits), []);
+    assert_eq!(race(&[(data, write(0)), (data, Learns(1, 0)), (data, read(1))], decides), []);
+    assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
 }
