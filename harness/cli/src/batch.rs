@@ -196,7 +196,7 @@ pub(crate) fn run_batch(
         );
     });
     drop(keep);
-    journal.keep(|| over(session), &cancel);
+    journal.keep(|| over(&session.run), &cancel);
     let trouble = journal.trouble.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (all, finished) = (planned.len(), records.len());
     let planned = planned.iter().map(|(id, faults)| (id.as_str(), faults.as_slice()));
@@ -263,9 +263,9 @@ fn ended(record: Record) -> Ended {
     Ended { format, ended: report::date(SystemTime::now()), run, number, record }
 }
 
-fn over(session: &Session) -> Over {
-    let (format, run) = (report::FORMAT, session.run.clone());
-    Over { format, over: report::date(SystemTime::now()), run }
+/// That a run is over, as this one knows now.
+pub(crate) fn over(run: &str) -> Over {
+    Over { format: report::FORMAT, over: report::date(SystemTime::now()), run: run.to_owned() }
 }
 
 fn not_run(why: &str, finished: usize, all: usize) -> String {

@@ -1,4 +1,5 @@
 use std::{
+    collections::BTreeSet,
     fs::File,
     path::Path,
     process::ExitCode,
@@ -20,7 +21,7 @@ use crate::{
     CaseLibrary, Session, Stop,
     args::{Baselines, Emulation, Run},
     baseline::Baseline,
-    batch::{Batch, Patience, run_batch},
+    batch::{Batch, Patience, over, run_batch},
     card, machine,
     outputs::{self, Junit},
     trial::{self, Job, lower_all},
@@ -91,13 +92,14 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
         merged: Vec::new(),
     };
     let jobs = (0..).zip(once.iter().flat_map(|job| (0..args.repeat).map(|n| job.of_run(n))));
-    let Resumed { records: held, not_looked, lost, jobs } = match held {
+    let Resumed { records: held, not_looked, lost, killed, jobs } = match held {
         Some(held) => resume(&session, &opened, held, jobs)?,
         None => Resumed { jobs: jobs.collect(), ..Resumed::default() },
     };
     let lines = not_looked.iter().chain(&lost);
     let lines = lines.map(|record| Line::Trial(Box::new(record.clone())));
-    let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(lines).collect();
+    let killed = killed.iter().map(|run| Line::Over(over(run)));
+    let head: Vec<Line> = [Line::Opened(opened)].into_iter().chain(killed).chain(lines).collect();
     let Batch { mut records, not_run, left_out, trouble } =
         run_batch(&session, &jobs, &args.patience(known), &head, journal, Record::let_go)?;
     // In front, without a copy of the others where there are none.
@@ -221,6 +223,8 @@ struct Resumed<'j> {
     not_looked: Vec<Record>,
     /// Trials during which the machine went down.
     lost: Vec<Record>,
+    /// The runs that were killed since it was started: if it goes down later, that was not during a trial of theirs.
+    killed: BTreeSet<String>,
     /// The others, with their numbers; last those during which the runner was ended, as one of them may end it again.
     jobs: Vec<(u64, Job<'j>)>,
 }
@@ -273,7 +277,9 @@ fn resume<'j>(
         held.records.into_iter().partition(|(number, _)| held.not_looked.contains(number));
     let [records, not_looked] =
         [records, not_looked].map(|all| all.into_iter().map(|(_, record)| record).collect());
-    Ok(Resumed { records, not_looked, lost, jobs })
+    let here = held.lost.into_values().filter(|begun| begun.boot == boot);
+    let killed = here.map(|begun| begun.run).collect();
+    Ok(Resumed { records, not_looked, lost, killed, jobs })
 }
 
 impl Emulation {

@@ -191,6 +191,17 @@ fn a_trial_during_which_the_run_was_killed_comes_last() {
     let begins: Vec<u64> = kept[killed.len()..].lines().filter_map(number).collect();
     assert!(begins.len() > 2 && Some(begins[begins.len() - 1]) == number(begun), "{begins:?}");
     assert!(verdicts(&[&record]).values().all(|count| *count == 1));
+
+    // The machine goes down when that one had not begun again: it was not during it.
+    let resumed =
+        kept[killed.len()..].split_inclusive('\n').take_while(|line| number(line).is_none());
+    let boot: serde_json::Value = serde_json::from_str(begun).expect("a line");
+    let boot = boot["boot"].as_str().expect("an id");
+    let down = format!("{killed}{}", resumed.collect::<String>()).replace(boot, "another-boot");
+    fs::write(&record, down).expect("a file");
+    let resumed = run(&record, &["--resume"]).output().expect("it starts");
+    assert!(resumed.status.success(), "{resumed:?}");
+    assert!(!text(&resumed.stderr).contains("not run again"), "{resumed:?}");
 }
 
 /// A trial that took the machine down is not run again in silence; another run is not mixed with it.
