@@ -65,10 +65,14 @@ fn ends(lines: &[serde_json::Value]) -> Ends {
     ends
 }
 
-/// The trials that began and have no record, by the lines alone.
+/// The trials that began and have no record, by the lines alone; without those of runs that one that resumed them has called over.
 fn under_way(lines: &[serde_json::Value]) -> Vec<String> {
     let ends = ends(lines);
-    let begun = lines.iter().filter(|line| line["begun"].is_string()).map(trial);
+    let over = |run: &serde_json::Value| {
+        lines.iter().any(|line| line["over"].is_string() && line["run"] == *run)
+    };
+    let begun = lines.iter().filter(|line| line["begun"].is_string() && !over(&line["run"]));
+    let begun = begun.map(trial);
     let begun: BTreeMap<_, _> = begun.filter(|trial| !ends.contains_key(trial)).collect();
     let mut names: Vec<String> = begun.into_values().collect();
     names.sort();
