@@ -78,7 +78,7 @@ pub struct Ended {
     pub record: Box<Record>,
 }
 
-/// That a run is over, in good order or by an interruption that it saw: what it began and has no record was given up.
+/// That a run is over, in good order, by an interruption that it saw, or as the run found that resumed it: what it began and has no record was given up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Over {
     /// Version of this format, 1.
