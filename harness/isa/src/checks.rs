@@ -213,15 +213,17 @@ impl Checks {
     /// All waves of the workgroup have come to a barrier.
     pub(crate) fn barrier(&mut self, between: Option<&mut Between>) {
         if let Some(between) = between {
-            self.meet(between);
+            between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
         }
         self.races.barrier(self.boards.iter().map(|board| board.local().1));
     }
 
-    /// Each wave of the workgroup knows what the others did, by what came of it to memory so far.
-    fn meet(&mut self, between: &mut Between) {
+    /// What a wave has heard of others in the LDS it knows of memory, too, by what came of it so far.
+    fn hears(&mut self, between: &mut Between) {
+        let Some((wave, made)) = self.races.take_heard() else { return };
+        let outstanding = self.boards.iter().map(Scoreboard::outstanding);
+        between.learns(&mut self.workers, wave, made.zip(outstanding));
         self.races.comes(self.boards.iter().map(|board| board.local().1));
-        between.meet(&mut self.workers, self.boards.iter().map(Scoreboard::outstanding));
     }
 
     /// What waves did to each other that is told when the launch has ended; all of its checks together know what is none.
@@ -255,9 +257,7 @@ impl Checks {
             self.changes.iter().for_each(|change| registers.apply(*change));
             self.races(checked, wave, machine);
             if let Some(mut between) = machine.between.take() {
-                if self.races.has_heard() {
-                    self.meet(&mut between);
-                }
+                self.hears(&mut between);
                 between.settle(&mut |address| byte(machine, address));
                 let waits = |wait: &(Counter, usize)| *wait == (Counter::Loads, 0);
                 let worker = &mut self.workers[index];
@@ -399,12 +399,6 @@ impl Checks {
         if let Some(scope) = checked.scope.as_ref().filter(|scope| scope.is_of_caches()) {
             between.caches(worker, scope);
         }
-        let in_lds = |touch: &Touch| {
-            matches!(touch.at, Location::Lds(_)) && checked.pieces[touch.piece].kind == Kind::Atomic
-        };
-        if self.touches.iter().any(in_lds) {
-            self.meet(&mut between);
-        }
         machine.between = Some(between);
         writes
     }
@@ -426,6 +420,7 @@ impl Checks {
     }
 
     fn races(&mut self, checked: &Checked, wave: &Wave, machine: &mut Machine<'_>) {
+        let in_memory = machine.between.as_ref().map_or(0, |between| between.now());
         let mut before = &self.before[..];
         if before.is_empty() {
             return;
@@ -434,7 +429,7 @@ impl Checks {
         let mut looks = |pc| looks(space, &checked.site, pc);
         let Machine { lds, found, .. } = machine;
         let Origin { pc, text } = &checked.origin;
-        self.races.runs(*pc, text);
+        self.races.runs(*pc, text, in_memory);
         // Of a FLAT access on GFX9, which comes in no order, nothing is known.
         let number = self.boards[wave.index as usize].local().0;
         for Touch { piece, at, .. } in &self.touches {

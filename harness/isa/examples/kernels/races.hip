@@ -53,6 +53,15 @@ TELLS(tells_past_caches, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), , LOAD
 TELLS(tells_without_release, asm volatile("" ::: "memory"), STORE(o + 16, 1), LOAD(o + 16), __threadfence(), o[32])
 TELLS(tells_atomics_without_release, asm volatile("" ::: "memory"), atomicAdd(o + 16, 1u), LOAD(o + 16), __threadfence(), o[32])
 TELLS(tells_without_acquire, __threadfence(), STORE(o + 16, 1), LOAD(o + 16), asm volatile("" ::: "memory"), o[32])
+// Others look at a flag in passing, by accesses of the scope of all, or of one workgroup alone.
+#define SHOWS(name, scope)                                                              \
+  K name(u32 *o, u32 turned) {                                                          \
+    if (threadIdx.x != 0) return;                                                       \
+    if (me(turned) == 0) __hip_atomic_store(o + 16, 1, __ATOMIC_RELAXED, scope);        \
+    else o[me(turned)] = __hip_atomic_load(o + 16, __ATOMIC_RELAXED, scope);            \
+  }
+SHOWS(shows, AGENT)
+SHOWS(shows_within, __HIP_MEMORY_SCOPE_WORKGROUP)
 // The flag itself is read plainly, and others do not wait for it.
 K tells_plainly(u32 *o, u32 turned) {
   u32 b = me(turned);
@@ -313,6 +322,24 @@ K waves_ring(u32 *o, u32 turned) {
   }
 WAVES_BY_MEMORY(waves_count_in_memory, 0)
 WAVES_BY_MEMORY(waves_count_apart, w)
+// Memory, by a count in the LDS: of all waves, or of each its own.
+#define GROUP_BY_LDS(name, count)                                                       \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 counts[64];                                                          \
+    WAVES;                                                                              \
+    u32 *p = o + 64 + b * 64;                                                           \
+    if (threadIdx.x < 64) counts[threadIdx.x] = 0;                                      \
+    __syncthreads();                                                                    \
+    if (l != 0) return;                                                                 \
+    p[w] = w + b;                                                                       \
+    u32 old = __hip_atomic_fetch_add(counts + count, 1u, __ATOMIC_ACQ_REL, WORKGROUP);  \
+    if (old + 1 != n && w + 1 != n) return;                                             \
+    u32 sum = 0;                                                                        \
+    if (old + 1 == n || count) for (u32 i = 0; i < n; i++) sum += p[i];                 \
+    o[1024 + b * 64 + w] = sum;                                                         \
+  }
+GROUP_BY_LDS(group_counts_in_lds, 0)
+GROUP_BY_LDS(group_counts_apart, w)
 // Others hear of the first group by way of a wave of it, and by two counts of one instruction.
 K group_passes_on(u32 *o, u32 turned) {
   u32 b = me(turned), *p = o + 64, w = threadIdx.x / warpSize;

@@ -56,10 +56,10 @@ struct Site {
 }
 
 impl Site {
-    /// Whether two accesses without an order are a mistake.
-    fn conflicts(&self, other: &Site) -> bool {
-        let plain = |site: &Site| site.strength == Strength::Plain;
-        let synchronising = |site: &Site| site.strength == Strength::Synchronising;
+    /// Whether two accesses without an order are a mistake, of waves of one workgroup or of two.
+    fn conflicts(&self, other: &Site, is_own: bool) -> bool {
+        let plain = |site: &Site| site.strength.to(is_own) == Strength::Plain;
+        let synchronising = |site: &Site| site.strength.to(is_own) == Strength::Synchronising;
         match (self.kind, other.kind) {
             (Kind::Load, Kind::Load) | (Kind::Atomic, Kind::Atomic) => false,
             (Kind::Atomic, _) => plain(other),
@@ -200,6 +200,11 @@ impl Between {
             .collect()
     }
 
+    /// Accesses so far.
+    pub(crate) fn now(&self) -> Time {
+        self.events.len() as Time - 1
+    }
+
     /// The waves of a workgroup have met: each knows what the others did and know. Of each the first of its writes that may not
     /// have come to memory is given.
     pub(crate) fn meet(
@@ -207,7 +212,7 @@ impl Between {
         workers: &mut [Worker],
         outstanding: impl Iterator<Item = Option<Time>>,
     ) {
-        let now = self.events.len() as Time - 1;
+        let now = self.now();
         let not_come: Arc<[Time]> = match self.apart {
             true => outstanding.map(|first| first.unwrap_or(Time::MAX)).collect(),
             false => Arc::default(),
@@ -224,6 +229,34 @@ impl Between {
             (worker.met, worker.stale) = (now, stale);
             worker.not_come = not_come.clone();
         }
+    }
+
+    /// A wave has heard in the LDS of the others of its workgroup: of each it is given up to when what it did is known, and the first
+    /// of its writes that may not have come to memory.
+    pub(crate) fn learns(
+        &mut self,
+        workers: &mut [Worker],
+        index: usize,
+        others: impl Iterator<Item = (Time, Option<Time>)>,
+    ) {
+        workers.iter_mut().for_each(|worker| self.renew(worker));
+        let Worker { number, met, .. } = workers[index];
+        let [mut known, mut heard] = [&workers[index].known, &workers[index].heard].map(Arc::clone);
+        let (mut stale, mut entries) = (workers[index].stale, Vec::new());
+        for (other, (made, outstanding)) in workers.iter().zip(others) {
+            let before = heard.of(other.number).map_or(0, |entry| entry.made);
+            if other.number == number || made <= met.max(before) {
+                continue;
+            }
+            let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
+            entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
+            known = self.join(&known, &other.known);
+            heard = self.join(&heard, &other.heard);
+            stale |= other.stale;
+        }
+        heard = self.join(&heard, &Arc::new(Clock::new(entries)));
+        let worker = &mut workers[index];
+        (worker.known, worker.heard, worker.stale) = (known, heard, stale);
     }
 
     fn join(&mut self, one: &Arc<Clock>, other: &Arc<Clock>) -> Arc<Clock> {
@@ -366,7 +399,9 @@ impl Between {
         let site = &self.sites[event.site as usize];
         let mut entries = Vec::new();
         match site.kind {
-            Kind::Store if site.strength == Strength::Plain && !is_own => return Arc::default(),
+            Kind::Store if !is_own && site.strength.to(false) == Strength::Plain => {
+                return Arc::default();
+            }
             Kind::Store | Kind::Load => self.let_go(then, &mut entries),
             Kind::Atomic => {
                 let Some(place) = self.places.get(&address) else { return Arc::default() };
@@ -417,7 +452,7 @@ impl Between {
     }
 
     fn load(&mut self, visit: &mut Visit<'_>, worker: &mut Worker, start: u64, end: u64) -> u64 {
-        let synchronises = self.sites[visit.site as usize].strength == Strength::Synchronising;
+        let strength = self.sites[visit.site as usize].strength;
         let Between { cells, events, sites, rivals, apart, .. } = self;
         let mut heard = Vec::new();
         let Part { start, size, cells, end } = cells.part(start, end);
@@ -432,8 +467,9 @@ impl Between {
                     Order::Before => visit.settled = cell.write,
                 }
             }
-            if synchronises {
-                cell.synchronises = true;
+            let is_own = visit.own.contains(&events[cell.write as usize].wave);
+            cell.synchronises |= matches!(strength, Strength::Within | Strength::Synchronising);
+            if strength.to(is_own) == Strength::Synchronising {
                 heard.push((address, cell.write));
             }
             let [first, second] = &mut cell.reads;

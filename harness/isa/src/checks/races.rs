@@ -56,15 +56,24 @@ struct Byte {
     atomics: [Touch; 2],
     /// Which of the accesses of its wave the write was, and the last atomic.
     numbers: [u32; 2],
+    /// When the write was, by the accesses to memory.
+    in_memory: Time,
     /// Several waves wrote the same.
     agreed: bool,
     /// A read, and one of another wave.
     reads: [Touch; 2],
 }
 
-/// What is ordered before what a wave does next: by wave, the last of its accesses.
+/// What is ordered before what a wave does next, by wave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Clock(Vec<Time>);
+struct Clock(Vec<Known>);
+
+/// Up to when what a wave did is known: by accesses to the LDS, and by those to memory that all waves of the launch made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Known {
+    here: Time,
+    in_memory: Time,
+}
 
 /// An access that is made.
 #[derive(Clone, Copy)]
@@ -101,6 +110,8 @@ enum Excuse {
 pub(crate) struct Races {
     bytes: Vec<Byte>,
     now: Time,
+    /// Accesses to memory so far, of all waves of the launch.
+    in_memory: Time,
     /// When the workgroup began, and when its waves last met.
     begun: Time,
     met: Time,
@@ -120,22 +131,35 @@ pub(crate) struct Races {
     excused: HashSet<Excuse>,
     /// By wave, the instruction at which it waits, and the one that made what it saw last.
     waiting: Vec<Option<(u64, u64)>>,
-    /// A wave has waited for another one since somebody asked.
-    heard: bool,
+    /// The wave that has heard of another one since somebody asked.
+    heard: Option<u32>,
 }
 
 type Look<'a> = &'a mut dyn FnMut(u64) -> Looks;
 
 impl Clock {
     fn knows(&self, touch: &Touch) -> bool {
-        self.0.get(touch.wave as usize).is_some_and(|last| touch.time <= *last)
+        self.0.get(touch.wave as usize).is_some_and(|last| touch.time <= last.here)
     }
 
-    fn join(&mut self, other: &Clock) {
-        self.0.resize(self.0.len().max(other.0.len()), 0);
+    /// Adds what another one knows, and says whether that was news.
+    fn join(&mut self, other: &Clock) -> bool {
+        self.0.resize(self.0.len().max(other.0.len()), Known::default());
+        let mut is_news = false;
         for (known, more) in self.0.iter_mut().zip(&other.0) {
-            *known = (*known).max(*more);
+            is_news |= known.knows(*more);
         }
+        is_news
+    }
+}
+
+impl Known {
+    /// It is known up to then, too; whether that was news.
+    fn knows(&mut self, more: Known) -> bool {
+        let before = *self;
+        self.here = self.here.max(more.here);
+        self.in_memory = self.in_memory.max(more.in_memory);
+        *self != before
     }
 }
 
@@ -161,7 +185,7 @@ impl Races {
         let waves = self.clocks.len();
         for clock in &mut self.clocks {
             clock.0.clear();
-            clock.0.resize(waves, self.now);
+            clock.0.resize(waves, Known { here: self.now, in_memory: 0 });
         }
     }
 
@@ -182,14 +206,15 @@ impl Races {
     /// A wave has heard in memory of what another one did: that one's accesses to the LDS were before, too.
     pub(crate) fn learns(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
-        heard.0.resize(self.clocks.len(), 0);
-        heard.0[of] = self.now;
+        heard.0.resize(self.clocks.len(), Known::default());
+        heard.0[of].here = self.now;
         self.clocks[wave].join(&heard);
     }
 
-    /// Notes the text of an instruction that is about to touch the LDS.
-    pub(crate) fn runs(&mut self, pc: u64, text: &Arc<str>) {
+    /// Notes the text of an instruction that touches the LDS after so many accesses to memory.
+    pub(crate) fn runs(&mut self, pc: u64, text: &Arc<str>, in_memory: Time) {
         self.now += 1;
+        self.in_memory = in_memory;
         self.texts.entry(pc).or_insert_with(|| text.clone());
     }
 
@@ -248,7 +273,7 @@ impl Races {
                 other.time == 0 || other.wave == touch.wave || clock.knows(other)
             });
             match by.kind {
-                Kind::Store => byte.numbers[0] = by.number,
+                Kind::Store => (byte.numbers[0], byte.in_memory) = (by.number, self.in_memory),
                 Kind::Atomic => byte.numbers[1] = by.number,
                 Kind::Load => {}
             }
@@ -300,7 +325,7 @@ impl Races {
         };
         let (this_waits, other_waits) = (waits(own, &touch, &other), waits(kind, &other, &touch));
         if this_waits {
-            self.hears(offset / 4, kind, &other, touch.wave);
+            self.hears(offset, kind, &other, touch.wave);
         }
         let one_waits = this_waits || other_waits;
         let is_atomic =
@@ -316,7 +341,7 @@ impl Races {
         let tries = tries.filter(|pc| self.swapping.contains(pc));
         if tries.is_some_and(|pc| self.look(pc, look).decides) {
             if own == Kind::Atomic {
-                self.hears(offset / 4, kind, &other, touch.wave);
+                self.hears(offset, kind, &other, touch.wave);
             }
             return false;
         }
@@ -345,7 +370,7 @@ impl Races {
         let Byte { write, agreed, .. } = self.bytes[at as usize];
         let is_news = write.wave != by.wave && !self.clocks[by.wave as usize].knows(&write);
         if agreed && is_news && by.kind == Kind::Load && self.look(by.pc, look).waits {
-            self.hears(at / 4, Kind::Store, &write, by.wave);
+            self.hears(at, Kind::Store, &write, by.wave);
         }
     }
 
@@ -393,31 +418,36 @@ impl Races {
     fn synchronises(&mut self, place: u64, by: &By) {
         let clock = &mut self.clocks[by.wave as usize];
         let known = self.places.entry(place).or_default();
-        if by.returns {
-            clock.join(known);
+        if by.returns && clock.join(known) {
+            self.heard = Some(by.wave);
         }
         known.join(clock);
-        known.0[by.wave as usize] = self.now;
+        known.0[by.wave as usize] = Known { here: self.now, in_memory: self.in_memory };
     }
 
-    /// Whether a wave has waited for another one since this was asked: it knows what that one did in memory, too.
-    pub(crate) fn has_heard(&mut self) -> bool {
-        std::mem::take(&mut self.heard)
+    /// The wave that has heard of others since this was asked, and up to when it knows what they did in memory, wave by wave.
+    pub(crate) fn take_heard(&mut self) -> Option<(usize, impl Iterator<Item = Time> + '_)> {
+        let wave = self.heard.take()? as usize;
+        Some((wave, self.clocks[wave].0.iter().map(|known| known.in_memory)))
     }
 
     /// A wave has waited for what another one wrote.
-    fn hears(&mut self, place: u64, kind: Kind, other: &Touch, wave: u32) {
+    fn hears(&mut self, offset: u64, kind: Kind, other: &Touch, wave: u32) {
         let mut heard = match kind {
-            Kind::Atomic => self.places.get(&place).cloned().unwrap_or_default(),
+            Kind::Atomic => self.places.get(&(offset / 4)).cloned().unwrap_or_default(),
             // What the writer has learned since counts as well.
             Kind::Store | Kind::Load => self.clocks[other.wave as usize].clone(),
         };
-        heard.0.resize(self.clocks.len(), 0);
-        let last = &mut heard.0[other.wave as usize];
+        heard.0.resize(self.clocks.len(), Known::default());
+        let in_memory = match kind {
+            Kind::Store => self.bytes[offset as usize].in_memory,
+            Kind::Load | Kind::Atomic => 0,
+        };
         // A clock says of its own wave what it was when they met.
-        *last = (*last).max(other.time);
-        self.clocks[wave as usize].join(&heard);
-        self.heard = true;
+        heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
+        if self.clocks[wave as usize].join(&heard) {
+            self.heard = Some(wave);
+        }
     }
 }
 

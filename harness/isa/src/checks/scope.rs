@@ -18,8 +18,21 @@ pub(crate) enum Strength {
     Plain,
     /// It may be atomic or not: before GFX12, and but for GFX942, a store goes to the memory of the device whatever it is.
     Unsaid,
+    /// It is made where the workgroup sees it, as atomic accesses of that scope are: to others it is a plain one.
+    Within,
     /// It is made where other workgroups see it, as atomic and volatile accesses are.
     Synchronising,
+}
+
+impl Strength {
+    /// What it says to a wave of the same workgroup, or of another one.
+    pub(crate) fn to(self, is_own: bool) -> Strength {
+        match (self, is_own) {
+            (Strength::Within, true) => Strength::Synchronising,
+            (Strength::Within, false) => Strength::Plain,
+            _ => self,
+        }
+    }
 }
 
 /// What an instruction does that concerns other workgroups.
@@ -61,17 +74,23 @@ impl Scope {
     };
 
     pub(crate) fn of(text: &Text) -> Scope {
-        use Strength::{Plain, Synchronising, Unsaid};
+        use Strength::{Plain, Synchronising, Unsaid, Within};
         let (name, generation) = (text.mnemonic.as_str(), text.site.arch.generation());
         // Where there are no operands, the first modifier stands in their place.
         let says_sc1 = text.has("sc1")
             || text.operands.iter().any(|operand| operand.base == Base::Word("sc1".to_owned()));
         let wide = text.value("scope").is_some_and(|scope| scope != "SCOPE_CU");
         let device = text.value("scope").is_some_and(|s| s == "SCOPE_DEV" || s == "SCOPE_SYS");
-        let (marked, says) = match generation {
-            Cdna3 => (text.has("sc0") || text.has("sc1"), true),
-            Rdna4 => (wide, true),
-            Gcn5 | Cdna1 | Cdna2 | Rdna2 | Rdna3 | Rdna3_5 => (text.has("glc"), false),
+        let (marked, beyond, says) = match generation {
+            Cdna3 => (text.has("sc0") || says_sc1, says_sc1, true),
+            Rdna4 => (wide, device, true),
+            Rdna2 => (text.has("glc"), text.has("dlc"), false),
+            Gcn5 | Cdna1 | Cdna2 | Rdna3 | Rdna3_5 => (text.has("glc"), true, false),
+        };
+        let strength = match (marked, beyond) {
+            (false, _) => Plain,
+            (true, false) => Within,
+            (true, true) => Synchronising,
         };
         let drops = match (name, generation) {
             ("buffer_gl0_inv", _) | ("buffer_wbinvl1" | "buffer_wbinvl1_vol", _) => NEAR,
@@ -82,12 +101,8 @@ impl Scope {
             _ => 0,
         };
         Scope {
-            load: if marked { Synchronising } else { Plain },
-            store: match (says, marked) {
-                (false, _) => Unsaid,
-                (true, true) => Synchronising,
-                (true, false) => Plain,
-            },
+            load: strength,
+            store: if says { strength } else { Unsaid },
             stays: generation == Cdna3 && name.contains("_store_") && !text.has("sc1"),
             swaps: name.contains("_cmpswap"),
             drops,
@@ -137,6 +152,26 @@ mod tests {
         assert_eq!(of(Gfx1201, "global_store_b32 v[2:3], v0, off").store, Plain);
         let store = "global_store_b32 v[2:3], v0, off scope:SCOPE_SYS";
         assert_eq!(of(Gfx1201, store).store, Synchronising);
+    }
+
+    /// The code of atomic loads and stores of the scope of a workgroup, where it has bits of its own.
+    #[test]
+    fn what_a_workgroup_alone_sees_is_told_from_what_all_see() {
+        for (arch, load) in [
+            (Gfx942, "global_load_dword v0, v[2:3], off sc0"),
+            (Gfx1030, "global_load_dword v0, v[2:3], off glc"),
+            (Gfx1201, "global_load_b32 v0, v[2:3], off scope:SCOPE_SE"),
+        ] {
+            assert_eq!(of(arch, load).load, Within, "{arch}");
+        }
+        for (arch, store) in [
+            (Gfx942, "global_store_dword v[2:3], v0, off sc0"),
+            (Gfx1201, "global_store_b32 v[2:3], v0, off scope:SCOPE_SE"),
+        ] {
+            assert_eq!(of(arch, store).store, Within, "{arch}");
+        }
+        assert_eq!(Within.to(true), Synchronising);
+        assert_eq!(Within.to(false), Plain);
     }
 
     #[test]

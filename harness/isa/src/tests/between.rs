@@ -278,9 +278,18 @@ fn what_a_wave_knows_it_hands_on() {
     on(&[Gfx90a], &format!("0.1: {WRITE}; {told}"), &[(Why::Unordered, 0, 6)]);
     let alone = told.replace("1: barrier; ", "");
     on(&[Gfx90a], &format!("0.1: {WRITE}; 0: barrier; {alone}"), &[(Why::Unordered, 0, 6)]);
-    // And by atomics on the LDS.
-    let local = format!("0.1: {WRITE}; 0.1: ds_add_u32 v0, v9; {told}");
-    on(&[Gfx90a], &local, &[]);
+    // And by atomics on a place in the LDS, one of which is given what was there.
+    let (add, take) = ("ds_add_u32 v0, v9", "ds_add_rtn_u32 v3, v0, v9");
+    let local = |hears: &str| format!("0.1: {WRITE}; 0.1: {add}; 0: {hears}; {told}");
+    on(&[Gfx90a], &local(take), &[]);
+    on(&[Gfx90a], &local(add), &[(Why::Unordered, 0, 8)]);
+    on(&[Gfx90a], &local(&format!("{take} offset:4")), &[(Why::Unordered, 0, 8)]);
+    // What a wave has heard of another workgroup, too.
+    let relayed = format!(
+        "0: {WRITE}; 0: {wait}; 0: {flag}; 1: {seen}; 1: {drop}; 1: {add}; 1.1: {take}; 1.1: {READ}"
+    );
+    on(&[Gfx90a], &relayed, &[]);
+    on(&[Gfx90a], &relayed.replace("1: ds_add_u32 v0, v9; ", ""), &[(Why::Unordered, 0, 6)]);
 }
 
 #[test]
@@ -292,7 +301,11 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
     check(&ALL, &format!("0: {WRITE}; 0: {READ}; 0: {WRITE}"), &[]);
     check(&ALL, &format!("0: {WRITE}; 0: barrier; 0.1: {READ}; 0: barrier; 0: {WRITE}"), &[]);
     check(&ALL, &format!("0: barrier; 0: {WRITE}; 0.1: {READ}; 0: barrier"), &[unordered(1, 2)]);
-    check(&ALL, &format!("0.1: {WRITE}; 0.1: ds_add_u32 v0, v9; 0: {READ}"), &[]);
+    let (add, take) = ("ds_add_u32 v0, v9", "ds_add_rtn_u32 v3, v0, v9");
+    check(&ALL, &format!("0.1: {WRITE}; 0.1: {add}; 0: {take}; 0: {READ}"), &[]);
+    check(&ALL, &format!("0.1: {add}; 0.1: {WRITE}; 0: {take}; 0: {READ}"), &[unordered(1, 3)]);
+    check(&ALL, &format!("0.1: {WRITE}; 0.1: {add}; 0: {READ}; 0: {take}"), &[unordered(0, 2)]);
+    check(&ALL, &format!("0.1: {WRITE}; 0: {take}; 0.1: {add}; 0: {READ}"), &[unordered(0, 3)]);
     // What changes nothing, before or after a read.
     let zero = "global_store_dword v0, v8, s[0:1]";
     check(&ALL, &format!("0: {READ}; 0.1: {zero}; 0: {zero}"), &[]);
@@ -315,6 +328,16 @@ fn waves_of_a_workgroup_need_a_barrier_or_word_of_each_other() {
         let flag = format!("0: {WRITE} offset:512 {stores}; 0.1: {READ} offset:512 {loads}");
         check(&[arch], &format!("0: {WRITE}; {flag}; 0.1: {READ}"), &[]);
         check(&[arch], &format!("{flag}; 0: {WRITE}; 0.1: {READ}"), &[unordered(2, 3)]);
+    }
+    // To another workgroup, bits of the scope of one say nothing.
+    for (arch, stores, loads) in [
+        (Gfx942, "sc0", "sc0"),
+        (Gfx1030, "", "glc"),
+        (Gfx1201, "scope:SCOPE_SE", "scope:SCOPE_SE"),
+    ] {
+        let flag = format!("0: {WRITE} {stores}; 1: {READ} {loads}");
+        check(&[arch], &flag, &[unordered(0, 1)]);
+        check(&[arch], &flag.replace("1: ", "0.1: "), &[]);
     }
     let add = "global_atomic_add v0, v9, s[0:1]";
     check(&ALL, &format!("0: {add}; 0.1: {add}"), &[]);
@@ -360,10 +383,10 @@ fn two_units_of_a_workgroup_need_waits_and_dropped_lines() {
         told(&[&write, &flag, &seen, &drops, &read], &[(Why::NotCome, 0, 4)]);
         told(&[&write, &wait, &flag, &seen, &read], &[(Why::Stale, 0, 4)]);
         // By an atomic on the LDS.
-        let add = "0: ds_add_u32 v0, v9";
-        told(&[&write, &wait, add, &drops, &read], &[]);
-        told(&[&write, add, &drops, &read], &[(Why::NotCome, 0, 3)]);
-        told(&[&write, &wait, add, &read], &[(Why::Stale, 0, 3)]);
+        let (add, take) = ("0: ds_add_u32 v0, v9", "0.1: ds_add_rtn_u32 v3, v0, v9");
+        told(&[&write, &wait, add, take, &drops, &read], &[]);
+        told(&[&write, add, take, &drops, &read], &[(Why::NotCome, 0, 4)]);
+        told(&[&write, &wait, add, take, &read], &[(Why::Stale, 0, 4)]);
         // One unit needs none of that.
         check(&[arch], &program(&[&write, barrier, &read]), &[]);
         check(&[arch], &program(&[&write, &flag, &seen, &read]), &[]);

@@ -47,7 +47,7 @@ impl Look<'_> {
         let (is_own, is_read) = (self.is_own(then), before.kind == Kind::Load);
         // What needs no wait to come.
         let comes = is_read || is_own && !apart;
-        let is_plain_read = site.kind == Kind::Load && site.strength == Strength::Plain;
+        let is_plain_read = site.kind == Kind::Load && site.strength.to(is_own) == Strength::Plain;
         let (met, clock) = match is_plain_read {
             true if !is_own => (0, &worker.known),
             true if *apart => (worker.fresh, &worker.near),
@@ -72,7 +72,7 @@ impl Look<'_> {
                 _ => Why::Unordered,
             },
         };
-        match before.conflicts(site) {
+        match before.conflicts(site, is_own) {
             false => Order::Before,
             true if is_own && [before, site].iter().any(|site| site.waits(visit.waits)) => {
                 Order::Waits

@@ -46,7 +46,7 @@ fn races_at(
         let bytes = (&[0][..], &[u8::from(changed)][..]);
         let (swaps, lets_go) = (matches!(act, Swaps(_)), matches!(act, Tells(_)));
         let by = By { kind, wave, pc: place(index), number: 1, returns, swaps, lets_go };
-        races.runs(by.pc, &Arc::from(""));
+        races.runs(by.pc, &Arc::from(""), 0);
         races.touch(&by, *offset, bytes, &mut |pc| look(pc), &mut found);
     }
     found.extend(Races::end(vec![&mut races]));
