@@ -24,6 +24,10 @@ use std::{
     sync::Arc,
 };
 
+mod bytes;
+
+use bytes::{Byte, Bytes, Settled, Touch};
+
 use super::{Found, access::Kind, polls::Looks};
 
 /// One side of a race.
@@ -39,30 +43,6 @@ pub(crate) struct Access {
 
 /// Instructions on the LDS so far; 0 stands for never.
 type Time = u32;
-
-/// Who touched a byte last, in one way. There are many of these.
-#[derive(Clone, Copy, Default)]
-struct Touch {
-    time: Time,
-    wave: u32,
-    pc: u64,
-}
-
-/// What happened to one byte.
-#[derive(Clone, Default)]
-struct Byte {
-    write: Touch,
-    /// The last atomic, and one of another wave.
-    atomics: [Touch; 2],
-    /// Which of the accesses of its wave the write was, and the last atomic.
-    numbers: [u32; 2],
-    /// When the write was, by the accesses to memory.
-    in_memory: Time,
-    /// Several waves wrote the same.
-    agreed: bool,
-    /// A read, and one of another wave.
-    reads: [Touch; 2],
-}
 
 /// What is ordered before what a wave does next, by wave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +88,7 @@ enum Excuse {
 
 #[derive(Default)]
 pub(crate) struct Races {
-    bytes: Vec<Byte>,
+    bytes: Bytes,
     now: Time,
     /// Accesses to memory so far, of all waves of the launch.
     in_memory: Time,
@@ -125,8 +105,8 @@ pub(crate) struct Races {
     /// The atomics that swap, and the writes that let go.
     swapping: HashSet<u64>,
     letting_go: HashSet<u64>,
-    /// The pairs of instructions that were told.
-    told: HashSet<[u64; 2]>,
+    /// The pairs of instructions that were told, and whether nothing may excuse them.
+    told: HashMap<[u64; 2], bool>,
     suspects: Vec<Suspect>,
     excused: HashSet<Excuse>,
     /// By wave, the instruction at which it waits, and the one that made what it saw last.
@@ -168,7 +148,7 @@ impl Races {
     pub(crate) fn begin(&mut self, waves: usize) {
         // Long before there are more than can be told apart.
         if self.now > Time::MAX / 2 {
-            (self.now, self.bytes) = (0, Vec::new());
+            (self.now, self.bytes) = (0, Bytes::default());
         }
         self.now += 1;
         self.begun = self.now;
@@ -246,10 +226,8 @@ impl Races {
         found: &mut Vec<Found>,
     ) {
         let touch = Touch { time: self.now, wave: by.wave, pc: by.pc };
-        let end = offset as usize + now.len();
-        if self.bytes.len() < end {
-            self.bytes.resize(end, Byte::default());
-        }
+        let end = offset + now.len() as u64;
+        self.bytes.reach(end);
         if self.waiting[by.wave as usize].is_some_and(|(pc, _)| pc != by.pc) {
             self.goes_on(by.wave as usize);
         }
@@ -259,16 +237,41 @@ impl Races {
         if by.lets_go && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
         }
+        // Of most instructions nobody had to ask.
+        let was_asked = !self.looks.is_empty() && self.looks.contains_key(&by.pc);
         let mut seen = Touch::default();
-        for (index, at) in (offset..offset + now.len() as u64).enumerate() {
+        let mut next = offset;
+        while next < end {
+            let at = next;
+            let bytes = |size: u64| (at - offset) as usize..(at - offset + size) as usize;
+            let clock = &self.clocks[by.wave as usize];
+            let (begun, met, come) = (self.begun, self.met, &self.come);
+            let settled = Settled { wave: by.wave, clock, begun, met, come };
+            // Whether a write changes something only counts beside another write.
+            let is_alike = |byte: &Byte| {
+                let mut changes = before[bytes(4)].iter().zip(&now[bytes(4)]).map(|(b, n)| b != n);
+                let first = changes.next();
+                by.kind != Kind::Store
+                    || settled.is_before(&byte.write)
+                    || changes.all(|change| Some(change) == first)
+            };
+            let size = self.bytes.part(at, end, is_alike);
+            next += size;
+            let byte = self.bytes.at_mut(at);
+            if !was_asked && byte.settles(by.kind, &touch, &settled) {
+                if by.kind == Kind::Store {
+                    (byte.numbers[0], byte.in_memory) = (by.number, self.in_memory);
+                }
+                continue;
+            }
             self.comes_early(by, at, found);
-            let Byte { write, atomics: [atomic, _], .. } = &self.bytes[at as usize];
+            let Byte { write, atomics: [atomic, _], .. } = self.bytes.at(at);
             for last in [write, atomic] {
                 seen = if last.time > seen.time { *last } else { seen };
             }
-            let changed = before[index] != now[index];
+            let changed = before[bytes(size)] != now[bytes(size)];
             self.hears_one_of_several(by, at, look);
-            let (byte, clock) = (&mut self.bytes[at as usize], &self.clocks[by.wave as usize]);
+            let (byte, clock) = (self.bytes.at_mut(at), &self.clocks[by.wave as usize]);
             let rivals = byte.add(by.kind, &touch, changed, |other| {
                 other.time == 0 || other.wave == touch.wave || clock.knows(other)
             });
@@ -278,7 +281,7 @@ impl Races {
                 Kind::Load => {}
             }
             let rivals = rivals.into_iter().flatten();
-            // One conflict of a byte is enough.
+            // One conflict of a byte is enough, unless something may excuse it.
             for rival in rivals {
                 if self.meets(at, rival, (by.kind, touch), look, found) {
                     break;
@@ -289,8 +292,7 @@ impl Races {
             }
         }
         if by.kind != Kind::Store && seen.wave != by.wave && seen.time > self.begun {
-            // Of most instructions nobody had to ask.
-            let waits = !self.looks.is_empty() && self.looks.get(&by.pc).is_some_and(|l| l.waits);
+            let waits = self.looks.get(&by.pc).is_some_and(|looks| looks.waits);
             if waits {
                 self.waiting[by.wave as usize] = Some((by.pc, seen.pc));
             }
@@ -306,8 +308,8 @@ impl Races {
         *self.looks.entry(pc).or_insert_with(|| look(pc))
     }
 
-    /// Two accesses meet with nothing that orders them, and whether that may be a race: it is none where one of them is an atomic and
-    /// the other one waits for it.
+    /// Two accesses meet with nothing that orders them, and whether that is a race whatever follows: it is none where one of them is an
+    /// atomic and the other one waits for it.
     fn meets(
         &mut self,
         offset: u64,
@@ -345,8 +347,9 @@ impl Races {
             }
             return false;
         }
-        if !self.told.insert([other.pc, touch.pc]) {
-            return true;
+        let pair = [other.pc, touch.pc];
+        if let Some(certain) = self.told.get(&pair) {
+            return *certain;
         }
         let [first, second] =
             [(kind, other), (own, touch)].map(|(kind, touch)| self.access(kind, &touch));
@@ -358,16 +361,17 @@ impl Races {
             (Kind::Atomic, Kind::Load) => Some(Excuse::Guards(touch.pc)),
             _ => None,
         };
+        self.told.insert(pair, excuse.is_none());
         match excuse {
             Some(excuse) => self.suspects.push(Suspect { excuse, found: race }),
             None => found.push(race),
         }
-        true
+        excuse.is_none()
     }
 
     /// A read that waits hears the last of several waves that wrote the same, though that is no conflict.
     fn hears_one_of_several(&mut self, by: &By, at: u64, look: Look<'_>) {
-        let Byte { write, agreed, .. } = self.bytes[at as usize];
+        let &Byte { write, agreed, .. } = self.bytes.at(at);
         let is_news = write.wave != by.wave && !self.clocks[by.wave as usize].knows(&write);
         if agreed && is_news && by.kind == Kind::Load && self.look(by.pc, look).waits {
             self.hears(at, Kind::Store, &write, by.wave);
@@ -384,7 +388,7 @@ impl Races {
         if by.kind == Kind::Store {
             return;
         }
-        let byte = &self.bytes[offset as usize];
+        let byte = self.bytes.at(offset);
         let writes = [
             (Kind::Store, byte.write, byte.numbers[0]),
             (Kind::Atomic, byte.atomics[0], byte.numbers[1]),
@@ -395,7 +399,8 @@ impl Races {
             }
             let is_open = || self.come.get(write.wave as usize).is_some_and(|come| number > *come);
             let conflicts = (kind, by.kind) != (Kind::Atomic, Kind::Atomic);
-            if conflicts && is_open() && self.told.insert([write.pc, by.pc]) {
+            if conflicts && is_open() && !self.told.contains_key(&[write.pc, by.pc]) {
+                self.told.insert([write.pc, by.pc], true);
                 let read = Touch { time: self.now, wave: by.wave, pc: by.pc };
                 let (write, read) = (self.access(kind, &write), self.access(by.kind, &read));
                 found.push(Found::LdsEarly { offset, write, read });
@@ -405,7 +410,7 @@ impl Races {
 
     /// The wave has read of this byte what it now changes by an atomic, and has decided by it.
     fn guards(&mut self, offset: u64, touch: &Touch, look: Look<'_>) {
-        for read in self.bytes[offset as usize].reads {
+        for read in self.bytes.at(offset).reads {
             let is_own = read.wave == touch.wave && read.time > self.met;
             let excuse = Excuse::Guards(read.pc);
             if is_own && !self.excused.contains(&excuse) && self.look(read.pc, look).decides {
@@ -440,56 +445,13 @@ impl Races {
         };
         heard.0.resize(self.clocks.len(), Known::default());
         let in_memory = match kind {
-            Kind::Store => self.bytes[offset as usize].in_memory,
+            Kind::Store => self.bytes.at(offset).in_memory,
             Kind::Load | Kind::Atomic => 0,
         };
         // A clock says of its own wave what it was when they met.
         heard.0[other.wave as usize].knows(Known { here: other.time, in_memory });
         if self.clocks[wave as usize].join(&heard) {
             self.heard = Some(wave);
-        }
-    }
-}
-
-impl Byte {
-    /// Adds an access, and returns those that it has a conflict with, the first to tell first; `is_before` says which are ordered
-    /// before it.
-    fn add(
-        &mut self,
-        kind: Kind,
-        touch: &Touch,
-        changed: bool,
-        is_before: impl Fn(&Touch) -> bool,
-    ) -> [Option<(Kind, Touch)>; 5] {
-        let rival = |known: &Touch, kind| (!is_before(known)).then_some((kind, *known));
-        let both = |known: [Touch; 2], kind| known.map(|touch| rival(&touch, kind));
-        let write = rival(&self.write, Kind::Store);
-        match kind {
-            Kind::Load => {
-                let own = |read: &&mut Touch| read.wave == touch.wave || is_before(read);
-                if let Some(read) = self.reads.iter_mut().find(own) {
-                    *read = *touch;
-                }
-                let [first, second] = both(self.atomics, Kind::Atomic);
-                [write.filter(|_| !self.agreed), first, second, None, None]
-            }
-            Kind::Atomic => {
-                let [first, second] = both(self.reads, Kind::Load);
-                let [last, other] = self.atomics;
-                // What nothing orders is what later accesses may race with.
-                if last.wave != touch.wave && (is_before(&other) || !is_before(&last)) {
-                    self.atomics[1] = last;
-                }
-                self.atomics[0] = *touch;
-                [write, first, second, None, None]
-            }
-            Kind::Store => {
-                let [first, second] = both(self.reads, Kind::Load);
-                let [last, other] = both(self.atomics, Kind::Atomic);
-                self.agreed = write.is_some() && !changed;
-                self.write = *touch;
-                [write.filter(|_| changed), last, other, first, second]
-            }
         }
     }
 }

@@ -98,7 +98,7 @@ fn a_write_and_an_access_of_another_wave_need_a_barrier_between() {
 
 #[test]
 fn an_atomic_and_a_plain_read_need_a_barrier_between() {
-    check(&[atomic(0), atomic(1), read(2)], &[(1, 2)]);
+    check(&[atomic(0), atomic(1), read(2)], &[(1, 2), (0, 2)]);
     check(&[atomic(0), atomic(1), Barrier, read(2)], &[]);
     check(&[read(2), atomic(1)], &[(0, 1)]);
     check(&[read(2), Barrier, atomic(1)], &[]);
@@ -277,4 +277,86 @@ fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
     assert_eq!(race(&relay(1), waits), []);
     assert_eq!(race(&[(data, write(0)), (data, Learns(1, 0)), (data, read(1))], decides), []);
     assert_eq!(race(&[(data, write(0)), (data, Learns(2, 0)), (data, read(1))], decides), [(0, 2)]);
+}
+
+/// What is found of accesses to 16 bytes by three waves, each the wave, kind, width, place and value of an access, or a barrier; with
+/// a history of each byte, or of dwords.
+fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
+    let (mut races, mut found, mut lds) = (Races::default(), Vec::new(), [0u8; 16]);
+    races.begin(3);
+    races.bytes.reach(16);
+    if of_bytes {
+        (0..4)
+            .for_each(|dword| assert_eq!(races.bytes.part(dword * 4, dword * 4 + 1, |_| true), 1));
+    }
+    for (index, &(wave, act, width, place, value)) in list.iter().enumerate() {
+        let pc = index as u64 % 13;
+        let (kind, returns) = match act {
+            0..=3 => (Load, true),
+            4..=6 => (Store, false),
+            7 => (Atomic, false),
+            8 => (Atomic, true),
+            _ => {
+                races.barrier([u32::from(value) * index as u32; 3].into_iter());
+                continue;
+            }
+        };
+        let size = if kind == Atomic { 4 } else { 1 << width };
+        let at = place % 16 / size * size;
+        let range = at as usize..(at + size) as usize;
+        let before = lds;
+        if kind != Load {
+            lds[range.clone()].copy_from_slice(&[value, 1, 0, 1, 1, value, 1, 0][..size as usize]);
+        }
+        let (swaps, lets_go) = (value == 1, value == 2);
+        let by = By { kind, wave, pc, number: index as u32, returns, swaps, lets_go };
+        races.runs(pc, &Arc::from(""), 0);
+        // What a read hears at one byte that waits, it knows at the next.
+        let mut look = |pc| Looks { decides: pc % 3 == 0, ..Looks::default() };
+        races.touch(&by, at, (&before[range.clone()], &lds[range]), &mut look, &mut found);
+    }
+    found.extend(Races::end(vec![&mut races]));
+    let told = |found: &Found| match found {
+        Found::LdsRace { first, second, .. } => format!("{first:?} {second:?}"),
+        Found::LdsEarly { write, read, .. } => format!("early {write:?} {read:?}"),
+        other => panic!("{other:?}"),
+    };
+    found.iter().map(told).collect()
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4000))]
+    #[test]
+    fn the_history_of_a_dword_is_that_of_its_bytes(
+        list in proptest::collection::vec((0..3u32, 0..10u8, 0..4u64, 0..16u64, 0..3u8), 1..40),
+    ) {
+        proptest::prop_assert_eq!(by_history(&list, true), by_history(&list, false));
+    }
+
+    /// What is settled at once changes what is remembered as what is looked at does, and there is nothing to tell.
+    #[test]
+    fn what_is_settled_at_once_has_nothing_to_tell(
+        touches in proptest::array::uniform5((0..9u32, 0..3u32)),
+        (numbers, agreed, is_load) in (proptest::array::uniform2(0..3u32), proptest::bool::ANY, proptest::bool::ANY),
+        (known, begun, met) in (proptest::array::uniform3(0..9u32), 1..4u32, 0..5u32),
+        come in proptest::collection::vec(0..3u32, 3),
+    ) {
+        let [write, atomic, other, first, second] =
+            touches.map(|(time, wave)| Touch { time, wave, pc: u64::from(time) });
+        let reads = [first, second];
+        let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, agreed, reads };
+        let mut looked_at = byte;
+        let clock = Clock(known.map(|here| Known { here, in_memory: 0 }).to_vec());
+        let settled = Settled { wave: 1, clock: &clock, begun, met: begun + met, come: &come };
+        let (kind, touch) = (if is_load { Load } else { Store }, Touch { time: 9, wave: 1, pc: 9 });
+        if byte.settles(kind, &touch, &settled) {
+            let rivals = looked_at.add(kind, &touch, true, |other| settled.is_before(other));
+            proptest::prop_assert!(rivals.iter().all(Option::is_none));
+            for (write, number) in [(write, numbers[0]), (atomic, numbers[1])] {
+                let since = begun <= write.time && write.time <= begun + met;
+                proptest::prop_assert!(write.wave == 1 || !since || number <= come[write.wave as usize]);
+            }
+        }
+        proptest::prop_assert_eq!(format!("{byte:?}"), format!("{looked_at:?}"));
+    }
 }
