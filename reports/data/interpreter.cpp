@@ -1,9 +1,10 @@
 // How long kernels take on the emulated device: processor time of the process around a launch and its wait, in
 // milliseconds.
 //
-// Build: g++ -O2 -std=c++17 -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include interpreter.cpp -o interpreter -lamdhip64
-// -lhiprtc -lhiprand -lhipblaslt Run:   rocrepro exec --rocm debian:7.2.4 --with hiprand --with hipblaslt --
-// ./interpreter kernels saxpy|lcg|matmul|philox|gemm --offload-arch=gfx1151
+// Build: g++ -O2 -std=c++17 -D__HIP_PLATFORM_AMD__ -I/opt/rocm/include interpreter.cpp -o interpreter
+//          -lamdhip64 -lhiprtc -lhiprand -lhipblaslt
+// Run:   rocrepro exec --rocm debian:7.2.4 --with hiprand --with hipblaslt --
+//          ./interpreter kernels saxpy|lcg|matmul|philox|gemm --offload-arch=gfx1151
 #define __HIP_DISABLE_CPP_FUNCTIONS__ 1
 #include <hip/hip_runtime_api.h>
 #include <hip/hiprtc.h>
