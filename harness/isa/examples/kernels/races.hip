@@ -340,6 +340,32 @@ WAVES_BY_MEMORY(waves_count_apart, w)
   }
 GROUP_BY_LDS(group_counts_in_lds, 0)
 GROUP_BY_LDS(group_counts_apart, w)
+// What one wave has heard of another workgroup, and has dropped the lines of its caches for, it hands on in the LDS.
+K group_hands_on(u32 *o, u32 turned) {
+  __shared__ u32 count;
+  WAVES;
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  if (b == 0) { if (threadIdx.x == 0) { o[8] = 5; __hip_atomic_store(o + 9, 1, __ATOMIC_RELEASE, AGENT); } return; }
+  if (w == 0 && l == 0) ASLEEP(LOAD(o + 9));
+  __syncthreads();
+  if (w == 0 && l == 0) { __threadfence(); __hip_atomic_fetch_add(&count, 1, __ATOMIC_RELEASE, WORKGROUP); }
+  if (w == 1 && l == 0) { ASLEEP(SEEN(&count)); o[1024 + b] = o[8]; }
+}
+// Waves meet in memory first, by a count that is of no concern, and hear of each other in the LDS after that.
+K group_hears_late(u32 *o, u32 turned) {
+  __shared__ u32 flag;
+  WAVES;
+  u32 *p = o + 64 + b * 64;
+  if (threadIdx.x == 0) flag = 0;
+  __syncthreads();
+  if (l != 0) return;
+  if (w == 0) { o[1024 + b * 64] = atomicAdd(p + 40, 1u); p[0] = 7; TELL(&flag, 1); return; }
+  for (u32 i = 0; i < 400; i++) __builtin_amdgcn_s_sleep(1);
+  u32 place = atomicAdd(p + 40, 1u);
+  ASLEEP(SEEN(&flag));
+  o[1024 + b * 64 + w] = p[0] + place;
+}
 // Others hear of the first group by way of a wave of it, and by two counts of one instruction.
 K group_passes_on(u32 *o, u32 turned) {
   u32 b = me(turned), *p = o + 64, w = threadIdx.x / warpSize;

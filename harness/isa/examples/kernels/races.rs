@@ -99,6 +99,8 @@ const KERNELS: &[(&str, Said)] = &[
     ("waves_count_apart", Waves),
     ("group_counts_in_lds", Nothing),
     ("group_counts_apart", Waves),
+    ("group_hands_on", Nothing),
+    ("group_hears_late", Nothing),
     ("group_passes_on", Nothing),
     ("group_counts_twice", Nothing),
 ];

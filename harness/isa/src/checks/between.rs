@@ -18,6 +18,7 @@ mod cells;
 mod clock;
 mod meetings;
 mod order;
+mod own;
 mod rivals;
 
 use std::{cell::OnceCell, collections::HashMap, ops::Range, sync::Arc};
@@ -203,60 +204,6 @@ impl Between {
     /// Accesses so far.
     pub(crate) fn now(&self) -> Time {
         self.events.len() as Time - 1
-    }
-
-    /// The waves of a workgroup have met: each knows what the others did and know. Of each the first of its writes that may not
-    /// have come to memory is given.
-    pub(crate) fn meet(
-        &mut self,
-        workers: &mut [Worker],
-        outstanding: impl Iterator<Item = Option<Time>>,
-    ) {
-        let now = self.now();
-        let not_come: Arc<[Time]> = match self.apart {
-            true => outstanding.map(|first| first.unwrap_or(Time::MAX)).collect(),
-            false => Arc::default(),
-        };
-        workers.iter_mut().for_each(|worker| self.renew(worker));
-        let (mut known, mut heard) = (Arc::default(), Arc::default());
-        for worker in workers.iter() {
-            known = self.join(&known, &worker.known);
-            heard = self.join(&heard, &worker.heard);
-        }
-        let stale = workers.iter().fold(0, |all, worker| all | worker.stale);
-        for worker in workers {
-            (worker.known, worker.heard) = (known.clone(), heard.clone());
-            (worker.met, worker.stale) = (now, stale);
-            worker.not_come = not_come.clone();
-        }
-    }
-
-    /// A wave has heard in the LDS of the others of its workgroup: of each it is given up to when what it did is known, and the first
-    /// of its writes that may not have come to memory.
-    pub(crate) fn learns(
-        &mut self,
-        workers: &mut [Worker],
-        index: usize,
-        others: impl Iterator<Item = (Time, Option<Time>)>,
-    ) {
-        workers.iter_mut().for_each(|worker| self.renew(worker));
-        let Worker { number, met, .. } = workers[index];
-        let [mut known, mut heard] = [&workers[index].known, &workers[index].heard].map(Arc::clone);
-        let (mut stale, mut entries) = (workers[index].stale, Vec::new());
-        for (other, (made, outstanding)) in workers.iter().zip(others) {
-            let before = heard.of(other.number).map_or(0, |entry| entry.made);
-            if other.number == number || made <= met.max(before) {
-                continue;
-            }
-            let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
-            entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
-            known = self.join(&known, &other.known);
-            heard = self.join(&heard, &other.heard);
-            stale |= other.stale;
-        }
-        heard = self.join(&heard, &Arc::new(Clock::new(entries)));
-        let worker = &mut workers[index];
-        (worker.known, worker.heard, worker.stale) = (known, heard, stale);
     }
 
     fn join(&mut self, one: &Arc<Clock>, other: &Arc<Clock>) -> Arc<Clock> {

@@ -111,6 +111,8 @@ pub(crate) struct Races {
     excused: HashSet<Excuse>,
     /// By wave, the instruction at which it waits, and the one that made what it saw last.
     waiting: Vec<Option<(u64, u64)>>,
+    /// Where the wave of this access waits for what others did there.
+    waits_for: Vec<(u64, Kind, Touch)>,
     /// The wave that has heard of another one since somebody asked.
     heard: Option<u32>,
 }
@@ -270,7 +272,7 @@ impl Races {
                 seen = if last.time > seen.time { *last } else { seen };
             }
             let changed = before[bytes(size)] != now[bytes(size)];
-            self.hears_one_of_several(by, at, look);
+            self.hears_without_conflict(by, at, look);
             let (byte, clock) = (self.bytes.at_mut(at), &self.clocks[by.wave as usize]);
             let rivals = byte.add(by.kind, &touch, changed, |other| {
                 other.time == 0 || other.wave == touch.wave || clock.knows(other)
@@ -291,6 +293,12 @@ impl Races {
                 self.guards(at, &touch, look);
             }
         }
+        // Only now, or else more would be known at the last byte than at the first.
+        let mut waits_for = std::mem::take(&mut self.waits_for);
+        for (at, kind, other) in waits_for.drain(..) {
+            self.hears(at, kind, &other, by.wave);
+        }
+        self.waits_for = waits_for;
         if by.kind != Kind::Store && seen.wave != by.wave && seen.time > self.begun {
             let waits = self.looks.get(&by.pc).is_some_and(|looks| looks.waits);
             if waits {
@@ -327,7 +335,7 @@ impl Races {
         };
         let (this_waits, other_waits) = (waits(own, &touch, &other), waits(kind, &other, &touch));
         if this_waits {
-            self.hears(offset, kind, &other, touch.wave);
+            self.waits_for.push((offset, kind, other));
         }
         let one_waits = this_waits || other_waits;
         let is_atomic =
@@ -343,7 +351,7 @@ impl Races {
         let tries = tries.filter(|pc| self.swapping.contains(pc));
         if tries.is_some_and(|pc| self.look(pc, look).decides) {
             if own == Kind::Atomic {
-                self.hears(offset, kind, &other, touch.wave);
+                self.waits_for.push((offset, kind, other));
             }
             return false;
         }
@@ -369,12 +377,23 @@ impl Races {
         excuse.is_none()
     }
 
-    /// A read that waits hears the last of several waves that wrote the same, though that is no conflict.
-    fn hears_one_of_several(&mut self, by: &By, at: u64, look: Look<'_>) {
-        let &Byte { write, agreed, .. } = self.bytes.at(at);
-        let is_news = write.wave != by.wave && !self.clocks[by.wave as usize].knows(&write);
-        if agreed && is_news && by.kind == Kind::Load && self.look(by.pc, look).waits {
-            self.hears(at, Kind::Store, &write, by.wave);
+    /// A read that waits also hears whom it has no conflict with: the last of several waves that wrote the same, and a wave of which it
+    /// has heard in memory that it was there, but not what that one did in memory before.
+    fn hears_without_conflict(&mut self, by: &By, at: u64, look: Look<'_>) {
+        let &Byte { write, atomics: [atomic, _], agreed, in_memory, .. } = self.bytes.at(at);
+        for (kind, touch) in [(Kind::Store, write), (Kind::Atomic, atomic)] {
+            if by.kind == Kind::Store || touch.wave == by.wave || touch.time <= self.met {
+                continue;
+            }
+            let clock = &self.clocks[by.wave as usize];
+            let is_news = match (kind, clock.knows(&touch)) {
+                (Kind::Store, true) => clock.0[touch.wave as usize].in_memory < in_memory,
+                (Kind::Store, false) => agreed && by.kind == Kind::Load,
+                (_, knows) => knows,
+            };
+            if is_news && self.look(by.pc, look).waits {
+                self.waits_for.push((at, kind, touch));
+            }
         }
     }
 

@@ -110,10 +110,10 @@ impl Settled<'_> {
         touch.time == 0 || touch.wave == self.wave || self.clock.knows(touch)
     }
 
+    /// Of what others wrote since the waves met there may be something to hear.
     fn has_come(&self, touch: &Touch, number: u32) -> bool {
         let come = || self.come.get(touch.wave as usize).is_none_or(|come| number <= *come);
-        let needs_none = touch.wave == self.wave || !(self.begun..=self.met).contains(&touch.time);
-        self.is_before(touch) && (needs_none || come())
+        touch.wave == self.wave || touch.time < self.begun || touch.time <= self.met && come()
     }
 }
 

@@ -311,8 +311,8 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
         let (swaps, lets_go) = (value == 1, value == 2);
         let by = By { kind, wave, pc, number: index as u32, returns, swaps, lets_go };
         races.runs(pc, &Arc::from(""), 0);
-        // What a read hears at one byte that waits, it knows at the next.
-        let mut look = |pc| Looks { decides: pc % 3 == 0, ..Looks::default() };
+        let mut look =
+            |pc| Looks { waits: pc % 5 == 1, decides: pc % 3 == 0, turns: pc % 4 == 2 };
         races.touch(&by, at, (&before[range.clone()], &lds[range]), &mut look, &mut found);
     }
     found.extend(Races::end(vec![&mut races]));
@@ -346,7 +346,9 @@ proptest::proptest! {
         let reads = [first, second];
         let mut byte = Byte { write, atomics: [atomic, other], numbers, in_memory: 0, agreed, reads };
         let mut looked_at = byte;
-        let clock = Clock(known.map(|here| Known { here, in_memory: 0 }).to_vec());
+        // What was before the waves met they all know.
+        let known = known.map(|here| Known { here: here.max(begun + met), in_memory: 0 });
+        let clock = Clock(known.to_vec());
         let settled = Settled { wave: 1, clock: &clock, begun, met: begun + met, come: &come };
         let (kind, touch) = (if is_load { Load } else { Store }, Touch { time: 9, wave: 1, pc: 9 });
         if byte.settles(kind, &touch, &settled) {

@@ -1,0 +1,67 @@
+//! What the waves of a workgroup learn of each other: at barriers, and in the LDS.
+
+use std::sync::Arc;
+
+use super::{Between, Clock, Entry, Time, Worker};
+
+impl Between {
+    /// The waves of a workgroup have met: each knows what the others did and know. Of each the first of its writes that may not
+    /// have come to memory is given.
+    pub(crate) fn meet(
+        &mut self,
+        workers: &mut [Worker],
+        outstanding: impl Iterator<Item = Option<Time>>,
+    ) {
+        let now = self.now();
+        let not_come: Arc<[Time]> = match self.apart {
+            true => outstanding.map(|first| first.unwrap_or(Time::MAX)).collect(),
+            false => Arc::default(),
+        };
+        workers.iter_mut().for_each(|worker| self.renew(worker));
+        let (mut known, mut heard) = (Arc::default(), Arc::default());
+        for worker in workers.iter() {
+            known = self.join(&known, &worker.known);
+            heard = self.join(&heard, &worker.heard);
+        }
+        let stale = workers.iter().fold(0, |all, worker| all | worker.stale);
+        for worker in workers {
+            (worker.known, worker.heard) = (known.clone(), heard.clone());
+            (worker.met, worker.stale) = (now, stale);
+            worker.not_come = not_come.clone();
+        }
+    }
+
+    /// A wave has heard in the LDS of the others of its workgroup: of each it is given up to when what it did is known, and the first
+    /// of its writes that may not have come to memory.
+    pub(crate) fn learns(
+        &mut self,
+        workers: &mut [Worker],
+        index: usize,
+        others: impl Iterator<Item = (Time, Option<Time>)>,
+    ) {
+        workers.iter_mut().for_each(|worker| self.renew(worker));
+        let Worker { number, met, .. } = workers[index];
+        let [mut known, mut heard] = [&workers[index].known, &workers[index].heard].map(Arc::clone);
+        let (mut stale, mut entries) = (workers[index].stale, Vec::new());
+        for (other, (made, outstanding)) in workers.iter().zip(others) {
+            // Nothing was heard of it since the waves met.
+            if other.number == number || made == 0 {
+                continue;
+            }
+            let before = heard.of(other.number).map_or(0, |entry| entry.made);
+            if made > met.max(before) {
+                let first = outstanding.filter(|_| self.apart).unwrap_or(Time::MAX);
+                entries.push(Entry { wave: other.number, made, come: made.min(first - 1) });
+            }
+            // It may have heard of others, and have dropped lines of its caches, without an access.
+            known = self.join(&known, &other.known);
+            heard = self.join(&heard, &other.heard);
+            stale |= other.stale;
+        }
+        if !entries.is_empty() {
+            heard = self.join(&heard, &Arc::new(Clock::new(entries)));
+        }
+        let worker = &mut workers[index];
+        (worker.known, worker.heard, worker.stale) = (known, heard, stale);
+    }
+}
