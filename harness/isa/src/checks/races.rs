@@ -185,9 +185,11 @@ impl Races {
         }
     }
 
-    /// A wave has heard in memory of what another one did: that one's accesses to the LDS were before, too.
+    /// A wave has heard in memory of what another one did: that one's accesses to the LDS were before, too. Up to when it knows what
+    /// others did in memory is not said here.
     pub(crate) fn learns(&mut self, wave: usize, of: usize) {
         let mut heard = self.clocks[of].clone();
+        heard.0.iter_mut().for_each(|known| known.in_memory = 0);
         heard.0.resize(self.clocks.len(), Known::default());
         heard.0[of].here = self.now;
         self.clocks[wave].join(&heard);
