@@ -295,6 +295,44 @@ WAVES_KEEP(waves_ticket, mine = atomicAdd(&lock, 1u); ASLEEP(SEEN(&serving) == m
 WAVES_KEEP(waves_exchange, ASLEEP(!__hip_atomic_exchange(&lock, 1u, __ATOMIC_ACQUIRE, WORKGROUP));, TELL(&lock, 0))
 WAVES_KEEP(waves_try, if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
 WAVES_KEEP(waves_try_in_vain, ONCE(__ATOMIC_ACQUIRE);, TELL(&lock, 0))
+WAVES_KEEP(waves_try_in_turns, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, mine = 0) if (ONCE(__ATOMIC_ACQUIRE)), TELL(&lock, 0))
+WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, mine = 0) { ONCE(__ATOMIC_ACQUIRE); }, TELL(&lock, 0))
+// One critical section behind another, in straight code; and the second one without the lock.
+#define WAVES_LOCK_TWICE(name, again)                                                   \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 lock, sum, more;                                                     \
+    WAVES;                                                                              \
+    if (threadIdx.x == 0) lock = sum = more = 0;                                        \
+    __syncthreads();                                                                    \
+    u32 *p = o + 64 + b * 64;                                                           \
+    if (l == 0) {                                                                       \
+      while (atomicCAS(&lock, 0u, 1u) != 0) __builtin_amdgcn_s_sleep(1);                \
+      __threadfence_block(); sum = sum + w + n; p[0] += w; TELL(&lock, 0);              \
+      again __builtin_amdgcn_s_sleep(1);                                                \
+      __threadfence_block(); more = more + w + n; p[1] += w; TELL(&lock, 0);            \
+    }                                                                                   \
+    __syncthreads();                                                                    \
+    if (threadIdx.x == 0) o[b] = sum + more;                                            \
+  }
+WAVES_LOCK_TWICE(waves_lock_twice, while (atomicCAS(&lock, 0u, 1u) != 0))
+WAVES_LOCK_TWICE(waves_lock_once, )
+// Who waits for the flag of each of the others in turn, and who waits for that of one.
+#define WAVES_EACH(name, which)                                                         \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 flags[16];                                                           \
+    WAVES;                                                                              \
+    u32 *p = o + 64 + b * 64, *data = flags + 8;                                        \
+    if (threadIdx.x < 16) flags[threadIdx.x] = 0;                                       \
+    __syncthreads();                                                                    \
+    if (l != 0) return;                                                                 \
+    data[w] = p[w] = w + b; TELL(flags + w, 1);                                         \
+    if (w != 0) return;                                                                 \
+    u32 sum = 0;                                                                        \
+    for (u32 i = 0; i < n; i++) { ASLEEP(SEEN(flags + which)); sum += data[i] + p[i]; } \
+    o[1024 + b * 64] = sum;                                                             \
+  }
+WAVES_EACH(waves_wait_for_each, i)
+WAVES_EACH(waves_wait_for_one, 0)
 K waves_ring(u32 *o, u32 turned) {
   __shared__ u32 head, tail, slots[4];
   WAVES;

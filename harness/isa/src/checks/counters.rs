@@ -386,6 +386,13 @@ fn raises(text: &Text, pieces: &[Piece], result: &Arc<Set>) -> Vec<Raise> {
     match name.split_once('_') {
         Some(("global" | "scratch", rest)) if is_access(rest) => vec![vector(Domain::All)],
         Some(("buffer", rest)) if is_access(rest) => vec![vector(Domain::All)],
+        // GFX12 counts what deals with caches, too (LLVM, `getVmemWaitEventType`).
+        Some(("global", "inv")) if way == Way::Gfx12 => {
+            vec![raise(Counter::Loads, Order::Turns, Domain::All)]
+        }
+        Some(("global", "wb" | "wbinv")) if way == Way::Gfx12 => {
+            vec![raise(Counter::Stores, Order::Turns, Domain::All)]
+        }
         // Of samples GFX12 has a counter of its own, which nobody follows here.
         Some(("image", rest)) if is_access(rest) || way != Way::Gfx12 => vec![vector(Domain::All)],
         Some(("flat", rest)) if is_access(rest) => {

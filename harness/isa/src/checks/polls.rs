@@ -41,8 +41,6 @@ struct Line {
     ends: bool,
     parts: Vec<Part>,
     load: Option<Load>,
-    /// It gives its first register the same value whenever it runs.
-    is_constant: bool,
 }
 
 /// A read, and where, but for the values of registers.
@@ -61,6 +59,14 @@ struct Part {
     decides: bool,
     /// It reads memory: of a place that nothing changes, it may give something else each time.
     reads: bool,
+    moves: Option<Moves>,
+}
+
+/// What a register of one lane each is given in all of them.
+#[derive(Clone, Copy, Debug)]
+enum Moves {
+    Constant,
+    Scalar(Place),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,10 +113,14 @@ fn is_first_look(lines: &[Line]) -> bool {
     let barrier = lines.iter().position(|line| line.is_barrier).unwrap_or(lines.len());
     let lines = &lines[..barrier];
     let Some(Line { load: Some(first), .. }) = lines.first() else { return false };
-    // Who gives a register its value, on the way to a line. A constant may be what was there before.
+    // Who gives a register its value, on the way to a line: whether by what may be what was there before, a constant, or a scalar
+    // that stays as it is.
     let given = |place: &Place, before: &[Line]| -> Option<bool> {
-        let gives = |line: &&Line| line.parts.iter().any(|part| part.targets.contains(place));
-        before.iter().rev().find(gives).map(|line| line.is_constant)
+        Some(match gives(place, before)?.moves {
+            None => false,
+            Some(Moves::Constant) => true,
+            Some(Moves::Scalar(from)) => gives(&from, before).is_none(),
+        })
     };
     let mut again = (1..lines.len()).filter(|at| {
         let Some(load) = &lines[*at].load else { return false };
@@ -128,6 +138,11 @@ fn is_first_look(lines: &[Line]) -> bool {
         ends.filter_map(move |(end, target)| Some(&lines[begins(target)? + 1..=end]))
     };
     again.any(|at| loops(at).any(|turn| is_waited_for(turn, lines[at].address)))
+}
+
+/// What gave a register its value, of the instructions before another one.
+fn gives<'a>(place: &Place, before: &'a [Line]) -> Option<&'a Part> {
+    before.iter().rev().flat_map(|line| &line.parts).find(|part| part.targets.contains(place))
 }
 
 /// The instructions from one address to another, as far as they are any.
@@ -199,8 +214,15 @@ fn has_same_address(lines: &[Line], line: &Line) -> bool {
         }
         changing.retain(|place| !same.contains(place));
     }
-    let reads = line.parts.iter().filter(|part| part.reads);
-    !reads.flat_map(|part| &part.sources).any(|source| changing.contains(source))
+    // The result may come to where the address was, which is then made anew.
+    let before = lines.split(|other| other.address == line.address).next().unwrap_or_default();
+    let is_anew = |place: &Place| match gives(place, before).and_then(|part| part.moves) {
+        None => false,
+        Some(Moves::Constant) => true,
+        Some(Moves::Scalar(from)) => !changing.contains(&from),
+    };
+    let mut sources = line.parts.iter().filter(|part| part.reads).flat_map(|part| &part.sources);
+    sources.all(|source| !changing.contains(source) || is_anew(source))
 }
 
 impl Line {
@@ -216,12 +238,18 @@ impl Line {
             ends: matches!(name, "s_endpgm" | "s_setpc_b64"),
             parts: texts.iter().map(Part::of).collect(),
             load: Load::of(text),
-            is_constant: texts.iter().all(|text| {
-                let moves = ["v_mov_b32", "v_dual_mov_b32"].contains(&&*text.mnemonic);
-                let from = text.operands.get(1).map(|operand| &operand.base);
-                moves && matches!(from, Some(Base::Constant(_) | Base::Bits(_)))
-            }),
         })
+    }
+}
+
+impl Moves {
+    fn of(text: &Text) -> Option<Moves> {
+        let moves = ["v_mov_b32", "v_dual_mov_b32"].contains(&&*text.mnemonic);
+        match text.operands.get(1).filter(|_| moves)?.base {
+            Base::Constant(_) | Base::Bits(_) => Some(Moves::Constant),
+            Base::Scalar { first, count: 1 } => Some(Moves::Scalar(Place::Scalar(first))),
+            _ => None,
+        }
     }
 }
 
@@ -249,6 +277,7 @@ impl Part {
             sources: flow.sources.into_iter().flat_map(places).collect(),
             decides: flow.rule == Rule::Control,
             reads: ["s_load", "s_buffer_load"].iter().any(|start| name.starts_with(start)),
+            moves: Moves::of(text),
         };
         if flow.rule == Rule::Swap {
             part.sources.extend(part.targets.clone());
@@ -304,7 +333,8 @@ impl Part {
         }
         let is_atomic = pieces.iter().any(|piece| piece.kind == Kind::Atomic);
         let decides = is_atomic && (name.starts_with("ds_") || name.starts_with("flat_"));
-        Part { reads: !targets.is_empty() && (is_load || is_atomic), targets, sources, decides }
+        let reads = !targets.is_empty() && (is_load || is_atomic);
+        Part { reads, targets, sources, decides, moves: None }
     }
 }
 
@@ -405,6 +435,21 @@ mod tests {
         check_in_turns(&over.replacen("0, v2", "0, v1", 1), 0, true, false, true);
         // A constant in another register.
         check_in_turns(&poll("v_mov_b32 v3, 0", "v3"), 0, true, false, true);
+        // The address made anew of a scalar, and of one that has changed.
+        let anew = "ds_load_b32 v2, v2
+                s_wait_dscnt 0
+                v_cmp_ne_u32 vcc_lo, 0, v2
+                s_cbranch_vccnz 7
+                v_mov_b32 v2, s8
+                s_sleep 1
+                ds_load_b32 v2, v2
+                s_wait_dscnt 0
+                v_cmp_eq_u32 vcc_lo, 0, v2
+                s_cbranch_vccnz -6
+                s_branch -11
+                s_endpgm";
+        check_in_turns(anew, 0, true, true, true);
+        check_in_turns(&anew.replace("s_sleep 1", "s_add_co_i32 s8, s8, 4"), 0, false, true, true);
         // Of another place, or of what may be another one, or behind a barrier.
         check(&poll("s_nop 0", "v3"), 0, false, true);
         check(&poll("v_add_nc_u32 v1, 4, v1", "v1"), 0, false, true);

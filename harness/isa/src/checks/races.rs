@@ -346,8 +346,8 @@ impl Races {
             return false;
         }
         let tries = match (kind, own) {
-            (Kind::Store, Kind::Atomic) if !this_waits => Some(touch.pc),
-            (Kind::Atomic, Kind::Store) if !other_waits => Some(other.pc),
+            (Kind::Store, Kind::Atomic) => Some(touch.pc),
+            (Kind::Atomic, Kind::Store) => Some(other.pc),
             _ => None,
         };
         let tries = tries.filter(|pc| self.swapping.contains(pc));

@@ -219,6 +219,26 @@ fn stores_share_the_counter_of_loads_on_gfx9_alone() {
 }
 
 #[test]
+fn what_drops_lines_of_caches_counts_on_gfx12_alone() {
+    let between = |arch: Arch, line: &str, wait: &str, early: &[&str]| {
+        let program = format!("global_load_dword v1, v0, s[0:1]; {line}; {wait}; v_mov_b32 v3, v1");
+        check(&[arch], &program, early);
+    };
+    let (one, left) = ("s_wait_loadcnt 0x1 # 1", "loadcnt(0), left 1");
+    between(Gfx1201, "global_inv scope:SCOPE_DEV", one, &[]);
+    between(Gfx1201, "global_wb scope:SCOPE_DEV", one, &[&format!("v1 read by 3 of 0, {left}")]);
+    between(
+        Gfx1201,
+        "global_inv scope:SCOPE_DEV",
+        "s_wait_loadcnt 0x2 # 2",
+        &["v1 read by 3 of 0, loadcnt(1), left 2"],
+    );
+    let early = "v1 read by 3 of 0, vmcnt(0), left 1";
+    between(Gfx1030, "buffer_gl0_inv", "s_waitcnt vmcnt(1) # 3f71", &[early]);
+    between(Gfx942, "buffer_inv sc1", "s_waitcnt vmcnt(1) # 0f71", &[early]);
+}
+
+#[test]
 fn scalar_results_come_in_any_order() {
     let two = "s_load_dword s8, s[0:1], 0x0; s_load_dword s9, s[0:1], 0x4";
     for (archs, none, one, counter) in [

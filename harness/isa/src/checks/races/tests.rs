@@ -311,8 +311,7 @@ fn by_history(list: &[(u32, u8, u64, u64, u8)], of_bytes: bool) -> Vec<String> {
         let (swaps, lets_go) = (value == 1, value == 2);
         let by = By { kind, wave, pc, number: index as u32, returns, swaps, lets_go };
         races.runs(pc, &Arc::from(""), 0);
-        let mut look =
-            |pc| Looks { waits: pc % 5 == 1, decides: pc % 3 == 0, turns: pc % 4 == 2 };
+        let mut look = |pc| Looks { waits: pc % 5 == 1, decides: pc % 3 == 0, turns: pc % 4 == 2 };
         races.touch(&by, at, (&before[range.clone()], &lds[range]), &mut look, &mut found);
     }
     found.extend(Races::end(vec![&mut races]));
