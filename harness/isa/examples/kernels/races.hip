@@ -316,6 +316,23 @@ WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, m
   }
 WAVES_LOCK_TWICE(waves_lock_twice, while (atomicCAS(&lock, 0u, 1u) != 0))
 WAVES_LOCK_TWICE(waves_lock_once, )
+// Memory under a lock in the LDS, three times in straight code, which is given back, or too early.
+#define GROUP_LOCK(name, take, early, late)                                             \
+  K name(u32 *o, u32 turned) {                                                          \
+    __shared__ u32 lock;                                                                \
+    WAVES;                                                                              \
+    if (threadIdx.x == 0) lock = 0;                                                     \
+    __syncthreads();                                                                    \
+    if (l != 0) return;                                                                 \
+    u32 *p = o + 64 + b * 64;                                                           \
+    for (u32 i = 0; i < 3; i++) {                                                       \
+      ASLEEP(!(take));                                                                  \
+      FENCE(ACQUIRE); early; p[0] += 1; FENCE(RELEASE); late;                           \
+    }                                                                                   \
+  }
+#define FENCE(order) __builtin_amdgcn_fence(__ATOMIC_##order, "workgroup")
+GROUP_LOCK(group_lock, atomicCAS(&lock, 0u, 1u), , TELL(&lock, 0))
+GROUP_LOCK(group_unlock_early, atomicCAS(&lock, 0u, 1u), TELL(&lock, 0), )
 // Who waits for the flag of each of the others in turn, and who waits for that of one.
 #define WAVES_EACH(name, which)                                                         \
   K name(u32 *o, u32 turned) {                                                          \

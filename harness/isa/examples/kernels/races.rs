@@ -98,6 +98,8 @@ const KERNELS: &[(&str, Said)] = &[
     ("waves_turn_in_vain", Waves),
     ("waves_lock_twice", Nothing),
     ("waves_lock_once", Waves),
+    ("group_lock", Nothing),
+    ("group_unlock_early", Waves),
     ("waves_wait_for_each", Nothing),
     ("waves_wait_for_one", Waves),
     ("waves_ring", Nothing),
