@@ -244,6 +244,8 @@ fn test() -> Done {
     cmd!(sh, "cargo test --workspace --locked")
         .env("RUST_TEST_THREADS", (processors + 1).to_string())
         .env("ROCREPRO_ORDER_PROGRAMS", ORDERED)
+        // Elsewhere they are drawn anew each time; what the gate tells of a change is told by the change.
+        .env("PROPTEST_RNG_SEED", "2026")
         .run()?;
     Ok(())
 }

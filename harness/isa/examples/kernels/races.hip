@@ -317,7 +317,7 @@ WAVES_KEEP(waves_turn_in_vain, _Pragma("nounroll") for (u32 k = 0; k < 3; k++, m
 WAVES_LOCK_TWICE(waves_lock_twice, while (atomicCAS(&lock, 0u, 1u) != 0))
 WAVES_LOCK_TWICE(waves_lock_once, )
 // Memory under a lock in the LDS, three times in straight code, which is given back, or too early.
-#define GROUP_LOCK(name, take, early, late)                                             \
+#define WAVES_LOCK_MEMORY(name, early, late)                                            \
   K name(u32 *o, u32 turned) {                                                          \
     __shared__ u32 lock;                                                                \
     WAVES;                                                                              \
@@ -326,13 +326,13 @@ WAVES_LOCK_TWICE(waves_lock_once, )
     if (l != 0) return;                                                                 \
     u32 *p = o + 64 + b * 64;                                                           \
     for (u32 i = 0; i < 3; i++) {                                                       \
-      ASLEEP(!(take));                                                                  \
+      ASLEEP(!atomicCAS(&lock, 0u, 1u));                                                \
       FENCE(ACQUIRE); early; p[0] += 1; FENCE(RELEASE); late;                           \
     }                                                                                   \
   }
 #define FENCE(order) __builtin_amdgcn_fence(__ATOMIC_##order, "workgroup")
-GROUP_LOCK(group_lock, atomicCAS(&lock, 0u, 1u), , TELL(&lock, 0))
-GROUP_LOCK(group_unlock_early, atomicCAS(&lock, 0u, 1u), TELL(&lock, 0), )
+WAVES_LOCK_MEMORY(waves_lock_memory, , TELL(&lock, 0))
+WAVES_LOCK_MEMORY(waves_unlock_early, TELL(&lock, 0), )
 // Who waits for the flag of each of the others in turn, and who waits for that of one.
 #define WAVES_EACH(name, which)                                                         \
   K name(u32 *o, u32 turned) {                                                          \
@@ -396,7 +396,7 @@ WAVES_BY_MEMORY(waves_count_apart, w)
 GROUP_BY_LDS(group_counts_in_lds, 0)
 GROUP_BY_LDS(group_counts_apart, w)
 // What one wave has heard of another workgroup, and has dropped the lines of its caches for, it hands on in the LDS.
-K group_hands_on(u32 *o, u32 turned) {
+K waves_hand_on(u32 *o, u32 turned) {
   __shared__ u32 count;
   WAVES;
   if (threadIdx.x == 0) count = 0;
@@ -408,11 +408,11 @@ K group_hands_on(u32 *o, u32 turned) {
   if (w == 1 && l == 0) { ASLEEP(SEEN(&count)); o[1024 + b] = o[8]; }
 }
 // Waves meet in memory first, by a count that is of no concern, and hear of each other in the LDS after that.
-K group_hears_late(u32 *o, u32 turned) {
+K waves_hear_late(u32 *o, u32 turned) {
   __shared__ u32 flag;
   WAVES;
   u32 *p = o + 64 + b * 64;
-  if (threadIdx.x == 0) flag = 0;
+  if (threadIdx.x == warpSize) flag = 0;
   __syncthreads();
   if (l != 0) return;
   if (w == 0) { o[1024 + b * 64] = atomicAdd(p + 40, 1u); p[0] = 7; TELL(&flag, 1); return; }

@@ -15,7 +15,8 @@
 //!   behind a wait for all that its wave did in the LDS. Where it does, a read by which a loop goes on waits for it, of whatever place;
 //! * a read in front of an atomic of the same wave on the same place, for which it decides, is let pass: compilers begin loops that
 //!   compare and swap by one;
-//! * so is a write beside an atomic that swaps once and whose wave decides by what was there: it opens the lock that the other tries.
+//! * so is a write beside an atomic that swaps and whose wave decides by what was there, if the wave that writes swapped there before:
+//!   it opens the lock that the other tries.
 //!
 //! A barrier orders only what has come: a write that its wave had not waited for may come after what another wave reads.
 
@@ -104,6 +105,8 @@ pub(crate) struct Races {
     looks: HashMap<u64, Looks>,
     /// The atomics that swap, and the writes that let go.
     swapping: HashSet<u64>,
+    /// When a wave of this workgroup first swapped a dword.
+    taken: HashMap<(u64, u32), Time>,
     letting_go: HashSet<u64>,
     /// The pairs of instructions that were told, and whether nothing may excuse them.
     told: HashMap<[u64; 2], bool>,
@@ -154,6 +157,7 @@ impl Races {
         }
         self.now += 1;
         self.begun = self.now;
+        self.taken.clear();
         self.clocks.resize_with(waves, Clock::default);
         self.meet();
         self.waiting.resize(waves, None);
@@ -237,6 +241,7 @@ impl Races {
         }
         if by.swaps && by.returns {
             self.swapping.insert(by.pc);
+            self.taken.entry((offset / 4, by.wave)).or_insert(self.now);
         }
         if by.lets_go && by.kind == Kind::Store {
             self.letting_go.insert(by.pc);
@@ -346,12 +351,15 @@ impl Races {
             return false;
         }
         let tries = match (kind, own) {
-            (Kind::Store, Kind::Atomic) => Some(touch.pc),
-            (Kind::Atomic, Kind::Store) => Some(other.pc),
+            (Kind::Store, Kind::Atomic) => Some((other, touch.pc)),
+            (Kind::Atomic, Kind::Store) => Some((touch, other.pc)),
             _ => None,
         };
-        let tries = tries.filter(|pc| self.swapping.contains(pc));
-        if tries.is_some_and(|pc| self.look(pc, look).decides) {
+        let tries = tries.filter(|(store, pc)| {
+            let taken = self.taken.get(&(offset / 4, store.wave));
+            self.swapping.contains(pc) && taken.is_some_and(|then| *then < store.time)
+        });
+        if tries.is_some_and(|(_, pc)| self.look(pc, look).decides) {
             if own == Kind::Atomic {
                 self.waits_for.push((offset, kind, other));
             }

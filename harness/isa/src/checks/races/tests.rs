@@ -261,7 +261,10 @@ fn locks_that_are_tried_and_flags_behind_a_wait_order_waves() {
     assert_eq!(race(&lock(write(0), Swaps(1)), Looks::default()), [(2, 3), (1, 4)]);
     assert_eq!(race(&lock(write(0), Takes(1)), decides), [(2, 3), (1, 4)]);
     // The one that tried in vain before.
-    assert_eq!(race(&[(word, Swaps(1)), (word, write(0))], decides), []);
+    assert_eq!(race(&[(word, Swaps(0)), (word, Swaps(1)), (word, write(0))], decides), []);
+    // What sets up the lock gives none back.
+    assert_eq!(race(&[(word, Swaps(1)), (word, write(0))], decides), [(0, 1)]);
+    assert_eq!(race(&[(word, write(0)), (word, Swaps(1)), (word, Swaps(0))], decides), [(0, 1)]);
 
     let flag = |tell| [(data, write(0)), (word, tell), (word, read(1)), (data, read(1))];
     assert_eq!(race(&flag(Tells(0)), turns), []);
