@@ -10,7 +10,7 @@ use std::{
 use report::Record;
 use supervise::{Durability, Journal};
 
-use crate::{Stop, commands::unfinished, stop::chain};
+use crate::{Stop, commands::unfinished, session::DeviceChoice, stop::chain};
 
 /// Writes a view for people to standard output, with styles only where they are seen, and without anything else that acts on a
 /// terminal. A reader that closes the pipe has seen enough.
@@ -90,14 +90,19 @@ pub(crate) fn replace(path: &Path, mark: Mark, text: &str) -> Result<(), Stop> {
     written.map_err(|e| Stop::no_verdict(format!("error: cannot write `{}`: {e}", path.display())))
 }
 
-/// Opens the journal of records to append to. What an earlier run began there and never ended is said.
-pub(crate) fn journal(path: Option<&Path>) -> Result<Option<Journal>, Stop> {
+/// Opens the journal of records to append to. What an earlier run began there and never ended is said. What runs on a GPU may take
+/// the machine down.
+pub(crate) fn journal(path: Option<&Path>, device: &DeviceChoice) -> Result<Option<Journal>, Stop> {
     // A device or a pipe has no end.
     if let Some(warning) = path.filter(|path| path.is_file()).and_then(unfinished::warning) {
         note(warning);
     }
     path.map_or(Ok(()), |path| ours(path, RECORDS))?;
-    path.map(|path| Journal::open(path, Durability::Machine))
+    let durability = match device {
+        DeviceChoice::Gpu => Durability::Machine,
+        DeviceChoice::Emulated(_) => Durability::Process,
+    };
+    path.map(|path| Journal::open(path, durability))
         .transpose()
         .map_err(|e| Stop::usage(format!("error: {}", chain(&e))))
 }

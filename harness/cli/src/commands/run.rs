@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Run) -> Result<ExitCode, Stop> {
     if let Some(path) = record.filter(|path| args.resume && path.exists()) {
         super::show::text(path)?;
     }
-    let journal = outputs::journal(record)?;
+    let journal = outputs::journal(record, &options.device)?;
     let _lock =
         record.filter(|path| path.is_file()).map(|path| lock(path, args.resume)).transpose()?;
     let session = Session::open(options)?;
