@@ -105,9 +105,9 @@ pub(crate) struct Races {
     looks: HashMap<u64, Looks>,
     /// The atomics that swap, and the writes that let go.
     swapping: HashSet<u64>,
+    letting_go: HashSet<u64>,
     /// When a wave of this workgroup first swapped a dword.
     taken: HashMap<(u64, u32), Time>,
-    letting_go: HashSet<u64>,
     /// The pairs of instructions that were told, and whether nothing may excuse them.
     told: HashMap<[u64; 2], bool>,
     suspects: Vec<Suspect>,
