@@ -1,8 +1,10 @@
+use std::sync::OnceLock;
+
 use device::{Arch, Fault, Planted};
 use plan::{Library, VersionRange};
 
 use crate::{
-    Diagnostic, Kernels, Selector, Trial,
+    At, Diagnostic, Kernels, Selector, Trial,
     diagnostic::{nearest, suggest},
     expression::evaluate,
     lower::analyse,
@@ -37,7 +39,9 @@ pub struct Case {
     /// What stands in the file of its program: none where nobody has looked, or where there is no such file.
     pub(crate) file: Option<Option<String>>,
     pub(crate) matrix: Matrix,
-    pub(crate) root: Node,
+    is_program: bool,
+    text: String,
+    body: OnceLock<Node>,
 }
 
 /// What a case needs; it is skipped elsewhere.
@@ -144,14 +148,32 @@ impl Case {
         case.ok_or_else(Vec::new)
     }
 
+    /// What trials are made of.
+    pub(crate) fn body(&self) -> &Node {
+        self.body.get_or_init(|| {
+            let read = yaml::parse(&self.text, &mut Vec::new());
+            // It was YAML when the case was read.
+            read.map_or(
+                Node { at: At::default(), value: yaml::Value::Map(Vec::new()) },
+                without_header,
+            )
+        })
+    }
+
+    /// Lets go of the tree of its body, which is made anew from the text when a trial is lowered: it takes twenty times the
+    /// memory of the text, and of ten thousands of cases few are run.
+    pub fn let_go(&mut self) {
+        self.body.take();
+    }
+
     /// Whether its body is a program and not steps.
     pub fn is_program(&self) -> bool {
-        program::of(&self.root).is_some()
+        self.is_program
     }
 
     /// What its program is: `python`, `cpp` or `command`; none where its body is steps.
     pub fn program_kind(&self) -> Option<&'static str> {
-        let (_, node) = program::of(&self.root)?;
+        let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
         let kinds = ["python", "cpp", "command"];
         kinds.into_iter().find(|kind| entries.iter().any(|(key, _)| key.text == *kind))
@@ -159,7 +181,7 @@ impl Case {
 
     /// The file beside the case that holds its program, by its name.
     pub fn file_beside(&self) -> Option<String> {
-        let (_, node) = program::of(&self.root)?;
+        let (_, node) = program::of(self.body())?;
         let yaml::Value::Map(entries) = &node.value else { return None };
         entries.iter().find_map(|(key, node)| match (key.text.as_str(), &node.value) {
             (kind @ ("python" | "cpp"), yaml::Value::Scalar(text)) => {
@@ -315,7 +337,6 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
             "`needs: {processes: ...}` is of steps; a program starts its processes itself",
         );
     }
-    let root = without_header(root);
     Some(Case {
         id: id.to_owned(),
         title: title.unwrap_or_default(),
@@ -328,7 +349,9 @@ fn read(reader: &mut Reader, id: &str, text: &str) -> Option<Case> {
         known,
         file: None,
         matrix,
-        root,
+        is_program: body.is_some(),
+        text: text.to_owned(),
+        body: without_header(root).into(),
     })
 }
 

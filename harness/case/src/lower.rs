@@ -103,7 +103,7 @@ fn sound<T: Default>(
 ) -> Result<(Plan, T), Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
-    let (root, open) = for_each::expand(&mut reader, &case.root, trial, &case.matrix);
+    let (root, open) = for_each::expand(&mut reader, case.body(), trial, &case.matrix);
     let root = substitute(&root, trial, &mut missing);
     let plan = assemble(&mut reader, case, trial, kernels, &root);
     // What stands where a value is missing is not judged: one mistake there is enough, or has been told of the matrix.

@@ -76,7 +76,7 @@ pub(crate) fn check_header(reader: &mut Reader, root: &Node) {
 pub(crate) fn lower(case: &Case, trial: &Trial) -> Result<(Plan, Program), Vec<Diagnostic>> {
     let mut reader = Reader::default();
     let mut missing = Vec::new();
-    let root = substitute(&case.root, trial, &mut missing);
+    let root = substitute(case.body(), trial, &mut missing);
     let read = read(&mut reader, case, trial, &root);
     let mut mistakes = reader.mistakes;
     mistakes.retain(|m| missing.iter().all(|axis| axis.at != m.at));

@@ -1,5 +1,7 @@
 //! Signatures that a case expects, of known failures and under faults: one that no outcome can have would wait for ever.
 
+use std::borrow::Cow;
+
 use plan::{Phase, apis};
 
 use crate::{
@@ -149,6 +151,14 @@ fn signature_of(
     Ok(())
 }
 
+/// What fails, by the one word that a signature has for it.
+fn functions() -> impl Iterator<Item = Cow<'static, str>> {
+    apis().iter().chain(OTHERS).map(|name| match name.contains(' ') {
+        true => name.replace(' ', "-").into(),
+        false => Cow::from(*name),
+    })
+}
+
 /// How the signatures of a kind are written.
 fn form(kind: &str, parts: &[Part]) -> String {
     let word = |part: &Part| match part {
@@ -170,7 +180,7 @@ impl Part {
         api: &str,
         buffers: Option<&[&str]>,
     ) -> Result<(), Wrong> {
-        let known: Vec<String> = match self {
+        let known: Vec<Cow<'_, str>> = match self {
             Part::Any => return Ok(()),
             Part::Status if api == "dlopen" || api == "queue" => return Ok(()),
             Part::Buffer => {
@@ -178,19 +188,18 @@ impl Part {
                 // What is written most is suggested first.
                 let ends = ["", BACK, ".guards", ".back.guards", ".initial.guards"];
                 ends.iter()
-                    .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}")))
+                    .flat_map(|end| buffers.iter().map(move |b| format!("{b}{end}").into()))
                     .collect()
             }
-            Part::Class => CLASSES.iter().map(|class| (*class).to_owned()).collect(),
-            Part::Status => every_status(api).map(str::to_owned).collect(),
-            // A signature is one word.
-            Part::Api => apis().iter().chain(OTHERS).map(|api| api.replace(' ', "-")).collect(),
+            Part::Class => CLASSES.iter().copied().map(Cow::from).collect(),
+            Part::Status => every_status(api).map(Cow::from).collect(),
+            Part::Api => functions().collect(),
             Part::Site => {
-                let phases = PHASES.iter().map(Phase::to_string);
-                apis().iter().chain(OTHERS).map(|api| api.replace(' ', "-")).chain(phases).collect()
+                let phases = PHASES.iter().map(|phase| phase.to_string().into());
+                functions().chain(phases).collect()
             }
         };
-        if known.iter().any(|k| k == name || open && k.starts_with(name)) {
+        if known.iter().any(|k| *k == name || open && k.starts_with(name)) {
             return Ok(());
         }
         let what = match self {
@@ -199,10 +208,10 @@ impl Part {
             Part::Status => "there is no status",
             Part::Api | Part::Site | Part::Any => "there is no function",
         };
-        let near = crate::diagnostic::nearest(name, known.iter().map(String::as_str));
+        let near = crate::diagnostic::nearest(name, known.iter().map(Cow::as_ref));
         let help = match (near, self) {
             (Some(near), _) => Some(format!("did you mean `{near}`?")),
-            (None, Part::Buffer | Part::Class) => suggest(name, known.iter().map(String::as_str)),
+            (None, Part::Buffer | Part::Class) => suggest(name, known.iter().map(Cow::as_ref)),
             (None, _) => None,
         };
         Err((format!("{what} `{name}{}`", if open { "*" } else { "" }), help))

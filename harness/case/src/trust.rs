@@ -83,11 +83,11 @@ const HELP: &str =
 /// All that a case does and one from elsewhere may not; empty for one that keeps to the rules.
 pub fn foreign(case: &Case) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    if let Some((key, _)) = program::of(&case.root) {
+    if let Some((key, _)) = program::of(case.body()) {
         let message = "a program can do all that its user can".to_owned();
         found.push(Diagnostic { at: key.at, message, help: Some(HELP.to_owned()) });
     }
-    for (key, node) in entries(&case.root, "environment") {
+    for (key, node) in entries(case.body(), "environment") {
         if !VARIABLES.contains(&key) {
             let meant = suggest(key, VARIABLES.iter().copied());
             let help = meant.map_or(HELP.to_owned(), |meant| format!("{meant} {HELP}"));
@@ -96,7 +96,7 @@ pub fn foreign(case: &Case) -> Vec<Diagnostic> {
             found.push(Diagnostic { at: node, message, help: Some(help) });
         }
     }
-    if let Value::Map(keys) = &case.root.value
+    if let Value::Map(keys) = &case.body().value
         && let Some((_, kernels)) = keys.iter().find(|(key, _)| key.text == "kernels")
     {
         // What is compiled is what stands there with the values of a trial.

@@ -33,7 +33,8 @@ fn at(span: Span) -> At {
 
 /// Parses one document; None where it is no YAML, or none that a case can be written in.
 pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> {
-    let mut events = Events { parser: Parser::new_from_str(text), mistakes };
+    let parser = Parser::new_from_str(text);
+    let mut events = Events { parser, mistakes, items: Vec::new(), entries: Vec::new() };
     match events.document() {
         Ok(root) => Some(root),
         Err(mistake) => {
@@ -46,6 +47,11 @@ pub(crate) fn parse(text: &str, mistakes: &mut Vec<Diagnostic>) -> Option<Node> 
 struct Events<'a, 'm> {
     parser: Parser<'a, saphyr_parser::StrInput<'a>>,
     mistakes: &'m mut Vec<Diagnostic>,
+    /// Of all lists that are not yet at their end, each behind the one that it stands in: a list is made when its length
+    /// is known, as the trees of ten thousands of files are kept.
+    items: Vec<Node>,
+    /// Of all maps, likewise.
+    entries: Vec<(Key, Node)>,
 }
 
 /// Deeper nesting than any case needs; it bounds the recursion on hostile input.
@@ -123,47 +129,65 @@ impl<'a> Events<'a, '_> {
                 Ok(Node { at: place, value: Value::Scalar(text.into_owned()) })
             }
             Event::SequenceStart(..) => {
-                let mut items = Vec::new();
+                let first = self.items.len();
                 loop {
                     let (event, at) = self.next()?;
                     if matches!(event, Event::SequenceEnd) {
+                        let items = self.items.drain(first..).collect();
                         return Ok(Node { at: place, value: Value::List(items) });
                     }
-                    items.push(self.node(event, at, depth + 1)?);
+                    let item = self.node(event, at, depth + 1)?;
+                    self.items.push(item);
                 }
             }
             Event::MappingStart(..) => {
-                let mut entries: Vec<(Key, Node)> = Vec::new();
-                let mut lines: HashMap<String, u32> = HashMap::new();
-                loop {
-                    let (event, at) = self.next()?;
-                    if matches!(event, Event::MappingEnd) {
-                        return Ok(Node { at: place, value: Value::Map(entries) });
-                    }
-                    let Event::Scalar(text, ..) = event else {
-                        return Err(Diagnostic {
-                            at,
-                            message: "a key must be plain text".into(),
-                            help: None,
-                        });
-                    };
-                    let key = Key { at, text: text.into_owned() };
-                    if let Some(first) = lines.get(&key.text) {
-                        self.mistakes.push(Diagnostic {
-                            at,
-                            message: format!("`{}` is given twice", key.text),
-                            help: Some(format!("the first is in line {first}")),
-                        });
-                    } else {
-                        lines.insert(key.text.clone(), key.at.line);
-                    }
-                    let (event, at) = self.next()?;
-                    let value = self.node(event, at, depth + 1)?;
-                    entries.push((key, value));
-                }
+                let first = self.entries.len();
+                let read = self.entries(depth);
+                let entries: Vec<_> = self.entries.drain(first..).collect();
+                self.told_twice(&entries);
+                read.map(|()| Node { at: place, value: Value::Map(entries) })
             }
             Event::Alias(_) => Err(fail("aliases are not used in cases")),
             _ => Err(fail("unexpected YAML")),
+        }
+    }
+    /// Reads what is left of a map.
+    fn entries(&mut self, depth: u32) -> Result<(), Diagnostic> {
+        loop {
+            let (event, at) = self.next()?;
+            if matches!(event, Event::MappingEnd) {
+                return Ok(());
+            }
+            let Event::Scalar(text, ..) = event else {
+                return Err(Diagnostic {
+                    at,
+                    message: "a key must be plain text".into(),
+                    help: None,
+                });
+            };
+            let key = Key { at, text: text.into_owned() };
+            let (event, at) = self.next()?;
+            let value = self.node(event, at, depth + 1)?;
+            self.entries.push((key, value));
+        }
+    }
+
+    /// The keys of a map that stand in it twice are mistakes.
+    fn told_twice(&mut self, entries: &[(Key, Node)]) {
+        if entries.len() < 2 {
+            return;
+        }
+        let mut lines: HashMap<&str, u32> = HashMap::with_capacity(entries.len());
+        for (key, _) in entries {
+            if let Some(first) = lines.get(key.text.as_str()) {
+                self.mistakes.push(Diagnostic {
+                    at: key.at,
+                    message: format!("`{}` is given twice", key.text),
+                    help: Some(format!("the first is in line {first}")),
+                });
+            } else {
+                lines.insert(&key.text, key.at.line);
+            }
         }
     }
 }

@@ -168,6 +168,7 @@ fn one(
         case.give_file(programs.get(&beside(&source.path, &name)).cloned());
     }
     let foreign = if trusted { Vec::new() } else { case::foreign(&case) };
+    case.let_go();
     (Some(case), shown(&foreign))
 }
 
@@ -175,15 +176,15 @@ fn one(
 const FEW: usize = 64;
 
 /// What all sources give, in their order, on all processors: somebody may have ten thousands of cases.
-fn in_parallel<T: Send>(
-    sources: &BTreeMap<String, Source>,
-    give: impl Fn(&str, &Source) -> T + Sync,
+fn in_parallel<F: Sync, T: Send>(
+    sources: &BTreeMap<String, F>,
+    give: impl Fn(&str, &F) -> T + Sync,
 ) -> Vec<T> {
     let sources: Vec<_> = sources.iter().collect();
     let processors = thread::available_parallelism().map_or(1, usize::from);
     let part = sources.len().div_ceil(processors).max(FEW);
     let (first, others) = sources.split_at(part.min(sources.len()));
-    let give = |part: &[(&String, &Source)]| -> Vec<T> {
+    let give = |part: &[(&String, &F)]| -> Vec<T> {
         part.iter().map(|(id, source)| give(id, source)).collect()
     };
     thread::scope(|scope| {

@@ -35,7 +35,7 @@
 //! [`OnCaptures`], `order` an [`OnOrder`]; `works_in` says whose work it is ([`WorksIn`]), and `over` what is promised to be over
 //! when the call returns ([`Over`]). What a call touches, and when, follows from them. The sources are in `promise.rs`.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, sync::LazyLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -499,11 +499,13 @@ pub fn api(call: &Call, plan: &Plan) -> &'static str {
 }
 
 /// Everything that [`api`] answers, each once and in the order of the alphabet.
-pub fn apis() -> Vec<&'static str> {
-    let mut all: Vec<_> = each_once(FIRST).chain(of_the_table()).collect();
-    all.sort_unstable();
-    all.dedup();
-    all
+pub fn apis() -> &'static [&'static str] {
+    // A case with ten signatures asks for them ten times.
+    static ALL: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        let all: BTreeSet<_> = each_once(FIRST).chain(of_the_table()).collect();
+        all.into_iter().collect()
+    });
+    &ALL
 }
 
 /// Every function that calls may need, each once and in the order of the alphabet.

@@ -10,7 +10,7 @@ use std::{
 use case::{Kernels, foreign_kernel};
 use rustix::fs::{Mode, OFlags};
 
-use super::{CasesFrom, Source};
+use super::{CasesFrom, Source, in_parallel};
 use crate::Stop;
 
 /// Bytes of a case or kernel; those of the library have a few thousand.
@@ -52,9 +52,19 @@ pub(super) fn read(
         return Ok(());
     }
     let root = fs::canonicalize(path).map_err(|e| Stop::usage(cannot(path, &e)))?;
-    let (seen, own) = Default::default();
-    let mut walk = Walk { from, root, seen, sources, programs, kernels, own, mistakes, files: 0 };
+    let (seen, own, cases) = Default::default();
+    let mut walk = Walk { from, root, seen, cases, programs, kernels, own, mistakes, files: 0 };
     walk.folder(path.clone())?;
+    let Walk { cases, .. } = walk;
+    let texts = in_parallel(&cases, |_, path| read_text(path));
+    for ((id, path), text) in cases.into_iter().zip(texts) {
+        match text {
+            Ok(text) => {
+                sources.insert(id, Source { path: path.display().to_string(), text });
+            }
+            Err(error) => mistakes.push(cannot(&path, &error)),
+        }
+    }
     if sources.is_empty() && mistakes.is_empty() {
         return Err(Stop::usage(format!("error: no case (*.yaml) below `{}`", path.display())));
     }
@@ -67,7 +77,7 @@ struct Walk<'w> {
     root: PathBuf,
     /// Folders that were read, without symbolic links.
     seen: HashSet<PathBuf>,
-    sources: &'w mut BTreeMap<String, Source>,
+    cases: BTreeMap<String, PathBuf>,
     programs: &'w mut BTreeMap<String, String>,
     kernels: &'w mut Kernels,
     /// Names of the kernels that were read here.
@@ -125,27 +135,18 @@ impl Walk<'_> {
         else {
             return;
         };
-        let text = inside(self)
-            .and_then(|()| read_text(path).map_err(|e| cannot(path, &e)))
-            .and_then(|text| {
-                if ending == "hip" {
-                    self.kernel(path, stem, text).map(|()| None)
-                } else {
-                    Ok(Some(text))
-                }
-            });
-        match text {
-            Err(mistake) => self.mistakes.push(mistake),
-            Ok(None) => {}
-            Ok(Some(text)) => {
-                let source = Source { path: path.display().to_string(), text };
-                if let Some(other) = self.sources.insert(id.to_owned(), source) {
-                    let (path, other) = (path.display(), other.path);
-                    self.mistakes
-                        .push(format!("error: `{path}` and `{other}` are one case, `{id}`"));
-                }
+        let read = inside(self).and_then(|()| {
+            if ending == "hip" {
+                let text = read_text(path).map_err(|e| cannot(path, &e))?;
+                return self.kernel(path, stem, text);
             }
-        }
+            let Some(other) = self.cases.insert(id.to_owned(), path.to_owned()) else {
+                return Ok(());
+            };
+            let (path, other) = (path.display(), other.display());
+            Err(format!("error: `{path}` and `{other}` are one case, `{id}`"))
+        });
+        self.mistakes.extend(read.err());
     }
 
     fn kernel(&mut self, path: &Path, name: String, text: String) -> Result<(), String> {
